@@ -45,7 +45,7 @@ REFERENCES = [
     ),
     Reference(
         "docs/reference/kvmark.schema.json",
-        [str(BIN / "python"), "-m", "kvmark.cli.json_schema"],
+        [str(BIN / "python"), "-m", "kvmark.cli.documents"],
     ),
     Reference(
         "docs/reference/commands.md",

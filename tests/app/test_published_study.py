@@ -8,7 +8,7 @@ import pytest
 from command_line import Kvmark
 
 from kvmark import catalog
-from kvmark.cli.system import named_system
+from kvmark.cli.session import named_system
 from kvmark.experiment.designs.matrix.cases import Case
 from kvmark.experiment.designs.matrix.definition import Asked, Study, published_for
 from kvmark.spec.study import parse_study

@@ -13,7 +13,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.cli import main
-from kvmark.cli.completion.bash import joined
+from kvmark.cli.completion import joined
 from kvmark.cli.registry import GROUPS
 from kvmark.records import Records
 

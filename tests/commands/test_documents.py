@@ -11,8 +11,7 @@ import pytest
 
 from known_documents import PUBLISHED, checked
 from kvmark.cli import main, output
-from kvmark.cli.documents import DOCUMENTS
-from kvmark.cli.json_schema import json_schema
+from kvmark.cli.documents import DOCUMENTS, json_schema
 
 SCHEMA = json_schema()
 

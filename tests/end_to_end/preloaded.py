@@ -21,11 +21,10 @@ from known_documents import checked
 
 COMMANDS = (
     "ab", "app", "capacity", "compare_output", "doctor", "history", "import_", "run",
-    "runs", "scaling", "stress_output", "stress_run", "study_run", "up", "workloads", "ycsb",
-    "ycsb_progress",
+    "runs", "scaling", "stress_run", "study_run", "up", "workloads", "ycsb", "ycsb_progress",
 )  # fmt: skip
 PARTS = (
-    "cli.display.live", "report.model.page", "report.format.terminal", "run.execution",
+    "cli.live", "report.model.page", "report.format.terminal", "run.execution",
     "study.ab_judging", "study.capacity_judging",
 )  # fmt: skip
 CONTEXT = multiprocessing.get_context("forkserver")

@@ -14,7 +14,7 @@ import preloaded
 from preloaded import Ended
 
 from kvmark import catalog
-from kvmark.cli.system import named_system
+from kvmark.cli.session import named_system
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import SystemName, system_name

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvmark.cli.display.live import LiveDisplay, Update, going_lines
+from kvmark.cli.live import LiveDisplay, Update, going_lines
 from kvmark.experiment.design import Left
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import preloaded
 import pytest
 
-from kvmark.cli.commands.doc_stress import stress_text
+from kvmark.cli.commands.doc_sources import stress_text
 from kvmark.errors import SpecError
 from kvmark.records import Entry, Records
 from kvmark.report.views.cassandra_stress import HEAD

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from kvmark.cli import main
-from kvmark.cli.system import named_system
+from kvmark.cli.session import named_system
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import SystemName

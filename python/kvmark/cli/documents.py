@@ -6,10 +6,15 @@ to load. Tests hold every document that they see against its schema.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from kvmark.analysis import SequenceRow, Summary, Verdict
 from kvmark.analysis.compare.comparison import Comparison
@@ -22,6 +27,7 @@ from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
+from kvmark.cli.output import schema_of
 from kvmark.experiment.designs.capacity.search import Capacity
 from kvmark.experiment.designs.paired.ab import SideFailures
 from kvmark.experiment.designs.sequence.rounds import Course
@@ -29,10 +35,59 @@ from kvmark.learn import LearnedPart
 from kvmark.learn.likeness import TwinJudgement
 from kvmark.records import RunLine
 from kvmark.report.model.answers import Ways
-from kvmark.stats import Estimate
+from kvmark.stats import Counts, Estimate
 from kvmark.trace import TraceInfo
 
-__all__ = ["DOCUMENTS", "Answers"]
+__all__ = ["DOCUMENTS", "json_schema"]
+
+_CONFIG: Final = ConfigDict(arbitrary_types_allowed=True)
+_RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of any document; that of a kind stands in `$defs` by the kind's name."""
+    _, made = TypeAdapter.json_schemas(
+        ((name, "serialization", _kind(name, one)) for name, one in DOCUMENTS.items()),
+        title="What kvmark prints with --json",
+        schema_generator=_Written,
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in DOCUMENTS],
+        **made,
+    }
+
+
+def _kind(name: str, one: Answers) -> TypeAdapter[Any]:
+    """The type of a kind's documents."""
+    commands = ", ".join(f"kvmark {command}" for command in one.commands)
+    fields: dict[str, Any] = {field: (kind, ...) for field, kind in one.fields.items()}
+    fields["schema_"] = (Literal[schema_of(name)], Field(alias="schema"))
+    doc = f"{one.purpose} ({commands})"
+    return TypeAdapter(create_model(name, __config__=_CONFIG, __doc__=doc, **fields))
+
+
+class _Written(GenerateJsonSchema):
+    """The schema of values as `output.document` writes them."""
+
+    def float_schema(self, _: core_schema.FloatSchema) -> JsonSchemaValue:
+        return {"type": ["number", "null"]}
+
+    def dataclass_args_schema(self, schema: core_schema.DataclassArgsSchema) -> JsonSchemaValue:
+        written = [one for one in schema["fields"] if not _are_counts(one["schema"])]
+        return super().dataclass_args_schema({**schema, "fields": written})
+
+    def field_is_required(self, *_: Any, **__: Any) -> bool:
+        return True
+
+    def field_title_should_be_set(self, *_: Any) -> bool:
+        return False
+
+
+def _are_counts(schema: Any) -> bool:
+    """Whether a field's values are a histogram's."""
+    name = schema.get("schema_ref", schema.get("ref", ""))
+    return str(name).startswith(f"{Counts.__module__}.{Counts.__qualname__}:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +226,6 @@ class MarkedFile:
     stale_lines: tuple[int, ...]
 
 
-_RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
 _TESTBED: Final = {
     "name": str, "system": str, "version": str, "url": str, "folder": str,
     "nodes": tuple[TestbedServer, ...],
@@ -335,3 +389,7 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         "Marked blocks of files, and the files that were written.",
     ),
 }
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))

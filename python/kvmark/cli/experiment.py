@@ -142,7 +142,7 @@ def carried_out(
 def _problem(
     design: Design, shared: Shared, journal: Journal, *, shown: bool
 ) -> KvmarkError | None:
-    from kvmark.cli.display.live import LiveDisplay, show
+    from kvmark.cli.live import LiveDisplay, show
     from kvmark.experiment.executor import Executor, ended_runs
     from kvmark.experiment.journal import tag
 

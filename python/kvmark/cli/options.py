@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from kvmark.cli.completion import complete
+from kvmark.cli import completion
 from kvmark.errors import SpecError
 from kvmark.outputs import check_output
 from kvmark.spec.curve import pace, parse_curve
@@ -128,7 +128,7 @@ System = Annotated[
     typer.Option(
         parser=system_name,
         metavar="URL",
-        autocompletion=complete.system,
+        autocompletion=completion.system,
         help="What to measure: rocksdb:PATH, redis://HOST, cql://HOST, up:TESTBED, null: or sim:.",
     ),
 ]
@@ -151,7 +151,7 @@ Pin = Annotated[
 Tag = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="WORD", autocompletion=complete.tag, help="A word to find runs by; repeatable."
+        metavar="WORD", autocompletion=completion.tag, help="A word to find runs by; repeatable."
     ),
 ]
 Commit = Annotated[
@@ -225,7 +225,7 @@ Workload = Annotated[
     str,
     typer.Argument(
         metavar="WORKLOAD",
-        autocompletion=complete.workload,
+        autocompletion=completion.workload,
         help="A name such as ycsb/a, or a YAML file.",
     ),
 ]
@@ -461,13 +461,13 @@ Word = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        autocompletion=complete.one_run,
+        autocompletion=completion.one_run,
         help="An id, its beginning, or last, last~1.",
     ),
 ]
 Words = Annotated[
     list[str],
-    typer.Argument(metavar="RUN", autocompletion=complete.one_run, help="Runs to report on."),
+    typer.Argument(metavar="RUN", autocompletion=completion.one_run, help="Runs to report on."),
 ]
 Limit = Annotated[int, typer.Option(metavar="N", min=1, help="Most to list, the newest first.")]
 Format = Annotated[
@@ -491,6 +491,6 @@ ReportFormat = Annotated[
 WorkloadName = Annotated[
     str | None,
     typer.Argument(
-        metavar="NAME", autocompletion=complete.workload, help="Print this workload's file."
+        metavar="NAME", autocompletion=completion.workload, help="Print this workload's file."
     ),
 ]

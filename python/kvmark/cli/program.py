@@ -51,7 +51,7 @@ def run_program(arguments: Sequence[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     if os.environ.get(_COMPLETES) == "complete_bash":
         # The others take words with colons as they are.
-        from kvmark.cli.completion.bash import whole_words
+        from kvmark.cli.completion import whole_words
 
         with whole_words():
             return _carry_out(["--help"])

@@ -1,15 +1,17 @@
-"""What the runs of one command are made with: who generates load, where, and who is told."""
+"""What the runs of one command are made with: the system, who generates load, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from kvmark.errors import SpecError
+from kvmark.errors import SpecError, UsageError
+from kvmark.spec.suggest import refuse_credentials
+from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
 if TYPE_CHECKING:
     from kvmark.plan.model import Plan
@@ -17,7 +19,50 @@ if TYPE_CHECKING:
     from kvmark.run.generator import Generator
     from kvmark.run.setting import Setting
 
-__all__ = ["AskedFleet", "asked_fleet", "session"]
+
+__all__ = ["AskedFleet", "asked_fleet", "named_system", "session"]
+
+_UP: Final = "up:"
+
+
+def named_system(name: SystemName) -> SystemUrl:
+    """The system of a URL, or with `up:NAME` of a testbed; `up:` is the only one that is up.
+
+    Proxies don't count for that: they are ways to a system.
+
+    A driver's options may follow as in a URL: `up:NAME?consistency=one`.
+
+    Raises:
+        UsageError: the URL is wrong, or there is no such testbed.
+    """
+    text = name.reveal()
+    if text.startswith(_UP):
+        testbed, _, options = text.removeprefix(_UP).partition("?")
+        refuse_credentials("system", testbed, "the name of a testbed alone")
+        url = _url_of(testbed)
+        text = f"{url}{'&' if '?' in url else '?'}{options}" if options else url
+    return parse_system_url(text)
+
+
+def _url_of(name: str) -> str:
+    # Testbeds bring a library that only those who name one need.
+    from kvmark.testbed.state import all_testbeds, find_testbed, testbeds_root
+
+    root = testbeds_root()
+    if name:
+        testbed = find_testbed(root, name)
+        if not any(node.lives for node in testbed.nodes):
+            raise UsageError(f"testbed '{name}' is down; bring it back with kvmark up {name}")
+        return testbed.url
+    living = [one for one in all_testbeds(root) if one.lives and one.system != "proxy"]
+    if len(living) != 1:
+        names = ", ".join(f"{_UP}{testbed.name}" for testbed in living)
+        raise UsageError(
+            f"system: several testbeds are up; say which of {names}"
+            if living
+            else "system: no testbed is up; start one with kvmark up"
+        )
+    return living[0].url
 
 
 @dataclass(frozen=True, slots=True)

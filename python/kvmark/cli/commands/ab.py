@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.commands.compare_options import (
+from kvmark.cli.commands.compare import (
     Allow,
     FailIf,
     Form,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from kvmark.cli.completion import complete
+from kvmark.cli import completion
 from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.session import asked_fleet
@@ -44,7 +44,7 @@ def app(
         list[str] | None,
         typer.Argument(
             metavar="NAME [--FLAG VALUE]...",
-            autocompletion=complete.application,
+            autocompletion=completion.application,
             help="An application and its flags.",
         ),
     ] = None,
@@ -201,7 +201,7 @@ def _print_mean(counted: Sequence[Measured]) -> None:
 
 
 def _system(asked: Asked) -> SystemUrl:
-    from kvmark.cli.system import named_system
+    from kvmark.cli.session import named_system
     from kvmark.spec.app.run import nodes_url
 
     name = asked.system("system")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvmark.cli import options
-from kvmark.cli.completion import complete
+from kvmark.cli import completion, options
 from kvmark.cli.output import print_json
 from kvmark.errors import RecordsError, UsageError
 from kvmark.outputs import check_output, refuse_existing
@@ -28,7 +27,7 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN",
-        autocompletion=complete.several_runs,
+        autocompletion=completion.several_runs,
         help="Runs: ids, last, tag:NAME, study:ID or study:NAME, or several.",
     ),
 ]

@@ -138,7 +138,7 @@ def _asked(within: str, confirm: int, spec: RunSpec) -> Asked:
 
 
 def _named(system: SystemName | None) -> SystemUrl:
-    from kvmark.cli.system import named_system
+    from kvmark.cli.session import named_system
 
     if system is None:
         raise SpecError("capacity needs a system to measure: give --system, such as rocksdb:PATH")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kvmark import __version__
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.commands import import_options
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
@@ -21,12 +20,21 @@ if TYPE_CHECKING:
     from kvmark.imports import ReadFile
     from kvmark.records import Run
 
+
 __all__ = ["import_"]
+
+_Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Results of other tools.", show_default=False),
+]
+_Name = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The run's name; else that of the file.")
+]
 
 
 def import_(
-    files: import_options.Files,
-    name: import_options.Name = None,
+    files: _Files,
+    name: _Name = None,
     tag: options.Tag = None,
     folder: options.Runs = None,
     json: options.Json = False,

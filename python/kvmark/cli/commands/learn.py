@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.commands.compare_options import Allow, allowed
+from kvmark.cli.commands.compare import Allow, allowed
 from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, SpecError
@@ -74,7 +74,7 @@ def learn(
         raise SpecError("--records: the workload's file says how many records there are")
     if shared.fleet is not None:
         raise SpecError("--fleet: a replay is on one machine, and so is its twin")
-    from kvmark.cli.system import named_system
+    from kvmark.cli.session import named_system
     from kvmark.learn import AskedCheck
     from kvmark.spec.replay import parse_speed
 

@@ -205,8 +205,7 @@ def replay(**given: Any) -> None:
 
 def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
     """Carries out all cases and repetitions, and prints their table."""
-    from kvmark.cli.commands.study_run import carry_study
-    from kvmark.cli.commands.sweep import swept
+    from kvmark.cli.commands.study_run import carry_study, swept
     from kvmark.cli.experiment import AGAIN, Shared
     from kvmark.experiment.designs.matrix.definition import Asked
 
@@ -236,7 +235,7 @@ def measured_run(
     recording: RunRecording | None = None,
 ) -> Carried:
     """Carries out one run, and shows how it goes."""
-    from kvmark.cli.display.live import LiveDisplay, show
+    from kvmark.cli.live import LiveDisplay, show
     from kvmark.run.execution import carry_out
 
     spec = asked.spec
@@ -300,7 +299,7 @@ def _asked(given: Mapping[str, Any]) -> AskedRun:
 def _spec(given: Mapping[str, Any]) -> RunSpec:
     """The run that options ask for, by their names."""
     from kvmark import catalog
-    from kvmark.cli.system import named_system
+    from kvmark.cli.session import named_system
     from kvmark.spec.faults import load_faults, parse_fault
     from kvmark.spec.run import RunSpec
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kvmark.cli import options
-from kvmark.cli.completion import complete
+from kvmark.cli import completion, options
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import UsageError
 from kvmark.records.store import Records
@@ -29,7 +28,7 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN",
-        autocompletion=complete.several_runs,
+        autocompletion=completion.several_runs,
         help="Runs: ids, last, tag:NAME, study:ID or commit:ID, or several.",
     ),
 ]
@@ -41,7 +40,7 @@ PruneTag = Annotated[
     typer.Option(
         "--tag",
         metavar="WORD",
-        autocompletion=complete.tag,
+        autocompletion=completion.tag,
         help="Only runs with this tag; repeatable.",
     ),
 ]

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kvmark.cli import options
+from kvmark.cli import completion, options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.completion import complete
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.records import Records
 
@@ -18,7 +17,7 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN",
-        autocompletion=complete.several_runs,
+        autocompletion=completion.several_runs,
         help="Runs that differ in one number: ids, tag:NAME, study:ID.",
     ),
 ]

@@ -4,21 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kvmark import catalog
-from kvmark.cli import options
-from kvmark.cli.commands import study_options as words
+from kvmark.cli import completion, options
 from kvmark.cli.experiment import Shared, with_shared
 from kvmark.errors import SpecError
+from kvmark.spec.url import SystemName, system_name
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.matrix.definition import Study
     from kvmark.spec.study import StudyFile
 
+
 __all__ = ["study"]
+
+_Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STUDY",
+        autocompletion=completion.study,
+        help="A name such as hcassandra, or a YAML file; without one, all names.",
+    ),
+]
+_System = Annotated[
+    SystemName | None,
+    typer.Option(
+        parser=system_name,
+        metavar="URL",
+        autocompletion=completion.system,
+        help="Measure this system and not the one that the study names.",
+    ),
+]
+_Through = Annotated[
+    list[SystemName] | None,
+    typer.Option(
+        parser=system_name,
+        metavar="URL",
+        autocompletion=completion.system,
+        help="Measure through this proxy too, a URL or up:NAME, LEVEL= before it for another name;"
+        " repeatable.",
+    ),
+]
+_Scale = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Multiply the counts and durations that the study says."),
+]
+_Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FACTOR=LEVEL,…",
+        help="Only cases with these levels, or with published figures: published; repeatable.",
+    ),
+]
+_Repetitions = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="How often each case is run; else as the study says."),
+]
+_Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Fixes order and seeds; else as the study says."),
+]
+_Cases = Annotated[bool, typer.Option("--cases", help="List the cases and run none.")]
+_Text = Annotated[bool, typer.Option("--text", help="Print the study's file, to copy and change.")]
+
 
 _ENDINGS = (".yaml", ".yml")
 _REPORT = Path("kvmark-study.html")
@@ -26,17 +77,17 @@ _REPORT = Path("kvmark-study.html")
 
 @with_shared
 def study(
-    name: words.Name = None,
-    system: words.System = None,
-    through: words.Through = None,
-    scale: words.Scale = None,
-    only: words.Only = None,
-    repetitions: words.Repetitions = None,
-    seed: words.Seed = None,
+    name: _Name = None,
+    system: _System = None,
+    through: _Through = None,
+    scale: _Scale = None,
+    only: _Only = None,
+    repetitions: _Repetitions = None,
+    seed: _Seed = None,
     pin: options.Pin = None,
     on_existing: options.OnExisting = "refuse",
-    cases: words.Cases = False,
-    text: words.Text = False,
+    cases: _Cases = False,
+    text: _Text = False,
     report: options.StudyReport = _REPORT,
     *,
     shared: Shared,
@@ -55,7 +106,7 @@ def study(
         raise SpecError(
             f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
         )
-    from kvmark.cli.system import named_system
+    from kvmark.cli.session import named_system
     from kvmark.experiment.designs.matrix.definition import Asked, Study
 
     asked = Asked(

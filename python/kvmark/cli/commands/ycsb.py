@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvmark.cli import options
 from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
-from kvmark.cli.system import named_system
+from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.outputs import check_output
 from kvmark.spec.url import SystemName, SystemUrl

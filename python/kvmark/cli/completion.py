@@ -6,7 +6,11 @@ complain: where something can't be read, nothing is offered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 
 import typer
 
@@ -14,19 +18,57 @@ from kvmark.errors import KvmarkError
 
 __all__ = [
     "application",
+    "joined",
     "one_run",
     "several_runs",
     "study",
     "system",
     "tag",
     "testbed",
+    "whole_words",
     "workload",
 ]
 
-Completer = Callable[[typer.Context, str], Iterator[str]]
+_WORDS = "COMP_WORDS"
+_PLACE = "COMP_CWORD"
+_Completer = Callable[[typer.Context, str], Iterator[str]]
 
 
-def _offered(words: Completer) -> Callable[[typer.Context, str], list[str]]:
+@contextmanager
+def whole_words() -> Iterator[None]:
+    """Asks for completions of whole words while bash cuts them, and prints what bash adds."""
+    words = os.environ.get(_WORDS, "").split("\n")
+    place = os.environ.get(_PLACE, "")
+    if not place.isdigit():
+        yield
+        return
+    whole, before = joined(words[: int(place) + 1])
+    os.environ.update({_WORDS: "\n".join(whole), _PLACE: str(len(whole) - 1)})
+    answer = StringIO()
+    try:
+        with redirect_stdout(answer):
+            yield
+    finally:
+        lines = answer.getvalue().splitlines()
+        sys.stdout.write("".join(f"{line.removeprefix(before)}\n" for line in lines))
+
+
+def joined(words: Sequence[str]) -> tuple[list[str], str]:
+    """Words as they were typed, and of the last one what bash takes for words before it."""
+    whole: list[str] = []
+    glued = False
+    for word in words:
+        if whole and (glued or word.startswith(":")):
+            whole[-1] += word
+        else:
+            whole.append(word)
+        glued = word.endswith(":")
+    last = whole[-1] if whole else ""
+    cut = last.rfind(":") + 1
+    return whole, last[:cut]
+
+
+def _offered(words: _Completer) -> Callable[[typer.Context, str], list[str]]:
     """Those of the words that begin as the user has."""
 
     # Typer hands over what these annotations name.

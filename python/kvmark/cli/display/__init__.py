@@ -1,4 +1,0 @@
-"""What is seen while a command goes on.
-
-Answers are printed by `cli.output`.
-"""
