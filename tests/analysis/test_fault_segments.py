@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kvmark.analysis import Judgement, fault_effects, judge, summarize
-from kvmark.analysis.summary.segments import quiet_segments, segments
+from kvmark.analysis.summary.faults import quiet_segments, segments
 
 Draft = Any
 SECOND = 1_000_000_000

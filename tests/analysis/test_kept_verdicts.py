@@ -49,7 +49,7 @@ def kept(doubtful: Run, records: Records) -> Verdict:
 def test_a_kept_verdict_is_that_which_was_saved(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("kvmark.analysis.verdict.kept.judge")
+    monkeypatch.delattr("kvmark.analysis.verdict.judge.judge")
     assert known_verdict(records, doubtful) == kept
 
 

@@ -195,7 +195,7 @@ def test_many_runs_are_judged_by_a_process_on_each_core_and_listed_as_ever(
     unkept(records)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     # Other processes have it still.
-    monkeypatch.delattr("kvmark.analysis.verdict.kept.judge")
+    monkeypatch.delattr("kvmark.analysis.verdict.judge.judge")
     assert listed() == by_one
     assert [line["entry"]["state"] for line in by_one].count("broken") == 1
     assert len(list(records.root.glob("*.verdict.json"))) == 16

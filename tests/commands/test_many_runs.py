@@ -74,7 +74,7 @@ def test_verdicts_that_are_not_kept_are_kept_from_then_on(
 ) -> None:
     first = ask(name)
     assert all(records.verdict_path(run).exists() for run in made)
-    monkeypatch.delattr("kvmark.analysis.verdict.kept.judge")
+    monkeypatch.delattr("kvmark.analysis.verdict.judge.judge")
     assert ask(name) == first
 
 

@@ -8,13 +8,15 @@ from kvmark.analysis.external.imported import (
     imported_steps,
     imported_throughput,
 )
-from kvmark.analysis.external.published import YCSB_SOURCE, Published, published
-from kvmark.analysis.external.ycsb_sequence import SequenceRow, ycsb_sequence
+from kvmark.analysis.external.ycsb_sequence import (
+    YCSB_SOURCE,
+    Published,
+    SequenceRow,
+    published,
+    ycsb_sequence,
+)
 from kvmark.analysis.summary.aggregate import CaseSummary, aggregate, merged_times
-from kvmark.analysis.summary.around_faults import Stretch, around_faults
-from kvmark.analysis.summary.fault_effects import FaultEffect, fault_effects
-from kvmark.analysis.summary.faults import FaultSpan, fault_spans
-from kvmark.analysis.summary.resources import failure_course, resource_course, time_spread
+from kvmark.analysis.summary.faults import FaultEffect, FaultSpan, fault_effects, fault_spans
 from kvmark.analysis.summary.run import (
     OperationSummary,
     PhaseSummary,
@@ -26,10 +28,25 @@ from kvmark.analysis.summary.run import (
     summarize,
 )
 from kvmark.analysis.summary.time_steps import KindSteps, TimeSteps, response_steps
-from kvmark.analysis.summary.timeline import Timeline, TimelineFault, timelines
+from kvmark.analysis.summary.timeline import (
+    Stretch,
+    Timeline,
+    TimelineFault,
+    around_faults,
+    failure_course,
+    resource_course,
+    time_spread,
+    timelines,
+)
 from kvmark.analysis.verdict.case_verdict import CaseVerdict, case_verdict
-from kvmark.analysis.verdict.judge import Verdict, judge
-from kvmark.analysis.verdict.kept import known_judgement, known_line, known_verdict, save_verdict
+from kvmark.analysis.verdict.judge import (
+    Verdict,
+    judge,
+    known_judgement,
+    known_line,
+    known_verdict,
+    save_verdict,
+)
 from kvmark.analysis.verdict.rules import LAG_FLOORS, RULES, Level, Reason, Rule, reasons_markdown
 from kvmark.records import Case, Judgement
 

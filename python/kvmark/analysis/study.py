@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from kvmark.analysis.compare.metrics import figure, resolution, run_value
-from kvmark.analysis.compare.resolution import rate_resolution
 from kvmark.analysis.summary.aggregate import (
     CaseSummary,
     aggregate,
@@ -21,9 +20,10 @@ from kvmark.analysis.summary.aggregate import (
     verdict_of,
 )
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.analysis.summary.run import rate_resolution
+from kvmark.analysis.verdict.case_verdict import is_repeated
 from kvmark.analysis.verdict.checks_precision import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
-from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.records import Case, Judgement, PhaseRecord, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, Estimate, mean_interval, paired_ratio

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvmark.analysis.machine_speed import fixed_work_ns, same_machine
+from kvmark.analysis.run_conditions import fixed_work_ns, same_machine
 from kvmark.analysis.verdict.rules import RULES
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, RunEnvironment, described

@@ -1,34 +1,166 @@
-"""Two sides of runs, figure by figure: how much they differ, and whether chance explains it."""
+"""Two sides of runs, figure by figure: how much they differ, and whether chance explains it.
+
+Sides whose runs were made in blocks, one of each side in each, are compared in pairs. Runs know
+their block. So a comparison that is asked for later, by the tags of `kvmark ab`, is the same as
+that at its end.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from kvmark.analysis.compare.comparability import Caution, Difference, cautions, differences
-from kvmark.analysis.compare.failures import failures_beyond
-from kvmark.analysis.compare.metric import Compared, Rows, independent, without_effects
-from kvmark.analysis.compare.metrics import check_known, metrics_of, operations_of
-from kvmark.analysis.compare.paired import Pairs, in_blocks, pair_cautions, pairs_of
-from kvmark.analysis.compare.thresholds import Held, hold, hold_failures, one_sided
+from kvmark.analysis.compare.metrics import (
+    Compared,
+    Row,
+    Rows,
+    check_known,
+    counts_of,
+    figure,
+    independent,
+    metrics_of,
+    operations_of,
+    resolution,
+    run_value,
+    without_effects,
+)
+from kvmark.analysis.compare.thresholds import Held, failures_beyond, hold, hold_failures, one_sided
 from kvmark.analysis.summary.aggregate import verdict_of
+from kvmark.analysis.summary.run import clock_step_ns
+from kvmark.analysis.verdict.case_verdict import is_repeated
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
-from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.errors import UsageError
-from kvmark.records import Case, Judgement, Run, by_case
+from kvmark.records import Case, Judgement, Run, block_of, by_case
+from kvmark.records.block import experiment
 from kvmark.spec.condition import Condition, Gate
-from kvmark.stats import CONFIDENCE, Effect, as_family
+from kvmark.spec.metric import Metric, parse_comparable
+from kvmark.stats import CONFIDENCE, Asked, Effect, as_family, decide, paired_jackknife
+from kvmark.stats.level import paired_difference
 
-__all__ = ["CaseComparison", "Compared", "Comparison", "Effect", "compare"]
+__all__ = ["CaseComparison", "Comparison", "compare", "in_blocks", "refuse_unlike"]
+
+_HAIR: Final = 1e-9
+_NO_SCATTER: Final = Caution(
+    "no_scatter",
+    "Every block gave the same ratio, as a simulated system does that knows no chance: the interval"
+    " is no measurement.",
+)
 
 _MOST_TOLD: Final = 6
 _NO_CONDITION: Final = Gate()
-
-Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
+_Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
 """A case of the baseline and one of the candidate, with their runs."""
-Sides = tuple[Sequence[Run], Sequence[Run]]
+_Sides = tuple[Sequence[Run], Sequence[Run]]
 """The runs of the baseline and those of the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The runs of both sides, block by block."""
+
+    baseline: tuple[Run, ...]
+    candidate: tuple[Run, ...]
+    #: Runs whose block has none of the other side.
+    alone: int
+    #: The metric that decided how many blocks there are, and by which rule; none where none did.
+    decided_by: tuple[Metric, Asked] | None
+
+
+def _pairs_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> _Pairs | None:
+    """The pairs of two sides; none where they weren't made in blocks of the same experiment."""
+    first, second = _numbered(baseline), _numbered(candidate)
+    if first is None or second is None:
+        return None
+    (one, before), (other, after) = first, second
+    both = sorted(before.keys() & after.keys())
+    if one != other or not both:
+        return None
+    return _Pairs(
+        tuple(before[number] for number in both),
+        tuple(after[number] for number in both),
+        len(before) + len(after) - 2 * len(both),
+        _decided_by(before[both[0]]),
+    )
+
+
+def in_blocks(pairs: _Pairs, *, due: bool = False) -> Rows:
+    """Compares runs block by block; ``due`` as in :func:`kvmark.analysis.compare.metrics.level`.
+
+    The metric that decided when to stop has the interval that goes with that decision, the others
+    the ordinary one of paired blocks.
+    """
+
+    def rows(confidence: float) -> Row:
+        def row(metric: Metric) -> Compared:
+            sides = (pairs.baseline, pairs.candidate)
+            before, after = (figure(side, metric, confidence, due=due) for side in sides)
+            found = _effect(pairs, metric, confidence, due=due) if before and after else None
+            return Compared(metric, before, after, found)
+
+        return row
+
+    return rows
+
+
+def _pair_cautions(pairs: _Pairs) -> list[Caution]:
+    """What is to be known of pairs."""
+    found = []
+    if pairs.alone:
+        told = "run is" if pairs.alone == 1 else "runs are"
+        found.append(
+            Caution(
+                "alone", f"{pairs.alone} {told} left out: its block has none of the other side."
+            )
+        )
+    if pairs.decided_by is not None:
+        logs = _log_ratios(pairs, pairs.decided_by[0])
+        if len(logs) > 1 and max(logs) - min(logs) < _HAIR:
+            found.append(_NO_SCATTER)
+    return found
+
+
+def _effect(pairs: _Pairs, metric: Metric, confidence: float, *, due: bool) -> Effect | None:
+    logs, decided_by = _log_ratios(pairs, metric, due=due), pairs.decided_by
+    floor = resolution(pairs.baseline, pairs.candidate, metric)
+    if decided_by is not None and metric == decided_by[0]:
+        asked = replace(decided_by[1], confidence=confidence)
+        return decide(logs, asked, floor).effect if logs else None
+    if metric.quantile is None:
+        return paired_difference(logs, None, confidence, floor) if logs else None
+    before, after = (counts_of(side, metric, due=due) for side in (pairs.baseline, pairs.candidate))
+    step_ns = clock_step_ns((*pairs.baseline, *pairs.candidate))
+    return paired_jackknife(before, after, metric.q, confidence, step_ns)
+
+
+def _log_ratios(pairs: _Pairs, metric: Metric, *, due: bool = False) -> list[float]:
+    """Of each block; empty when a run has no such figure."""
+    values = [(run_value(one, metric, due=due), run_value(other, metric, due=due))
+              for one, other in zip(pairs.baseline, pairs.candidate, strict=True)]  # fmt: skip
+    known = [math.log(after / before) for before, after in values if before and after]
+    return known if len(known) == len(values) else []
+
+
+def _numbered(runs: Sequence[Run]) -> tuple[str, Mapping[int, Run]] | None:
+    """The experiment of all these runs, and them by their blocks; of several in one the last."""
+    if len({experiment(run.manifest, "ab").get("side") for run in runs}) > 1:
+        return None
+    blocks = [(run, block_of(run.manifest)) for run in runs]
+    known = [(run, block) for run, block in blocks if block is not None]
+    names = {block.experiment for _, block in known}
+    if len(known) < len(blocks) or len(names) != 1:
+        return None
+    return names.pop(), {block.number: run for run, block in known}
+
+
+def _decided_by(run: Run) -> tuple[Metric, Asked] | None:
+    told: Mapping[str, Any] | None = experiment(run.manifest, "ab").get("asked")
+    if told is None:
+        return None
+    asked = Asked(told["within"], told["find"], told["most_blocks"], told["first_stage"])
+    return parse_comparable(str(told["metric"])), asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +270,7 @@ class _Asked:
     judged: Judge
 
 
-def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
+def _compare_case(pair: _Pair, asked: _Asked) -> CaseComparison:
     (case, before), (other, after) = pair
     # Each metric reads the histograms of all runs.
     baseline, candidate = ([run.with_histogram_cache() for run in runs] for runs in (before, after))
@@ -147,7 +279,7 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
     runs = [*baseline, *candidate]
     verdicts = {run.id: asked.judged(run) for run in runs}
     _refuse_invalid(verdicts, asked.allow)
-    pairs = pairs_of(baseline, candidate)
+    pairs = _pairs_of(baseline, candidate)
     sides = baseline, candidate
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
@@ -160,7 +292,7 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
             *_doubts(verdicts, baseline, candidate),
             *cautions(baseline, candidate),
             *_unrepeated(baseline, candidate),
-            *([] if pairs is None else pair_cautions(pairs)),
+            *([] if pairs is None else _pair_cautions(pairs)),
         ),
         differences=unlike,
         held=_held(_comparing(sides, pairs, due=True), sides, asked),
@@ -168,7 +300,7 @@ def _compare_case(pair: Pair, asked: _Asked) -> CaseComparison:
     )
 
 
-def _comparing(sides: Sides, pairs: Pairs | None, *, due: bool = False) -> Rows:
+def _comparing(sides: _Sides, pairs: _Pairs | None, *, due: bool = False) -> Rows:
     """Compares both sides; without effects where one is repeated too little for its design."""
     rows = independent(*sides, due=due) if pairs is None else in_blocks(pairs, due=due)
     return rows if all(map(is_repeated, sides)) else without_effects(rows)
@@ -198,7 +330,7 @@ def _rows(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Compared, ...
     return tuple(one for one in found if one.baseline or one.candidate)
 
 
-def _held(rows: Rows, sides: Sides, asked: _Asked) -> tuple[Held, ...]:
+def _held(rows: Rows, sides: _Sides, asked: _Asked) -> tuple[Held, ...]:
     confidence = one_sided(asked.confidence, asked.conditions)
     row, repeated = rows(confidence), all(map(is_repeated, sides))
     held = []
@@ -230,7 +362,7 @@ def _sides(
     return before, after
 
 
-def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -> list[Pair]:
+def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -> list[_Pair]:
     """The cases that belong together: the same, or else those that go by one name on each side.
 
     The latter differ in their plans, which is told and refused unless it is allowed.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kvmark.analysis.verdict.precision import Judged, is_precise
+from kvmark.analysis.verdict.case_verdict import Judged, is_precise
 from kvmark.records import Judgement
 from kvmark.stats import Estimate
 

@@ -1,13 +1,12 @@
-"""The metrics that runs are compared by: which there are, and what runs say of them."""
+"""The metrics that runs are compared by, what runs say of them, and how two sides differ."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.external.imported import imported_level
 from kvmark.analysis.summary.aggregate import (
     case_throughput,
@@ -17,7 +16,7 @@ from kvmark.analysis.summary.aggregate import (
     stages,
     unanswered_of,
 )
-from kvmark.analysis.summary.run import QUANTILES, rate_level
+from kvmark.analysis.summary.run import QUANTILES, clock_step_ns, rate_level, rate_resolution
 from kvmark.records import Run
 from kvmark.records.run import interval_times
 from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
@@ -25,8 +24,10 @@ from kvmark.stats import (
     BEYOND,
     CONFIDENCE,
     Counts,
+    Effect,
     Estimate,
     Level,
+    difference,
     jackknife,
     level_of,
     level_of_stages,
@@ -34,9 +35,23 @@ from kvmark.stats import (
 )
 
 __all__ = [
-    "check_known", "counts_of", "figure", "level", "metrics_of", "metrics_of_operations",
-    "operations_of", "resolution", "response_quantiles", "run_value", "shown",
-]  # fmt: skip
+    "Compared",
+    "Row",
+    "Rows",
+    "check_known",
+    "counts_of",
+    "figure",
+    "independent",
+    "level",
+    "metrics_of",
+    "metrics_of_operations",
+    "operations_of",
+    "resolution",
+    "response_quantiles",
+    "run_value",
+    "shown",
+    "without_effects",
+]
 
 _NS_PER_S: Final = 1e9
 
@@ -234,3 +249,48 @@ def _operations(runs: Sequence[Run]) -> list[str]:
             if total.outcome == "ok" and not total.part
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric on both sides. A side is none where it has too few operations for it."""
+
+    metric: Metric
+    baseline: Estimate | None
+    candidate: Estimate | None
+    effect: Effect | None
+
+
+Row = Callable[[Metric], Compared]
+"""Compares both sides by a metric."""
+Rows = Callable[[float], Row]
+"""Makes what compares with intervals of a coverage."""
+
+
+def independent(baseline: Sequence[Run], candidate: Sequence[Run], *, due: bool = False) -> Rows:
+    """Compares runs that have nothing to do with each other; ``due`` as in :func:`level`."""
+
+    def rows(confidence: float) -> Row:
+        def row(metric: Metric) -> Compared:
+            before, after = (level(side, metric, due=due) for side in (baseline, candidate))
+            effect = difference(before, after, confidence) if before and after else None
+            return Compared(
+                metric,
+                baseline=shown(baseline, metric, before, confidence) if before else None,
+                candidate=shown(candidate, metric, after, confidence) if after else None,
+                effect=effect,
+            )
+
+        return row
+
+    return rows
+
+
+def without_effects(rows: Rows) -> Rows:
+    """The figures of both sides, of which a side has too few repetitions for an effect."""
+
+    def figures(confidence: float) -> Row:
+        row = rows(confidence)
+        return lambda metric: replace(row(metric), effect=None)
+
+    return figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kvmark.analysis.verdict.kept import known_judgement, known_verdict
+from kvmark.analysis.verdict.judge import known_judgement, known_verdict
 from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.store import USABLE, entries_of
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.study import CaseRuns, is_precise_case, is_repeated_case
 from kvmark.analysis.summary.aggregate import merged_times, rate_of
 from kvmark.analysis.summary.counters import rises, sampled_share
+from kvmark.analysis.summary.run import clock_step_ns, rate_resolution
 from kvmark.records import Run
 from kvmark.stats import (
     CONFIDENCE,

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 from kvmark.analysis.summary.aggregate import verdict_of
 from kvmark.analysis.summary.run import throughput
+from kvmark.analysis.verdict.case_verdict import is_repeated
 from kvmark.analysis.verdict.judge import Verdict, judge
-from kvmark.analysis.verdict.repetitions import is_repeated
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Run
 from kvmark.stats import Estimate, UslFit, fit_usl, mean_interval

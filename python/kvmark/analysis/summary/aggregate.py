@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kvmark.analysis.compare.resolution import clock_step_ns, rate_resolution
 from kvmark.analysis.external.imported import imported_rate, imported_throughput
-from kvmark.analysis.summary.run import Times, rate_level
-from kvmark.analysis.verdict.case_verdict import CaseVerdict, case_verdict
+from kvmark.analysis.summary.run import Times, clock_step_ns, rate_level, rate_resolution
+from kvmark.analysis.verdict.case_verdict import (
+    CaseVerdict,
+    case_verdict,
+    with_precision,
+    with_repetitions,
+)
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
-from kvmark.analysis.verdict.precision import with_precision
-from kvmark.analysis.verdict.repetitions import with_repetitions
 from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.stats import CONFIDENCE, Counts, Estimate, mean_interval, two_stage_mean
 

@@ -1,4 +1,4 @@
-"""One run in numbers: what it did in its counted phases."""
+"""One run in numbers: what it did in its counted phases, and what it can't tell apart."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from kvmark.analysis.compare.resolution import rate_resolution
-from kvmark.analysis.summary.fault_effects import FaultEffect, fault_effects
-from kvmark.analysis.summary.faults import fault_spans
+from kvmark.analysis.summary.faults import FaultEffect, fault_effects, fault_spans
 from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
 from kvmark.stats import Counts, Estimate, Level, rate_of_intervals
 
 #: The quantiles of a summary, by name.
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
 # An interval counts as full when it lacks at most this share of the usual length.
@@ -26,6 +23,25 @@ _CHANGED = "no interval: the rate was meant to change"
 _BROKEN = "no interval: a server was broken on purpose"
 #: These look for no record that must be there; all other operations do, the user's own too.
 _CANNOT_MISS = ("insert", "delete", "scan")
+
+
+def clock_step_ns(runs: Iterable[Run]) -> float:
+    """The largest step of the clocks that measured them; 0 where none is known."""
+    clocks = (run.manifest.engine.clock for run in runs)
+    return max((float(clock.resolution_ns) for clock in clocks if clock is not None), default=0.0)
+
+
+def rate_resolution(runs: Iterable[Run]) -> float:
+    """As a share of the rate: half an operation, or the clock's step in the counted windows."""
+    return max((_rate_resolution(run) for run in runs), default=0.0)
+
+
+def _rate_resolution(run: Run) -> float:
+    window_ns = sum(phase.window_ns for phase in run.counted)
+    operations = sum(run.manifest.engine.succeeded(phase) for phase in run.counted)
+    if not window_ns or not operations:
+        return 0.0
+    return max(0.5 / operations, clock_step_ns([run]) / window_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +182,7 @@ def summarize(run: Run) -> Summary:
         system=manifest.engine.system.system,
         version=manifest.engine.system.version,
         created=manifest.created,
-        phases=tuple(summarize_phase(run, phase) for phase in run.counted),
+        phases=tuple(_summarize_phase(run, phase) for phase in run.counted),
         sweep=next(_sweeps(run), None),
         faults=fault_effects(run),
         warm_up_ms=_warm_up_ms(run),
@@ -198,7 +214,7 @@ def _sweeps(run: Run) -> Iterator[SweepSummary]:
             )
 
 
-def summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
+def _summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
     """The numbers of one phase."""
     totals = run.totals(phase.index)
     whole = [total for total in totals if not total.part]
@@ -238,7 +254,7 @@ def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
     window_ns = sum(phase.window_ns for phase in phases)
     if not ok or not window_ns:
         return None
-    rates = [rate for phase in phases for rate in interval_rates(run, phase)]
+    rates = [rate for phase in phases for rate in _interval_rates(run, phase)]
     until_known = any(phase.stopped_by == "until" for phase in phases)
     rate, floor = ok * _NS_PER_S / window_ns, rate_resolution([run])
     broken = any(phase.name == "measure" for phase in phases) and bool(fault_spans(run))
@@ -269,7 +285,7 @@ def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:
     return rows.filter(length >= _FULL * length.max())
 
 
-def interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
+def _interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
     """Successful operations per second in each full interval, all groups together."""
     return rates_of(full_intervals(run, phase))
 

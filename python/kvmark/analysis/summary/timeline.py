@@ -1,20 +1,190 @@
-"""A counted phase in a few equal cells of time: what a timeline of text is drawn of."""
+"""How a run went over its time: resources, failures, a timeline's cells, and around faults."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from kvmark.analysis.summary.faults import fault_spans
-from kvmark.analysis.summary.resources import interval_outcomes
-from kvmark.records import PhaseRecord, Run
+from kvmark.analysis.summary.faults import (
+    FaultEffect,
+    Segment,
+    fault_spans,
+    measured_phase,
+    segments,
+)
+from kvmark.analysis.summary.run import Times
+from kvmark.errors import RecordsError
+from kvmark.records import PhaseRecord, Run, files
+from kvmark.records.histograms import LogLine, decode, log_lines
+from kvmark.records.slices import decoded, interval_lines
+from kvmark.stats import Counts
 
-__all__ = ["Timeline", "TimelineFault", "timelines"]
+__all__ = [
+    "Stretch",
+    "Timeline",
+    "TimelineFault",
+    "around_faults",
+    "failure_course",
+    "resource_course",
+    "time_spread",
+    "timelines",
+]
 
+_MOST_LINES = 20_000
+"""The most histograms that are decoded for a report: each takes a third of a millisecond."""
+
+_USAGE = pl.Schema(
+    {
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "node": pl.String(),
+        "cores": pl.Float64(),
+        "resident_bytes": pl.Int64(),
+    }
+)
+_FAILURES = pl.Schema(
+    {
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "outcome": pl.String(),
+        "count": pl.Int64(),
+    }
+)
+_SPREAD = pl.Schema(
+    {
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "low_ns": pl.Float64(),
+        "high_ns": pl.Float64(),
+        "count": pl.Int64(),
+        "share": pl.Float64(),
+    }
+)
+_NO_FAILURE = ("any", "ok", "miss")
+_COLUMNS = 96
+_STEPS_PER_DECADE = 8
+_PART = "READ-MODIFY-WRITE."
 _NS_PER_S = 1e9
+
+
+def resource_course(run: Run) -> pl.DataFrame:
+    """One row per sample and node but the first: cores kept busy since the one before, and memory.
+
+    Cores are none where a server's counter began anew. Instants count from the run's origin.
+    """
+    if run.resources.is_empty():
+        return pl.DataFrame(schema=_USAGE)
+    used = pl.col("cpu_user_s") + pl.col("cpu_system_s")
+    before = pl.col("at_wall_ns").shift(1).over("node")
+    cores = (used - used.shift(1).over("node")) * _NS_PER_S / (pl.col("at_wall_ns") - before)
+    origin_ns = run.manifest.engine.started_wall_ns
+    return (
+        run.resources.sort("node", "at_wall_ns", maintain_order=True)
+        .select(
+            (before - origin_ns).alias("start_ns"),
+            (pl.col("at_wall_ns") - origin_ns).alias("end_ns"),
+            pl.col("node"),
+            pl.when(cores >= 0).then(cores).alias("cores"),
+            pl.col("resident_bytes"),
+        )
+        .drop_nulls("start_ns")
+        .cast(_USAGE)
+    )
+
+
+def failure_course(run: Run) -> pl.DataFrame:
+    """One row per interval and error class that the run met, zeros included; empty without any."""
+    rows = run.intervals.filter((pl.col("operation") != "TOTAL") & ~pl.col("part"))
+    failed = rows.filter(~pl.col("outcome").is_in(_NO_FAILURE))
+    if failed.is_empty():
+        return pl.DataFrame(schema=_FAILURES)
+    interval = ["start_ns", "end_ns"]
+    met = failed.group_by(*interval, "outcome").agg(pl.col("count").sum())
+    every = rows.select(interval).unique().join(failed.select("outcome").unique(), how="cross")
+    whole = every.join(met, on=[*interval, "outcome"], how="left")
+    return (
+        whole.with_columns(pl.col("count").fill_null(0)).sort("outcome", *interval).cast(_FAILURES)
+    )
+
+
+def _interval_outcomes(run: Run, phase: PhaseRecord) -> pl.DataFrame:
+    """One row per interval of a phase without its drain: its bounds, successes and failures."""
+    ok = pl.col("outcome") == "ok"
+    # Rows of the whole interval, of outcome any, are there even when nothing completed.
+    failed = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"])
+    rows = run.intervals.filter(
+        (pl.col("phase") == phase.index) & ~pl.col("drain") & ~pl.col("part")
+    )
+    return (
+        rows.group_by("start_ns", "end_ns")
+        .agg(
+            pl.col("count").filter(ok).sum().alias("succeeded"),
+            pl.col("count").filter(failed).sum().alias("failed"),
+        )
+        .sort("start_ns")
+    )
+
+
+def time_spread(run: Run) -> pl.DataFrame:
+    """How many operations had which response time when: one row per cell that holds any.
+
+    Cells are a ninety-sixth of the run, or an interval where that is longer, by an eighth of a
+    decade; the share is that of the operations in the same stretch of time. A run of more than
+    20,000 recorded histograms has none.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    lines = list(_response_lines(run))
+    if not lines or len(lines) > _MOST_LINES:
+        return pl.DataFrame(schema=_SPREAD)
+    begin_s = min(line.start_s for line in lines)
+    length_s = max(line.start_s + line.length_s for line in lines) - begin_s
+    width_s = max(length_s / _COLUMNS, *(line.length_s for line in lines))
+    columns: dict[int, list[Counts]] = {}
+    for line in lines:
+        middle_s = line.start_s + line.length_s / 2 - begin_s
+        columns.setdefault(int(middle_s / width_s), []).append(_decoded(run, line))
+    found: list[tuple[object, ...]] = []
+    for column, parts in sorted(columns.items()):
+        start_ns = (begin_s + column * width_s) * _NS_PER_S
+        place = (int(start_ns), int(start_ns + width_s * _NS_PER_S))
+        found += [(*place, *cell) for cell in _cells(Counts.merge(parts))]
+    return pl.DataFrame(found, schema=_SPREAD, orient="row")
+
+
+def _cells(counts: Counts) -> Iterator[tuple[float, float, int, float]]:
+    """Bounds, count and share of each step of times."""
+    steps: Counter[int] = Counter()
+    logs = np.log10(np.maximum(counts.low, 1)) * _STEPS_PER_DECADE
+    for step, count in zip(logs.tolist(), counts.count.tolist(), strict=True):
+        steps[math.floor(step)] += count
+    for step, count in sorted(steps.items()):
+        low = 10 ** (step / _STEPS_PER_DECADE)
+        yield low, 10 ** ((step + 1) / _STEPS_PER_DECADE), count, count / counts.n
+
+
+def _response_lines(run: Run) -> Iterator[LogLine]:
+    """The recorded histograms of response time, without parts of read-modify-writes."""
+    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
+    for line in log_lines(text):
+        if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0:
+            yield line
+
+
+def _decoded(run: Run, line: LogLine) -> Counts:
+    try:
+        return decode(line.encoded)
+    except ValueError as problem:
+        raise RecordsError(
+            f"a histogram of {line.tag} in run {run.id} is damaged: {problem}"
+        ) from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +221,7 @@ def timelines(run: Run, most: int) -> tuple[Timeline, ...]:
 
 
 def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
-    intervals = interval_outcomes(run, phase).filter(pl.col("end_ns") > pl.col("start_ns"))
+    intervals = _interval_outcomes(run, phase).filter(pl.col("end_ns") > pl.col("start_ns"))
     if intervals.height < 2:
         return None
     begin_ns, end_ns = int(intervals["start_ns"].to_list()[0]), max(intervals["end_ns"].to_list())
@@ -101,3 +271,74 @@ def _faults(run: Run, begin_ns: int, end_ns: int, cell_ns: int) -> Iterator[Time
             # A fault that is over at a cell's first instant doesn't touch it.
             last = max(over_ns - 1, span.begun_ns) - begin_ns
             yield TimelineFault(span.text, (span.begun_ns - begin_ns) // cell_ns, last // cell_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the measurement, whole intervals long. Instants count from the run's origin."""
+
+    #: ``before``, ``after``, or the fault as it was planned.
+    name: str
+    start_ns: int
+    end_ns: int
+    #: Operations that completed in it: those that succeeded, and those that failed.
+    succeeded: int
+    failed: int
+    #: Of those that succeeded. Counts none where the run kept no histogram per interval, or more
+    #: than can be decoded in a while.
+    response: Times
+
+    @property
+    def throughput(self) -> float:
+        """Successful operations per second."""
+        return self.succeeded * _NS_PER_S / (self.end_ns - self.start_ns)
+
+
+def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ...]:
+    """The measurement, cut where faults began and where the service was as before again.
+
+    ``effects`` are those of all faults that were carried out.
+    An interval that a fault touches counts as the fault's. Empty for a run without faults.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    phase = measured_phase(run)
+    if not effects or phase is None:
+        return ()
+    return tuple(_stretches(run, phase, segments(phase, effects)))
+
+
+def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterator[Stretch]:
+    counts = _interval_outcomes(run, phase)
+    starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
+    owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
+    responses: dict[int, list[Counts]] = {}
+    lines = interval_lines(run, phase, "response")
+    for line in lines if len(lines) <= _MOST_LINES else ():
+        at_ns = (line.start_s + line.length_s / 2) * _NS_PER_S
+        place = bisect_right(starts, at_ns) - 1
+        if place >= 0 and at_ns < ends[place]:
+            responses.setdefault(owners[place], []).append(decoded(line, run.id))
+    counts = counts.with_columns(pl.Series("span", owners, dtype=pl.Int64))
+    for index, span in enumerate(spans):
+        own = counts.filter(pl.col("span") == index)
+        if not own.is_empty():
+            yield Stretch(
+                span.name,
+                start_ns=int(own["start_ns"].to_list()[0]),
+                end_ns=int(own["end_ns"].to_list()[-1]),
+                succeeded=int(own["succeeded"].sum()),
+                failed=int(own["failed"].sum()),
+                response=Times.of(Counts.merge(responses.get(index, []))),
+            )
+
+
+def _owner(spans: Sequence[Segment], start_ns: int, end_ns: int) -> int:
+    """The last fault that touches an interval, or else the quiet stretch that holds it."""
+    touching = [
+        (span.is_fault, index)
+        for index, span in enumerate(spans)
+        if span.start_ns < end_ns and span.end_ns > start_ns
+    ]
+    return max(touching, default=(False, 0))[1]

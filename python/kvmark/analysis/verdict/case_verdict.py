@@ -1,27 +1,43 @@
-"""The verdict of a case: made from the verdicts of its runs and their number.
+"""The verdict of a case: from its runs' verdicts, their number, and how precise its figure is.
 
 It is another thing than the verdict of a run. What speaks against a run because it is short is the
 case's error where it has runs enough: their spread is then known, and their operations count
-together.
+together. A case that ran less often than its siblings in a design looks surer than they do, because
+nothing is known that speaks against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
+from kvmark.analysis.verdict.checks_precision import IMPRECISE, TOO_LITTLE, imprecise
+from kvmark.analysis.verdict.evidence import reason
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
-from kvmark.records import Judgement
-from kvmark.stats import least_observations
+from kvmark.records import Judgement, Run
+from kvmark.records.block import experiment
+from kvmark.stats import Estimate, least_observations
 
-__all__ = ["ENOUGH_RUNS", "CaseVerdict", "case_verdict"]
+__all__ = [
+    "CaseVerdict",
+    "Judged",
+    "case_verdict",
+    "is_precise",
+    "is_repeated",
+    "unrepeated",
+    "with_precision",
+    "with_repetitions",
+]
 
 #: With at least so many runs their spread gives the error that one short run can't.
-ENOUGH_RUNS: Final = 5
+_ENOUGH_RUNS: Final = 5
 #: What speaks against a run that stands alone, and not against one of several.
 _OF_ONE_RUN: Final = frozenset({"too_short"})
+_LEAST_REPETITIONS: Final = 3
+"""The fewest repetitions of a case of any design."""
+_DESIGNS: Final = ("study", "sequence", "ab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +58,11 @@ def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
     verdicts = list(verdicts)
     found: dict[str, list[Reason]] = {}
     for verdict in verdicts:
-        for code in dict.fromkeys(reason.code for reason in verdict.reasons):
-            same = [reason for reason in verdict.reasons if reason.code == code]
+        for code in dict.fromkeys(one.code for one in verdict.reasons):
+            same = [one for one in verdict.reasons if one.code == code]
             found.setdefault(code, []).append(_gravest(same))
     together = (_together(code, reasons, len(verdicts)) for code, reasons in found.items())
-    whole = Verdict.of(reason for reason in together if reason is not None)
+    whole = Verdict.of(one for one in together if one is not None)
     return CaseVerdict(whole.judgement, whole.reasons, len(verdicts))
 
 
@@ -62,7 +78,7 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
         "runs_with_this": len(reasons),
         "runs": runs,
     }
-    repeated = code in _OF_ONE_RUN and runs >= ENOUGH_RUNS
+    repeated = code in _OF_ONE_RUN and runs >= _ENOUGH_RUNS
     return replace(
         gravest,
         level=Level.NOTE if repeated else gravest.level,
@@ -81,14 +97,14 @@ def _samples(gravest: Reason, reasons: Sequence[Reason], runs: int) -> Reason | 
         # In another run even the rarest operation has enough.
         return None
     counts: dict[str, int] = {}
-    for reason in reasons:
-        name = str(reason.evidence["operation"])
-        counts[name] = counts.get(name, 0) + int(reason.evidence["count"])
+    for one in reasons:
+        name = str(one.evidence["operation"])
+        counts[name] = counts.get(name, 0) + int(one.evidence["count"])
     rarest = min(counts, key=lambda name: counts[name])
     needed = least_observations(0.99)
     if counts[rarest] >= needed:
         return None
-    most = sum(int(reason.evidence["most"]) for reason in reasons)
+    most = sum(int(one.evidence["most"]) for one in reasons)
     return replace(
         gravest,
         level=Level.SUSPECT if most < least_observations(0.95) else Level.NOTE,
@@ -98,3 +114,74 @@ def _samples(gravest: Reason, reasons: Sequence[Reason], runs: int) -> Reason | 
         ),
         evidence={"operation": rarest, "count": counts[rarest], "most": most, "runs": runs},
     )
+
+
+class Judged(Protocol):
+    """The verdict of a run, or that of a case."""
+
+    @property
+    def judgement(self) -> Judgement:
+        """VALID, SUSPECT or INVALID."""
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why, the gravest first."""
+
+
+def with_precision(verdict: CaseVerdict, throughput: Estimate) -> CaseVerdict:
+    """The verdict on a case with what the scatter of its runs says of its throughput.
+
+    What the intervals of each of several runs say of its own precision is then of no matter.
+    """
+    if verdict.runs < 2:
+        return verdict
+    kept = [one for one in verdict.reasons if one.code != IMPRECISE]
+    found = imprecise(throughput)
+    whole = Verdict.of(kept if found is None else [*kept, found])
+    return replace(verdict, judgement=whole.judgement, reasons=whole.reasons)
+
+
+def is_precise(verdict: Judged) -> bool:
+    """Whether it may be named, and how it differs from others."""
+    return TOO_LITTLE.isdisjoint(one.code for one in verdict.reasons)
+
+
+def _least_repetitions(runs: Sequence[Run]) -> int | None:
+    """The minimum of the design that these runs of a case belong to; none for runs of no design.
+
+    It is that of the newest pass, where a study was resumed with another number of repetitions.
+    """
+    for run in reversed(runs):
+        for design in _DESIGNS:
+            place = experiment(run.manifest, design)
+            if place:
+                return max(_LEAST_REPETITIONS, int(place.get("least_repetitions", 0)))
+    return None
+
+
+def unrepeated(runs: Sequence[Run]) -> Reason | None:
+    """The reason, where a case of a design has fewer repetitions than the design's minimum."""
+    least = _least_repetitions(runs)
+    if least is None:
+        return None
+    have = f"has {len(runs)} {'repetition' if len(runs) == 1 else 'repetitions'}"
+    return reason(
+        "unrepeated",
+        least - len(runs),
+        f"the case {have} and its design's minimum is {least}",
+        {"repetitions": len(runs), "least": least},
+    )
+
+
+def is_repeated(runs: Sequence[Run]) -> bool:
+    """Whether runs of a case are as many as their design asks for at the least."""
+    return unrepeated(runs) is None
+
+
+def with_repetitions(verdict: CaseVerdict, runs: Sequence[Run]) -> CaseVerdict:
+    """The verdict on a case with what the number of its repetitions adds."""
+    found = unrepeated(runs)
+    if found is None:
+        return verdict
+    whole = Verdict.of([*verdict.reasons, found])
+    return replace(verdict, judgement=whole.judgement, reasons=whole.reasons)

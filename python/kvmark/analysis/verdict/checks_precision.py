@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Final
 
-from kvmark.analysis.compare.resolution import rate_resolution
-from kvmark.analysis.summary.run import rates_of, throughput
+from kvmark.analysis.summary.run import rate_resolution, rates_of, throughput
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.stats import Estimate, rate_of_intervals

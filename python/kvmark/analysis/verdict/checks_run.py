@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from kvmark.analysis.summary.faults import Segment
 from kvmark.analysis.summary.run import keeps_rate
-from kvmark.analysis.summary.segments import Segment
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, reason
 from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import Run

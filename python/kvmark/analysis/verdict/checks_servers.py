@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.summary.counters import rises
-from kvmark.analysis.summary.fault_effects import RECOVERED, fault_effects
-from kvmark.analysis.summary.faults import fault_spans, problems
+from kvmark.analysis.summary.faults import RECOVERED, fault_effects, fault_spans, problems
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.drivers import drivers

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
+from kvmark.analysis.summary.faults import Segment, quiet_segments
 from kvmark.analysis.summary.run import full_intervals, mean_service_ns
-from kvmark.analysis.summary.segments import Segment, quiet_segments
 from kvmark.analysis.verdict.rules import RULES, Level, Reason, Unit
 from kvmark.records import PhaseRecord, Run, TotalRecord
 from kvmark.stats import Counts

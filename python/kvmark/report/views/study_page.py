@@ -11,7 +11,7 @@ from rich.text import Text
 from kvmark.analysis import Judgement, Verdict
 from kvmark.analysis.compare.extremes import extremes
 from kvmark.analysis.study import StudyEffect, StudyRow
-from kvmark.analysis.verdict.precision import Judged
+from kvmark.analysis.verdict.case_verdict import Judged
 from kvmark.report.charts import vega as charts
 from kvmark.report.charts.frames import PUBLISHED
 from kvmark.report.format import units

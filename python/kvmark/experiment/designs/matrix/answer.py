@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kvmark.analysis import Verdict, known_verdict
-from kvmark.analysis.cold_servers import cold_runs
-from kvmark.analysis.machine_speed import unlike_machines
 from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
+from kvmark.analysis.run_conditions import cold_runs, unlike_machines
 from kvmark.analysis.study import (
     CaseRuns,
     EffectAsked,

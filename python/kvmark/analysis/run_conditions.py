@@ -1,32 +1,39 @@
-"""How fast the machine itself was while runs were measured, by work that is always the same.
+"""Conditions that differ between runs of a case: the machine's own speed, and cold servers.
 
 A virtual machine's neighbours take from it what no counter tells: the clock rate of its cores,
 their second threads, caches. Time that was stolen stays 0, and the processor is as busy as before.
 So each sample of a run's resources has the processor time that a fixed piece of work took.
+
+The rounds of a warm-up say when throughput rises no more. Whether it did is seen in what was
+measured: the same case comes at another place after a start in each repetition.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from statistics import median
 from typing import Final
 
 import polars as pl
 
+from kvmark.analysis.compare.metrics import run_value
 from kvmark.analysis.verdict.evidence import percent, real_clock, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.records import Run
 from kvmark.records.files import FIXED_WORK
-from kvmark.stats import Estimate
+from kvmark.spec.metric import THROUGHPUT
+from kvmark.stats import Estimate, Placed, warming
 from kvmark.stats.estimate import median_interval
 
-__all__ = ["fixed_work_ns", "same_machine", "unlike_machines"]
+__all__ = ["cold_runs", "fixed_work_ns", "same_machine", "unlike_machines"]
 
 _LEAST_SAMPLES: Final = 8
 _LEAST_RUNS: Final = 3
 _HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")
 """What a machine is known by."""
 _NS_PER_MS: Final = 1e6
+_ORDINALS: Final = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 def fixed_work_ns(runs: Iterable[Run]) -> Estimate | None:
@@ -101,3 +108,61 @@ def _samples(run: Run) -> list[int]:
         own = pl.col("at_wall_ns").is_between(origin_ns + record.start_ns, origin_ns + ends_ns)
         within |= own
     return table.filter(within)[FIXED_WORK].drop_nulls().cast(pl.Int64).to_list()
+
+
+def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
+    """Why runs are slower than they would be later after their servers' start, by their ids.
+
+    Args:
+        cases: the runs of each case that can be used, by repetition. Only those without a rate say
+            how fast servers were, and each kind of system is looked at by itself.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    placed: dict[str, dict[str, Placed]] = {}
+    for number, runs in enumerate(cases):
+        for repetition, run in runs.items():
+            place = _place(run)
+            value = None if place is None or _is_paced(run) else run_value(run, THROUGHPUT)
+            if place is not None and value:
+                own = Placed(str(number), repetition, place, value)
+                placed.setdefault(_system(run), {})[run.id] = own
+    found: dict[str, Reason] = {}
+    for each in placed.values():
+        effect = warming(list(each.values()))
+        if effect is None or effect.high is None or effect.high >= 0:
+            continue
+        reasons = {run: _cold_reason(one.place, effect) for run, one in each.items()}
+        found |= {run: why for run, why in reasons.items() if why is not None}
+    return found
+
+
+def _cold_reason(place: int, effect: Estimate) -> Reason | None:
+    lost = -math.expm1(effect.value * 2.0 ** (1 - place))
+    first = -math.expm1(effect.value)
+    return reason(
+        "cold_servers",
+        lost,
+        f"it was the {_ORDINALS.get(place, f'{place}th')} run after its servers' start, and there"
+        f" the study's runs are slower by {percent(lost)} than later",
+        {"place": place, "lost_share": lost, "lost_share_first": first, "runs": effect.n},
+    )
+
+
+def _place(run: Run) -> int | None:
+    """The run's place after its servers' start, from 1; none where nobody noted it."""
+    place = run.manifest.study.get("after_start")
+    return place if isinstance(place, int) and place > 0 else None
+
+
+def _is_paced(run: Run) -> bool:
+    """Whether a group of its clients keeps to a rate or to a trace."""
+    groups = run.manifest.plan.get("groups", ())
+    return any(group.get("arrival", {}).get("process") != "closed" for group in groups)
+
+
+def _system(run: Run) -> str:
+    """The kind of servers: some are warm at once."""
+    kind = (run.manifest.testbed or {}).get("system")
+    return str(kind or run.manifest.plan.get("system", {}).get("driver"))
