@@ -11,7 +11,7 @@ import pytest
 
 from kvmark.analysis.external.yugabyte import app_table
 from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
-from kvmark.experiment.designs.matrix import app_tables
+from kvmark.experiment.designs.matrix import answer
 from kvmark.records import Run
 from kvmark.records.histograms import encode
 from kvmark.report.views.yugabyte import app_grid
@@ -80,11 +80,11 @@ def test_all_usable_runs_stand_for_a_case_s_operations_with_merged_histograms(
     theirs = SimpleNamespace(
         published=(), figures={}, operations={"READ": {"mean_us": 1.0}}, spreads={}
     )
-    monkeypatch.setattr(app_tables, "published_for", lambda levels, published: theirs)
+    monkeypatch.setattr(answer, "published_for", lambda levels, published: theirs)
 
     def shown(*usable: Run) -> Any:
         ids = {run.id for run in usable}
-        found = app_tables.operations(cast("Any", theirs), rows, list(runs.values()), ids)
+        found = answer.operations(cast("Any", theirs), rows, list(runs.values()), ids)
         return next(one for one in found if one.operation == "READ")
 
     both = shown(quick, runs[2])

@@ -25,7 +25,7 @@ COMMANDS = (
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",
-    "study.ab_judging", "study.capacity_judging",
+    "experiment.designs.capacity", "experiment.designs.paired",
 )  # fmt: skip
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(

@@ -13,8 +13,8 @@ from command_line import Kvmark, run_folders
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.cli import main
-from kvmark.experiment.designs.paired import judging as ab_judging
-from kvmark.experiment.designs.paired.judging import Found, found_in
+from kvmark.experiment.designs import paired
+from kvmark.experiment.designs.paired import Found, found_in
 from waiting import wait_until
 
 # Time passes as it does: there is an instant at which it can be cut short.
@@ -88,7 +88,7 @@ def ab(
                 return Found(None, f"run {run} is INVALID (a planted reason)", PLANTED)
             return found_in(records, run, *given, **more)
 
-        monkeypatch.setattr(ab_judging, "found_in", doubting)
+        monkeypatch.setattr(paired, "found_in", doubting)
         code = main(["ab", QUICK, *SIDES, *words, "-q"])
         told: Any = capsys.readouterr()
         return code, told.out, told.err

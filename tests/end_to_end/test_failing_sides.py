@@ -12,8 +12,8 @@ import pytest
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.cli import main
-from kvmark.experiment.designs.paired import judging as ab_judging
-from kvmark.experiment.designs.paired.judging import Found, found_in
+from kvmark.experiment.designs import paired
+from kvmark.experiment.designs.paired import Found, found_in
 
 # Virtual time passes at once.
 SIM = "--system 'sim:?clock=virtual&mean_us={}&seed=1'"
@@ -43,7 +43,7 @@ def ab(
         return replace(found, value=value, problem=f"run {run} is INVALID", verdict=PLANTED)
 
     def compare(*words: str, given: tuple[str, ...] = WORDS) -> tuple[int, str, str]:
-        monkeypatch.setattr(ab_judging, "found_in", doubting)
+        monkeypatch.setattr(paired, "found_in", doubting)
         code = main([*given, *words])
         told: Any = capsys.readouterr()
         return code, told.out, told.err

@@ -15,16 +15,17 @@ import pytest
 
 from kvmark import _engine, catalog
 from kvmark.errors import UsageError
-from kvmark.experiment.designs.paired.ab import (
+from kvmark.experiment.designs.paired import (
     MOST_LEFT_OUT,
     SIDES,
+    AskedSide,
+    Paired,
     Precision,
     Side,
+    decided,
     interleaved,
     order,
 )
-from kvmark.experiment.designs.paired.design import AskedSide, Paired
-from kvmark.experiment.designs.paired.judging import decided
 from kvmark.plan.compile import compile_run
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec

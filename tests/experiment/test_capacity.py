@@ -15,13 +15,13 @@ import pytest
 from studies import Program
 
 from kvmark.errors import UsageError
-from kvmark.experiment.designs.capacity.estimate import estimated
-from kvmark.experiment.designs.capacity.search import (
+from kvmark.experiment.designs.capacity_search import (
     Asked,
     Capacity,
     Outcome,
     RateRun,
     Stage,
+    estimated,
     search,
 )
 from kvmark.spec.objective import parse_objective

@@ -21,10 +21,18 @@ from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.designs.matrix.design import Matrix
-from kvmark.experiment.designs.matrix.warm_up import cut_short, only_reads, representatives
+from kvmark.experiment.designs.matrix.warm_up import (
+    MOST_ROUNDS,
+    Load,
+    ServerWarmup,
+    cut_short,
+    only_reads,
+    representatives,
+    speed,
+    warmed_up,
+)
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal
-from kvmark.experiment.server_warmup import MOST_ROUNDS, Load, ServerWarmup, speed, warmed_up
 from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records
 from kvmark.spec.run import RunSpec

@@ -8,7 +8,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.experiment.designs.matrix.contents import run_spec
+from kvmark.experiment.designs.matrix.cases import run_spec
 from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.study_paths import changed, multiplied, split

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from kvmark.errors import Interrupted
-from kvmark.experiment.designs.paired.ab import Precision
-from kvmark.experiment.designs.paired.judging import needed
-from kvmark.experiment.designs.sequence.budget import affordable, price
-from kvmark.experiment.designs.sequence.rounds import CaseCourse, Limit, Rounds
+from kvmark.experiment.designs.paired import Precision, needed
+from kvmark.experiment.designs.sequence.rounds import CaseCourse, Limit, Rounds, affordable, price
 from kvmark.experiment.designs.sequence.ycsb import SEQUENCE, Repeating, Step, YcsbStudy
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records

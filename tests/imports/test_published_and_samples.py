@@ -18,7 +18,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from kvmark.analysis import imported_rows
-from kvmark.experiment.designs.ladder.lines import Uncertainty
+from kvmark.experiment.designs.ladder_lines import Uncertainty
 from kvmark.imports import ReadFile, read_file
 from kvmark.records import Run
 from kvmark.records.histograms import decode

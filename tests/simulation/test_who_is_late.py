@@ -9,7 +9,7 @@ pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
 from kvmark.analysis import judge
-from kvmark.experiment.designs.capacity.judging import judged
+from kvmark.experiment.designs.capacity import judged
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.run.execution import carry_out

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.external.cassandra_stress import Figures, Garbage, StressResults
-from kvmark.experiment.designs.ladder.levels import goes_on, levels, target_uncertainty
-from kvmark.experiment.designs.ladder.lines import (
+from kvmark.experiment.designs.ladder import goes_on, levels, target_uncertainty
+from kvmark.experiment.designs.ladder_lines import (
     Collections,
     Line,
     LineMaker,

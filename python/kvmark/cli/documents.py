@@ -28,8 +28,8 @@ from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.cli.output import schema_of
-from kvmark.experiment.designs.capacity.search import Capacity
-from kvmark.experiment.designs.paired.ab import SideFailures
+from kvmark.experiment.designs.capacity_search import Capacity
+from kvmark.experiment.designs.paired import SideFailures
 from kvmark.experiment.designs.sequence.rounds import Course
 from kvmark.learn import LearnedPart
 from kvmark.learn.likeness import TwinJudgement

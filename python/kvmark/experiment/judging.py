@@ -1,17 +1,20 @@
-"""Closing and judging a study's runs. What was judged before is read from beside them."""
+"""Closes and judges runs that have ended. What was judged before is read from beside them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from kvmark.analysis import Judgement, Level, Verdict, judge, save_verdict
 from kvmark.analysis.verdict.checks_precision import TOO_LITTLE
 from kvmark.errors import KvmarkError
-from kvmark.records import Records
+from kvmark.interrupts import check
+from kvmark.records import Records, Run
 from kvmark.records.verdicts import kept_verdict
 
-__all__ = ["CUT_SHORT", "Usability", "says_too_little", "usability"]
+__all__ = ["CUT_SHORT", "Measured", "Usability", "measured", "says_too_little", "usability"]
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
@@ -62,3 +65,29 @@ def _verdict(records: Records, run: str) -> Verdict | None:
     except KvmarkError:
         return None
     return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A closed run and its verdict."""
+
+    run: Run
+    verdict: Verdict
+
+
+def measured(ended: Iterable[str], records: Records) -> list[Measured]:
+    """Closes and judges runs, by their ids.
+
+    Raises:
+        KvmarkError: a run's records couldn't be written; what was measured is kept.
+        KeyboardInterrupt: the user has asked to stop.
+    """
+    return [_measured(run, records) for run in ended]
+
+
+def _measured(name: str, records: Records) -> Measured:
+    check()
+    run = records.open(name)
+    verdict = judge(run)
+    save_verdict(records, run, verdict)
+    return Measured(run, verdict)

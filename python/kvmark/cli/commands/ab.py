@@ -26,8 +26,7 @@ from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, Usag
 from kvmark.outputs import check_output
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.paired.ab import SideFailures
-    from kvmark.experiment.designs.paired.design import AskedSide, Paired
+    from kvmark.experiment.designs.paired import AskedSide, Paired, SideFailures
     from kvmark.experiment.journal import Journal
     from kvmark.records import Records
     from kvmark.spec.condition import Gate
@@ -110,8 +109,7 @@ def ab(
     sides = {"base": _side("base", words, base), "candidate": _side("candidate", words, candidate)}
     # What follows takes a second to load, and a usage error of a side is told before it.
     from kvmark.analysis.compare.metrics import metrics_of_operations
-    from kvmark.experiment.designs.paired.ab import Precision
-    from kvmark.experiment.designs.paired.design import Paired
+    from kvmark.experiment.designs.paired import Paired, Precision
 
     if within is None and find is None and repetitions is None:
         within = _WITHIN
@@ -134,7 +132,7 @@ def ab(
 
 def _side(name: str, shared: str, words: str) -> AskedSide:
     from kvmark.cli.commands.run import parse_run
-    from kvmark.experiment.designs.paired.design import AskedSide
+    from kvmark.experiment.designs.paired import AskedSide
 
     try:
         asked = parse_run(shlex.split(f"{shared} {words}"))
@@ -161,7 +159,7 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
         RecordsError: there is no run of it.
         AnswerIsNo: none of its blocks can be used, or a condition is broken.
     """
-    from kvmark.experiment.designs.paired.design import Paired, tag
+    from kvmark.experiment.designs.paired import Paired, tag
     from kvmark.experiment.journal import named
 
     journal = named(records, name.removeprefix(tag("")))
@@ -178,8 +176,7 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
 
 def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkError | None) -> None:
     """Prints what the complete blocks say, then raises what ended the comparison early."""
-    from kvmark.experiment.designs.paired.ab import SIDES
-    from kvmark.experiment.designs.paired.design import tag
+    from kvmark.experiment.designs.paired import SIDES, tag
 
     blocks, name, records = paired.blocks, tag(journal.id), journal.records
     failures = paired.blocks.failures()

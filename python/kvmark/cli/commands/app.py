@@ -20,7 +20,7 @@ from kvmark.spec.suggest import shown
 if TYPE_CHECKING:
     from kvmark.analysis.external.yugabyte import AppTable
     from kvmark.experiment.designs.repeated import AppRuns
-    from kvmark.experiment.measured import Measured
+    from kvmark.experiment.judging import Measured
     from kvmark.records import Records
     from kvmark.run.existing import OnExisting
     from kvmark.spec.app.flags import App, Flag
@@ -134,7 +134,7 @@ def _answer(
     """
     from kvmark.analysis import Judgement
     from kvmark.analysis.external.yugabyte import app_table
-    from kvmark.experiment.measured import measured
+    from kvmark.experiment.judging import measured
     from kvmark.report.views.yugabyte import app_part
 
     closed = measured([one.run for one in runs.outcomes if one.run is not None], records)

@@ -20,8 +20,8 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.capacity.design import CapacitySearch
-    from kvmark.experiment.designs.capacity.search import Asked, Capacity
+    from kvmark.experiment.designs.capacity import CapacitySearch
+    from kvmark.experiment.designs.capacity_search import Asked, Capacity
     from kvmark.experiment.journal import Journal
     from kvmark.report.views.capacity import CapacityAnswer
     from kvmark.spec.objective import Objective
@@ -103,7 +103,7 @@ def capacity(
         "pin": tuple(pin or ()),
     }
     from kvmark import catalog
-    from kvmark.experiment.designs.capacity.design import CapacitySearch
+    from kvmark.experiment.designs.capacity import CapacitySearch
     from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations
     from kvmark.spec.run import RunSpec
@@ -128,7 +128,7 @@ def capacity(
 
 def _asked(within: str, confirm: int, spec: RunSpec) -> Asked:
     """How exact the answer is to be, with the number of clients where the spec gives one."""
-    from kvmark.experiment.designs.capacity.search import Asked
+    from kvmark.experiment.designs.capacity_search import Asked
     from kvmark.plan.compile import OPEN_CLIENTS
     from kvmark.spec.objective import share
 
@@ -182,8 +182,8 @@ def _answer(
 
 
 def _capacity_answer(search: CapacitySearch, found: Capacity, journal: Journal) -> CapacityAnswer:
-    from kvmark.experiment.designs.capacity.design import tag
-    from kvmark.experiment.designs.capacity.estimate import estimated
+    from kvmark.experiment.designs.capacity import tag
+    from kvmark.experiment.designs.capacity_search import estimated
     from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
 
     return CapacityAnswer(

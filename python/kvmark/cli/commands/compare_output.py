@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from kvmark.analysis.compare.comparison import Comparison
+from kvmark.analysis.compare.comparison import CaseComparison, Comparison
+from kvmark.analysis.compare.thresholds import Held
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo
 from kvmark.outputs import write_output
-from kvmark.report.views.comparison import comparison_markdown, comparison_text, held_sentence
+from kvmark.report.views.comparison import (
+    comparison_markdown,
+    comparison_text,
+    held_sentence,
+    percent,
+    percent_range,
+)
 from kvmark.report.views.plan_words import listed
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.paired.ab import SideFailures
-import xml.etree.ElementTree as ET
+    from kvmark.experiment.designs.paired import SideFailures
 
-from kvmark.analysis.compare.comparison import CaseComparison
-from kvmark.analysis.compare.thresholds import Held
-from kvmark.report.views.comparison import percent, percent_range
 
 __all__ = ["answer_comparison", "junit"]
 _MOST_TOLD = 3

@@ -20,7 +20,7 @@ from kvmark.analysis.external.peers import read_peers
 from kvmark.cli.commands.study_run import study_answer
 from kvmark.cli.judged import judged_lines
 from kvmark.errors import SpecError
-from kvmark.experiment.designs.ladder.lines import Collections, LineMaker, Row
+from kvmark.experiment.designs.ladder_lines import Collections, LineMaker, Row
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.journal import Journal, find, named
 from kvmark.records import Records

@@ -15,7 +15,7 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.outputs import refuse_existing, write_output
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.paired.design import Paired
+    from kvmark.experiment.designs.paired import Paired
     from kvmark.learn import AskedCheck, Likeness
     from kvmark.spec.run import RunSpec
 
@@ -140,8 +140,7 @@ def _checked(
 def _paired(
     sides: tuple[RunSpec, RunSpec], blocks: tuple[int, int], allow: tuple[str, ...]
 ) -> Paired:
-    from kvmark.experiment.designs.paired.ab import Precision
-    from kvmark.experiment.designs.paired.design import AskedSide, Paired
+    from kvmark.experiment.designs.paired import AskedSide, Paired, Precision
     from kvmark.spec.metric import parse_comparable
 
     count, seed = blocks

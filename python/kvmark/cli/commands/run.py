@@ -375,7 +375,7 @@ def _answer(
     """
     from kvmark.analysis import Judgement, summarize
     from kvmark.analysis.verdict.objectives import figure
-    from kvmark.experiment.measured import measured
+    from kvmark.experiment.judging import measured
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
 

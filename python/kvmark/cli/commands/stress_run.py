@@ -14,14 +14,14 @@ from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
 from kvmark.cli.output import write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
-from kvmark.experiment.designs.ladder.design import (
+from kvmark.experiment.designs.ladder import (
     LadderLevel,
     LadderTeller,
     StressLadder,
     checked_of,
     partitions_of,
 )
-from kvmark.experiment.designs.ladder.lines import Line
+from kvmark.experiment.designs.ladder_lines import Line
 from kvmark.experiment.journal import Journal
 from kvmark.outputs import HISTOGRAMS_BY_KVMARK, append_output, check_output, write_output
 from kvmark.plan.model import Plan
@@ -287,7 +287,7 @@ def _results_of(
     """Closes the runs, prints their Results blocks, and writes the page if it was asked for."""
     from kvmark.analysis import Judgement
     from kvmark.analysis.external.cassandra_stress import stress_results
-    from kvmark.experiment.measured import measured
+    from kvmark.experiment.judging import measured
 
     judged = measured(ended, records)
     results = []

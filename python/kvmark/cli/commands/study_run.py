@@ -17,8 +17,14 @@ from kvmark.cli.experiment import Shared, carried_out
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
-from kvmark.experiment.designs.matrix.answer import Answered, answered, begun_with, newest_of
-from kvmark.experiment.designs.matrix.app_tables import applications, operations
+from kvmark.experiment.designs.matrix.answer import (
+    Answered,
+    answered,
+    applications,
+    begun_with,
+    newest_of,
+    operations,
+)
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment

@@ -143,7 +143,7 @@ def _claim(study: YcsbStudy, journal: Journal) -> DatasetClaim:
 def _carry(sequence: YcsbSequence, shared: Shared, journal: Journal, report: Path | None) -> None:
     """Carries out every step. What ended before one that failed is closed all the same."""
     from kvmark.cli.commands.ycsb_progress import Teller
-    from kvmark.experiment.measured import measured
+    from kvmark.experiment.judging import measured
 
     sequence.watcher = Teller(sequence, journal.records).tell
     with carried_out(sequence, shared, journal) as problem:

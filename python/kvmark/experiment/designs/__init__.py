@@ -1,1 +1,1 @@
-"""What decides which run comes next: one folder a design."""
+"""What decides which run comes next: one module or folder a design."""

@@ -1,12 +1,20 @@
-"""What the runs of a study come to: the tries that stand for each case, read and judged."""
+"""What a study's runs come to: the tries that stand for each case, read and judged; app tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from kvmark.analysis import Verdict, known_verdict
+from kvmark.analysis.external.yugabyte import (
+    CaseTable,
+    OperationFigures,
+    app_table,
+    by_operation,
+    commands_of,
+)
 from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.run_conditions import cold_runs, unlike_machines
 from kvmark.analysis.study import (
@@ -22,24 +30,37 @@ from kvmark.analysis.study import (
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.errors import KvmarkError, RecordsError, UsageError
-from kvmark.experiment.designs.matrix.app_tables import counted_commands
 from kvmark.experiment.designs.matrix.cases import Case, matches
-from kvmark.experiment.designs.matrix.definition import Asked, Study, published_for
-from kvmark.experiment.designs.matrix.proxies import read_published_ways
+from kvmark.experiment.designs.matrix.definition import (
+    Asked,
+    Study,
+    published_for,
+    read_published_ways,
+)
 from kvmark.experiment.designs.matrix.published import PublishedCase
 from kvmark.experiment.executor import Best, best_attempts
 from kvmark.experiment.journal import Journal, every
 from kvmark.experiment.judging import Usability
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
+from kvmark.spec.app.flags import APPS, App
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
-__all__ = ["Answered", "answered", "begun_with", "newest_of", "stored_study"]
+__all__ = [
+    "Answered",
+    "answered",
+    "applications",
+    "begun_with",
+    "newest_of",
+    "operations",
+    "stored_study",
+]
 
 _SHARED = "The nodes shared one machine's cores: the table says nothing about scaling over nodes."
 _MISSING = "not run"
 _KILLED = "the run was killed before its end"
+_FOLDER: Final = "apps/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +191,7 @@ def _case(
         usable=frozenset(whole),
         failures=tuple(failures),
         published=None if figures is None else _figures(figures),
-        commands=counted_commands(next(iter(runs.values()), None)),
+        commands=_counted_commands(next(iter(runs.values()), None)),
     )
 
 
@@ -223,3 +244,67 @@ def _notes(study: Study, runs: tuple[Run, ...]) -> list[str]:
         notes.append(f"Scale {study.scale:g}: {scaled} are that share of what the study says.")
     same = "is the same for all cases on this system: left out."
     return [*notes, *(f"The factor {name} {same}" for name in study.without_effect)]
+
+
+def _counted_commands(run: Run | None) -> Mapping[str, int]:
+    """Operations that the original counts for one of a group's; empty of what is no application."""
+    app = None if run is None else _app(run)
+    return commands_of(run) if run is not None and app is not None and app.counts_commands else {}
+
+
+def applications(
+    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
+) -> tuple[CaseTable, ...]:
+    """The table of each case that is an application, from all of its usable runs."""
+    by_id = {run.id: run for run in runs}
+    tables = []
+    for row in rows:
+        its = _shown(row, by_id, usable)
+        if not its or _app(its[0]) is None:
+            continue
+        published = published_for(row.levels, study.published)
+        case = ", ".join(f"{label} {name}".strip() for name, label in _sides(row.levels))
+        tables.append(
+            CaseTable(
+                case=case or its[0].manifest.plan["name"],
+                table=app_table(its, _counted_commands(its[0])),
+                published={} if published is None else published.spreads,
+            )
+        )
+    return tuple(tables)
+
+
+def operations(
+    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
+) -> tuple[OperationFigures, ...]:
+    """Each operation of the cases of which others published such times, from the same runs."""
+    by_id = {run.id: run for run in runs}
+    found: list[OperationFigures] = []
+    for row in rows:
+        its = _shown(row, by_id, usable)
+        theirs = published_for(row.levels, study.published)
+        if not its or theirs is None or not theirs.operations:
+            continue
+        found += (
+            replace(one, published={**theirs.figures, **theirs.operations.get(one.operation, {})})
+            for one in by_operation(its)
+        )
+    return tuple(found)
+
+
+def _shown(row: StudyRow, by_id: Mapping[str, Run], usable: Set[str]) -> list[Run]:
+    """The runs that stand for a case: those that are usable, or else all with figures."""
+    ids = [] if row.figures is None else row.figures.runs
+    chosen = [one for one in ids if one in usable] or ids
+    return [by_id[one] for one in chosen if one in by_id]
+
+
+def _app(run: Run) -> App | None:
+    name = str(run.manifest.plan.get("name", ""))
+    return APPS.get(name.removeprefix(_FOLDER)) if name.startswith(_FOLDER) else None
+
+
+def _sides(levels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A case's levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`."""
+    numbers = {name for name, label in levels.items() if label.isdecimal()}
+    return [(name if name in numbers else "", label) for name, label in levels.items()]

@@ -1,23 +1,45 @@
-"""The cases of a study: every combination of levels that is wanted, and the order of their runs."""
+"""The cases of a study: combinations of levels, the order of their runs, and the run of each."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
 
-from kvmark import records
+from kvmark import catalog, records
 from kvmark.errors import SpecError
-from kvmark.spec.study import Level, StudySpec
+from kvmark.spec.replay import ReplaySpec, is_trace
+from kvmark.spec.run import RunSpec
+from kvmark.spec.study import ROOTS, Level, StudyFile, StudySpec, word
+from kvmark.spec.study_paths import changed, multiplied, split, value_at
+from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.url import SystemUrl, check_options
+from kvmark.spec.workload import WorkloadSpec
+from kvmark.spec.yaml_file import Document, read_document, read_text
 
-__all__ = ["Case", "combinations", "matches", "ordered", "parse_choice"]
+if TYPE_CHECKING:
+    from kvmark.experiment.designs.matrix.definition import Study
 
-Choice = Mapping[str, Sequence[str]]
-Key = TypeVar("Key")
+__all__ = [
+    "Case",
+    "combinations",
+    "content",
+    "matches",
+    "ordered",
+    "parse_choice",
+    "place_of",
+    "run_spec",
+]
+
+_Choice = Mapping[str, Sequence[str]]
+_Key = TypeVar("_Key")
+_SEEDS_APART: Final = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -38,7 +60,7 @@ class Case:
 
 
 def combinations(
-    spec: StudySpec, factors: Sequence[str], only: Sequence[Choice] = ()
+    spec: StudySpec, factors: Sequence[str], only: Sequence[_Choice] = ()
 ) -> tuple[Case, ...]:
     """The combinations of these factors' levels that the study wants, in its order.
 
@@ -59,7 +81,7 @@ def combinations(
     )
 
 
-def matches(labels: Mapping[str, str], choice: Choice) -> bool:
+def matches(labels: Mapping[str, str], choice: _Choice) -> bool:
     """Whether each factor that is named has one of the labels; one that isn't varied has any."""
     return all(name not in labels or labels[name] in wanted for name, wanted in choice.items())
 
@@ -88,7 +110,7 @@ def ordered(
     cases: Sequence[Case],
     repetitions: int,
     seed: int,
-    together: Callable[[Case], Key],
+    together: Callable[[Case], _Key],
     *,
     shuffled: bool,
 ) -> Iterator[tuple[int, Case]]:
@@ -99,7 +121,7 @@ def ordered(
     because changing it is expensive: a cluster starts anew. Both the order of these parts and that
     within each are drawn from the seed, anew for each block.
     """
-    parts: dict[Key, list[Case]] = {}
+    parts: dict[_Key, list[Case]] = {}
     for case in cases:
         parts.setdefault(together(case), []).append(case)
     if len(cases) == 1:
@@ -114,3 +136,208 @@ def ordered(
             if shuffled:
                 chance.shuffle(block)
             yield from ((repetition, case) for case in block)
+
+
+def content(
+    file: StudyFile, case: Case, applies: Callable[[str], bool], scale: float
+) -> dict[str, Any]:
+    """The file's values with those that a case's levels change, scaled.
+
+    The workload, which the file names, is its own content here.
+
+    Raises:
+        SpecError: a path leads nowhere; says where it stands.
+    """
+    values: dict[str, Any] = {name: file.raw.get(name) for name in (*ROOTS, "run")}
+    values |= {"system": file.spec.system, "through": None}
+    # The workload as a whole is chosen before something in it is changed.
+    for deep in (False, True):
+        for level in case.levels.values():
+            for path, value in level.changes.items():
+                parts = split(path)
+                inside = parts[0] == "workload" and len(parts) > 1
+                if inside is deep and applies(path):
+                    try:
+                        values = changed(values, parts, value)
+                    except SpecError as problem:
+                        sentence = f"{path}: {problem.message}"
+                        raise file.document.problem(sentence, *level.place) from None
+        if not deep:
+            values["workload"] = _named_workload(file, case, values["workload"]).value
+    return _scaled(file, values, scale)
+
+
+def place_of(case: Case, root: str) -> tuple[str | int, ...]:
+    """Where the last level stands that changes something below a root; else the root itself."""
+    places = [
+        level.place
+        for level in case.levels.values()
+        if any(split(path)[0] == root for path in level.changes)
+    ]
+    return places[-1] if places else (root,)
+
+
+def run_spec(
+    study: Study,
+    case: Case,
+    system: SystemUrl,
+    repetition: int,
+    load: str = "auto",
+    lengthened: int = 0,
+) -> RunSpec:
+    """One run of a case on a system.
+
+    Args:
+        study: the study.
+        case: one of its cases.
+        system: where the case is measured.
+        repetition: which of the runs of the case, from 0.
+        load: whether to load the records first, if the file doesn't say it.
+        lengthened: how often its length is doubled.
+
+    Raises:
+        SpecError: the values can't be carried out; says where they stand.
+    """
+    values = study.content(case)
+    words = _words(study.file, case, values["run"] or {}).lengthened(2**lengthened)
+    workload, replay = _asked(study.file, case, system.driver, values["workload"], words)
+    chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
+    said = {**words.as_spec(chance), "replay": replay}
+    if study.asked.pin:
+        changed = {split(path)[:2] for one in case.levels.values() for path in one.changes}
+        if ("run", "pin") in changed:
+            sentence = (
+                f"{case.title}: a level has its own pin, which --pin would undo; leave it out"
+            )
+            raise study.file.document.problem(sentence, *place_of(case, "run"))
+        said["pin"] = study.asked.pin
+    if workload.is_loaded_first:
+        said.setdefault("load", load)
+    # Cases of one block share their seeds: what is drawn by chance is no difference between them.
+    said["seed"] = study.seed * _SEEDS_APART + repetition
+    said["faults"] = (*workload.faults, *said["faults"])
+    options = (values["options"] or {}).get(system.driver, {})
+    try:
+        return RunSpec(workload=workload, system=_with_options(system, options), **said)
+    except SpecError as problem:
+        sentence = f"{case.title}: {problem.message}"
+        raise study.file.document.problem(sentence, *place_of(case, "run")) from None
+
+
+def _words(file: StudyFile, case: Case, run: Mapping[str, Any]) -> RunWords:
+    """The words of `kvmark run`; each level's own are checked first, for the place of errors."""
+    for level in case.levels.values():
+        split_paths = ((split(path), value) for path, value in level.changes.items())
+        own = {parts[1]: value for parts, value in split_paths if parts[0] == "run"}
+        file.document.check_part(own, RunWords, *level.place)
+    return file.document.check_part(dict(run), RunWords, *place_of(case, "run"))
+
+
+def _asked(
+    file: StudyFile, case: Case, driver: str, value: object, words: RunWords
+) -> tuple[WorkloadSpec, ReplaySpec | None]:
+    """A case's workload, and where that is a trace how it is replayed."""
+    beside = file.folder or Path()
+    if not is_trace(value):
+        if words.of_a_trace is not None:
+            sentence = f"{case.title}: {words.of_a_trace} is for a trace, X.trace"
+            raise file.document.problem(sentence, *place_of(case, "run"))
+        return _workload(file, case, value), None
+    trace, given = beside / str(value), None if words.map is None else beside / words.map
+    try:
+        return catalog.of_trace(trace, driver, given), words.as_replay(trace)
+    except SpecError as problem:
+        sentence = f"{case.title}: {problem.message}"
+        raise file.document.problem(sentence, *place_of(case, "run")) from None
+
+
+def _workload(file: StudyFile, case: Case, value: object) -> WorkloadSpec:
+    name = _chosen(file, case)
+    named = _named_workload(file, case, name)
+    if not isinstance(named, _Trace) and named.value == value:
+        # As it was written, so that what is wrong is told with its line.
+        workload = named.check(WorkloadSpec)
+    else:
+        workload = file.document.check_part(value, WorkloadSpec, *place_of(case, "workload"))
+    called = {} if "name" in workload.model_fields_set else {"name": Path(word(name)).stem}
+    return workload.model_copy(update=called)
+
+
+def _chosen(file: StudyFile, case: Case) -> object:
+    """The name of a case's workload."""
+    name = file.raw.get("workload")
+    for level in case.levels.values():
+        name = level.changes.get("workload", name)
+    return name
+
+
+class _Plain:
+    """A workload that stands in the study's own file."""
+
+    def __init__(self, file: StudyFile, name: str, value: Mapping[str, Any]) -> None:
+        self._file, self._name = file, name
+        self.value = value
+
+    def check(self, model: type[WorkloadSpec]) -> WorkloadSpec:
+        """The workload; it was checked with the file."""
+        return self._file.document.check_part(self.value, model, "workloads", self._name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """A trace by its path: by what it is replayed depends on the system."""
+
+    value: str
+
+
+def _named_workload(file: StudyFile, case: Case, name: object) -> Document | _Plain | _Trace:
+    """A workload by its name in the study's file or the catalogue, or from a file."""
+    if name is None:
+        raise file.document.problem(f"{case.title}: the key 'workload' is missing", "name")
+    text = word(name)
+    own = file.raw.get("workloads") or {}
+    if is_trace(text):
+        return _Trace(text)
+    if text in own:
+        return _Plain(file, text, {"name": f"{file.spec.name}/{text}", **own[text]})
+    if text.endswith((".yaml", ".yml")) and file.folder is not None:
+        path = file.folder / text
+        return read_document(read_text(path), str(path))
+    try:
+        return _ready(text)
+    except SpecError as problem:
+        raise file.document.problem(problem.message, *place_of(case, "workload")) from None
+
+
+@cache
+def _ready(name: str) -> Document:
+    """A ready workload; its file is kvmark's own and doesn't change."""
+    return read_document(catalog.text(name), f"{name}.yaml")
+
+
+def _scaled(file: StudyFile, values: dict[str, Any], scale: float) -> dict[str, Any]:
+    if file.spec.scale is None or scale == 1:
+        return values
+    for number, path in enumerate(file.spec.scale.of):
+        parts = split(path)
+        try:
+            value = value_at(values, parts)
+            if value is not None:
+                values = changed(values, parts, multiplied(value, scale))
+        except SpecError as problem:
+            place = ("scale", "of", number)
+            raise file.document.problem(f"{path}: {problem.message}", *place) from None
+    return values
+
+
+def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:
+    """The system with more options of its driver; they win over those of the URL."""
+    if not options:
+        return system
+    check_options(options, system.driver)
+    texts = {name: word(value) for name, value in options.items()}
+    head, _, query = system.text.partition("?")
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in texts]
+    said = [f"{name}={quote(text, safe=':,/')}" for name, text in texts.items()]
+    shown = f"{head}?{'&'.join([*kept, *said])}"
+    return SystemUrl(system.driver, {**system.options, **texts}, shown, system.password)

@@ -1,47 +1,59 @@
-"""A study as it will be carried out: its file, what the user asked for beside it, and the cases."""
+"""A study as it will be carried out: its file, what the user asked for, its ways and cases."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from typing import Any, Final, Self
 
 from kvmark import _engine
 from kvmark.drivers import schemes
-from kvmark.errors import UsageError
-from kvmark.experiment.designs.matrix import contents
+from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.designs.matrix.cases import (
     Case,
     combinations,
+    content,
     matches,
     ordered,
     parse_choice,
+    place_of,
+    run_spec,
 )
-from kvmark.experiment.designs.matrix.proxies import check_through, with_proxies
 from kvmark.experiment.designs.matrix.published import PublishedCase, read_published
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.study import THROUGH, Level, StudyFile, StudySpec
+from kvmark.spec.study import DIRECT, THROUGH, Level, StudyFile, StudySpec, ThroughSpec
 from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import RunWords
+from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url, system_name
+from kvmark.spec.yaml_file import read_text
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.trace import Trace
 
-__all__ = ["PUBLISHED", "Asked", "Resolve", "Study"]
+__all__ = ["Asked", "Study", "named_proxies", "published_for", "read_published_ways"]
 
-Resolve = Callable[[SystemName], SystemUrl]
+_Resolve = Callable[[SystemName], SystemUrl]
 """Makes a system of what a user names: a URL, or `up:NAME`."""
 
-PUBLISHED: Final = "published"
+_PUBLISHED: Final = "published"
 """The choice of the cases that somebody published figures for."""
 
 _UP: Final = "up:"
+_NAMED: Final = re.compile(r"([a-z0-9][a-z0-9._-]*)=(?=[a-z]+:)(.+)", re.DOTALL)
+_HOSTS: Final = re.compile(r"^[a-z]+://([^/?]+)")
+_PLACE: Final = ("through", "published", "file")
+_COLUMNS: Final = (
+    "proxy", "build", "threads", "ops_per_s", "p50_ms", "p95_ms", "p99_ms", "p999_ms", "memory_mb",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,7 @@ class Study:
 
     file: StudyFile
     asked: Asked
-    resolve: Resolve
+    resolve: _Resolve
 
     def __post_init__(self) -> None:
         """Checks what the spec leaves to those who know: the words of the study's own testbed."""
@@ -90,7 +102,7 @@ class Study:
     @cached_property
     def spec(self) -> StudySpec:
         """The file, with the ways to the system that the user named."""
-        return with_proxies(self.file.spec, self.asked.through)
+        return _with_proxies(self.file.spec, self.asked.through)
 
     @property
     def name(self) -> str:
@@ -156,11 +168,11 @@ class Study:
             SpecError: a choice names what there is not.
             UsageError: no case is left, or ways to the system are missing.
         """
-        check_through(self.spec, self.asked.system)
-        words = [word for word in self.asked.only if word != PUBLISHED]
+        _check_through(self.spec, self.asked.system)
+        words = [word for word in self.asked.only if word != _PUBLISHED]
         only = [parse_choice(word, self.spec.levels) for word in words]
         found = combinations(self.spec, self.factors, only)
-        if PUBLISHED in self.asked.only:
+        if _PUBLISHED in self.asked.only:
             found = tuple(case for case in found if self._is_published(case))
         if not found:
             raise UsageError(f"{self.name}: no case is left; let --only choose more of them")
@@ -175,7 +187,7 @@ class Study:
         """How often the length of a case's run may be doubled."""
         content = self.content(case)
         words = self.file.document.check_part(dict(content["run"] or {}), RunWords)
-        spec = contents.run_spec(self, case, self._stand_in(case), 0)
+        spec = run_spec(self, case, self._stand_in(case), 0)
         # A trace ends where it ends. A fault at a time would be another part of a longer run, and
         # servers that are killed are warmed up for each.
         longer = words.can_be_longer and spec.replay is None and not spec.faults
@@ -196,7 +208,7 @@ class Study:
         content = self.content(case)
         if self.asked.system is not None or content.get("testbed") is None:
             return None
-        place = contents.place_of(case, "testbed")
+        place = place_of(case, "testbed")
         return self.file.document.check_part(content["testbed"], TestbedWords, *place)
 
     def system_name(self, case: Case) -> SystemName:
@@ -213,7 +225,7 @@ class Study:
 
     def content(self, case: Case) -> dict[str, Any]:
         """The file's values with a case's levels, as far as they apply."""
-        return contents.content(self.file, case, self._applies, self.scale)
+        return content(self.file, case, self._applies, self.scale)
 
     def check(self) -> None:
         """Checks every case before the first one begins.
@@ -235,7 +247,7 @@ class Study:
 
     def plan(self, case: Case) -> Plan:
         """The plan of a case's first run, on a system that needn't be there."""
-        return compile_run(contents.run_spec(self, case, self._stand_in(case), 0))
+        return compile_run(run_spec(self, case, self._stand_in(case), 0))
 
     def request_title(self, case: Case, repetition: int) -> str:
         """One of its runs in words."""
@@ -247,7 +259,7 @@ class Study:
         parts: list[object] = [self.file.text, self.seed]
         for case in self.cases:
             system = self._stand_in(case)
-            asked = contents.run_spec(self, case, system, 0)
+            asked = run_spec(self, case, system, 0)
             named = {**asked.as_json(), "system": str(self.system_name(case))}
             testbed = self.testbed(case)
             words = None if testbed is None else testbed.model_dump(mode="json")
@@ -309,10 +321,10 @@ class Study:
         return str(self.asked.system or self.spec.system or "").startswith(_UP)
 
     def _is_published(self, case: Case) -> bool:
-        return any(matches_published(case.labels, one) for one in self.published)
+        return any(_matches_published(case.labels, one) for one in self.published)
 
 
-def matches_published(labels: Mapping[str, str], published: PublishedCase) -> bool:
+def _matches_published(labels: Mapping[str, str], published: PublishedCase) -> bool:
     """Whether figures were published for a case: all factors that they name are the case's."""
     return all(labels.get(name) == label for name, label in published.levels.items())
 
@@ -321,4 +333,90 @@ def published_for(
     labels: Mapping[str, str], published: Sequence[PublishedCase]
 ) -> PublishedCase | None:
     """The figures published for a case, where there are some."""
-    return next((one for one in published if matches_published(labels, one)), None)
+    return next((one for one in published if _matches_published(labels, one)), None)
+
+
+def named_proxies(names: Sequence[SystemName]) -> Mapping[str, SystemName]:
+    """Reads `URL`, `up:NAME` or `LEVEL=URL`, as they stand on a command line, by their level.
+
+    Without a name a level is called as the testbed is, or by the proxy's host and port.
+
+    Raises:
+        SpecError: two have the same name, or one has that of the straight way.
+    """
+    found: dict[str, SystemName] = {}
+    for one in names:
+        named = _NAMED.fullmatch(one.reveal())
+        url = SystemName(named[2]) if named else one
+        name = named[1] if named else _name_of(str(one))
+        if name in found or name == DIRECT:
+            raise SpecError(
+                f"through: two ways are called {shown(name)}; give one another name, as in"
+                f" other={shown(str(url))}"
+            )
+        found[name] = url
+    return found
+
+
+def _with_proxies(spec: StudySpec, names: Sequence[SystemName]) -> StudySpec:
+    """The study with these proxies in place of those that its file names."""
+    if not names:
+        return spec
+    through = spec.through or ThroughSpec()
+    proxies = {"proxies": named_proxies(names)}
+    return spec.model_copy(update={"through": through.model_copy(update=proxies)})
+
+
+def _check_through(spec: StudySpec, system: SystemName | None) -> None:
+    """Makes sure that ways are named, and lead to a system that is there.
+
+    Raises:
+        UsageError: they aren't, or don't.
+    """
+    if spec.through is None:
+        return
+    if not spec.through.proxies:
+        raise UsageError(
+            f"study {spec.name} compares ways to a system: name a proxy before it with --through,"
+            " such as up:haproxy for one that kvmark up proxy started"
+        )
+    if system is None and spec.testbed is not None:
+        raise UsageError(
+            f"study {spec.name} starts its own servers, before which no proxy can stand yet: name"
+            " the system behind the proxy with --system"
+        )
+
+
+def read_published_ways(file: StudyFile) -> tuple[Mapping[str, str], ...]:
+    """The rows of what was published of ways through proxies, the straight way first.
+
+    Raises:
+        SpecError: there is no such file, or a column or the straight way is missing.
+    """
+    asked = file.spec.through.published if file.spec.through else None
+    if asked is None:
+        return ()
+    reader = csv.DictReader(_text(file, asked.file).splitlines())
+    rows = sorted(reader, key=lambda row: bool(row.get("proxy")))
+    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+    if missing or not rows or rows[0]["proxy"]:
+        what = f"column '{missing[0]}'" if missing else "row without a proxy"
+        raise file.document.problem(f"{asked.file} has no {what}", *_PLACE)
+    return tuple(rows)
+
+
+def _text(file: StudyFile, name: str) -> str:
+    if file.folder is not None and (file.folder / name).exists():
+        return read_text(file.folder / name)
+    try:
+        return resources.files("kvmark").joinpath("published", name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        sentence = f"there is no file {name} beside the study or among kvmark's own"
+        raise file.document.problem(sentence, *_PLACE) from None
+
+
+def _name_of(text: str) -> str:
+    if text.startswith(_UP):
+        return text.removeprefix(_UP).partition("?")[0] or "proxy"
+    hosts = _HOSTS.match(text)
+    return hosts[1] if hosts else text

@@ -11,13 +11,19 @@ from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
 from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made
-from kvmark.experiment.designs.matrix.cases import Case
-from kvmark.experiment.designs.matrix.contents import run_spec
+from kvmark.experiment.designs.matrix.cases import Case, run_spec
 from kvmark.experiment.designs.matrix.definition import Study
-from kvmark.experiment.designs.matrix.warm_up import cut_short, only_reads, representatives
+from kvmark.experiment.designs.matrix.warm_up import (
+    MOST_ROUNDS,
+    ServerWarmup,
+    cut_short,
+    only_reads,
+    representatives,
+    speed,
+    warmed_up,
+)
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.judging import says_too_little
-from kvmark.experiment.server_warmup import MOST_ROUNDS, ServerWarmup, speed, warmed_up
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.faults import Action

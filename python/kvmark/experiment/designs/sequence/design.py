@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, Runs, made, named
-from kvmark.experiment.designs.paired.ab import Precision
-from kvmark.experiment.designs.paired.judging import needed
+from kvmark.experiment.designs.paired import Precision, needed
 from kvmark.experiment.designs.sequence.rounds import Limit, Rounds
 from kvmark.experiment.designs.sequence.ycsb import LOADS, Repeating, Step, YcsbStudy
 from kvmark.plan.compile import compile_run

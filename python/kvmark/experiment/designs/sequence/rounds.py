@@ -4,6 +4,9 @@ The first repetition of everything, from the smallest number of records up, says
 costs. Five make the first stage; their scatter alone says how many a case needs (the mathematics is
 that of `kvmark ab`, see :mod:`kvmark.stats.sequential`), and nobody looks again. Before each
 repetition the time that is left is shared among what is still wanted.
+
+A sequence is repeated from its beginning up to a place, because each step needs the dataset that
+the ones before it left. So one more repetition of a step brings one of each step before it.
 """
 
 from __future__ import annotations
@@ -15,20 +18,61 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kvmark.experiment.designs.sequence.budget import affordable, price
 from kvmark.experiment.designs.sequence.ycsb import LOADS, Repeating, Step, YcsbStudy
 
-__all__ = ["CaseCourse", "Course", "Limit", "Look", "Rounds"]
+__all__ = ["CaseCourse", "Course", "Limit", "Rounds", "affordable", "price"]
 
-Look = Callable[[Sequence[Sequence[float]], Repeating], Sequence[int]]
+_Look = Callable[[Sequence[Sequence[float]], Repeating], Sequence[int]]
 """From the throughputs of the first stage, case by case, to the repetitions that each needs."""
-
 _GRACE: Final = 0.1
 """A step that would end within so much of the budget after its end is let go on."""
 _LEAST_S: Final = 10.0
 """No step is ended before so many seconds: less says nothing."""
 _FOREVER_S: Final = 1e9
 """What a step would take that did no operation."""
+
+
+def affordable(
+    costs: Sequence[Sequence[float]],
+    lacking: Sequence[Sequence[int]],
+    ends: Sequence[int],
+    left_s: float,
+) -> list[list[int]]:
+    """How many more repetitions go through each place when so much time is left.
+
+    As many places as possible get all that they lack: the cheapest to complete come first, and one
+    that can't be completed gets as many as fit. `ends` says at which place a repetition that is
+    wanted for the sake of a place may end.
+    """
+    more = [[0] * len(row) for row in costs]
+    places = [(one, at) for one, row in enumerate(lacking) for at, lacks in enumerate(row) if lacks]
+    none = [0] * len(ends)
+    whole = {
+        (one, at): _raise_price(costs[one], none, ends[at], lacking[one][at]) for one, at in places
+    }
+    for one, at in sorted(places, key=whole.__getitem__):
+        for count in range(lacking[one][at], more[one][at], -1):
+            extra_s = _raise_price(costs[one], more[one], ends[at], count)
+            if extra_s <= left_s:
+                left_s -= extra_s
+                for before in range(ends[at] + 1):
+                    more[one][before] = max(more[one][before], count)
+                break
+    return more
+
+
+def price(costs: Sequence[Sequence[float]], more: Sequence[Sequence[int]]) -> float:
+    """What so many repetitions take."""
+    return sum(
+        count * cost
+        for counts, row in zip(more, costs, strict=True)
+        for count, cost in zip(counts, row, strict=True)
+    )
+
+
+def _raise_price(costs: Sequence[float], more: Sequence[int], end: int, count: int) -> float:
+    """What it takes to bring every place up to `end` to this count."""
+    return sum(max(count - more[at], 0) * costs[at] for at in range(end + 1))
 
 
 @dataclass
@@ -138,7 +182,7 @@ class Rounds:
     """The steps, one after the other; whoever carries one out tells how it went."""
 
     def __init__(
-        self, study: YcsbStudy, look: Look, clock: Callable[[], float] = time.monotonic
+        self, study: YcsbStudy, look: _Look, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._study, self._asked, self._look, self._clock = study, study.repeating, look, clock
         self._sizes = sorted(set(study.records))

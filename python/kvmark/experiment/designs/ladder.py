@@ -1,36 +1,72 @@
-"""A command line of cassandra-stress as an experiment: one number of clients, or a ladder."""
+"""A command line of cassandra-stress as an experiment: one number of clients, or a ladder.
+
+A ladder has more and more clients, until more of them bring nothing.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, named
-from kvmark.experiment.designs.ladder.levels import PAUSE_S, goes_on, levels, target_uncertainty
-from kvmark.experiment.designs.ladder.lines import Collections, Line, LineMaker, LogTail
+from kvmark.experiment.designs.ladder_lines import Collections, Line, LineMaker, LogTail
 from kvmark.interrupts import pause
 from kvmark.plan.model import Plan
 from kvmark.plan.stress import StressPlans
 from kvmark.run.execution import Carried
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
-from kvmark.spec.stress.command import StressSpec
+from kvmark.spec.stress.command import Ladder, StressSpec
 
 __all__ = [
     "LadderLevel",
     "LadderTeller",
-    "LineTeller",
     "StressLadder",
     "checked_of",
+    "goes_on",
+    "levels",
     "partitions_of",
+    "target_uncertainty",
 ]
 
+_PAUSE_S: Final = 15.0
+"""Between two levels of a ladder that writes, so that the nodes come to rest."""
+_FEW: Final = 16
+_RECENT: Final = 3
+_LONGER: Final = 5
 _UPDATING: Final = ("write", "counter_write", "mixed", "user")
+_LineTeller = Callable[[Line], object]
 
-LineTeller = Callable[[Line], object]
+
+def levels(ladder: Ladder) -> Iterator[int]:
+    """Numbers of clients: twice as many each time up to 16, then half as many again."""
+    clients = ladder.first
+    while clients <= ladder.last:
+        yield clients
+        clients = clients * 2 if clients < _FEW else max(clients * 3 // 2, clients + 1)
+
+
+def target_uncertainty(spec: StressSpec) -> float:
+    """The gain below which a ladder ends; below nothing where each level has a length."""
+    return spec.until.bound if spec.until is not None else -1.0
+
+
+def goes_on(ladder: Ladder, rates: Sequence[float], target: float) -> bool:
+    """Whether to try more clients, by the rates so far (`StressAction.runMulti`)."""
+    if not ladder.auto:
+        return True
+    return _gains(rates, _RECENT, 0.0) and _gains(rates, _LONGER, target)
+
+
+def _gains(rates: Sequence[float], steps: int, least: float) -> bool:
+    """Whether the newest steps brought enough on average, or are too few to tell."""
+    if len(rates) < steps + 1:
+        return True
+    pairs = zip(rates[-steps - 1 : -1], rates[-steps:], strict=True)
+    return sum((after - before) / before for before, after in pairs) / steps >= least
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +115,7 @@ class StressLadder:
     password: Secret | None = None
     pin: tuple[int, ...] = ()
     repetitions: int = 1
-    pause_s: float = PAUSE_S
+    pause_s: float = _PAUSE_S
     #: Empties tables before a level.
     empty: Callable[[Sequence[TableRemoval]], None] = lambda _: None
     teller: LadderTeller = field(default_factory=LadderTeller)
@@ -192,7 +228,7 @@ class StressLadder:
 class _Following:
     """Tells the intervals of a run's log that weren't told yet."""
 
-    def __init__(self, maker: LineMaker, tell: LineTeller) -> None:
+    def __init__(self, maker: LineMaker, tell: _LineTeller) -> None:
         #: The last line of all operations.
         self.last: Line | None = None
         self._maker, self._tell = maker, tell

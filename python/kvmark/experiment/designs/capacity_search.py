@@ -20,14 +20,16 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from kvmark.errors import UsageError
+from kvmark.spec.objective import Objective
+from kvmark.stats import Estimate, crossing
 
-__all__ = ["Asked", "Attempts", "Capacity", "Found", "Outcome", "RateRun", "Stage", "search"]
+__all__ = ["Asked", "Capacity", "Outcome", "RateRun", "Stage", "estimated", "search"]
 
 Outcome = Literal["holds", "missed", "generator", "too few"]
 """Of a run: the objective held; it was missed; the generator and not the system was the limit; it
 had too few operations to tell."""
 Stage = Literal["bracket", "bisect", "confirm"]
-Found = Literal["found", "nowhere", "generator", "clients", "open"]
+_Found = Literal["found", "nowhere", "generator", "clients", "open"]
 """Of a search: an interval; the objective holds at no rate; up to where the generator is the limit,
 or the number of clients; no upper end, because none was found at which it is missed."""
 
@@ -36,6 +38,8 @@ _MOST_HALVINGS: Final = 20
 _MOST_MOVES: Final = 8
 _MORE: Final = 1.05
 """A throughput that is so many times as high, or a time so many times as short, is a difference."""
+_NEAR: Final = 1.5
+"""Runs so many steps beyond either end still count: a line describes no more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class RateRun:
         return self.outcome == "holds"
 
 
-class Attempts(Protocol):
+class _Attempts(Protocol):
     """Who makes the runs."""
 
     def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
@@ -105,7 +109,7 @@ class Asked:
 class Capacity:
     """The answer. Rates are operations per second."""
 
-    found: Found
+    found: _Found
     #: The highest rate at which its runs together held; none when there is none.
     low: float | None
     #: The next rate, at which they didn't; none when there is none.
@@ -121,7 +125,7 @@ class Capacity:
 class _Search:
     """Rates that were tried."""
 
-    attempts: Attempts
+    attempts: _Attempts
     asked: Asked
     clients: int
     runs: list[RateRun] = field(default_factory=list)
@@ -216,11 +220,11 @@ class _Search:
             return self.answer("clients", low, None, _all_busy(high, self.clients))
         return self.answer("found", low, high, "")
 
-    def answer(self, found: Found, low: float | None, high: float | None, reason: str) -> Capacity:
+    def answer(self, found: _Found, low: float | None, high: float | None, reason: str) -> Capacity:
         return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
-def search(attempts: Attempts, first: float, asked: Asked) -> Capacity:
+def search(attempts: _Attempts, first: float, asked: Asked) -> Capacity:
     """The highest rate that holds, looked for from `first` ops/s."""
     tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)
@@ -263,3 +267,46 @@ def _nowhere(runs: Sequence[RateRun]) -> str:
 def _powers(first: float, factor: float, count: int) -> Iterator[float]:
     for power in range(1, count + 1):
         yield first * factor**power
+
+
+def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate | None:
+    """The capacity in ops/s; none where there is none.
+
+    The logarithm of the worst figure over its bound rises with that of the rate, and where a line
+    through the runs near the ends crosses 0 the objective is just met. Where the rate itself was
+    not carried, or the line's slope may be 0, it is the highest rate that held: both ends of the
+    search enclose the capacity, and say nothing of how surely.
+    """
+    low, high = capacity.low, capacity.high
+    if low is None or high is None:
+        return None
+    step = (high / low) ** _NEAR
+    same = [one for one in capacity.runs if one.clients == capacity.clients]
+    near = [one for one in same if low / step <= one.rate <= high * step]
+    held = Estimate.alone(low, "ops/s", "highest rate that held", len(near))
+    over = [_over(one, objectives) for one in near]
+    known = [(math.log(one.rate), y) for one, y in zip(near, over, strict=True) if y is not None]
+    if len(known) < len(near):
+        return held
+    found = crossing([x for x, _ in known], [y for _, y in known], "ops/s")
+    if found is None or found.low is None or found.high is None:
+        return held
+    if not low / step <= math.exp(found.value) <= high * step:
+        return held
+    return found.put(math.exp, "ops/s")
+
+
+def _over(one: RateRun, objectives: Sequence[Objective]) -> float | None:
+    """The logarithm of the worst figure over its bound; none where figures aren't the reason."""
+    ratios = []
+    for objective in objectives:
+        value = one.figures.get(objective.text)
+        if value is None:
+            return None
+        if value > 0 and objective.bound > 0:
+            ratio = math.log(value / objective.bound)
+            ratios.append(-ratio if objective.measure == "throughput" else ratio)
+    worst = max(ratios, default=None)
+    if worst is None or (worst < 0 and not one.holds):
+        return None
+    return worst

@@ -1,1 +1,0 @@
-"""The highest rate at which an objective holds."""

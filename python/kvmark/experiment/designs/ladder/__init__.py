@@ -1,1 +1,0 @@
-"""cassandra-stress's numbers of clients, one after the other."""

@@ -1,1 +1,0 @@
-"""Two sides in turn, until their ratio is known."""
