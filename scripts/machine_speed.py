@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import correlation, fmean, linear_regression
 from tempfile import TemporaryDirectory
 
-from kvmark.analysis.machine_speed import fixed_work_ns, same_machine
+from kvmark.analysis.run_conditions import fixed_work_ns, same_machine
 from kvmark.analysis.summary.run import throughput
 from kvmark.records import Records, Run
 from kvmark.records.archive import unpack

@@ -25,9 +25,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from kvmark.experiment.designs.matrix.answer import newest_of
+from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, Load, speed, warmed_up
 from kvmark.experiment.environment import every_core
 from kvmark.experiment.journal import Journal
-from kvmark.experiment.server_warmup import MOST_ROUNDS, Load, speed, warmed_up
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 from kvmark.testbed.host import other_busy_cores

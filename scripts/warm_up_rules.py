@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final
 
-from kvmark.experiment.server_warmup import BOUND, MOST_ROUNDS, may_end, rises_no_more
+from kvmark.experiment.designs.matrix.warm_up import BOUND, MOST_ROUNDS, may_end, rises_no_more
 
 Rule = Callable[[Sequence[float]], bool]
 

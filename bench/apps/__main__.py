@@ -32,7 +32,7 @@ from bench.redis.server import serving as serving_redis
 
 from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import SystemUnderTestError
-from kvmark.experiment.server_warmup import MOST_ROUNDS, warmed_up
+from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, warmed_up
 from kvmark.records.files import GENERATOR
 
 GENERATOR_CORE, SERVER_CORE = 0, 1

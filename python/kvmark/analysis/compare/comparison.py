@@ -34,13 +34,13 @@ from kvmark.analysis.verdict.case_verdict import is_repeated
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, block_of, by_case
-from kvmark.records.block import experiment
+from kvmark.records.case import experiment
 from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, Asked, Effect, as_family, decide, paired_jackknife
 from kvmark.stats.level import paired_difference
 
-__all__ = ["CaseComparison", "Comparison", "compare", "in_blocks", "refuse_unlike"]
+__all__ = ["CaseComparison", "Compared", "Comparison", "Effect", "compare"]
 
 _HAIR: Final = 1e-9
 _NO_SCATTER: Final = Caution(

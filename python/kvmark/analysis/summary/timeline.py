@@ -22,7 +22,7 @@ from kvmark.analysis.summary.run import Times
 from kvmark.errors import RecordsError
 from kvmark.records import PhaseRecord, Run, files
 from kvmark.records.histograms import LogLine, decode, log_lines
-from kvmark.records.slices import decoded, interval_lines
+from kvmark.records.run import decoded, interval_lines
 from kvmark.stats import Counts
 
 __all__ = [

@@ -17,7 +17,7 @@ from kvmark.analysis.verdict.evidence import reason
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records import Judgement, Run
-from kvmark.records.block import experiment
+from kvmark.records.case import experiment
 from kvmark.stats import Estimate, least_observations
 
 __all__ = [

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from kvmark.analysis.compare.comparability import Difference
-from kvmark.analysis.compare.comparison import CaseComparison, Comparison
-from kvmark.analysis.compare.metrics import Compared
+from kvmark.analysis.compare.comparison import CaseComparison, Compared, Comparison, Effect
 from kvmark.analysis.compare.thresholds import Failures, Held
 from kvmark.foreign_text import printable as printed
 from kvmark.report.format import units
@@ -25,7 +24,6 @@ from kvmark.report.format.grid import (
 from kvmark.report.views.plan_words import listed
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
-from kvmark.stats import Effect
 
 __all__ = [
     "answers", "comparison_markdown", "comparison_text", "differences", "grids", "held_sentence",
