@@ -23,8 +23,8 @@ from kvmark.errors import (
     SystemUnderTestError,
     UsageError,
 )
-from kvmark.plan.names import KeyNames
 from kvmark.plan.model import Plan
+from kvmark.plan.names import KeyNames
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.url import SystemUrl
 from kvmark.testbed.system import Contents
