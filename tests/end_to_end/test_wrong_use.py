@@ -1,10 +1,11 @@
 """What can't be done is refused: exit code 2, one sentence, no run, no harm."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import Kvmark, fingerprint, sentence_of
+from command_line import PROGRAM, Kvmark, fingerprint, sentence_of
 
 from kvmark.cli import main
 
@@ -208,3 +209,13 @@ def test_a_report_replaces_no_file_of_the_user(
     (user.folder / name).write_text("my notes on kvmark")
     assert "kvmark didn't make it" in user.refuses(*words)
     assert (user.folder / name).read_text() == "my notes on kvmark"
+
+
+def test_too_little_address_space_is_told_before_anything_is_begun(kvmark: Kvmark) -> None:
+    limited = f"ulimit -v 1000000; exec {PROGRAM} run ycsb/c --system null: --operations 10"
+    done = subprocess.run(
+        ["sh", "-c", limited], cwd=kvmark.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "needs 1,500: raise the limit (ulimit -v)" in sentence_of(done.stderr)
+    assert not kvmark.runs.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ __all__ = ["program", "run_program"]
 
 _INVALID: Final = "Invalid value for "
 _VERSION: Final = "--version"
+_LEAST_ADDRESS_SPACE: Final = 1_500_000_000
+"""What the libraries reserve, most of which is never used."""
 _COMPLETES: Final = "_KVMARK_COMPLETE"
 """The variable by which a shell asks for completions."""
 
@@ -60,6 +63,8 @@ def _main(words: list[str]) -> int:
 
 def _carry_out(words: list[str]) -> int:
     try:
+        if not {"--help", _VERSION} & set(words):
+            _check_address_space()
         code = program()(args=words, prog_name="kvmark", standalone_mode=False) or 0
         sys.stdout.flush()
     except KvmarkError as error:
@@ -72,6 +77,20 @@ def _carry_out(words: list[str]) -> int:
         # Whoever read standard output has what they wanted.
         return 0
     return _complain("interrupted", code) if code == Interrupted.exit_code else code
+
+
+def _check_address_space() -> None:
+    """Refuses to begin where libraries would end the process in the middle of an allocation.
+
+    Raises:
+        RunError: the shell allows too little.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
+        raise RunError(
+            f"this process may have {limit / 1e6:,.0f} MB of address space and needs"
+            f" {_LEAST_ADDRESS_SPACE / 1e6:,.0f}: raise the limit (ulimit -v)"
+        )
 
 
 def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
