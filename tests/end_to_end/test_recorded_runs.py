@@ -135,7 +135,7 @@ def test_a_killed_run_leaves_its_operations(kvmark: Kvmark) -> None:
 def test_a_log_that_was_damaged_is_refused(kvmark: Kvmark) -> None:
     folder = kvmark.folder / "t.trace"
     folder.mkdir()
-    (folder / "tapes.json").write_text('{"source": "a run"}')
+    (folder / "tapes.json").write_text('{"format": 1, "source": "a run"}')
     (folder / "operations.jsonl").write_text('{"outcomes": ["ok"]}\n')
     magic = b"KVRUNLOG01".ljust(64, b"\0")
     for content, sentence in (
