@@ -82,7 +82,8 @@ def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_tw
 def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     tmp_path: Path, program: Program
 ) -> None:
-    text = TINY.replace("operations: 3000", "duration: 2s").replace(
+    # Long enough for the second repetition to be seen while it goes.
+    text = TINY.replace("operations: 3000", "duration: 6s").replace(
         "clients: [1, 2, 3]", "clients: [1]"
     )
     (tmp_path / "tiny.yaml").write_text(text)
