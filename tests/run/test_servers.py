@@ -11,6 +11,7 @@ from kvmark import catalog
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
+from kvmark.plan.names import KeyNames
 from kvmark.run.existing import DatasetClaim, check_existing, make_room
 from kvmark.run.faults import served_by
 from kvmark.secret import Secret
@@ -24,7 +25,7 @@ from kvmark.testbed.state import Testbed
 Up = Callable[..., Testbed]
 
 
-OWN = DatasetClaim("c1a1", lambda: re.compile("user[0-9]+"))
+OWN = DatasetClaim("c1a1", lambda: KeyNames((), re.compile("user[0-9]+")))
 
 
 def plan_of(url: str) -> Plan:
