@@ -3,8 +3,9 @@
     python -m bench.startup [--runs 2000] [--times 15] [--anyway]
 
 One run of the null driver is made and copied under so many ids. The first listing, which judges
-every one of them, is timed once; what follows, as many times as asked. What reads many runs is asked
-a third as often, with twice as many runs. Times are those of the whole command from its start to its end, memory is its peak.
+every one of them, is timed once; what follows, as many times as asked. What reads many runs is
+asked a third as often, with twice as many runs. Times are those of the whole command from its start
+to its end, memory is its peak.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _measure(runs: int, times: int, results: Path | None) -> bool:
         took |= {one: list(_times(one, folder, times)) for one in asked(half)}
         say(f"making {runs - half} more, and listing them")
         _copy(folder / "runs", range(half, runs))
-        list(_times(first, folder, 1))
+        list(_times(Asked("all", ("runs", "--limit", str(runs))), folder, 1))
         ids = sorted(path.name for path in (folder / "runs").iterdir() if path.is_dir())
         together = read_together(runs, ids[-REPORTED:])
         took |= {one: list(_times(one, folder, max(1, times // 3))) for one in together}
