@@ -78,3 +78,14 @@ def test_a_hash_is_held_against_those_of_all_records(workload: str, *, inserts: 
     # Of a million hashes below 2^63 the smallest is above this in 99.99 % of all cases.
     assert names.has(f"user{int(1e-4 * 2**63 / 1_000_000)}") == inserts
     assert not names.has("user5")
+
+
+def test_cases_of_the_same_records_hold_their_hashes_once() -> None:
+    system, workload = parse_system_url("redis://127.0.0.1:1"), catalog.load("ycsb/a")
+    few, many = (
+        compile_run(RunSpec(workload=workload, system=system, records=records, clients=clients))
+        for records, clients in ((10, 1), (100, 8))
+    )
+    names = key_names([few, many, few])
+    assert len(names.records) == 1
+    assert all(names.has(f"user{number}") for number in ycsb_hashes(100))

@@ -98,13 +98,21 @@ def key_names(plans: Iterable[Plan]) -> KeyNames:
     A key of the user's own statements is a word with a generated name, or the first after the
     command. A statement with other keys writes some that aren't known, never the other way round.
     """
-    records, words = [], set()
+    # Most cases of a study have the same records, whose hashes are made once.
+    most: dict[tuple[str, KeyText], int] = {}
+    words: set[str] = set()
     for plan in plans:
-        # Where keys of several tables lie together, some drivers put the table's name before them.
-        pattern = re.compile(f"({re.escape(plan.dataset.table)}-)?{_record_key(plan, 'number')}")
-        records.append(_RecordKeys(pattern, plan.dataset.key.order, _most_records(plan)))
+        of_records = plan.dataset.table, plan.dataset.key
+        most[of_records] = max(_most_records(plan), most.get(of_records, 0))
         words |= set(_words(plan))
-    return KeyNames(tuple(records), re.compile("|".join(sorted(words))) if words else None)
+    records = tuple(_record_keys(*of_records, count) for of_records, count in most.items())
+    return KeyNames(records, re.compile("|".join(sorted(words))) if words else None)
+
+
+def _record_keys(table: str, key: KeyText, most: int) -> _RecordKeys:
+    # Where keys of several tables lie together, some drivers put the table's name before them.
+    pattern = f"({re.escape(table)}-)?{_record_key(key, most, 'number')}"
+    return _RecordKeys(re.compile(pattern), key.order, most)
 
 
 def ycsb_hashes(count: int) -> NDArray[np.int64]:
@@ -123,13 +131,14 @@ def ycsb_hashes(count: int) -> NDArray[np.int64]:
 
 
 def _words(plan: Plan) -> Iterator[str]:
-    record = _record_key(plan)
+    record = _record_key(plan.dataset.key, _most_records(plan))
     for statement in plan.statements:
         for text in statement.texts:
-            for place, word in enumerate(text.split()):
-                if _is_record_key(word.strip('[]"'), statement.arguments):
+            for place, bracketed in enumerate(text.split()):
+                word = bracketed.strip('[]"')
+                if _is_record_key(word, statement.arguments):
                     continue
-                pattern = _word(word.strip('[]"'), statement.arguments, record)
+                pattern = _word(word, statement.arguments, record)
                 is_named = any(
                     isinstance(one.generator, KeyGenerator | NameGenerator | FormatGenerator)
                     for one in statement.arguments
@@ -146,11 +155,12 @@ def _is_record_key(word: str, arguments: Sequence[Argument]) -> bool:
     )
 
 
-def _record_key(plan: Plan, group: str = "") -> str:
-    key, fewest = plan.dataset.key, 1
+def _record_key(key: KeyText, most: int, group: str = "") -> str:
+    """A pattern for the keys of so many records."""
+    fewest = 1
     if key.order == "hashed":
         # Hashes are even below 2^63: `user5` is somebody's count, not one of a thousand of them.
-        smallest = _RARE * 2**63 / max(_most_records(plan), 1)
+        smallest = _RARE * 2**63 / max(most, 1)
         fewest = max(len(str(int(smallest))), 1)
     return _key_text(key, fewest, group)
 
