@@ -252,14 +252,7 @@ def interval_lines(
     Raises:
         RecordsError: the log can't be read.
     """
-    path = run.path / files.HISTOGRAMS
-    try:
-        text = files.read_file(path).decode()
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it isn't UTF-8"
-        raise RecordsError(f"{path} can't be read: {reason}") from problem
+    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
     tags = frozenset(f"{tag}-{TIME_TAGS[time]}" for tag in _tags(run, phase, operation))
     return tuple(line for line in log_lines(text) if line.tag in tags and _within(line, phase))
 
