@@ -345,7 +345,7 @@ impl<'a> Ledger<'a> {
                 Some(patience) => used.recv_timeout(patience).ok(),
                 None => used.recv().ok(),
             };
-            // A coordinator that has given the run up gives nothing back.
+            // A coordinator that hangs, or has given the run up, gives nothing back.
             let Some(batch) = back else { break };
             recorder.recycle(batch);
             under_way -= 1;
