@@ -29,8 +29,6 @@ from kvmark.report.views.gather import run_answer
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.stats import Counts, Estimate
 
-__all__ = ["MeasuredRun", "load", "run", "runs"]
-
 _SAID_OTHERWISE: Final = (
     "slo", "sweep", "repetitions", "resume", "report", "record", "folder", "json", "quiet",
 )  # fmt: skip

@@ -9,8 +9,6 @@ from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
-__all__ = ["Driver", "Location", "Scheme", "drivers", "is_embedded", "schemes"]
-
 
 class Location(Enum):
     """Where a driver's system is, which stands in a URL between the scheme and the options."""

@@ -22,23 +22,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-__all__ = [
-    "AnswerIsNo",
-    "FleetError",
-    "ForeignFile",
-    "GeneratorDied",
-    "ImportFileError",
-    "Interrupted",
-    "KvmarkError",
-    "PlanError",
-    "RecordsError",
-    "RunError",
-    "SpecError",
-    "SystemUnderTestError",
-    "UnsupportedProperty",
-    "UsageError",
-]
-
 
 class KvmarkError(Exception):
     """Base of all errors that a user sees as a sentence instead of a traceback."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["cell_text", "printable", "without_passwords"]
-
 _NUMBER: Final = re.compile(r"[+-]?[\d.,]+(e[+-]?\d+)?( ?[%\w/]+)?")
 _CREDENTIALS: Final = re.compile(r"""(\b[A-Za-z][\w+.-]{0,20}:/+)[^\s"/:@]*:(?:\\.|[^\s"\\])*@""")
 

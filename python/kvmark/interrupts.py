@@ -22,11 +22,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn, TypeVar
 
-__all__ = [
-    "EXIT_CODE", "SIGNALS", "Interrupts", "at_once", "check", "current", "kept", "listening",
-    "patient", "pause", "requested", "suspended", "wait_for", "wait_readable",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 EXIT_CODE: Final = 130

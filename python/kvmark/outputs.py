@@ -13,17 +13,6 @@ from typing import Final, TextIO
 from kvmark.errors import RunError, SpecError, UsageError
 from kvmark.removal import remove_file
 
-__all__ = [
-    "HISTOGRAMS_BY_KVMARK",
-    "MADE_BY_KVMARK",
-    "append_output",
-    "check_output",
-    "own_folder",
-    "refuse_existing",
-    "write_output",
-    "write_whole",
-]
-
 MADE_BY_KVMARK: Final = "<!-- made by kvmark -->"
 """The last line of a page in Markdown."""
 HISTOGRAMS_BY_KVMARK: Final = "#[made by kvmark]"

@@ -7,8 +7,6 @@ from typing import Final
 
 import psutil
 
-__all__ = ["start_of"]
-
 # Fields of /proc/PID/stat after the name in parentheses: the state, the start in ticks since boot.
 _STATE: Final = 0
 _START: Final = 19

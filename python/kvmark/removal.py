@@ -15,8 +15,6 @@ from pathlib import Path
 
 from kvmark.errors import ForeignFile
 
-__all__ = ["discard_folder", "foreign_file", "remove_empty", "remove_file", "remove_folder"]
-
 
 def remove_file(path: Path) -> None:
     """Removes a file that kvmark wrote under this name, or a link; a missing one is no problem.

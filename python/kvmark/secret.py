@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hmac
 
-__all__ = ["Secret"]
-
 
 class Secret:
     """A text for whoever it is meant for, and for nobody else."""

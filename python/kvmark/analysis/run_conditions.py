@@ -26,8 +26,6 @@ from kvmark.spec.metric import THROUGHPUT
 from kvmark.stats import Estimate, Placed, warming
 from kvmark.stats.estimate import median_interval
 
-__all__ = ["cold_runs", "fixed_work_ns", "same_machine", "unlike_machines"]
-
 _LEAST_SAMPLES: Final = 8
 _LEAST_RUNS: Final = 3
 _HOST: Final = ("processor", "cores", "memory_bytes", "kernel", "governor")

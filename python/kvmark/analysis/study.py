@@ -28,20 +28,6 @@ from kvmark.records import Case, Judgement, PhaseRecord, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, Estimate, mean_interval, paired_ratio
 
-__all__ = [
-    "CaseRuns",
-    "EffectAsked",
-    "EffectOfCase",
-    "PublishedFigures",
-    "StudyEffect",
-    "StudyRow",
-    "effect",
-    "is_precise_case",
-    "is_repeated_case",
-    "nodes_shared",
-    "study_rows",
-]
-
 Levels = tuple[tuple[str, str], ...]
 """The levels of a case by factor, sorted."""
 Sides = dict[int, tuple[float, float]]

@@ -15,10 +15,6 @@ from kvmark._engine import Reuse
 from kvmark.stats.popularity import ZipfFit, fit_zipf
 from kvmark.trace import Trace
 
-__all__ = [
-    "CacheHits", "Rate", "Sizes", "TraceAnswer", "TracePart", "describe", "hits_within", "rates",
-]  # fmt: skip
-
 _S: Final = 10**9
 _FINE_NS: Final = 10**7
 """The length of the slots in which operations are counted first."""

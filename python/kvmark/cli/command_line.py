@@ -14,8 +14,6 @@ from typing import Final
 
 from kvmark.spec.suggest import without_credentials
 
-__all__ = ["command_line", "hide_secrets", "kept_words"]
-
 # Fields of /proc/self/stat after the name in parentheses: where the command's words lie.
 _WORDS_BEGIN: Final = 45
 _WORDS_END: Final = 46

@@ -16,19 +16,6 @@ import typer
 
 from kvmark.errors import KvmarkError
 
-__all__ = [
-    "application",
-    "joined",
-    "one_run",
-    "several_runs",
-    "study",
-    "system",
-    "tag",
-    "testbed",
-    "whole_words",
-    "workload",
-]
-
 _WORDS = "COMP_WORDS"
 _PLACE = "COMP_CWORD"
 _Completer = Callable[[typer.Context, str], Iterator[str]]

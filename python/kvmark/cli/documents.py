@@ -38,8 +38,6 @@ from kvmark.report.model.answers import Ways
 from kvmark.stats import Counts, Estimate
 from kvmark.trace import TraceInfo
 
-__all__ = ["DOCUMENTS", "json_schema"]
-
 _CONFIG: Final = ConfigDict(arbitrary_types_allowed=True)
 _RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kvmark.records import Records, Run
     from kvmark.report.model.page import Page, Section
 
-__all__ = ["AGAIN", "Shared", "begun", "carried_out", "report_maker", "with_shared"]
-
 AGAIN: Final = "the same command and --resume"
 
 

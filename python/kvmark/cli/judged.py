@@ -17,8 +17,6 @@ from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
 from kvmark.records import Records, RunLine
 
-__all__ = ["judge_and_keep", "judged_lines"]
-
 _LOOK_S: Final = 0.1
 _WORTH_A_PROCESS: Final = 8
 """Runs for which a process more is worth its start, which takes as long as judging a few."""

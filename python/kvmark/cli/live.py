@@ -29,8 +29,6 @@ from kvmark.records.watch import Kind, SeenFault, SeenRun, Watch
 from kvmark.report.format import units
 from kvmark.report.format.bars import sparkline, writable
 
-__all__ = ["LiveDisplay", "Update", "going_lines", "show", "update_of"]
-
 _NS_PER_S = 1e9
 _LABEL = 6
 # Wide enough for a rate of eight digits behind its 0.

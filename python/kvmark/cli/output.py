@@ -19,16 +19,6 @@ from kvmark.report.format.bars import writable
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = [
-    "json_text",
-    "print_answer",
-    "print_json",
-    "schema_of",
-    "tell_report",
-    "terminal_width",
-    "write_report",
-]
-
 _VERSIONS: Final = {
     "app": 1, "app-runs": 1, "archive": 1, "capacity": 1, "comparison": 1, "doc": 2, "doctor": 1,
     "down": 1,

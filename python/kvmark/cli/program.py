@@ -21,8 +21,6 @@ from kvmark.foreign_text import printable, without_passwords
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["program", "run_program"]
-
 _INVALID: Final = "Invalid value for "
 _VERSION: Final = "--version"
 _LEAST_ADDRESS_SPACE: Final = 1_500_000_000

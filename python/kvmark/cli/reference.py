@@ -3,7 +3,5 @@
 from kvmark.cli.program import program
 from kvmark.cli.registry import WholeCommands
 
-__all__ = ["app"]
-
 app = program()
 app.info.cls = WholeCommands

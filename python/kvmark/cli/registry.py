@@ -14,16 +14,6 @@ from kvmark.errors import SpecError
 from kvmark.interrupts import at_once
 from kvmark.spec.suggest import shown
 
-__all__ = [
-    "COMMANDS",
-    "GROUPS",
-    "LazyCommands",
-    "OneCommand",
-    "WholeCommands",
-    "function_of",
-    "loaded",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:

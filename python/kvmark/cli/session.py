@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from kvmark.run.generator import Generator
     from kvmark.run.setting import Setting
 
-
-__all__ = ["AskedFleet", "asked_fleet", "named_system", "session"]
-
 _UP: Final = "up:"
 
 
@@ -46,7 +43,8 @@ def named_system(name: SystemName) -> SystemUrl:
 
 def _url_of(name: str) -> str:
     # Testbeds bring a library that only those who name one need.
-    from kvmark.testbed.state import all_testbeds, find_testbed, testbeds_root
+    from kvmark.testbed import testbeds_root
+    from kvmark.testbed.state import all_testbeds, find_testbed
 
     root = testbeds_root()
     if name:

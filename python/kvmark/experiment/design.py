@@ -25,10 +25,6 @@ from kvmark.spec.faults import FaultSpec
 from kvmark.spec.run import RunSpec
 from kvmark.testbed.observe import NodeExporter
 
-__all__ = [
-    "Design", "Left", "RunMade", "RunOutcome", "RunRequest", "Runs", "TimeLimit", "made", "named",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class RunMade:

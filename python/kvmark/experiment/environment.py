@@ -20,14 +20,12 @@ from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.run.existing import DatasetClaim, OnExisting, make_room
 from kvmark.spec.url import SystemUrl, parse_system_url
-from kvmark.testbed import OF_STUDIES
+from kvmark.testbed import OF_STUDIES, testbeds_root
 from kvmark.testbed.control import take_down, wait_until_healthy
 from kvmark.testbed.process import Identity, bind
-from kvmark.testbed.state import Testbed, all_testbeds, testbeds_root
+from kvmark.testbed.state import Testbed, all_testbeds
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.testbed.words import wishes_of
-
-__all__ = ["Environment", "every_core"]
 
 _LONGEST: Final = 40
 

@@ -24,8 +24,6 @@ from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.execution import Carried, Progress, carry_out
 from kvmark.run.setting import Setting
 
-__all__ = ["Audience", "Best", "Executor", "best_attempts", "ended_runs"]
-
 Place = tuple[str, int]
 """A case by its title, and a repetition."""
 

@@ -22,8 +22,6 @@ from kvmark.errors import KvmarkError, RecordsError, RunError, UsageError
 from kvmark.records import Entry, Records, files
 from kvmark.removal import remove_folder
 
-__all__ = ["Attempt", "Journal", "begin", "every", "find", "named", "of_run", "tag"]
-
 FORMAT: Final = 1
 FOLDER: Final = "studies"
 _DEFINITION: Final = "study.json"

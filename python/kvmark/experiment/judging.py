@@ -14,8 +14,6 @@ from kvmark.interrupts import check
 from kvmark.records import Records, Run
 from kvmark.records.verdicts import kept_verdict
 
-__all__ = ["CUT_SHORT", "Measured", "Usability", "measured", "says_too_little", "usability"]
-
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of the reasons that a run has which didn't come to its end."""
 

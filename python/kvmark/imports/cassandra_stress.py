@@ -17,8 +17,6 @@ from kvmark.imports.source import Source, clock_s, grouped, number, shown
 from kvmark.records import TimeName
 from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
 
-__all__ = ["CASSANDRA_STRESS"]
-
 _TOOL: Final = "cassandra-stress"
 _HEADER: Final = re.compile(r"\s*(?:id,\s*)?(?:type,?\s+)?total ops\s*,")
 _RUNNING: Final = re.compile(

@@ -15,8 +15,6 @@ from kvmark.imports.source import NUMBER, Source, number
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
-__all__ = ["DB_BENCH"]
-
 _TOOL: Final = "db_bench"
 _VERSION: Final = re.compile(r"(RocksDB|LevelDB):\s+version (\S{1,40})\s*")
 _BENCHMARK: Final = re.compile(

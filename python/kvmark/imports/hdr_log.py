@@ -26,8 +26,6 @@ from kvmark.records.histograms import LAG_TAG
 from kvmark.records.model import OPERATIONS
 from kvmark.stats import Counts
 
-__all__ = ["HDR_LOG"]
-
 _LINE: Final = re.compile(
     rf"(?:Tag=([^,]{{1,200}}),)?({NUMBER}),({NUMBER}),({NUMBER}),(HIST[A-Za-z0-9+/]*={{0,2}})"
 )

@@ -10,8 +10,6 @@ from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, dec
 from kvmark.imports.source import Source, json_number
 from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
 
-__all__ = ["LATTE"]
-
 _TOOL: Final = "latte"
 _REQUEST: Final = "request"
 _COUNTS: Final = {

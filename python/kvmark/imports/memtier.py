@@ -10,8 +10,6 @@ from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, dec
 from kvmark.imports.source import Source, json_number
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 
-__all__ = ["MEMTIER"]
-
 _TOOL: Final = "memtier_benchmark"
 _RESULT: Final = re.compile(r"ALL STATS|(?:BEST|WORST) RUN RESULTS|AGGREGATED AVERAGE RESULTS.*")
 _CONFIGURATION: Final = "configuration"

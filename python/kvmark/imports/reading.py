@@ -22,8 +22,6 @@ from kvmark.records.histograms import decode
 from kvmark.records.model import VALUE
 from kvmark.stats import Counts
 
-__all__ = ["NS", "Collector", "Format", "Interval", "Reading", "decode_bounded", "first_line"]
-
 NS: Final[Mapping[str, int]] = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}
 """Nanoseconds of the units in which tools give times."""
 

@@ -24,19 +24,6 @@ from typing import Any, Final
 from kvmark.errors import ImportFileError
 from kvmark.foreign_text import printable
 
-__all__ = [
-    "LARGEST_BYTES",
-    "NUMBER",
-    "Source",
-    "_is_prompt",
-    "clock_s",
-    "grouped",
-    "is_noise",
-    "json_number",
-    "number",
-    "read_source",
-]
-
 LARGEST_BYTES: Final = 64 << 20
 """A day of cassandra-stress's lines has a quarter of this."""
 

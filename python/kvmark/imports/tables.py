@@ -18,8 +18,6 @@ from kvmark.imports.reading import NS, Collector, Format, Reading
 from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
-__all__ = ["REDIS_BENCHMARK", "TABLE"]
-
 _STATISTIC: Final = r"(mean|avg|average|min|max|median|stddev|p\d{1,2}(?:\.\d{1,4})?)"
 _TIME_FIRST: Final = re.compile(rf"{_STATISTIC}(?:_latency)?_(ns|us|ms|s)")
 _TIME_LAST: Final = re.compile(rf"latency_{_STATISTIC}_(ns|us|ms|s)")

@@ -33,8 +33,6 @@ from kvmark.records.model import SystemRecord
 from kvmark.records.writer import one_sentence
 from kvmark.removal import discard_folder
 
-__all__ = ["TAG", "Import", "intervals_table", "keep", "written_table"]
-
 TAG: Final = "imported"
 """Every imported run has it, so that lists show and filter them."""
 

@@ -15,8 +15,6 @@ from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, fir
 from kvmark.imports.source import Source, json_number, number
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 
-__all__ = ["YB_CONSOLE"]
-
 _TOOL: Final = "yb-sample-apps"
 _GROUP: Final = re.compile(
     r"\b(Read|Write): (\S{1,40}) ops/sec \((\S{1,40}) ms/op\), (\S{1,40}) total ops"

@@ -24,8 +24,6 @@ from kvmark.records import TimeName
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
-__all__ = ["YCSB_JSON", "YCSB_TEXT"]
-
 _TOOL: Final = "YCSB"
 _INTENDED: Final = "Intended-"
 """Prefix of the series that count from the intended start: response times."""

@@ -20,11 +20,6 @@ from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
-__all__ = [
-    "CACHES", "MODELLED", "OPERATIONS_MAX", "KeyOperations", "counts_of", "gaps_of",
-    "keys_of_workload", "of_trace", "of_workload",
-]  # fmt: skip
-
 OPERATIONS_MAX: Final = 1 << 20
 """Operations that are looked at: the first ones of a trace with more."""
 CACHES: Final = (0.001, 0.01, 0.1, 0.5)

@@ -23,8 +23,6 @@ from kvmark.learn.drawn import (
 )
 from kvmark.spec.workload import DatasetSpec, Fields, GroupSpec, Mix, WorkloadSpec
 
-__all__ = ["KeysFit", "fit_keys"]
-
 _SEED: Final = 7
 _THETAS: Final = (0.05, 2.5)
 _NARROW: Final = 0.05

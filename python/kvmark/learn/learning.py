@@ -32,16 +32,6 @@ from kvmark.spec.curve import parse_curve
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
-__all__ = [
-    "Learned",
-    "LearnedPart",
-    "Likened",
-    "fit_arrivals",
-    "fit_sizes",
-    "learn",
-    "workload_text",
-]
-
 _SEED: Final = 1
 _CLIENTS: Final = (16, 256)
 """Least and most operations in flight; between them as many as recorded clients."""

@@ -23,8 +23,6 @@ from kvmark.spec.workload import GroupSpec, Mix, RatePoint, WorkloadSpec
 from kvmark.stats import Estimate, mean_interval
 from kvmark.trace import KINDS, Trace
 
-__all__ = ["AskedCheck", "Likeness", "TwinFigure", "TwinJudgement", "likeness", "twin_sides"]
-
 TwinJudgement = Literal["alike", "unlike", "unknown"]
 
 _MEASURED: Final = (("throughput", 0.05), ("p99", 0.25))

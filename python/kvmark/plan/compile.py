@@ -50,8 +50,6 @@ from kvmark.spec.run import (
 )
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, ValueCheck, WorkloadSpec
 
-__all__ = ["compile_run", "derive_seed", "derive_seeds", "interval_ns"]
-
 CLOSED_CLIENTS: Final = 1
 """Clients when not said: one, as YCSB has."""
 OPEN_CLIENTS: Final = 16

@@ -18,49 +18,6 @@ from kvmark.errors import PlanError
 from kvmark.plan.rows import RowLaw, Rows
 from kvmark.spec.laws import ArrivalProcess
 
-__all__ = [
-    "FORMAT",
-    "ActiveGroup",
-    "Again",
-    "AllKeysUniform",
-    "Argument",
-    "Arrival",
-    "AtRates",
-    "Check",
-    "Closed",
-    "ConstantSize",
-    "Dataset",
-    "Distribution",
-    "Exponential",
-    "FieldChoice",
-    "FieldLayout",
-    "Generator",
-    "Group",
-    "Head",
-    "HistogramSize",
-    "Hotspot",
-    "KeyChoice",
-    "KeyText",
-    "Kind",
-    "Latest",
-    "OnTape",
-    "Phase",
-    "Plan",
-    "RatePoint",
-    "Seeds",
-    "Sequential",
-    "Share",
-    "SizeLaw",
-    "Statement",
-    "System",
-    "UniformSize",
-    "Until",
-    "Weight",
-    "YcsbZipfian",
-    "Zipfian",
-    "ZipfianSize",
-]
-
 FORMAT: Final = 1
 """The version of the plan's format."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeyNames", "key_names", "operation_names", "ycsb_hashes"]
-
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NUMBER: Final = "-?[0-9]+"
 _LONGEST: Final = 20

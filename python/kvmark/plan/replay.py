@@ -24,8 +24,6 @@ from kvmark.spec.run import RunSpec
 from kvmark.spec.workload import LOAD_GROUP
 from kvmark.trace import TapePart, Tapes, Trace, tapes
 
-__all__ = ["dataset_of", "load_phases", "preload_group", "replay_group", "tapes_of"]
-
 _CLIENTS: Final = (16, 256)
 """Least and most operations in flight when not said; between them as many as recorded clients."""
 

@@ -11,8 +11,6 @@ from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-__all__ = ["Becomes", "RowColumn", "RowLaw", "RowShare", "Rows", "Shape", "Visit"]
-
 _U32 = Annotated[int, Interval(ge=0, le=2**32 - 1)]
 _U64 = Annotated[int, Interval(ge=0, le=2**64 - 1)]
 _I64 = Annotated[int, Interval(ge=-(2**63), le=2**63 - 1)]

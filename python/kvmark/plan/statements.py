@@ -25,8 +25,6 @@ from kvmark.spec import laws
 from kvmark.spec import statements as spec_of
 from kvmark.spec.workload import WorkloadSpec
 
-__all__ = ["compile_statements", "distribution", "size_law"]
-
 _CHECKS: Final[TypeAdapter[Check]] = TypeAdapter(Check)
 _GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _DEVIATIONS: Final = 6

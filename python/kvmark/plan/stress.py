@@ -39,8 +39,6 @@ from kvmark.spec.stress.command import SchemaSpec, StressSpec
 from kvmark.spec.stress.profile import Profile
 from kvmark.spec.stress.target import TargetSpec
 
-__all__ = ["GROUP", "WARMING", "StressPlans", "driver_options", "warm_up_partitions"]
-
 GROUP: Final = "stress"
 """The one group of clients that is measured."""
 WARMING: Final = "warm_up_"

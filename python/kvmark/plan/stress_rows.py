@@ -15,15 +15,6 @@ from kvmark.spec.stress.ddl import Type
 from kvmark.spec.stress.laws import Law, Ratio, fixed, uniform
 from kvmark.spec.stress.profile import ColumnWords, Profile
 
-__all__ = [
-    "EVERY_ROW",
-    "predefined_rows",
-    "profile_rows",
-    "row_law",
-    "visit_rows",
-    "written_rows",
-]
-
 _IDENTITY: Final = uniform(1, 100_000_000_000)
 _TIMES: Final = uniform(1, 50 * 365 * 24 * 3600 * 1000)
 """Fifty years in milliseconds, as cassandra-stress counts them."""

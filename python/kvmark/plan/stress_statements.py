@@ -26,8 +26,6 @@ from kvmark.spec.stress.ddl import Type
 from kvmark.spec.stress.profile import Profile, Query, RangeQuery
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["Operation", "operations"]
-
 _GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _ONE: Final = ConstantSize(law="constant", size=1)
 _RANGES: Final = 256

@@ -19,8 +19,6 @@ from typing import IO, Final
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import files
 
-__all__ = ["ENDING", "STUDIES", "unpack", "write_archive"]
-
 ENDING: Final = ".tar.xz"
 STUDIES: Final = "studies"
 """The folder of studies among those of runs."""

@@ -20,18 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 if TYPE_CHECKING:
     from kvmark.records.model import Manifest
 
-__all__ = [
-    "PLACES",
-    "Block",
-    "Case",
-    "RunEnvironment",
-    "block_of",
-    "by_case",
-    "described",
-    "experiment",
-    "repetition_of",
-]
-
 #: Options that say where something stands: no case is about them.
 PLACES: Final = frozenset({
     "address", "bind", "bind-source-addr", "cluster-announce-port", "cluster-config-file",

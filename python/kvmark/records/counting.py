@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["COUNTINGS", "Counting", "moved_between"]
-
 
 @dataclass(frozen=True, slots=True)
 class Counting:

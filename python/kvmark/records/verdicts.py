@@ -26,17 +26,6 @@ from kvmark.records import files
 if TYPE_CHECKING:
     from kvmark.records.store import Records
 
-__all__ = [
-    "Entry",
-    "Judgement",
-    "RunLine",
-    "State",
-    "keep_verdict",
-    "kept_line",
-    "kept_verdict",
-    "verdict_path",
-]
-
 State = Literal["closed", "ended", "going", "killed", "broken"]
 """What has ended or was killed is closed when it is opened."""
 

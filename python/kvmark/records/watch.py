@@ -16,8 +16,6 @@ from typing import Any, Final
 from kvmark.records import files
 from kvmark.records.files import Tail
 
-__all__ = ["MOST_BYTES", "Kind", "Minute", "Moment", "SeenFault", "SeenRun", "Watch"]
-
 MOST_BYTES: Final = 1 << 18
 """What a look reads at most, some 300 rows: a few milliseconds, however short the intervals are."""
 

@@ -39,17 +39,6 @@ from kvmark.secret import Secret
 from kvmark.testbed.host import describe_host
 from kvmark.trace import tapes_folder
 
-__all__ = [
-    "BEAT_S",
-    "LEASE_S",
-    "Agent",
-    "Piece",
-    "Report",
-    "pieces",
-    "tapes_of",
-    "version",
-]
-
 LEASE_S: Final = 10.0
 """How long an agent goes on after it last heard of the coordinator: a hung host isn't told from a
 slow one sooner."""

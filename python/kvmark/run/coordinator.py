@@ -21,8 +21,6 @@ from kvmark.run.gathering import Gathering, Machine
 from kvmark.run.generator import Caller
 from kvmark.run.shares import divided
 
-__all__ = ["SILENCE_S", "Crew", "Lost", "Offset", "clock_offset", "conduct"]
-
 LEAD_NS: Final = 250_000_000
 """From agreeing on an instant to the instant: engines look every 50 ms and ask the system for its
 counters before it, and messages take a few milliseconds."""

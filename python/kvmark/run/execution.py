@@ -23,13 +23,6 @@ from kvmark.spec.faults import FaultSpec
 from kvmark.testbed.observe import NodeExporter
 from kvmark.testbed.state import Testbed
 
-__all__ = [
-    "INTERRUPTED",
-    "Carried",
-    "Progress",
-    "carry_out",
-]
-
 INTERRUPTED: Final = "interrupted"
 """How the failure of a run begins that the user has ended."""
 

@@ -30,15 +30,6 @@ from kvmark.spec.url import SystemUrl
 from kvmark.testbed.system import Contents
 from kvmark.testbed.systems import STORES, TABLES
 
-__all__ = [
-    "DatasetClaim",
-    "OnExisting",
-    "check_existing",
-    "make_room",
-    "remove_tables",
-    "removed_if_refused",
-]
-
 OnExisting: TypeAlias = Literal["refuse", "keep", "remove"]
 """What to do with records that are there: refuse what isn't proven to be kvmark's own, load over
 all of them, remove all of them first."""

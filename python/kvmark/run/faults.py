@@ -27,8 +27,6 @@ from kvmark.testbed.rescue import Broken, Rescue
 from kvmark.testbed.state import Testbed, owner_of
 from kvmark.testbed.systems import system_of
 
-__all__ = ["Faults", "Served", "served_by"]
-
 State = Literal["begun", "ended", "failed", "not_reached"]
 
 _LOOK_S: Final = 0.01

@@ -30,8 +30,6 @@ from kvmark.run.generator import Caller
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
 
-__all__ = ["RayFleet", "joined"]
-
 _CONNECT_S: Final = 3.0
 _LOOK_S: Final = 0.2
 _PLACE_S: Final = 60.0

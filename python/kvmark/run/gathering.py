@@ -31,8 +31,6 @@ from kvmark.run.merging import (
 )
 from kvmark.run.shares import clients_of
 
-__all__ = ["Gathering", "Machine", "Share"]
-
 _OVER = frozenset({"phase_ended", "phase_skipped"})
 _ANSWERED = ("ok", "miss")
 """Outcomes that are no failure."""

@@ -24,8 +24,6 @@ from kvmark.records.files import GENERATOR
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 
-__all__ = ["Caller", "Generator", "LocalGenerator", "Progress"]
-
 Progress = Callable[[Mapping[str, Any]], object]
 """Takes the engine's progress, about once an interval."""
 

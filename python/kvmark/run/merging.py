@@ -18,20 +18,6 @@ from kvmark.records.histograms import TIME_TAGS, decode, encode, series_tag, tim
 from kvmark.run.shares import acknowledged
 from kvmark.stats import Counts
 
-__all__ = [
-    "Intervals",
-    "Merged",
-    "Part",
-    "Slice",
-    "gravest",
-    "merge_lags",
-    "merge_records",
-    "merge_rows",
-    "merge_totals",
-    "missing_part",
-    "slices",
-]
-
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SUMS: Final = ("due", "issued", "read_late", "backlog", "in_flight")
 _COUNTS: Final = ("count", "carried", "rows", "late", "late_busy")

@@ -25,8 +25,6 @@ from kvmark.records.files import Tail
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-__all__ = ["NAMES", "Exporter", "exporting"]
-
 _HOST: Final = "127.0.0.1"
 _NS_PER_S: Final = 1e9
 _QUANTILES: Final = {"p50": "0.5", "p90": "0.9", "p95": "0.95", "p99": "0.99", "p999": "0.999"}

@@ -26,8 +26,6 @@ from kvmark.testbed.observe import NodeExporter, Observer
 from kvmark.testbed.process import bound_to
 from kvmark.testbed.state import Testbed
 
-__all__ = ["Sampler", "fixed_work_ns", "sample"]
-
 _PERIOD_S: Final = 1.0
 
 _OBJECTS: Final = 4096

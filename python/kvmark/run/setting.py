@@ -20,8 +20,6 @@ from kvmark.testbed.host import describe_host
 if TYPE_CHECKING:
     from kvmark.run.prometheus import Exporter
 
-__all__ = ["Setting", "engine_overhead", "make_setting", "overhead_of"]
-
 _CALIBRATIONS: Final = 5
 """How often the engine's cost is measured: what takes a core away for a while spoils few."""
 _CALIBRATION_OPERATIONS: Final = 4_000

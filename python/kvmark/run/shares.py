@@ -16,15 +16,6 @@ from kvmark.drivers import is_embedded
 from kvmark.errors import UsageError
 from kvmark.plan.model import Plan, Share
 
-__all__ = [
-    "acknowledged",
-    "check_divisible",
-    "check_reachable",
-    "clients_of",
-    "divided",
-    "machines_used",
-]
-
 
 def check_divisible(plan: Plan) -> None:
     """Refuses what makes no sense on several machines.

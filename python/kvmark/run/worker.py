@@ -21,8 +21,6 @@ from typing import Any, BinaryIO, Final
 from kvmark import _engine
 from kvmark.errors import KvmarkError
 
-__all__ = ["Worker", "heard"]
-
 _MOST_BYTES: Final = 1 << 16
 _NEW_PEAK: Final = "5"
 """Lets the kernel count the peak of resident memory anew (proc(5), ``/proc/pid/clear_refs``)."""

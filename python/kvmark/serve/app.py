@@ -27,8 +27,6 @@ from kvmark.serve.guard import TOKEN, Guard
 from kvmark.serve.library import Filter, Library, NotThere
 from kvmark.serve.pages import list_page, live_page, live_values, problem_page, static_text, watched
 
-__all__ = ["make_app", "serve"]
-
 _MOST_LISTED: Final = 200
 _MOST_COMPARED: Final = 8
 _LONGEST: Final = 200

@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kvmark.secret import Secret
 
-__all__ = ["CLOSED_POLICY", "TOKEN", "Guard"]
-
 TOKEN: Final = "token"  # noqa: S105 - a name
 """What the token is called in the address."""
 CLOSED_POLICY: Final = (

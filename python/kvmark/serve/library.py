@@ -13,8 +13,6 @@ from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.views.gather import run_answer, run_answers
 
-__all__ = ["Filter", "FoundRuns", "Library", "NotThere", "verdict_words"]
-
 
 class NotThere(RecordsError):
     """No run of that id may be seen."""

@@ -26,16 +26,6 @@ from kvmark.report.views import plan_words as asked
 from kvmark.report.views.runs_list import runs_grid
 from kvmark.serve.library import Filter, FoundRuns, verdict_words
 
-__all__ = [
-    "LiveRun",
-    "list_page",
-    "live_page",
-    "live_values",
-    "problem_page",
-    "static_text",
-    "watched",
-]
-
 _STATIC = {
     "report.css": ("kvmark.report", "templates/page.css"),
     "serve.css": ("kvmark.serve", "templates/serve.css"),

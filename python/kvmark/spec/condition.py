@@ -11,8 +11,6 @@ from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.quantity import LONGEST
 from kvmark.spec.suggest import shown
 
-__all__ = ["Condition", "Gate", "IfUnknown", "parse_condition"]
-
 _FORM: Final = re.compile(r"(.+?)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%", re.ASCII)
 
 IfUnknown = Literal["fail", "pass"]

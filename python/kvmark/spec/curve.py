@@ -29,8 +29,6 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["POINTS_MAX", "Point", "RateCurve", "expected_by", "is_curve", "pace", "parse_curve"]
-
 POINTS_MAX: Final = 100_000
 """Points of a whole measurement, which are a part of the plan."""
 _SINE_POINTS: Final = 32

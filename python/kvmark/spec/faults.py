@@ -36,19 +36,6 @@ from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Duration, Strict, at_key, parse_yaml, read_text
 
-__all__ = [
-    "Action",
-    "Amount",
-    "FaultSpec",
-    "Faults",
-    "Others",
-    "Target",
-    "check_faults",
-    "check_words",
-    "load_faults",
-    "parse_fault",
-]
-
 Action: TypeAlias = Literal["pause", "kill", "restart", "promote", "delay", "loss", "partition"]
 
 _OF_LINKS: Final = ("delay", "loss", "partition")

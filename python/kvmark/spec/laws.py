@@ -9,26 +9,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from kvmark.spec import quantity
 from kvmark.spec.yaml_file import Count, Size, Strict, at_key
 
-__all__ = [
-    "Again",
-    "ArrivalProcess",
-    "Constant",
-    "Exponential",
-    "Head",
-    "Histogram",
-    "Hotspot",
-    "Keys",
-    "Latest",
-    "Length",
-    "Newest",
-    "Sequential",
-    "Uniform",
-    "UniformLength",
-    "YcsbZipfian",
-    "Zipfian",
-    "ZipfianLength",
-]
-
 ArrivalProcess: TypeAlias = Literal["constant", "poisson"]
 """How the starts of an open model are spread: evenly, or as independent users come."""
 

@@ -25,11 +25,6 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.spec.quantity import LONGEST
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = [
-    "THROUGHPUT", "Measure", "Metric", "TimeKind", "check_operations", "parse_comparable",
-    "parse_metric",
-]  # fmt: skip
-
 Measure = Literal["quantile", "mean", "max", "errors", "throughput"]
 TimeKind = Literal["response", "service", "wait"]
 

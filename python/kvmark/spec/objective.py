@@ -15,8 +15,6 @@ from kvmark.spec.metric import Measure, Metric, parse_metric
 from kvmark.spec.quantity import LONGEST, duration_ns, rate, share
 from kvmark.spec.suggest import shown
 
-__all__ = ["Objective", "parse_objective", "share"]
-
 _FORM: Final = re.compile(r"([^<>=≤≥]+)(<=|>=|<|>|≤|≥)\s*(.+)")
 
 

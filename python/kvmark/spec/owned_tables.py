@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["TABLE_MARK", "TableRemoval", "marked"]
-
 TABLE_MARK: Final = "made by kvmark, which may drop it with all rows"
 _COMMENT: Final = re.compile(r"(\bcomment\s*=\s*'(?:[^']|'')*)'", re.IGNORECASE)
 _OPTIONS: Final = re.compile(r"\)\s*WITH\s", re.IGNORECASE)

@@ -17,8 +17,6 @@ from typing import Final
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import is_text, shown
 
-__all__ = ["Given", "merged", "parse_assignment", "parse_properties", "read_properties"]
-
 LARGEST_FILE: Final = 1 << 20
 
 _BLANKS: Final = " \t\f"

@@ -22,20 +22,6 @@ from typing import Final, TypeAlias, TypeVar
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import shown
 
-__all__ = [
-    "LARGEST",
-    "SHORTEST_INTERVAL_NS",
-    "SHORTEST_STALL_NS",
-    "count",
-    "duration_ns",
-    "duration_text",
-    "listed",
-    "rate",
-    "share",
-    "size_bytes",
-    "stall_limit_ns",
-]
-
 LARGEST: Final = 2**63 - 1
 """The largest count, duration in nanoseconds and size that is accepted."""
 

@@ -10,8 +10,6 @@ from typing import Literal, TypeAlias
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 
-__all__ = ["KeptOrder", "ReplaySpec", "is_trace", "parse_scale_keys", "parse_speed"]
-
 KeptOrder: TypeAlias = Literal["key", "client", "none"]
 """Which operations wait for one another: those of a key, of a client, or none."""
 

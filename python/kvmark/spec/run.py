@@ -17,17 +17,6 @@ from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
 
-__all__ = [
-    "DEFAULT_DURATION_NS",
-    "DEFAULT_PRECISION",
-    "LONGEST_NS",
-    "LONGEST_PRECISE_NS",
-    "LONGEST_WARMUP_NS",
-    "STALL_LIMIT_NS",
-    "RunSpec",
-    "check_pin",
-]
-
 _CHANGING: Final = frozenset(
     {"APPEND", "BITFIELD", "DECR", "DECRBY", "HINCRBY", "HINCRBYFLOAT", "INCR", "INCRBY"}
     | {"INCRBYFLOAT", "PREPEND", "SETBIT", "SETRANGE"}

@@ -19,8 +19,6 @@ from kvmark.spec.laws import Constant, Keys, Length, Uniform
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
 
-__all__ = ["RECORD", "ArgumentSpec", "CheckSpec", "StatementSpec", "places"]
-
 RECORD: Final = ("key", "ordinal")
 """Arguments that every statement has: the text of the record's key, and its number."""
 

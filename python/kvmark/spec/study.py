@@ -33,25 +33,6 @@ from kvmark.spec.yaml_file import (
     read_text,
 )
 
-__all__ = [
-    "DIRECT",
-    "ROOTS",
-    "THROUGH",
-    "EffectSpec",
-    "FactorSpec",
-    "FigureSpec",
-    "Level",
-    "PublishedSpec",
-    "ScaleSpec",
-    "StudyFile",
-    "StudySpec",
-    "ThroughPublishedSpec",
-    "ThroughSpec",
-    "load_study",
-    "parse_study",
-    "word",
-]
-
 ROOTS: Final = ("system", "options", "testbed", "workload", "through")
 """What a path can begin with; everything else is a word of `kvmark run`."""
 

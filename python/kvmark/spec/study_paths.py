@@ -11,8 +11,6 @@ from kvmark.spec import quantity
 from kvmark.spec.study import ROOTS
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["changed", "multiplied", "split", "value_at"]
-
 # Roots below which the last part may have dots: names of settings have them.
 _DEPTH: Final = {"testbed": 3, "options": 3}
 

@@ -24,8 +24,6 @@ from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
 from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict
 
-__all__ = ["RunWords", "StudyFault"]
-
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
 
 

@@ -22,15 +22,6 @@ from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
-__all__ = [
-    "PASSWORD_VARIABLE",
-    "SystemName",
-    "SystemUrl",
-    "check_options",
-    "parse_system_url",
-    "system_name",
-]
-
 PASSWORD_VARIABLE: Final = "KVMARK_URL_PASSWORD"  # noqa: S105 - a name
 """Environment variable of kvmark's own process that carries a URL's password to the driver."""
 

@@ -22,21 +22,6 @@ from kvmark.spec.statements import ArgumentSpec, StatementSpec
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Count, Duration, Strict, at_key, parse_yaml, read_text
 
-__all__ = [
-    "DatasetSpec",
-    "FieldNames",
-    "Fields",
-    "GroupSpec",
-    "Key",
-    "KeyRange",
-    "Mix",
-    "RatePoint",
-    "ValueCheck",
-    "WorkloadSpec",
-    "load_workload",
-    "parse_workload",
-]
-
 LARGEST_U32: Final = 2**32 - 1
 LOAD_GROUP: Final = "load"
 """The name of the group that loads the dataset; no other group can have it."""

@@ -22,19 +22,6 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
-__all__ = [
-    "Count",
-    "Document",
-    "Duration",
-    "Size",
-    "StallLimit",
-    "Strict",
-    "at_key",
-    "parse_yaml",
-    "read_document",
-    "read_text",
-]
-
 LARGEST_FILE: Final = 1 << 20
 MOST_NODES: Final = 100_000
 _TAG: Final = "tag:yaml.org,2002:"

@@ -36,8 +36,6 @@ from kvmark.spec.ycsb_values import (
     text,
 )
 
-__all__ = ["CORE_WORKLOADS", "YcsbProperties", "core_workload", "flag_properties", "read_ycsb"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties, core_workload
 
-__all__ = ["STEPS", "ycsb_run"]
-
 STEPS: Final = ("load", *CORE_WORKLOADS, "delete", "run")
 """The steps of a sequence; `run` is the transactions that the properties themselves describe."""
 

@@ -18,22 +18,6 @@ from kvmark.errors import SpecError, UnsupportedProperty
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = [
-    "ALWAYS",
-    "BINDING_PREFIXES",
-    "LARGEST_INT",
-    "REFUSED",
-    "boolean",
-    "choice",
-    "exactly",
-    "integer",
-    "number",
-    "only",
-    "percentiles",
-    "read_length_histogram",
-    "text",
-]
-
 LARGEST_INT: Final = 2**31 - 1
 
 T = TypeVar("T")

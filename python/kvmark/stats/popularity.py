@@ -9,8 +9,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ZipfFit", "fit_zipf", "zipf_top_share"]
-
 _SUMMED = 100_000
 _LARGEST_THETA: Final = 4.0
 _STEPS: Final = 60

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-__all__ = ["MixTest", "mix_test", "rise_of_share"]
-
 
 @dataclass(frozen=True, slots=True)
 class MixTest:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
-__all__ = ["PERCENTILES", "Spread", "percentile", "spread"]
-
 PERCENTILES: Final = (1, 5, 10, 90, 95, 99)
 
 

@@ -12,8 +12,6 @@ from typing import IO, Final
 
 from kvmark import interrupts
 
-__all__ = ["locked", "run_told"]
-
 _LOOK_S: Final = 0.1
 _MOST_BYTES: Final = 1 << 16
 

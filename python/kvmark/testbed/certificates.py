@@ -19,8 +19,6 @@ from kvmark.removal import remove_file
 from kvmark.testbed.ports import HOST
 from kvmark.testbed.state import write_private
 
-__all__ = ["OWN_FILES", "Certificates", "make_certificates", "make_keystore"]
-
 OWN_FILES: Final = r"tls/(ca\.crt|ca\.key|server\.(crt|key|p12)|p12-password|openssl\.cnf)"
 """What the functions here make, as paths in the testbed's folder."""
 

@@ -26,16 +26,6 @@ from kvmark.spec.url import parse_system_url
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Counted
 
-__all__ = [
-    "ANSWERS_WITHIN_S",
-    "Console",
-    "NetworkMeter",
-    "check_memory",
-    "connect",
-    "find_server",
-    "fingerprint",
-]
-
 _PLACES = {"username", "password_env", "password_file"}
 """Options that say where a password is, and whose."""
 

@@ -16,23 +16,6 @@ from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
 from kvmark.testbed.system import Promotion
 from kvmark.testbed.systems import system_of
 
-__all__ = [
-    "Stopped",
-    "bring_back",
-    "check_disturbance",
-    "describe",
-    "disturb_link",
-    "heal_link",
-    "kill_node",
-    "pause_node",
-    "promotion_of",
-    "restart_node",
-    "resume_node",
-    "stop_node",
-    "take_down",
-    "wait_until_healthy",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Stopped:

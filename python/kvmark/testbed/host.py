@@ -10,8 +10,6 @@ from typing import Any
 
 import psutil
 
-__all__ = ["describe_host", "other_busy_cores"]
-
 _LOOK_S = 0.2
 _SYSCTL = Path("/proc/sys")
 _SETTINGS = (

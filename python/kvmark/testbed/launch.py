@@ -30,17 +30,6 @@ from kvmark.testbed.state import Node, Testbed, owner_of, write_private
 from kvmark.testbed.system import OwnFiles, System
 from kvmark.testbed.words import kept_wishes
 
-__all__ = [
-    "RETURNS_WITHIN_S",
-    "Launch",
-    "PortTakenError",
-    "launch",
-    "planned",
-    "start_again",
-    "start_node",
-    "stop_servers",
-]
-
 RETURNS_WITHIN_S: Final = 1800.0
 """How long servers may take to return, each: they read all the data that they kept."""
 

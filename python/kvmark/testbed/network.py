@@ -24,20 +24,6 @@ from pydantic import BaseModel, ConfigDict
 
 from kvmark.errors import SystemUnderTestError, UsageError
 
-__all__ = [
-    "Disturbance",
-    "Network",
-    "build_network",
-    "check_disturbance",
-    "choose_network",
-    "disturb",
-    "heal",
-    "inside",
-    "move_service",
-    "rebuild_network",
-    "remove_network",
-]
-
 _MOST_SERVERS: Final = 250
 _SERVICE: Final = 253
 _GENERATOR: Final = 254

@@ -27,8 +27,6 @@ from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Meter
 from kvmark.testbed.systems import system_of
 
-__all__ = ["NodeExporter", "Observer", "row_of"]
-
 _PATIENCE_S: Final = 0.5
 _LARGEST: Final = 8 << 20
 _LINE: Final = re.compile(r"(\w+)(?:\{([^}]*)\})?\s+(\S+)")

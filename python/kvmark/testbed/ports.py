@@ -10,8 +10,6 @@ from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 
-__all__ = ["HOST", "choose_ports", "common_port", "is_free", "ports_elsewhere"]
-
 HOST: Final = "127.0.0.1"
 """Testbeds listen on this machine only."""
 

@@ -29,24 +29,6 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.processes import start_of
 from kvmark.removal import remove_empty
 
-__all__ = [
-    "Identity",
-    "Watched",
-    "bind",
-    "bound_to",
-    "joining",
-    "kill",
-    "lives",
-    "make_group",
-    "pause",
-    "ran_out",
-    "remove_group",
-    "resume",
-    "start",
-    "stop",
-    "wait_until",
-]
-
 _LOOK_S: Final = 0.02
 _ASK_AGAIN_S: Final = 0.5
 _BOUND_AFTER: Final = 100

@@ -22,8 +22,6 @@ from kvmark.testbed import control
 from kvmark.testbed.network import Disturbance
 from kvmark.testbed.state import Testbed
 
-__all__ = ["Broken", "Rescue", "main"]
-
 _READY: Final = "ready"
 _DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What ends its parent in order must not end it before the servers are back."""

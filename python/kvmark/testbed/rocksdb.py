@@ -21,8 +21,6 @@ from kvmark.secret import Secret
 from kvmark.testbed.console import Console
 from kvmark.testbed.system import Contents, IsOwnKey, Store
 
-__all__ = ["STORE", "scratch_folder"]
-
 _DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
 _SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")

@@ -21,21 +21,6 @@ from kvmark.testbed import DESCRIPTION, names_of_testbeds, testbeds_root
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity, Watched, lives
 
-__all__ = [
-    "OWN_FILES",
-    "Node",
-    "Role",
-    "Testbed",
-    "all_testbeds",
-    "find_testbed",
-    "known_testbed",
-    "make_folder",
-    "names_of_testbeds",
-    "owner_of",
-    "testbeds_root",
-    "write_private",
-]
-
 Role = Literal["primary", "replica", "peer", "proxy"]
 
 OWN_FILES: Final = rf"\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?"

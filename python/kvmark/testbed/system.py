@@ -12,8 +12,6 @@ from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = ["Contents", "Counted", "Meter", "OwnFiles", "Promotion", "Store", "System", "Tables"]
-
 IsOwnKey: TypeAlias = Callable[[str], bool]
 OwnFiles: TypeAlias = re.Pattern[str]
 """Paths within a testbed's folder that its servers or kvmark make."""

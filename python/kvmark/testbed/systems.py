@@ -16,8 +16,6 @@ from kvmark.testbed.redis import SYSTEM as REDIS
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.system import Store, System, Tables
 
-__all__ = ["STORES", "SYSTEMS", "TABLES", "system_of"]
-
 SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
     {
         each.name: each

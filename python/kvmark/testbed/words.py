@@ -29,17 +29,6 @@ from kvmark.spec.quantity import size_bytes
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = [
-    "YES_OR_NO",
-    "Wish",
-    "Word",
-    "check_password",
-    "check_setting",
-    "kept_wishes",
-    "read_size",
-    "wishes_of",
-]
-
 YES_OR_NO: Final = Literal["yes", "no"]
 """How some servers write what is true; in a study it may be true or false."""
 _SIZES: Final = {unit + end: 1024**n for n, unit in enumerate("kmg", 1) for end in ("", "b", "ib")}

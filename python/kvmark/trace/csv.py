@@ -15,8 +15,6 @@ from kvmark.errors import ImportFileError
 from kvmark.trace.folder import BATCH_ROWS, HASHED, Keep, TraceInfo, TraceWriter, first_line
 from kvmark.trace.making import Making
 
-__all__ = ["Layout", "import_csv", "layout_of"]
-
 _OURS: Final = ("at", "key", "kind", "value_size", "key_size", "client", "ttl", "count", "value")
 _NUMBERS: Final = frozenset({"value_size", "key_size", "ttl", "count"})
 _TWITTER: Final = ("at", "key", "key_size", "value_size", "client", "kind", "ttl")

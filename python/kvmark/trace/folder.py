@@ -18,21 +18,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from kvmark.errors import RunError, UsageError
 from kvmark.removal import discard_folder
 
-__all__ = [
-    "BATCH_ROWS",
-    "COLUMNS",
-    "FORMAT",
-    "HASHED",
-    "KINDS",
-    "OPTIONAL",
-    "Keep",
-    "Trace",
-    "TraceInfo",
-    "TraceWriter",
-    "first_line",
-    "sentences",
-]
-
 FORMAT: Final = 1
 
 KINDS: Final = (

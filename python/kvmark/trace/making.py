@@ -16,8 +16,6 @@ from kvmark._engine import hash_keys, kind_of, shape_of
 from kvmark.errors import ImportFileError
 from kvmark.trace.folder import HASHED, Keep
 
-__all__ = ["TIME_UNITS", "Making"]
-
 TIME_UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "iso": 1}
 """Nanoseconds of each unit of time; `iso` are dates and times as in 2026-11-24T09:00:00.5."""
 _S: Final = 10**9

@@ -19,12 +19,6 @@ from kvmark.errors import ImportFileError
 from kvmark.trace.folder import HASHED, Keep, TraceInfo, TraceWriter
 from kvmark.trace.making import Making
 
-__all__ = [
-    "MONITOR",
-    "import_monitor",
-    "is_monitor",
-]
-
 MONITOR: Final = "Redis' MONITOR"
 
 _LINE: Final = re.compile(r'(\d+\.\d+) \[(\d+) ([^\]]*)\]((?: "(?:[^"\\]|\\.)*")+)\s*')

@@ -20,21 +20,6 @@ import polars as pl
 from kvmark.errors import ImportFileError, RunError
 from kvmark.trace.folder import HASHED, KINDS, Keep, TraceWriter, first_line
 
-__all__ = [
-    "ABOUT",
-    "HEAD",
-    "HEAP_MAX",
-    "KEY_KEPT",
-    "MAGIC",
-    "RECORD",
-    "RECORDS_MAX",
-    "VALUE_KEPT",
-    "about_tapes",
-    "are_tapes",
-    "seal",
-    "write_about",
-]
-
 MAGIC: Final = b"KVTAPE01"
 """What each block begins with."""
 RECORDS_MAX: Final = 1024

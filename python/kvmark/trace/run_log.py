@@ -21,8 +21,6 @@ from kvmark.removal import discard_folder, remove_file
 from kvmark.trace.folder import KINDS, OWN_FILES, TraceInfo, TraceWriter
 from kvmark.trace.recording import ABOUT, write_about
 
-__all__ = ["RunRecording", "is_log", "seal_log"]
-
 _LOG: Final = "operations.log"
 _STATEMENTS: Final = "operations.jsonl"
 _MAGIC: Final = b"KVRUNLOG01".ljust(64, b"\0")

@@ -19,8 +19,6 @@ from kvmark.trace.folder import OWN_FILES, Keep, TraceInfo, TraceWriter
 from kvmark.trace.recording import ABOUT, about_tapes, seal, write_about
 from kvmark.trace.run_log import is_log, seal_log
 
-__all__ = ["TapProgress", "TapSettings", "import_tapes", "record"]
-
 
 @dataclass(frozen=True, slots=True)
 class TapSettings:

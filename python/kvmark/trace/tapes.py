@@ -26,8 +26,6 @@ from kvmark.removal import remove_file
 from kvmark.trace.folder import OPTIONAL, Trace, first_line
 from kvmark.trace.recording import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
-__all__ = ["TapePart", "Tapes", "tapes", "tapes_folder"]
-
 _KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
 """The engine's kinds, in their order."""
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")

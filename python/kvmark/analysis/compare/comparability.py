@@ -12,10 +12,6 @@ from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, RunEnvironment, described
 from kvmark.records.counting import moved_between
 
-__all__ = [
-    "Caution", "Difference", "cautions", "differences", "environment_differences", "recounted",
-]  # fmt: skip
-
 Kind = Literal["plan", "system", "environment"]
 """Where a difference is: in the plan, in the system's version and settings, or in its servers."""
 _OF_ANY_STORE: Final = ("servers.nodes", "servers.cores", "servers.memory", "servers.proxy")

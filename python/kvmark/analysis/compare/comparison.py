@@ -37,10 +37,9 @@ from kvmark.records import Case, Judgement, Run, block_of, by_case
 from kvmark.records.case import experiment
 from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric, parse_comparable
-from kvmark.stats import CONFIDENCE, Asked, Effect, as_family, decide, paired_jackknife
+from kvmark.stats import CONFIDENCE, Asked, as_family, decide, paired_jackknife
+from kvmark.stats import Effect as Effect
 from kvmark.stats.level import paired_difference
-
-__all__ = ["CaseComparison", "Compared", "Comparison", "Effect", "compare"]
 
 _HAIR: Final = 1e-9
 _NO_SCATTER: Final = Caution(

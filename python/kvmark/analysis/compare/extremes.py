@@ -14,8 +14,6 @@ from kvmark.analysis.verdict.case_verdict import Judged, is_precise
 from kvmark.records import Judgement
 from kvmark.stats import Estimate
 
-__all__ = ["Extremes", "extremes"]
-
 T = TypeVar("T")
 
 

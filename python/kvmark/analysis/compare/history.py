@@ -18,8 +18,6 @@ from kvmark.records import Manifest, Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
 
-__all__ = ["EnvironmentChange", "History", "HistoryPoint", "Moved", "Recounted", "histories"]
-
 #: More points are no clearer, and permutations take the square of their time.
 MOST_POINTS = 300
 

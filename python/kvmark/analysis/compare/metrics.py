@@ -34,25 +34,6 @@ from kvmark.stats import (
     quantile_of_intervals,
 )
 
-__all__ = [
-    "Compared",
-    "Row",
-    "Rows",
-    "check_known",
-    "counts_of",
-    "figure",
-    "independent",
-    "level",
-    "metrics_of",
-    "metrics_of_operations",
-    "operations_of",
-    "resolution",
-    "response_quantiles",
-    "run_value",
-    "shown",
-    "without_effects",
-]
-
 _NS_PER_S: Final = 1e9
 
 

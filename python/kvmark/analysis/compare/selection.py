@@ -9,16 +9,6 @@ from kvmark.analysis.verdict.judge import known_judgement, known_verdict
 from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.store import USABLE, entries_of
 
-__all__ = [
-    "ExcludedRun",
-    "newest",
-    "runs_of",
-    "select",
-    "select_lines",
-    "usable",
-    "why_excluded",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ExcludedRun:

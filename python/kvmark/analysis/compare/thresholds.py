@@ -17,8 +17,6 @@ from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric
 from kvmark.stats import BEYOND, Counts, Effect, keeps_within, rise_of_share
 
-__all__ = ["Failures", "Held", "failures_beyond", "hold", "hold_failures", "one_sided"]
-
 _Answer = Literal["worse", "not worse", "can't tell"]
 """The change is surely beyond the margin; it surely isn't; its interval holds the margin, or it has
 none."""

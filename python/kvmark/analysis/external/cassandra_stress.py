@@ -14,8 +14,6 @@ from kvmark.records.model import TotalRecord
 from kvmark.records.run import Run
 from kvmark.stats import Counts
 
-__all__ = ["Figures", "Garbage", "StressResults", "stress_results"]
-
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
 _QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)

@@ -20,11 +20,6 @@ from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, TIMES, VALUE
 from kvmark.stats import Counts, Estimate, rate_of_intervals
 from kvmark.stats import Level as RateLevel
 
-__all__ = [
-    "ImportedCurve", "ImportedRow", "imported_curves", "imported_level", "imported_rate",
-    "imported_rates", "imported_reason", "imported_rows", "imported_steps", "imported_throughput",
-]  # fmt: skip
-
 _NS: Mapping[str, float] = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RATES = frozenset({"ops/s", "op/s"})
 _MEDIAN = "median"

@@ -16,11 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kvmark.errors import RecordsError
 from kvmark.stats import Estimate, keeps_within, mean_interval, paired_ratio
 
-__all__ = [
-    "SCHEMA", "PeerBound", "PeerCase", "PeerFigure", "PeerRatio", "PeerRow", "PeerRun", "Peers",
-    "read_peers",
-]  # fmt: skip
-
 SCHEMA: Final = "kvmark/peers/1"
 _HELD: Final[Mapping[bool | None, Literal["met", "open", "NOT met"]]] = {
     True: "met", False: "NOT met", None: "open",

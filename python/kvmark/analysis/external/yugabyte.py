@@ -23,17 +23,6 @@ from kvmark.records.intervals import TIMED
 from kvmark.stats import Counts
 from kvmark.stats.spread import Spread, spread
 
-__all__ = [
-    "AppRow",
-    "AppTable",
-    "CaseTable",
-    "OperationFigures",
-    "SideTimes",
-    "app_table",
-    "by_operation",
-    "commands_of",
-]
-
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
 _NS_PER_S: Final = 1e9

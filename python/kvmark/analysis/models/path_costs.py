@@ -27,8 +27,6 @@ from kvmark.stats import (
     paired_ratio,
 )
 
-__all__ = ["COST_QUANTILES", "PathCost", "Proxy", "path_costs", "published_costs"]
-
 COST_QUANTILES: Final[Mapping[str, float]] = {
     "p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999,
 }  # fmt: skip

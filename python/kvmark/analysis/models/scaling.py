@@ -19,18 +19,6 @@ from kvmark.errors import UsageError
 from kvmark.records import Judgement, Run
 from kvmark.stats import Estimate, UslFit, fit_usl, mean_interval
 
-__all__ = [
-    "LEAST_LEVELS",
-    "LEAST_SPAN",
-    "Caveat",
-    "Claim",
-    "Observation",
-    "ScalingLaw",
-    "ScalingPoint",
-    "scaling_law",
-    "scaling_laws",
-]
-
 LEAST_LEVELS: Final = 5
 """Three parameters need a fourth level to have an error at all; with a fifth it says something."""
 LEAST_SPAN: Final = 4.0

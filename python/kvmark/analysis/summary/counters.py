@@ -10,8 +10,6 @@ import polars as pl
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.files import is_ours
 
-__all__ = ["disk_bytes_per_operation", "rise", "rises", "sampled_share"]
-
 _LEAST_SAMPLES: Final = 2
 _NS_PER_S: Final = 1e9
 _RISES: Final = ("node", "cpu_s", "bytes", "disk_read_bytes", "gc_s", "wall_s")

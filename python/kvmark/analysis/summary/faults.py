@@ -18,20 +18,6 @@ import polars as pl
 
 from kvmark.records import GoingRun, PhaseRecord, Run
 
-__all__ = [
-    "RECOVERED",
-    "FaultEffect",
-    "FaultSpan",
-    "Segment",
-    "expected_errors",
-    "fault_effects",
-    "fault_spans",
-    "measured_phase",
-    "problems",
-    "quiet_segments",
-    "segments",
-]
-
 _RECOVERY_NS = 5_000_000_000
 """How long after a fault errors are still its consequence.
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from kvmark.records import Run, TimeName
 from kvmark.stats import Counts
 
-__all__ = ["KindSteps", "TimeSteps", "response_steps", "steps_of"]
-
 MOST_STEPS: Final = 24
 """The axis is as fine as this allows."""
 

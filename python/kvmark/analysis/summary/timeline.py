@@ -25,17 +25,6 @@ from kvmark.records.histograms import LogLine, decode, log_lines
 from kvmark.records.run import decoded, interval_lines
 from kvmark.stats import Counts
 
-__all__ = [
-    "Stretch",
-    "Timeline",
-    "TimelineFault",
-    "around_faults",
-    "failure_course",
-    "resource_course",
-    "time_spread",
-    "timelines",
-]
-
 _MOST_LINES = 20_000
 """The most histograms that are decoded for a report: each takes a third of a millisecond."""
 

@@ -20,17 +20,6 @@ from kvmark.records import Judgement, Run
 from kvmark.records.case import experiment
 from kvmark.stats import Estimate, least_observations
 
-__all__ = [
-    "CaseVerdict",
-    "Judged",
-    "case_verdict",
-    "is_precise",
-    "is_repeated",
-    "unrepeated",
-    "with_precision",
-    "with_repetitions",
-]
-
 #: With at least so many runs their spread gives the error that one short run can't.
 _ENOUGH_RUNS: Final = 5
 #: What speaks against a run that stands alone, and not against one of several.

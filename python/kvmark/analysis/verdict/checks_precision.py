@@ -11,8 +11,6 @@ from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.stats import Estimate, rate_of_intervals
 
-__all__ = ["IMPRECISE", "TOO_LITTLE", "check_precision", "imprecise"]
-
 IMPRECISE: Final = "imprecise"
 _UNSERVED: Final = "unserved_clients"
 TOO_LITTLE: Final = frozenset({IMPRECISE, _UNSERVED})

@@ -16,8 +16,6 @@ from kvmark.records import Run
 from kvmark.spec.objective import Objective
 from kvmark.stats import BEYOND, least_observations
 
-__all__ = ["ObjectiveFigure", "figure"]
-
 _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kvmark.records import Records
     from kvmark.spec.condition import Gate
 
-__all__ = ["ab"]
-
 _WITHIN = 0.01
 
 SharedWords = Annotated[

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kvmark.spec.url import SystemUrl
     from kvmark.spec.workload import WorkloadSpec
 
-__all__ = ["CONTEXT_SETTINGS", "app"]
-
 CONTEXT_SETTINGS: Final = {"ignore_unknown_options": True, "help_option_names": []}
 """The flags are the applications' own: their grammar is read here, not by Typer."""
 

@@ -19,8 +19,6 @@ from kvmark.records.store import ANY, Records, entries_of, is_written
 if TYPE_CHECKING:
     from kvmark.experiment.journal import Journal
 
-__all__ = ["archive"]
-
 _STUDY = "study:"
 
 Words = Annotated[

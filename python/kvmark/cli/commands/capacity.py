@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kvmark.spec.run import RunSpec
     from kvmark.spec.url import SystemName, SystemUrl
 
-__all__ = ["capacity"]
-
 _SECOND_NS: Final = 10**9
 _DURATION_NS: Final = 10 * _SECOND_NS
 """Of each run. A search makes about fifteen of them."""
@@ -130,7 +128,7 @@ def _asked(within: str, confirm: int, spec: RunSpec) -> Asked:
     """How exact the answer is to be, with the number of clients where the spec gives one."""
     from kvmark.experiment.designs.capacity_search import Asked
     from kvmark.plan.compile import OPEN_CLIENTS
-    from kvmark.spec.objective import share
+    from kvmark.spec.quantity import share
 
     clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
     least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)

@@ -15,20 +15,6 @@ from kvmark.records import Records
 from kvmark.spec import condition, quantity
 from kvmark.spec.suggest import did_you_mean
 
-__all__ = [
-    "Allow",
-    "Candidate",
-    "FailIf",
-    "Form",
-    "IfUnknown",
-    "Junit",
-    "More",
-    "allowed",
-    "compare",
-    "gate",
-    "share",
-]
-
 _ALLOWED: Final = ("environment", "invalid", "plan", "system")
 """What may speak against a comparison and be allowed by name."""
 

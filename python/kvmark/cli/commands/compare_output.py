@@ -25,8 +25,6 @@ from kvmark.report.views.plan_words import listed
 if TYPE_CHECKING:
     from kvmark.experiment.designs.paired import SideFailures
 
-
-__all__ = ["answer_comparison", "junit"]
 _MOST_TOLD = 3
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kvmark.cli.commands.doc_sources import Sources
     from kvmark.report.views.document_blocks import BlockContent, MarkedBlock
 
-__all__ = ["doc"]
-
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Markdown files with marks.")]
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing, and exit with 1 if a block is stale.")

@@ -34,8 +34,6 @@ from kvmark.report.views.study_page import study_page
 if TYPE_CHECKING:
     from kvmark.records import Run
 
-__all__ = ["Sources", "stress_text"]
-
 _PREDEFINED: Final = ("write", "read", "mixed", "counter_write", "counter_read")
 _PEERS: Final = ".json"
 

@@ -16,8 +16,6 @@ from kvmark.records import Records
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Diagnosis", "doctor"]
-
 _SLOW_STAMP_NS = 50.0
 _CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 _COUNTERS = frozenset({"tsc", "arch_sys_counter"})

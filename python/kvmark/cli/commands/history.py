@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kvmark.analysis.compare.selection import ExcludedRun
     from kvmark.records import Run
 
-__all__ = ["history"]
-
 Metric = Annotated[
     str, typer.Option(metavar="NAME", help="throughput, p50, p99, READ.p99, service.p99, ….")
 ]

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from kvmark.imports import ReadFile
     from kvmark.records import Run
 
-
-__all__ = ["import_"]
-
 _Files = Annotated[
     list[Path],
     typer.Argument(metavar="FILE...", help="Results of other tools.", show_default=False),

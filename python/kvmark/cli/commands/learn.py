@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kvmark.learn import AskedCheck, Likeness
     from kvmark.spec.run import RunSpec
 
-__all__ = ["learn"]
-
 _BLOCKS: Final = 5
 
 TracePath = Annotated[

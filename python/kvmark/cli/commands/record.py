@@ -19,8 +19,6 @@ from kvmark.spec.url import SystemName, parse_system_url, system_name
 if TYPE_CHECKING:
     from kvmark.trace import Keep, TapProgress, TapSettings
 
-__all__ = ["record"]
-
 _HOST: Final = "127.0.0.1"
 _PORT_MAX: Final = 65535
 _THREADS: Final = 4

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kvmark.spec.run import RunSpec
     from kvmark.trace import RunRecording
 
-__all__ = ["AskedRun", "measured_run", "parse_run", "replay", "run"]
-
 _SECOND_NS = 10**9
 
 _FIELDS: Final = {

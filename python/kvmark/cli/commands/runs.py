@@ -19,8 +19,6 @@ from kvmark.spec.quantity import count, duration_ns
 if TYPE_CHECKING:
     from kvmark.records import RunLine
 
-__all__ = ["list_", "prune", "rm"]
-
 _MANY: Final = 10
 """Runs to judge from which on a user is told why it takes a while."""
 

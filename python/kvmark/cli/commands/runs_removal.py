@@ -18,8 +18,6 @@ from kvmark.records import Entry, Records
 from kvmark.records.store import ANY, entries_of, foreign_in, is_written, remove, size_bytes, sweep
 from kvmark.report.format.units import size, whole
 
-__all__ = ["Bounds", "Chosen", "Removal", "matching", "named", "remove_runs"]
-
 _MOST_NAMED = 20
 _GOING = "still going"
 _FOREIGN = "with files that kvmark didn't write"

@@ -11,8 +11,6 @@ from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.records import Records
 
-__all__ = ["scaling"]
-
 Words = Annotated[
     list[str],
     typer.Argument(

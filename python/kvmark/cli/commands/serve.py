@@ -12,8 +12,6 @@ from kvmark.errors import UsageError
 from kvmark.records import Records
 from kvmark.secret import Secret
 
-__all__ = ["serve"]
-
 _EXTRA: Final = frozenset({"starlette", "uvicorn"})
 
 Port = Annotated[

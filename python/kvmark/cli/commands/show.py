@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kvmark.records import Run
     from kvmark.records.export import Measured
 
-__all__ = ["export", "report", "show"]
-
 
 def show(
     word: options.Word = "last",

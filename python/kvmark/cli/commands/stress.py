@@ -10,8 +10,6 @@ from kvmark import __version__
 from kvmark.cli import options
 from kvmark.cli.experiment import Shared, with_shared
 
-__all__ = ["CONTEXT_SETTINGS", "stress"]
-
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {
     "ignore_unknown_options": True,
     "allow_interspersed_args": False,

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from kvmark.analysis.external.cassandra_stress import StressResults
     from kvmark.records.run import Run
 
-__all__ = ["Wanted", "carry_out_stress"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from kvmark.experiment.designs.matrix.definition import Study
     from kvmark.spec.study import StudyFile
 
-
-__all__ = ["study"]
-
 _Name = Annotated[
     str | None,
     typer.Argument(

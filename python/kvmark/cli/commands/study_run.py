@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from kvmark.spec.run import RunSpec
     from kvmark.spec.study import StudyFile
 
-__all__ = ["carry_study", "study_answer", "swept"]
-
 _TIMES: Final = ("duration", "warmup", "interval", "timeout", "drain_limit", "stall_limit")
 _PLAIN: Final = (
     "clients", "arrival", "operations", "until_stderr", "precision", "warmup_until", "workers",

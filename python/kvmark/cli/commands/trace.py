@@ -24,8 +24,6 @@ from kvmark.spec.quantity import duration_ns
 if TYPE_CHECKING:
     from kvmark.trace import Keep, Trace, TraceInfo
 
-__all__ = ["HashKey", "KeepKeys", "KeepValues", "hash_key_in", "import_", "trace"]
-
 _HASH_KEY_BYTES = 16
 _SECOND_NS = 10**9
 _RATES_MAX = 40_000

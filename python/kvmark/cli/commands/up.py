@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from kvmark.testbed.system import System
     from kvmark.testbed.words import Wish
 
-
-__all__ = ["WITH_OPTIONS", "down", "up"]
-
-
 _Name: Final = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The testbed's name; else the system's, or a proxy's kind."),

@@ -19,34 +19,12 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import OF_STUDIES, proxy
+from kvmark.testbed import OF_STUDIES, names_of_testbeds, proxy, testbeds_root
 from kvmark.testbed.control import Stopped
-from kvmark.testbed.state import (
-    Node,
-    Testbed,
-    all_testbeds,
-    known_testbed,
-    names_of_testbeds,
-    testbeds_root,
-)
+from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
 from kvmark.testbed.system import System
 from kvmark.testbed.systems import SYSTEMS, system_of
 from kvmark.testbed.words import wishes_of
-
-__all__ = [
-    "How",
-    "check_same",
-    "check_words",
-    "ended",
-    "kept_testbed",
-    "list_testbeds",
-    "said",
-    "started",
-    "stopped_document",
-    "telling",
-    "testbed_document",
-    "wishes",
-]
 
 How: TypeAlias = Literal["up", "up again", "up already"]
 _PASSWORD_BYTES: Final = 24

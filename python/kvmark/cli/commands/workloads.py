@@ -8,8 +8,6 @@ from kvmark import catalog
 from kvmark.cli import options
 from kvmark.cli.output import print_json
 
-__all__ = ["workloads"]
-
 
 def workloads(name: options.WorkloadName = None, json: options.Json = False) -> None:
     """Lists the ready workloads, or prints one to copy and change."""

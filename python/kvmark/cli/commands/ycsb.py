@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kvmark.run.existing import DatasetClaim, OnExisting
     from kvmark.spec.ycsb import YcsbProperties
 
-__all__ = ["ycsb"]
-
 PUBLISHED_RECORDS: Final = (1000, 3000, 6000, 10000)
 BUDGET_S: Final = 600.0
 """Who starts a sequence without a word waits for it."""

@@ -13,8 +13,6 @@ from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records
 from kvmark.report.format import units
 
-__all__ = ["Teller", "announced", "said"]
-
 _MOST: Final = 0.5
 """A workload that takes more of the time is named."""
 _WORTH_S: Final = 10.0

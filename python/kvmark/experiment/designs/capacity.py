@@ -29,8 +29,6 @@ from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
 
-__all__ = ["CapacitySearch", "judged", "tag"]
-
 _SEEDS: Final = 1_000_003
 """Runs of one search have seeds of their own, and other searches others."""
 _NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})

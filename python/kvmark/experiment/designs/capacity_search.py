@@ -23,8 +23,6 @@ from kvmark.errors import UsageError
 from kvmark.spec.objective import Objective
 from kvmark.stats import Estimate, crossing
 
-__all__ = ["Asked", "Capacity", "Outcome", "RateRun", "Stage", "estimated", "search"]
-
 Outcome = Literal["holds", "missed", "generator", "too few"]
 """Of a run: the objective held; it was missed; the generator and not the system was the limit; it
 had too few operations to tell."""

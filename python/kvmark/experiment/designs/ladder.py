@@ -21,17 +21,6 @@ from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.stress.command import Ladder, StressSpec
 
-__all__ = [
-    "LadderLevel",
-    "LadderTeller",
-    "StressLadder",
-    "checked_of",
-    "goes_on",
-    "levels",
-    "partitions_of",
-    "target_uncertainty",
-]
-
 _PAUSE_S: Final = 15.0
 """Between two levels of a ladder that writes, so that the nodes come to rest."""
 _FEW: Final = 16

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal
 from kvmark.records import files
 from kvmark.records.files import Tail
 
-__all__ = ["Collections", "Line", "LineMaker", "LogTail", "Uncertainty", "adjusted_rate"]
-
 TOTAL: Final = "TOTAL"
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6

@@ -32,24 +32,6 @@ from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.run import RunSpec
 from kvmark.stats import Asked, decide
 
-__all__ = [
-    "MOST_LEFT_OUT",
-    "SIDES",
-    "AskedSide",
-    "Blocks",
-    "Found",
-    "Paired",
-    "Precision",
-    "Side",
-    "SideFailures",
-    "decided",
-    "found_in",
-    "interleaved",
-    "needed",
-    "order",
-    "tag",
-]
-
 Side = Literal["base", "candidate"]
 SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
 

@@ -13,8 +13,6 @@ from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
 from kvmark.testbed.observe import NodeExporter
 
-__all__ = ["AppRuns"]
-
 _OF_THE_COMMAND: Final = frozenset(
     {
         "commit", "fleet", "insecure-fleet", "json", "machines", "output_json_metrics",

@@ -15,8 +15,6 @@ from kvmark.report.format import units
 from kvmark.report.format.bars import bar, columns
 from kvmark.report.format.grid import wrap
 
-__all__ = ["TIMELINE_MARGIN", "steps_lines", "timeline_lines"]
-
 TIMELINE_MARGIN: Final = 18
 """Columns beside a timeline's cells."""
 

@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["bar", "columns", "contrast", "sparkline", "writable"]
-
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 _LENGTHS: Final = "▏▎▍▌▋▊▉█"
 _PLAIN: Final = str.maketrans({

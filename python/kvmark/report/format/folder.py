@@ -12,8 +12,6 @@ from kvmark.outputs import own_folder, write_output
 from kvmark.report.format.grid import Grid
 from kvmark.report.model.page import Page
 
-__all__ = ["FOLDER_FORMATS", "FolderFormat", "write_folder"]
-
 FolderFormat = Literal["png", "svg", "pdf", "csv"]
 FOLDER_FORMATS: Final[tuple[FolderFormat, ...]] = ("png", "svg", "pdf", "csv")
 

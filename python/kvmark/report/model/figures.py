@@ -26,17 +26,6 @@ from kvmark.report.charts.frames import (
 from kvmark.report.charts.vega import LIGHT, Spec, Theme, config
 from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer
 
-__all__ = [
-    "Figure",
-    "course_figures",
-    "quantile_figure",
-    "rate_figure",
-    "response_figure",
-    "runtime_figure",
-    "target_figure",
-    "throughput_figure",
-]
-
 #: As notebooks name a specification of the version that Altair writes.
 _VEGA_LITE: Final = "application/vnd.vegalite.v6+json"
 

@@ -14,8 +14,6 @@ from kvmark.report.format.grid import Cell, Column, Grid, Tone, to_text
 from kvmark.report.format.terminal import sentence_lines
 from kvmark.report.views.scaling import between
 
-__all__ = ["CapacityAnswer", "CapacityLine", "capacity_grid", "capacity_sentence", "capacity_text"]
-
 # Near a bound three digits would round onto it.
 _DIGITS: Final = 4
 _OUTCOMES: Final[Mapping[str, tuple[str, Tone]]] = {

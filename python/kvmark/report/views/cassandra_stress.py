@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from kvmark.analysis.external.cassandra_stress import Figures, StressResults
 
-__all__ = ["HEAD", "Line", "ladder_table", "line_text", "results_text", "side_by_side"]
-
 _COLUMNS: Final = (
     ("total ops", 10),
     ("op/s", 8),

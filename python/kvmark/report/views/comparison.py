@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from kvmark.analysis.compare.comparability import Difference
-from kvmark.analysis.compare.comparison import CaseComparison, Compared, Comparison, Effect
+from kvmark.analysis.compare.comparison import CaseComparison, Comparison, Effect
+from kvmark.analysis.compare.metrics import Compared
 from kvmark.analysis.compare.thresholds import Failures, Held
 from kvmark.foreign_text import printable as printed
 from kvmark.report.format import units
@@ -24,11 +25,6 @@ from kvmark.report.format.grid import (
 from kvmark.report.views.plan_words import listed
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
-
-__all__ = [
-    "answers", "comparison_markdown", "comparison_text", "differences", "grids", "held_sentence",
-    "percent", "percent_range", "ratio_cells",
-]  # fmt: skip
 
 _MOST_TOLD = 6
 _MOST_DETECTABLE = 10.0

@@ -45,8 +45,6 @@ from kvmark.report.views.sequence import operations_grid, sequence_grid
 from kvmark.report.views.study_tables import cost_sentences, costs_grid
 from kvmark.spec.metric import parse_comparable
 
-__all__ = ["BlockContent", "BlockSource", "MarkedBlock", "blocks", "content", "filled"]
-
 _OPENS: Final = re.compile(r"<!--\s+kvmark:\s+(.*?)\s*-->\s*")
 _CLOSES: Final = re.compile(r"<!--\s+/kvmark\s+-->\s*")
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")

@@ -11,8 +11,6 @@ from kvmark.report.format import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.views.plan_words import listed
 
-__all__ = ["Doubt", "Levels", "group_words", "of_cases", "of_runs", "of_sequence", "summed_up"]
-
 Levels = Mapping[str, str]
 _Named = tuple[str, Verdict | CaseVerdict, Levels]
 """A run or a case by name, its verdict, and its level of each factor, if it has any."""

@@ -50,17 +50,6 @@ from kvmark.report.views import plan_words as asked
 from kvmark.report.views.imported import imported_answer
 from kvmark.report.views.plan_words import listed
 
-__all__ = [
-    "NO_COMMIT",
-    "machine_words",
-    "origin_facts",
-    "origin_sentence",
-    "run_answer",
-    "run_answers",
-    "sequence_answer",
-    "study_provenance",
-]
-
 NO_COMMIT = "not recorded"
 """What stands for the commit of runs that were made without --commit."""
 _SHORT_COMMIT = 12

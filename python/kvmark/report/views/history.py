@@ -15,14 +15,6 @@ from kvmark.report.format.grid import Cell, Column, Grid, to_markdown, to_text, 
 from kvmark.report.views.comparison import differences, percent
 from kvmark.report.views.plan_words import listed
 
-__all__ = [
-    "excluded_sentences",
-    "history_grid",
-    "history_markdown",
-    "history_sentence",
-    "history_text",
-]
-
 _SHORT_COMMIT = 12
 _MOST_EXCLUDED = 6
 _MOST_CHANGES = 3

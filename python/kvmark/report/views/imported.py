@@ -14,8 +14,6 @@ from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid
 from kvmark.report.model.answers import Curve, Fact, Provenance, RunAnswer
 
-__all__ = ["imported_answer", "imported_facts", "imported_grids", "imported_sentence"]
-
 _Row = tuple[int, str | None]
 _MOST_SAID = 400
 _ERRORS = "The tool's standard errors are in the run's JSON export."

@@ -11,8 +11,6 @@ from kvmark.report.format.grid import Cell, Column, Grid, escape_markdown, to_ma
 from kvmark.report.views.gather import NO_COMMIT, machine_words
 from kvmark.report.views.plan_words import listed
 
-__all__ = ["medians_grid", "peers_parts", "ratios_grid"]
-
 _RATIO_DIGITS = 3
 _NOTE = (
     "A ratio to a peer is the geometric mean over the pairs within a block, a figure by itself the"

@@ -23,16 +23,6 @@ from kvmark.report.views.imported import imported_facts, imported_grids, importe
 from kvmark.report.views.plan_words import listed
 from kvmark.report.views.sequence import SUCCESSFUL, operations_grid, verdict_counts
 
-__all__ = [
-    "around_faults_grid",
-    "beliefs",
-    "ends_sentence",
-    "run",
-    "run_facts",
-    "run_grids",
-    "sequence",
-]
-
 _QUANTILES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _NS_PER_S = 1e9
 _FAULT_NOTE = (

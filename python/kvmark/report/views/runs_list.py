@@ -10,8 +10,6 @@ from kvmark.records import Judgement, RunLine
 from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid, Tone, to_text
 
-__all__ = ["TONES", "runs_grid", "runs_text", "verdict_cell"]
-
 TONES: dict[Judgement, Tone] = {
     Judgement.VALID: "valid",
     Judgement.SUSPECT: "suspect",

@@ -21,15 +21,6 @@ from kvmark.report.model.figures import Figure
 from kvmark.report.model.page import Origin, Page, Section
 from kvmark.report.views import doubts
 
-__all__ = [
-    "ScalingAnswer",
-    "between",
-    "scaling_figure",
-    "scaling_page",
-    "scaling_sentence",
-    "scaling_text",
-]
-
 _MEASURED: Final = "measured"
 _LINE: Final = "law"
 _PEAK: Final = "peak"

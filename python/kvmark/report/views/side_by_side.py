@@ -16,8 +16,6 @@ from kvmark.report.model.figures import Figure
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import SUCCESSFUL
 
-__all__ = ["side_by_side_figures", "side_by_side_grid"]
-
 _NS_PER_S = 1e9
 _BARS = "bars are 95 % confidence intervals by what moves within each run"
 _QUANTILES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}

@@ -36,8 +36,6 @@ from kvmark.report.views.study_tables import (
 )
 from kvmark.report.views.yugabyte import case_grid, operations_by_workload
 
-__all__ = ["study_page", "study_text"]
-
 _NS_PER_MS: Final = 1e6
 _PUBLISHED_ONCE: Final = PUBLISHED.lstrip(", ")
 _TITLES: Final = {"mean": "Mean response time", "max": "Largest response time"}

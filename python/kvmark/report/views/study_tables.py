@@ -12,18 +12,6 @@ from kvmark.report.model.answers import StudyAnswer, Ways, case_titles
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import CASE_VERDICT, SUCCESSFUL
 
-__all__ = [
-    "change_text",
-    "cost_sentences",
-    "costs_grid",
-    "effect_text",
-    "effects_by_case_grid",
-    "effects_grid",
-    "failures_grid",
-    "study_grid",
-    "times_ns",
-]
-
 _TIMES = ("mean", "p50", "p95", "p99", "p999", "max")
 _ASKED_TIMES = frozenset({"mean", "p999"})
 _LENGTHS = ("operations", "seconds")

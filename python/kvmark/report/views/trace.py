@@ -21,8 +21,6 @@ from kvmark.report.model.figures import Figure
 from kvmark.report.model.page import Origin, Page, Section
 from kvmark.trace import sentences
 
-__all__ = ["learnt_text", "likeness_sentence", "likeness_text", "trace_page", "trace_text"]
-
 _WORDS: Final = {
     "alike": "The workload is a twin of the trace: every difference is within its margin.",
     "unlike": "The workload is no twin of the trace",

@@ -21,15 +21,6 @@ from kvmark.report.format.grid import Cell, Column, Grid, Tone, to_text
 from kvmark.report.model.page import Section
 from kvmark.report.views.runs_list import TONES
 
-__all__ = [
-    "app_grid",
-    "app_part",
-    "app_text",
-    "case_grid",
-    "operations_by_workload",
-    "times_grid",
-]
-
 _COLUMNS: Final = (
     "mean", "min", "max", "stddev", "median", "p1", "p5", "p10", "p90", "p95", "p99",
 )  # fmt: skip

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
-__all__ = ["APPS", "FLAGS", "App", "Flag", "flags_of"]
-
 Takes = Literal["nothing", "whole", "number", "text", "duration", "limit", "secret", "system"]
 
 

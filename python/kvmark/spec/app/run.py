@@ -16,8 +16,6 @@ from kvmark.spec.suggest import refuse_credentials, shown
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
 from kvmark.spec.workload import WorkloadSpec
 
-__all__ = ["ENDLESS_NS", "INTERVAL_NS", "nodes_url", "run_of", "with_flags"]
-
 SECOND_NS: Final = 10**9
 INTERVAL_NS: Final = 5 * SECOND_NS
 """The original's status line comes every five seconds."""

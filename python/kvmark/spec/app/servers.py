@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REDIS", "Server", "recognised"]
-
 
 @dataclass(frozen=True, slots=True)
 class Server:

@@ -12,8 +12,6 @@ from kvmark.spec.app.words import Asked
 from kvmark.spec.owned_tables import TableRemoval, marked
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["INDEXES", "KEYSPACE", "notes", "removals", "say_tables"]
-
 KEYSPACE: Final = "ybdemo_keyspace"
 INDEXES: Final = ("secondary", "sai", "view", "table")
 """How rows are found by value: CREATE INDEX, a storage-attached one, a view, a second table."""

@@ -15,8 +15,6 @@ from kvmark.spec.quantity import duration_ns, stall_limit_ns
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 from kvmark.spec.url import SystemName
 
-__all__ = ["Asked", "Value", "kept", "parse_words"]
-
 Value = str | int | float | bool | Secret
 _REPEATED: Final = ("observe", "tag")
 _TIMES: Final = {"duration": duration_ns, "limit": stall_limit_ns}

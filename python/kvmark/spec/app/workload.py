@@ -17,8 +17,6 @@ from kvmark.spec.suggest import shown
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import read_document
 
-__all__ = ["PURE_READ_KEYS", "counted_commands", "workload_of"]
-
 PURE_READ_KEYS: Final = 100_000
 """Keys that are written first where nobody writes."""
 _UNSIZED: Final = 0

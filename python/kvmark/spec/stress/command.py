@@ -25,19 +25,6 @@ from kvmark.spec.stress.target import TargetSpec, read_target
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.workload import LARGEST_U32
 
-__all__ = [
-    "DEFAULT_RECORDS",
-    "ColumnSpec",
-    "InsertSpec",
-    "Ladder",
-    "LogSpec",
-    "PopulationSpec",
-    "SchemaSpec",
-    "StressSpec",
-    "UntilSpec",
-    "read_stress",
-]
-
 Command = Literal["write", "read", "mixed", "counter_write", "counter_read", "user"]
 
 _T = TypeVar("_T")

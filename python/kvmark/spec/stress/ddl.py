@@ -10,8 +10,6 @@ from typing import Final
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import shown
 
-__all__ = ["Table", "Type", "create_if_missing", "read_table", "read_types"]
-
 _NAME: Final = r'"[^"]+"|\w+'
 _HEAD: Final = rf"\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:(?:{_NAME})\s*\.\s*)?({_NAME})\s*\((.*)\)"
 _TABLE: Final = re.compile(rf"\s*CREATE\s+(?:TABLE|COLUMNFAMILY){_HEAD}", re.IGNORECASE | re.DOTALL)

@@ -9,8 +9,6 @@ from kvmark.errors import SpecError
 from kvmark.spec.stress.words import COMMANDS, GROUPS, REFUSED_GROUPS, Word
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = ["help_text"]
-
 _COMMANDS: Final = {
     "write": "writes the predefined table",
     "read": "reads it and checks what it holds",

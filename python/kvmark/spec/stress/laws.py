@@ -13,18 +13,6 @@ from kvmark.errors import SpecError
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, shown
 
-__all__ = [
-    "Law",
-    "Ratio",
-    "fixed",
-    "parse_count",
-    "parse_law",
-    "parse_partitions",
-    "parse_ratio",
-    "parse_select",
-    "uniform",
-]
-
 Shape = Literal["uniform", "gaussian", "exponential", "extreme", "quantized_extreme", "sequence"]
 
 _NAMES: Final[dict[str, Shape | Literal["fixed"]]] = {

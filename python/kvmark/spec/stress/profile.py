@@ -26,8 +26,6 @@ from kvmark.spec.stress.laws import (
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Strict, parse_yaml, read_text
 
-__all__ = ["ColumnWords", "Profile", "Query", "RangeQuery", "load_profile", "read_profile"]
-
 _DEFAULT_PAGE: Final = 5000
 _WHOLE: Final = Ratio(fixed(1), 1)
 

@@ -12,8 +12,6 @@ from kvmark.secret import Secret
 from kvmark.spec.stress.words import ANYWHERE, COMMANDS, GROUPS, REFUSED_GROUPS, Word
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 
-__all__ = ["CommandWords", "kept", "read_line"]
-
 _ALIASES: Final = {
     "insert": "write",
     "counterwrite": "counter_write",

@@ -13,8 +13,6 @@ from kvmark.spec.stress.words import ANYWHERE
 from kvmark.spec.suggest import refuse_credentials, shown
 from kvmark.spec.url import SystemName
 
-__all__ = ["TargetSpec", "read_target"]
-
 _PORT: Final = 9042
 _URLS: Final = ("up:", "null:", "sim:", "cql:")
 """kvmark's own names of systems, which -node takes as well."""

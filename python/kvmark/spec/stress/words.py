@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["ANYWHERE", "COMMANDS", "GROUPS", "REFUSED_GROUPS", "Word"]
-
 
 @dataclass(frozen=True, slots=True)
 class Word:

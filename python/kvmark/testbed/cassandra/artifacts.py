@@ -26,8 +26,6 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder
 from kvmark.testbed.cache import locked, run_told
 
-__all__ = ["VERSIONS", "Artifacts", "Java", "Tell", "exact_version", "fetch", "find_java"]
-
 Tell = Callable[[str], None]
 """Takes what is going on, as a few words for people."""
 

@@ -19,23 +19,6 @@ from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
 from kvmark.testbed.words import Word, check_password, check_setting, read_size
 
-__all__ = [
-    "LEAST_HEAP_BYTES",
-    "OVERHEAD_BYTES",
-    "Keystore",
-    "Place",
-    "Wanted",
-    "check",
-    "check_bound",
-    "check_memory",
-    "given",
-    "heap_of",
-    "jvm_text",
-    "settings_text",
-    "token",
-    "write_companions",
-]
-
 _MOST_NODES: Final = 64
 _LONGEST_PASSWORD: Final = 72
 """What bcrypt, with which the server keeps passwords, looks at; in bytes."""

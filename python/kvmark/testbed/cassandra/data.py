@@ -13,8 +13,6 @@ from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 from kvmark.testbed.cassandra.health import DRIVER
 from kvmark.testbed.console import Console
 
-__all__ = ["CqlTables"]
-
 _PATIENCE_MS = "600000"
 """Emptying a table takes a snapshot on each node."""
 

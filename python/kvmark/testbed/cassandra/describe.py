@@ -15,15 +15,6 @@ from kvmark.testbed.cassandra.health import connect
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Counted
 
-__all__ = [
-    "ExporterMeter",
-    "counted",
-    "describe",
-    "fingerprint",
-    "settings_of",
-    "version_of",
-]
-
 _SECRET: Final = re.compile(r"password|secret", re.IGNORECASE)
 # What differs from testbed to testbed and means nothing for what is measured.
 _PLACES: Final = re.compile(

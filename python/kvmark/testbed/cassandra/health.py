@@ -19,20 +19,6 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.process import ran_out, wait_until
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = [
-    "DRIVER",
-    "USER",
-    "CqlServer",
-    "ServerLogLine",
-    "connect",
-    "look_at",
-    "reason_in",
-    "refused_setting",
-    "wait",
-    "wait_for_answer",
-    "wait_for_node",
-]
-
 DRIVER: Final = "cql"
 USER: Final = "cassandra"
 """The user that a cluster with passwords begins with."""

@@ -53,8 +53,6 @@ from kvmark.testbed.state import (
     write_private,
 )
 
-__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "check_again", "up"]
-
 OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{tls.OWN_FILES}"
     r"|node-\d+/(cassandra\.yaml|jvm\.args|logback\.xml|jmx-exporter\.yaml|server\.log"

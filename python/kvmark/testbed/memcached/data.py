@@ -20,8 +20,6 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.memcached.up import told
 from kvmark.testbed.system import Contents, IsOwnKey
 
-__all__ = ["contents"]
-
 _MARK: Final = "kvmark:dataset"
 _LOOKS: Final = 20
 _LOOK_S: Final = 0.1

@@ -33,21 +33,6 @@ from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
 from kvmark.testbed.words import Word, check_password, check_setting, read_size
 
-__all__ = [
-    "HEALTHY_WITHIN_S",
-    "OWN_FILES",
-    "Place",
-    "Wanted",
-    "check",
-    "describe",
-    "forgets",
-    "meter",
-    "told",
-    "up",
-    "wait_for_answer",
-    "words",
-]
-
 OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|users|{tls.OWN_FILES}|node-\d+/server\.log)"
 )

@@ -20,8 +20,6 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed.cache import locked, run_told
 from kvmark.testbed.proxy.wanted import Build, Kind
 
-__all__ = ["CQL_PROXY", "SHOTOVER", "Program", "built_path", "find_program"]
-
 SHOTOVER: Final = "0.7.4"
 """The version of Shotover's crate."""
 CQL_PROXY: Final = "0.2.0"

@@ -33,19 +33,6 @@ from kvmark.testbed.state import (
 )
 from kvmark.testbed.system import Counted
 
-__all__ = [
-    "HEALTHY_WITHIN_S",
-    "OWN_FILES",
-    "NoMeter",
-    "Place",
-    "check_again",
-    "command",
-    "describe",
-    "files",
-    "up",
-    "wait_for_proxy",
-]
-
 OWN_FILES: Final = re.compile(
     rf"{state.OWN_FILES}"
     r"|[a-z-]+/(haproxy\.cfg|topology\.yaml|config\.yaml|cql-proxy\.yaml|server\.log)"

@@ -10,17 +10,6 @@ from kvmark.drivers import drivers, schemes
 from kvmark.errors import UsageError
 from kvmark.testbed.words import Word
 
-__all__ = [
-    "KINDS",
-    "SHOTOVER_SPEAKS",
-    "Build",
-    "Kind",
-    "Target",
-    "Wanted",
-    "check",
-    "threads_of",
-]
-
 Kind = Literal["haproxy", "shotover", "cql-proxy"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Build = Literal["debug", "release"]

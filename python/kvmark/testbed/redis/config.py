@@ -13,16 +13,6 @@ from kvmark.secret import Secret
 from kvmark.testbed.certificates import Certificates
 from kvmark.testbed.words import YES_OR_NO, Word, check_password, check_setting
 
-__all__ = [
-    "BUS_DISTANCE",
-    "RESERVED_CLIENTS",
-    "Place",
-    "Wanted",
-    "check",
-    "forgets",
-    "settings_text",
-]
-
 BUS_DISTANCE: Final = 10_000
 """How far the port of a cluster's own traffic lies above that of its clients."""
 

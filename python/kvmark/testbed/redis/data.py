@@ -17,8 +17,6 @@ from kvmark.secret import Secret
 from kvmark.testbed.console import Console
 from kvmark.testbed.system import Contents, IsOwnKey
 
-__all__ = ["MARK", "contents"]
-
 MARK: Final = "kvmark:dataset"
 """The key whose value is the claim."""
 _OWN: Final = frozenset({MARK, "_indices"})

@@ -20,20 +20,6 @@ from kvmark.testbed.network import Network, move_service
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed
 
-__all__ = [
-    "SLOTS",
-    "check_promotion",
-    "demote",
-    "describe",
-    "facts_in",
-    "meter",
-    "promote",
-    "settings_of",
-    "version_of",
-    "wait_for_answer",
-    "wait_for_node",
-]
-
 SLOTS: Final = 16_384
 """Slots of a Redis Cluster."""
 

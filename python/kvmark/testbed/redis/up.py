@@ -42,8 +42,6 @@ from kvmark.testbed.state import (
     write_private,
 )
 
-__all__ = ["HEALTHY_WITHIN_S", "OWN_FILES", "slots_of", "up"]
-
 OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{tls.OWN_FILES}"
     r"|[a-z]+-\d+/(redis\.conf|server\.log|nodes\.conf(\.tmp.*)?|dump\.rdb|temp-[\w.-]+"

@@ -47,16 +47,6 @@ from kvmark.spec.app.flags import APPS, App
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
-__all__ = [
-    "Answered",
-    "answered",
-    "applications",
-    "begun_with",
-    "newest_of",
-    "operations",
-    "stored_study",
-]
-
 _SHARED = "The nodes shared one machine's cores: the table says nothing about scaling over nodes."
 _MISSING = "not run"
 _KILLED = "the run was killed before its end"

@@ -26,17 +26,6 @@ from kvmark.spec.yaml_file import Document, read_document, read_text
 if TYPE_CHECKING:
     from kvmark.experiment.designs.matrix.definition import Study
 
-__all__ = [
-    "Case",
-    "combinations",
-    "content",
-    "matches",
-    "ordered",
-    "parse_choice",
-    "place_of",
-    "run_spec",
-]
-
 _Choice = Mapping[str, Sequence[str]]
 _Key = TypeVar("_Key")
 _SEEDS_APART: Final = 1_000_003

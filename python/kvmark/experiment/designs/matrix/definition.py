@@ -39,8 +39,6 @@ from kvmark.spec.yaml_file import read_text
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.trace import Trace
 
-__all__ = ["Asked", "Study", "named_proxies", "published_for", "read_published_ways"]
-
 _Resolve = Callable[[SystemName], SystemUrl]
 """Makes a system of what a user names: a URL, or `up:NAME`."""
 

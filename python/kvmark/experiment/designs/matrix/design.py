@@ -31,8 +31,6 @@ from kvmark.spec.quantity import duration_text
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 
-__all__ = ["Matrix"]
-
 _WARM_UP: Final = 500_000
 """Rounds of a warm-up are numbered from here: they ask for other keys than any repetition."""
 _BEGINS_ANEW: Final[frozenset[Action]] = frozenset({"kill", "restart"})

@@ -11,8 +11,6 @@ from typing import Any, Final
 from kvmark.spec.study import PublishedSpec, StudyFile
 from kvmark.spec.yaml_file import read_text
 
-__all__ = ["PublishedCase", "read_published"]
-
 _SPREAD: Final = (
     "mean", "min", "max", "stddev", "median", "p1", "p5", "p10", "p90", "p95", "p99",
 )  # fmt: skip

@@ -17,8 +17,6 @@ from kvmark.testbed.system import System
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.testbed.words import YES_OR_NO, wishes_of
 
-__all__ = ["TestbedWords"]
-
 # Settings of servers whose value is a password.
 _SECRET: Final = re.compile(r"(pass|password|auth|^user)$")
 

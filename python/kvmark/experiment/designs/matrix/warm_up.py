@@ -24,20 +24,6 @@ from kvmark.spec.quantity import duration_text
 from kvmark.spec.run import RunSpec
 from kvmark.stats import rise
 
-__all__ = [
-    "BOUND",
-    "MOST_ROUNDS",
-    "Load",
-    "ServerWarmup",
-    "cut_short",
-    "may_end",
-    "only_reads",
-    "representatives",
-    "rises_no_more",
-    "speed",
-    "warmed_up",
-]
-
 Load = Callable[[int], float]
 """Carries a load out in the round of a number, from 1, and says how fast it was."""
 

@@ -15,8 +15,6 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.run.execution import Carried
 
-__all__ = ["Watcher", "YcsbSequence"]
-
 Say = Callable[[str], None]
 Watcher = Callable[[Step, Limit | None, Say], object]
 """Takes a step when it begins, without its limit, and whenever an interval of it ended, with it;

@@ -20,8 +20,6 @@ from typing import Any, Final
 
 from kvmark.experiment.designs.sequence.ycsb import LOADS, Repeating, Step, YcsbStudy
 
-__all__ = ["CaseCourse", "Course", "Limit", "Rounds", "affordable", "price"]
-
 _Look = Callable[[Sequence[Sequence[float]], Repeating], Sequence[int]]
 """From the throughputs of the first stage, case by case, to the repetitions that each needs."""
 _GRACE: Final = 0.1

@@ -23,8 +23,6 @@ from kvmark.spec.url import SystemUrl
 from kvmark.spec.ycsb import CORE_WORKLOADS, YcsbProperties
 from kvmark.spec.ycsb_run import ycsb_run
 
-__all__ = ["LOADS", "SEQUENCE", "Repeating", "Step", "YcsbStudy", "check_order"]
-
 SEQUENCE: Final = ("load", "a", "b", "c", "f", "d", "delete", "reload", "e")
 """The published order."""
 
