@@ -38,7 +38,7 @@ from kvmark.records.case import experiment
 from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, Asked, as_family, decide, paired_jackknife
-from kvmark.stats import Effect as Effect
+from kvmark.stats import Effect as Effect  # noqa: PLC0414 - views name its type
 from kvmark.stats.level import paired_difference
 
 _HAIR: Final = 1e-9
