@@ -30,7 +30,7 @@ from bench.common.tools import find_kvmark
 from bench.cql.server import serving as serving_cassandra
 from bench.redis.server import serving as serving_redis
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import SystemUnderTestError
 from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, warmed_up
 from kvmark.records.files import GENERATOR

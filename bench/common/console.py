@@ -12,7 +12,7 @@ from typing import Any
 from bench.common.process import PeerFailedError
 from bench.common.table import commit, text_of_peers
 
-from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.peers import Peers
 from kvmark.errors import KvmarkError
 from kvmark.testbed.host import describe_host
 

@@ -16,7 +16,7 @@ from bench.common.blocks import Repetition
 from bench.common.figures import Bound, Compared, Figure
 from bench.common.process import PeerFailedError
 
-from kvmark.analysis.external.peers import (
+from kvmark.analysis.peers import (
     SCHEMA,
     PeerBound,
     PeerCase,

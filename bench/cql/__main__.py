@@ -38,7 +38,7 @@ from bench.cql.peers import FIELD_BYTES, FIELDS, measure, prepare
 from bench.cql.server import serving
 from bench.cql.tools import FIND, VERSIONS
 
-from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.peers import Peers
 from kvmark.testbed.host import describe_host
 from kvmark.testbed.state import Testbed
 

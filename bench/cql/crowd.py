@@ -14,7 +14,7 @@ from bench.common.table import peers_of
 from bench.cql.cases import CROWD_MOST_BYTES, CROWD_MOST_FAILED, CROWD_OWN_CONNECTIONS
 from bench.cql.tools import HERE
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.testbed.state import Testbed
 
 LOADERS = 64

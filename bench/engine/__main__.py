@@ -18,7 +18,7 @@ from bench.common.console import carried_out, publish, repeating, say
 from bench.common.table import attempt, peers_of
 from bench.engine.cases import CASES, Case
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun
 
 VALUE = PeerFigure(name="value", heading="value")
 

@@ -26,7 +26,7 @@ from bench.common.process import PeerFailedError, execute
 from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.common.tools import find, find_example, find_kvmark
 
-from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.peers import Peers
 from kvmark.testbed import memcached
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down

@@ -38,7 +38,7 @@ from bench.redis.stall import Stalled, stalls
 from bench.redis.table import cases, figures, runs
 from bench.redis.tools import FIND, VERSIONS
 
-from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.peers import Peers
 
 
 @dataclass

@@ -18,7 +18,7 @@ from bench.redis.cases import (
 from bench.redis.connections import Crowd
 from bench.redis.stall import Stalled
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun
 
 ADDED = PeerFigure(name="memory added", heading="memory added, MB")
 FAILED = PeerFigure(name="failed operations", heading="failed")

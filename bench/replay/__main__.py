@@ -29,7 +29,7 @@ from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.common.tools import find_kvmark
 from bench.redis.server import serving
 
-from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.peers import Peers
 from kvmark.trace import COLUMNS, TraceWriter
 
 HERE = Path(__file__).resolve().parent

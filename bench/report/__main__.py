@@ -20,7 +20,7 @@ from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import execute, usable_cores
 from bench.common.table import peers_of
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 STUDY: Final = str(Path(__file__).with_name("cases.yaml"))

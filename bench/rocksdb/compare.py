@@ -24,7 +24,7 @@ from bench.common.figures import CPU, MEMORY, THROUGHPUT, Measured, Program
 from bench.common.table import case_of, figure_of, peers_of, run_of
 from bench.rocksdb.peers import PEERS, USUAL, Case, Job, Tools, build, load
 
-from kvmark.analysis.external.peers import Peers
+from kvmark.analysis.peers import Peers
 
 OPTIONS = {
     "write_buffer_bytes": str(64 << 20),

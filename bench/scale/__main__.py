@@ -19,7 +19,7 @@ from bench.common.table import peers_of
 from bench.scale.cases import Facts, RunFailedError, cases, measured
 from bench.scale.published import CORES_EACH, MACHINES, published_at
 
-from kvmark.analysis.external.peers import PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.peers import PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import KvmarkError
 
 FIGURES = (

@@ -25,7 +25,7 @@ from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import execute, usable_cores
 from bench.common.table import peers_of
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")

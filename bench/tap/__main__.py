@@ -31,7 +31,7 @@ from bench.common.process import PeerFailedError, execute
 from bench.common.table import peers_of
 from bench.common.tools import program
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed

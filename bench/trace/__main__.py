@@ -21,7 +21,7 @@ from bench.common.console import carried_out, publish, repeating, say
 from bench.common.process import Going
 from bench.common.table import peers_of
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure, PeerRun
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 ROWS: Final = 5_000_000

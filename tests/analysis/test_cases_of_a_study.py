@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from kvmark.analysis.external.yugabyte import app_table
 from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
 from kvmark.experiment.designs.matrix import answer
+from kvmark.frontends.yugabyte_apps.table import app_table
+from kvmark.frontends.yugabyte_apps.table_view import app_grid
 from kvmark.records import Run
 from kvmark.records.histograms import encode
-from kvmark.report.views.yugabyte import app_grid
 from kvmark.stats import Counts
 
 Make = Callable[[], Any]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvmark.analysis.case_table import ycsb_sequence
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest
-from kvmark.analysis.external.ycsb_sequence import ycsb_sequence
 from kvmark.records import Records, Run
 from kvmark.report.views.history import history_sentence
 from kvmark.spec.metric import THROUGHPUT

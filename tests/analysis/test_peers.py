@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.external.peers import SCHEMA, read_peers
+from kvmark.analysis.peers import SCHEMA, read_peers
 from kvmark.errors import RecordsError
 from kvmark.report.views.peers import peers_parts
 from kvmark.stats import keeps_within

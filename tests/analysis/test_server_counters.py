@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.external.cassandra_stress import stress_results
 from kvmark.analysis.models.path_costs import PathCost, path_costs
 from kvmark.analysis.study import CaseRuns, study_rows
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.frontends.cassandra_stress.results import stress_results
 
 Make = Callable[[], Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvmark.analysis import Case, published, ycsb_sequence
-from kvmark.analysis.external.ycsb_sequence import published_sequence
+from kvmark.analysis.case_table import published_sequence
 from kvmark.records import by_case
 
 Draft = Any

@@ -1,12 +1,12 @@
 """Applications made from words, as `kvmark app` makes them."""
 
 from kvmark import catalog
+from kvmark.frontends.yugabyte_apps.run_spec import nodes_url, run_of, with_flags
+from kvmark.frontends.yugabyte_apps.servers import REDIS, Server
+from kvmark.frontends.yugabyte_apps.words import Asked, parse_words
+from kvmark.frontends.yugabyte_apps.workload import workload_of
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan, Statement
-from kvmark.spec.app.run import nodes_url, run_of, with_flags
-from kvmark.spec.app.servers import REDIS, Server
-from kvmark.spec.app.words import Asked, parse_words
-from kvmark.spec.app.workload import workload_of
 from kvmark.spec.run import RunSpec
 from kvmark.spec.workload import WorkloadSpec
 

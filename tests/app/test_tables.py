@@ -4,8 +4,8 @@ import pytest
 from applications import ACCORD, CASSANDRA, YUGABYTE, asked, workload
 
 from kvmark.errors import SpecError
-from kvmark.spec.app.servers import recognised
-from kvmark.spec.app.tables import notes, removals
+from kvmark.frontends.yugabyte_apps.servers import recognised
+from kvmark.frontends.yugabyte_apps.tables import notes, removals
 from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 
 INDEX = "CassandraSecondaryIndex"

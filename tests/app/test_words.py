@@ -4,8 +4,8 @@ import pytest
 from applications import asked
 
 from kvmark.errors import SpecError
-from kvmark.spec.app.flags import APPS, FLAGS
-from kvmark.spec.app.words import parse_words
+from kvmark.frontends.yugabyte_apps.flags import APPS, FLAGS
+from kvmark.frontends.yugabyte_apps.words import parse_words
 
 ORIGINAL = [
     "workload",

@@ -8,11 +8,11 @@ from applications import CASSANDRA, asked, plan, run, statement, workload
 
 from kvmark import catalog
 from kvmark.errors import SpecError
+from kvmark.frontends.yugabyte_apps.flags import APPS
+from kvmark.frontends.yugabyte_apps.run_spec import ENDLESS_NS
+from kvmark.frontends.yugabyte_apps.workload import counted_commands, workload_of
 from kvmark.plan.compile import compile_run
 from kvmark.secret import Secret
-from kvmark.spec.app.flags import APPS
-from kvmark.spec.app.run import ENDLESS_NS
-from kvmark.spec.app.workload import counted_commands, workload_of
 
 # Readers, writers, unique keys, reads and writes in all; None for no end.
 DEFAULTS: dict[str, tuple[int, int, int | None, int | None, int | None]] = {

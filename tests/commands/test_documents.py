@@ -11,7 +11,7 @@ import pytest
 
 from known_documents import PUBLISHED, checked
 from kvmark.cli import main, output
-from kvmark.cli.documents import DOCUMENTS, json_schema
+from kvmark.cli.documents import documents, json_schema
 
 SCHEMA = json_schema()
 
@@ -23,13 +23,13 @@ def test_the_published_schema_is_that_of_the_source() -> None:
 
 def test_the_page_on_documents_says_which_command_prints_which() -> None:
     page = PUBLISHED.with_name("json.md").read_text()
-    for name, one in DOCUMENTS.items():
+    for name, one in documents().items():
         assert f"| `{name}` | {', '.join(f'`kvmark {each}`' for each in one.commands)} |" in page
 
 
 def test_each_kind_of_document_has_a_version() -> None:
-    assert [output.schema_of(name) for name in DOCUMENTS] == [
-        SCHEMA["$defs"][name]["properties"]["schema"]["const"] for name in DOCUMENTS
+    assert [output.schema_of(name) for name in documents()] == [
+        SCHEMA["$defs"][name]["properties"]["schema"]["const"] for name in documents()
     ]
     with pytest.raises(KeyError):
         output.schema_of("nothing")

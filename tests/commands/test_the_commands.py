@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import typer
 
 from kvmark.cli import main
-from kvmark.cli.documents import DOCUMENTS
+from kvmark.cli.documents import documents
 from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, WholeCommands, function_of
 from kvmark.records import Records
@@ -47,7 +48,7 @@ EVERY = all_commands()
 
 def words_of(command: str) -> set[str]:
     if command == "app":  # Its flags are the applications' own.
-        from kvmark.spec.app.flags import FLAGS
+        from kvmark.frontends.yugabyte_apps.flags import FLAGS
 
         return {f"--{name}" for name in FLAGS}
     return {word for one in EVERY[command].params for word in one.opts}
@@ -87,13 +88,15 @@ def test_every_command_can_answer_with_json(name: str) -> None:
 
 def test_every_command_that_answers_with_json_has_a_schema() -> None:
     with_json = {name for name in EVERY if "--json" in words_of(name)}
-    said = {command for one in DOCUMENTS.values() for command in one.commands}
+    said = {command for one in documents().values() for command in one.commands}
     assert said == with_json | {"app"}
 
 
 def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long() -> None:
     modules = sorted({one.module for one in COMMANDS.values()})
-    imports = "; ".join(f"import kvmark.cli.commands.{module}" for module in modules)
+    imports = "; ".join(
+        f"import {resolve_name(module, 'kvmark.cli.commands')}" for module in modules
+    )
     tell = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
     told = subprocess.run(
         [sys.executable, "-c", f"{imports}; {tell}"],

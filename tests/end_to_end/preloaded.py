@@ -20,12 +20,14 @@ from typing import Any
 from known_documents import checked
 
 COMMANDS = (
-    "ab", "app", "capacity", "compare_output", "doctor", "history", "import_", "run",
-    "runs", "scaling", "stress_run", "study_run", "up", "workloads", "ycsb", "ycsb_progress",
+    "ab", "capacity", "compare_output", "doctor", "history", "import_", "run", "runs", "scaling",
+    "study_run", "up", "workloads",
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",
     "experiment.designs.capacity", "experiment.designs.paired",
+    "frontends.cassandra_stress.measuring", "frontends.yugabyte_apps.command",
+    "frontends.ycsb.command", "frontends.ycsb.progress",
 )  # fmt: skip
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(

@@ -14,7 +14,7 @@ import typer
 from kvmark.cli import main
 from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, WholeCommands
-from kvmark.spec.app.flags import FLAGS
+from kvmark.frontends.yugabyte_apps.flags import FLAGS
 
 SECRET = "C4n4ryS1ngs"
 URL = f"redis://ann:{SECRET}@127.0.0.1:1"

@@ -14,15 +14,15 @@ import pytest
 
 from kvmark.errors import Interrupted
 from kvmark.experiment.designs.paired import Precision, needed
-from kvmark.experiment.designs.sequence.rounds import CaseCourse, Limit, Rounds, affordable, price
-from kvmark.experiment.designs.sequence.ycsb import SEQUENCE, Repeating, Step, YcsbStudy
+from kvmark.frontends.ycsb.rounds import CaseCourse, Limit, Rounds, affordable, price
+from kvmark.frontends.ycsb.steps import SEQUENCE, Repeating, Step, YcsbStudy
+from kvmark.frontends.ycsb.workloads import read_ycsb
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
 from kvmark.run.execution import carry_out
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.setting import make_setting
 from kvmark.spec.url import parse_system_url
-from kvmark.spec.ycsb import read_ycsb
 
 Cost = Callable[[Step], float]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.imports import Import, ReadFile, Reading, keep, read_file
+from kvmark.imports.reading import Reading
+from kvmark.imports.recognition import ReadFile, read_file
+from kvmark.imports.writing import Import, keep
 from kvmark.records import FigureRecord, Records, Run
 
 DATA = Path(__file__).parent / "data"

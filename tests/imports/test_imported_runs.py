@@ -11,7 +11,9 @@ import pytest
 from kvmark.analysis import Judgement, imported_rows, judge, save_verdict, summarize
 from kvmark.cli import main
 from kvmark.errors import RecordsError, RunError
-from kvmark.imports import Import, ReadFile, keep, read_file, writing
+from kvmark.imports import writing
+from kvmark.imports.recognition import ReadFile, read_file
+from kvmark.imports.writing import Import, keep
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog, as_ycsb
 from kvmark.report.format.html import write_html

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from kvmark.analysis import imported_rows
 from kvmark.errors import ImportFileError
-from kvmark.imports import ReadFile, read_file, recognise
 from kvmark.imports.reading import decode_bounded
+from kvmark.imports.recognition import ReadFile, read_file, recognise
 from kvmark.imports.source import Source, read_source
 from kvmark.imports.writing import intervals_table, written_table
 from kvmark.records import ImportedRecord, OriginRecord

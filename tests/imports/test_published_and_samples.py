@@ -18,8 +18,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from kvmark.analysis import imported_rows
-from kvmark.experiment.designs.ladder_lines import Uncertainty
-from kvmark.imports import ReadFile, read_file
+from kvmark.frontends.cassandra_stress.lines import Uncertainty
+from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.records import Run
 from kvmark.records.histograms import decode
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kvmark.errors import ImportFileError
-from kvmark.imports import ReadFile, read_file, reading
+from kvmark.imports import reading
+from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.imports.source import read_source
 
 Read = Callable[[str | bytes], ReadFile]

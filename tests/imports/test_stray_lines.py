@@ -14,7 +14,7 @@ import pytest
 
 from kvmark.cli import main
 from kvmark.errors import ImportFileError
-from kvmark.imports import ReadFile
+from kvmark.imports.recognition import ReadFile
 from kvmark.imports.source import is_noise
 
 Read = Callable[[str | bytes], ReadFile]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvmark.analysis import imported_throughput
-from kvmark.imports import ReadFile
+from kvmark.imports.recognition import ReadFile
 from kvmark.records import Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts

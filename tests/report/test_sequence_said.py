@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.cli.commands.ycsb_progress import announced, said
-from kvmark.experiment.designs.sequence.rounds import CaseCourse, Course
+from kvmark.frontends.ycsb.progress import announced, said
+from kvmark.frontends.ycsb.rounds import CaseCourse, Course
 
 PARTS = {
     "option": "pipeline_parts=true",

@@ -6,12 +6,12 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError
+from kvmark.frontends.ycsb.run_spec import ycsb_run
+from kvmark.frontends.ycsb.workloads import read_ycsb
+from kvmark.frontends.yugabyte_apps.flags import APPS
 from kvmark.plan.compile import compile_run
-from kvmark.spec.app.flags import APPS
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.spec.ycsb import read_ycsb
-from kvmark.spec.ycsb_run import ycsb_run
 
 SYSTEM = parse_system_url("null:")
 CORE = ["a", "b", "c", "d", "e", "f", "load", "delete"]

@@ -17,15 +17,15 @@ import pytest
 
 from kvmark import _engine, catalog
 from kvmark.errors import KvmarkError
+from kvmark.frontends.cassandra_stress.command_line import read_stress
+from kvmark.frontends.cassandra_stress.profile import read_profile
+from kvmark.frontends.ycsb.properties import parse_properties
+from kvmark.frontends.ycsb.workloads import read_ycsb
 from kvmark.plan.compile import compile_run
-from kvmark.spec.properties import parse_properties
 from kvmark.spec.run import RunSpec
-from kvmark.spec.stress import read_stress
-from kvmark.spec.stress.profile import read_profile
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import parse_workload
-from kvmark.spec.ycsb import read_ycsb
 
 CASES = int(os.environ.get("KVMARK_MUTATIONS", "2000"))
 PROFILES = Path(__file__).parent.parent / "stress" / "data"

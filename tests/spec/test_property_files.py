@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
-from kvmark.spec.properties import (
+from kvmark.frontends.ycsb.properties import (
     Given,
     merged,
     parse_assignment,

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import KvmarkError, SpecError, UnsupportedProperty
+from kvmark.frontends.ycsb.properties import parse_properties
+from kvmark.frontends.ycsb.run_spec import STEPS, ycsb_run
+from kvmark.frontends.ycsb.values import ALWAYS, BINDING_PREFIXES, REFUSED
+from kvmark.frontends.ycsb.workloads import YcsbProperties, flag_properties, read_ycsb
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.properties import parse_properties
 from kvmark.spec.url import parse_system_url
-from kvmark.spec.ycsb import YcsbProperties, flag_properties, read_ycsb
-from kvmark.spec.ycsb_run import STEPS, ycsb_run
-from kvmark.spec.ycsb_values import ALWAYS, BINDING_PREFIXES, REFUSED
 
 SYSTEM = parse_system_url("null:")
 SIZES = "recordcount=1000\noperationcount=1000\n"
@@ -311,7 +311,7 @@ def test_a_missing_recordcount_is_asked_for() -> None:
 
 
 def test_an_error_on_the_command_line_names_the_option() -> None:
-    from kvmark.spec.properties import parse_assignment
+    from kvmark.frontends.ycsb.properties import parse_assignment
 
     with pytest.raises(SpecError, match="-p: unknown property 'recrodcount'"):
         read_ycsb([], [parse_assignment("recrodcount=5")])
@@ -452,7 +452,7 @@ VALUES = st.sampled_from(
 def test_no_properties_raise_anything_but_a_kvmark_error(
     content: dict[str, str], step: str
 ) -> None:
-    from kvmark.spec.properties import Given
+    from kvmark.frontends.ycsb.properties import Given
 
     rows = [Given(name, value, "workload", 1) for name, value in content.items()]
     try:

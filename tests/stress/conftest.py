@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
-from kvmark.spec.stress import StressSpec, read_stress
+from kvmark.frontends.cassandra_stress.command_line import StressSpec, read_stress
 
 
 @pytest.fixture(scope="session")

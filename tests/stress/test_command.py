@@ -9,10 +9,10 @@ from pathlib import Path
 import preloaded
 import pytest
 
-from kvmark.cli.commands.doc_sources import stress_text
 from kvmark.errors import SpecError
+from kvmark.frontends.cassandra_stress.printed import text_of_run
+from kvmark.frontends.cassandra_stress.text import HEAD
 from kvmark.records import Entry, Records
-from kvmark.report.views.cassandra_stress import HEAD
 
 PATIENCE_S = 300.0
 SIM = "sim:?service=constant&mean_us=100&servers=4&clock=virtual"
@@ -80,7 +80,7 @@ def test_a_stored_run_reads_as_it_was_printed(stress: Stress) -> None:
     said = stress(f"write n=200k no-warmup -rate threads=8 -node {SIM} -log no-settings")
     (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
     assert len(said.lines) > 1
-    told = stress_text(run)
+    told = text_of_run(run)
     assert told.strip() in said.output
 
 
@@ -89,7 +89,7 @@ def test_a_stored_run_of_another_command_is_no_line_of_cassandra_stress(stress: 
     preloaded.run(words, stress.folder, dict(os.environ), PATIENCE_S)
     (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
     with pytest.raises(SpecError, match="none of kvmark stress"):
-        stress_text(run)
+        text_of_run(run)
 
 
 def test_a_write_prints_cassandra_stress_s_columns_and_results(stress: Stress) -> None:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
+from kvmark.frontends.cassandra_stress.command_line import StressSpec, UntilSpec, read_stress
+from kvmark.frontends.cassandra_stress.help import help_text
+from kvmark.frontends.cassandra_stress.laws import Law, fixed
+from kvmark.frontends.cassandra_stress.words import ANYWHERE, COMMANDS, GROUPS, REFUSED_GROUPS, Word
 from kvmark.secret import Secret
-from kvmark.spec.stress import StressSpec, help_text, read_stress
-from kvmark.spec.stress.command import UntilSpec
-from kvmark.spec.stress.laws import Law, fixed
-from kvmark.spec.stress.words import ANYWHERE, COMMANDS, GROUPS, REFUSED_GROUPS, Word
 
 Line = Callable[[str], StressSpec]
 

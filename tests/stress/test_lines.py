@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.external.cassandra_stress import Figures, Garbage, StressResults
-from kvmark.experiment.designs.ladder import goes_on, levels, target_uncertainty
-from kvmark.experiment.designs.ladder_lines import (
+from kvmark.frontends.cassandra_stress.command_line import Ladder, StressSpec
+from kvmark.frontends.cassandra_stress.lines import (
     Collections,
     Line,
     LineMaker,
@@ -20,16 +19,16 @@ from kvmark.experiment.designs.ladder_lines import (
     Uncertainty,
     adjusted_rate,
 )
-from kvmark.records import files
-from kvmark.report.views.cassandra_stress import (
+from kvmark.frontends.cassandra_stress.ramp import goes_on, levels, target_uncertainty
+from kvmark.frontends.cassandra_stress.results import Figures, Garbage, StressResults
+from kvmark.frontends.cassandra_stress.text import (
     HEAD,
     ladder_table,
     line_text,
     results_text,
     side_by_side,
 )
-from kvmark.spec.stress import StressSpec
-from kvmark.spec.stress.command import Ladder
+from kvmark.records import files
 
 LOGS = [
     "cassandra-stress-direct",

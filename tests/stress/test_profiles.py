@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kvmark.errors import KvmarkError, PlanError, SpecError
+from kvmark.frontends.cassandra_stress.command_line import StressSpec
+from kvmark.frontends.cassandra_stress.ddl import Type, create_if_missing, read_table, read_types
+from kvmark.frontends.cassandra_stress.laws import Law, fixed, parse_law, uniform
+from kvmark.frontends.cassandra_stress.plan import StressPlans
+from kvmark.frontends.cassandra_stress.profile import load_profile, read_profile
 from kvmark.plan.model import AtRates, Plan
-from kvmark.plan.stress import StressPlans
-from kvmark.spec.stress import StressSpec
-from kvmark.spec.stress.ddl import Type, create_if_missing, read_table, read_types
-from kvmark.spec.stress.laws import Law, fixed, parse_law, uniform
-from kvmark.spec.stress.profile import load_profile, read_profile
 
 Line = Callable[[str], StressSpec]
 

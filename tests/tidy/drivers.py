@@ -11,9 +11,7 @@ NAME = re.compile(r'About::new\(\s*"(\w+)"')
 # What is about one system by its nature: other tools' grammars, their applications and protocols,
 # the system that is measured where none is named; and testbeds.
 ABOUT_ONE = re.compile(
-    r"python/kvmark/(analysis|experiment|imports|plan|report|spec)/(\w+/)*(app|stress)\w*\b"
-    r"|python/kvmark/spec/app/|python/kvmark/(imports|catalog)/"
-    r"|python/kvmark/cli/commands/(app|stress_run|ycsb)\.py"
+    r"python/kvmark/(frontends|imports|catalog)/"
     r"|python/kvmark/testbed/rocksdb\.py|python/kvmark/testbed/\w+/"
 )
 # Where a crate may be named beside its own folder.

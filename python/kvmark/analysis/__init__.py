@@ -1,19 +1,19 @@
 """Records and mathematics make answers: summary, repetitions together, verdict."""
 
-from kvmark.analysis.external.imported import (
+from kvmark.analysis.case_table import (
+    YCSB_SOURCE,
+    Published,
+    SequenceRow,
+    published,
+    ycsb_sequence,
+)
+from kvmark.analysis.imported import (
     ImportedCurve,
     ImportedRow,
     imported_curves,
     imported_rows,
     imported_steps,
     imported_throughput,
-)
-from kvmark.analysis.external.ycsb_sequence import (
-    YCSB_SOURCE,
-    Published,
-    SequenceRow,
-    published,
-    ycsb_sequence,
 )
 from kvmark.analysis.summary.aggregate import CaseSummary, aggregate, merged_times
 from kvmark.analysis.summary.faults import FaultEffect, FaultSpan, fault_effects, fault_spans

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from kvmark.frontends import front_ends
 from kvmark.spec.suggest import without_credentials
 
 # Fields of /proc/self/stat after the name in parentheses: where the command's words lie.
@@ -26,17 +27,12 @@ def command_line() -> tuple[str, ...]:
 
 def kept_words(words: Sequence[str]) -> tuple[str, ...]:
     """The words behind `kvmark` without their secrets."""
-    match list(words):
-        case ["app", *own]:
-            from kvmark.spec.app import words as app_words
-
-            return ("app", *app_words.kept(own))
-        case ["stress", *own]:
-            from kvmark.spec.stress import reading
-
-            return ("stress", *reading.kept(own))
-        case _:
-            return tuple(map(without_credentials, words))
+    for front_end in front_ends():
+        if list(words[:1]) == [front_end.command]:
+            arguments = front_end.without_secrets(words[1:])
+            if arguments is not None:
+                return (front_end.command, *arguments)
+    return tuple(map(without_credentials, words))
 
 
 def hide_secrets() -> None:

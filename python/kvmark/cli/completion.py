@@ -55,7 +55,7 @@ def joined(words: Sequence[str]) -> tuple[list[str], str]:
     return whole, last[:cut]
 
 
-def _offered(words: _Completer) -> Callable[[typer.Context, str], list[str]]:
+def offered(words: _Completer) -> Callable[[typer.Context, str], list[str]]:
     """Those of the words that begin as the user has."""
 
     # Typer hands over what these annotations name.
@@ -68,7 +68,7 @@ def _offered(words: _Completer) -> Callable[[typer.Context, str], list[str]]:
     return offered
 
 
-@_offered
+@offered
 def one_run(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The newest run by its word, and all by their ids."""
     from kvmark.records.store import Records
@@ -77,7 +77,7 @@ def one_run(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     yield from sorted(Records.at(ctx.params.get("folder")).ids(), reverse=True)
 
 
-@_offered
+@offered
 def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """The last of several words with commas between them: a run, or a tag or study of runs."""
     before, comma, word = incomplete.rpartition(",")
@@ -90,13 +90,13 @@ def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     yield from (f"{before}{comma}{one}" for one in found)
 
 
-@_offered
+@offered
 def tag(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The tags of the runs that are there."""
     yield from _tags(ctx)
 
 
-@_offered
+@offered
 def workload(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The ready workloads; the shell adds files where none of them fits."""
     from kvmark import catalog
@@ -104,7 +104,7 @@ def workload(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     yield from catalog.names()
 
 
-@_offered
+@offered
 def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The ready studies."""
     from kvmark import catalog
@@ -112,15 +112,7 @@ def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     yield from catalog.study_names()
 
 
-@_offered
-def application(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The sample applications."""
-    from kvmark.spec.app.flags import APPS
-
-    yield from APPS
-
-
-@_offered
+@offered
 def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """How a URL begins, and the testbeds."""
     from kvmark.drivers import schemes
@@ -130,7 +122,7 @@ def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     yield from (f"up:{name}" for name in names_of_testbeds(testbeds_root()))
 
 
-@_offered
+@offered
 def testbed(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The testbeds."""
     from kvmark.testbed import names_of_testbeds, testbeds_root

@@ -16,13 +16,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from kvmark.analysis import SequenceRow, Summary, Verdict
+from kvmark.analysis import Summary, Verdict
 from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.selection import ExcludedRun
-from kvmark.analysis.external.cassandra_stress import StressResults
-from kvmark.analysis.external.imported import ImportedRow
-from kvmark.analysis.external.yugabyte import AppTable
+from kvmark.analysis.imported import ImportedRow
 from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
@@ -30,7 +28,7 @@ from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.cli.output import schema_of
 from kvmark.experiment.designs.capacity_search import Capacity
 from kvmark.experiment.designs.paired import SideFailures
-from kvmark.experiment.designs.sequence.rounds import Course
+from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart
 from kvmark.learn.likeness import TwinJudgement
 from kvmark.records import RunLine
@@ -45,13 +43,13 @@ _RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
 def json_schema() -> dict[str, Any]:
     """The schema of any document; that of a kind stands in `$defs` by the kind's name."""
     _, made = TypeAdapter.json_schemas(
-        ((name, "serialization", _kind(name, one)) for name, one in DOCUMENTS.items()),
+        ((name, "serialization", _kind(name, one)) for name, one in documents().items()),
         title="What kvmark prints with --json",
         schema_generator=_Written,
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in DOCUMENTS],
+        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in documents()],
         **made,
     }
 
@@ -106,23 +104,6 @@ class HeldObjective:
     value: float | None
     held: bool | None
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class StressRun:
-    """A level of a ladder of threads, or all there was."""
-
-    run: str
-    results: StressResults
-
-
-@dataclass(frozen=True, slots=True)
-class AppRun:
-    """One run of a sample application."""
-
-    run: str
-    table: AppTable
-    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,36 +210,13 @@ _TESTBED: Final = {
     "nodes": tuple[TestbedServer, ...],
 }  # fmt: skip
 
-DOCUMENTS: Final[Mapping[str, Answers]] = {
+_OF_CORE: Final[Mapping[str, Answers]] = {
     "run": Answers(
         {**_RUN, "objectives": tuple[HeldObjective, ...]},
         ("run", "replay"),
         "One run, and whether what `--slo` asks for holds.",
     ),
     "shown-run": Answers(_RUN, ("show", "runs show"), "A run that is kept."),
-    "sequence": Answers(
-        {
-            "rows": tuple[SequenceRow, ...],
-            "published_source": str,
-            "runs": tuple[str, ...],
-            "report": Path | None,
-            "repetitions": Course,
-            "said": tuple[str, ...],
-        },
-        ("ycsb",),
-        "YCSB's sequence, a row for each workload and size.",
-    ),
-    "stress": Answers(
-        {"runs": tuple[StressRun, ...]}, ("stress",), "cassandra-stress's results of each run."
-    ),
-    "app": Answers(
-        {"run": str, "table": AppTable, "verdict": Verdict},
-        ("app",),
-        "A sample application's table.",
-    ),
-    "app-runs": Answers(
-        {"runs": tuple[AppRun, ...]}, ("app",), "A sample application that was repeated."
-    ),
     "comparison": Answers(
         {"comparison": Comparison, "failures": tuple[SideFailures, ...], "said": tuple[str, ...]},
         ("compare", "runs compare", "ab"),
@@ -387,6 +345,14 @@ DOCUMENTS: Final[Mapping[str, Answers]] = {
         "Marked blocks of files, and the files that were written.",
     ),
 }
+
+
+def documents() -> dict[str, Answers]:
+    """All kinds of documents, those of the front ends last."""
+    found = dict(_OF_CORE)
+    for front_end in front_ends():
+        found |= front_end.documents()
+    return found
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kvmark.errors import SpecError
+from kvmark.frontends import front_ends
 from kvmark.interrupts import at_once
 from kvmark.spec.suggest import shown
 
@@ -19,116 +20,110 @@ from kvmark.spec.suggest import shown
 class Listed:
     """A command in the list of all."""
 
-    #: The module of this package that has the function of the command's last word. Where its
+    #: The module that has the function of the command's last word, in `cli.commands` if it begins
+    #: with a dot. Where its
     #: `WITH_OPTIONS` has that word, what stands there gives the function its options.
     module: str
     #: The first line of that function's docstring.
     purpose: str
 
 
-_SHOW: Final = Listed("show", "Shows one run: its load, its verdict and each operation.")
+_SHOW: Final = Listed(".show", "Shows one run: its load, its verdict and each operation.")
 _COMPARE: Final = Listed(
-    "compare",
+    ".compare",
     "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
 )
 _OF_RUNS: Final[Mapping[str, Listed]] = {
-    "list": Listed("runs", "Lists runs, newest first."),
+    "list": Listed(".runs", "Lists runs, newest first."),
     "show": _SHOW,
     "compare": _COMPARE,
     "history": Listed(
-        "history", "Shows a figure over the runs of each case, and where its level moved."
+        ".history", "Shows a figure over the runs of each case, and where its level moved."
     ),
     "scaling": Listed(
-        "scaling",
+        ".scaling",
         "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
     ),
-    "report": Listed("show", "Writes a report on one or several runs."),
-    "export": Listed("show", "Writes a run as text that other programs read."),
+    "report": Listed(".show", "Writes a report on one or several runs."),
+    "export": Listed(".show", "Writes a run as text that other programs read."),
     "archive": Listed(
-        "archive", "Keeps whole runs in one file, with the studies that they are all of."
+        ".archive", "Keeps whole runs in one file, with the studies that they are all of."
     ),
     "import": Listed(
-        "import_",
+        ".import_",
         "Makes runs of other tools' results, told from their content; all of the files or none.",
     ),
-    "rm": Listed("runs", "Removes runs by name."),
-    "prune": Listed("runs", "Removes runs by age, tag or number."),
+    "rm": Listed(".runs", "Removes runs by name."),
+    "prune": Listed(".runs", "Removes runs by age, tag or number."),
 }
 GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
     "Measure": {
         "run": Listed(
-            "run", "Benchmarks one system under one workload, and says what can be believed."
+            ".run", "Benchmarks one system under one workload, and says what can be believed."
         ),
-        "replay": Listed("run", "Issues a trace's operations when they were due, on any system."),
-        "ycsb": Listed("ycsb", "Runs YCSB's sequence of workloads and prints its table."),
-        "stress": Listed(
-            "stress", "Takes the command line of cassandra-stress, and prints what it would print."
-        ),
-        "app": Listed(
-            "app",
-            "Runs a YugabyteDB sample application and prints the table of its published report.",
-        ),
+        "replay": Listed(".run", "Issues a trace's operations when they were due, on any system."),
+        **{one.command: Listed(one.module, one.purpose) for one in front_ends()},
     },
     "Experiment": {
         "ab": Listed(
-            "ab",
+            ".ab",
             "Compares two sides A and B, measured in turn in blocks until the difference is known.",
         ),
         "capacity": Listed(
-            "capacity", "Finds the maximum throughput within an SLO, at which nothing is dropped."
+            ".capacity", "Finds the maximum throughput within an SLO, at which nothing is dropped."
         ),
         "study": Listed(
-            "study",
+            ".study",
             "Runs every case of a study and answers its question; lists the ready ones without a"
             " name.",
         ),
     },
     "Look": {
         "runs": Listed(
-            "runs",
+            ".runs",
             "Lists runs, newest first; under it: history, scaling, report, export, archive, import,"
             " rm and prune.",
         ),
         "show": _SHOW,
         "compare": _COMPARE,
         "serve": Listed(
-            "serve",
+            ".serve",
             "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written.",
         ),
     },
     "Traces": {
         "record": Listed(
-            "record",
+            ".record",
             "Forwards what clients ask of a server, and records it as a trace, until Ctrl-C.",
         ),
-        "import": Listed("trace", "Makes a trace of a file of operations, whose keys are hashed."),
+        "import": Listed(".trace", "Makes a trace of a file of operations, whose keys are hashed."),
         "trace": Listed(
-            "trace",
+            ".trace",
             "Says what is in a trace: rate, kinds, keys, sizes, and what a cache would hit.",
         ),
         "learn": Listed(
-            "learn", "Makes a workload that is like a trace, and says how like it one is."
+            ".learn", "Makes a workload that is like a trace, and says how like it one is."
         ),
     },
     "Systems": {
         "up": Listed(
-            "up",
+            ".up",
             "Starts a system to measure, on this machine, or one again that is down; else lists"
             " all.",
         ),
         "down": Listed(
-            "up",
+            ".up",
             "Stops what `kvmark up` started, and nothing else; its data stays unless it is"
             " removed.",
         ),
-        "doctor": Listed("doctor", "Says what this machine has and lacks for measuring."),
+        "doctor": Listed(".doctor", "Says what this machine has and lacks for measuring."),
         "workloads": Listed(
-            "workloads", "Lists the ready workloads, or prints one to copy and change."
+            ".workloads", "Lists the ready workloads, or prints one to copy and change."
         ),
     },
     "Documents": {
         "doc": Listed(
-            "doc", "Fills the marked blocks of Markdown files from runs; the rest stays as it is."
+            ".doc", "Fills the marked blocks of Markdown files from runs; the rest stays as it is."
         ),
     },
 }
@@ -222,7 +217,7 @@ def _hold_nothing(ctx: Any, name: str | None) -> None:
 
 def function_of(name: str) -> Any:
     """The function that a command calls; a word that means something in Python has a _ behind."""
-    module = import_module(f"kvmark.cli.commands.{COMMANDS[name].module}")
+    module = import_module(COMMANDS[name].module, "kvmark.cli.commands")
     word = name.rpartition(" ")[2]
     function = getattr(module, f"{word}_", None) or getattr(module, word)
     with_options = getattr(module, "WITH_OPTIONS", {}).get(name)
@@ -240,7 +235,7 @@ def loaded(first: str) -> Any:
         for word in _OF_RUNS:
             app.command(word, cls=OneCommand)(function_of(f"runs {word}"))
     else:
-        module = import_module(f"kvmark.cli.commands.{COMMANDS[first].module}")
+        module = import_module(COMMANDS[first].module, "kvmark.cli.commands")
         settings = getattr(module, "CONTEXT_SETTINGS", None)
         app = _empty()
         app.command(first, cls=OneCommand, context_settings=settings)(function_of(first))

@@ -173,4 +173,4 @@ def _add_interval(found: Collector, statistics: list[str], row: Any) -> None:
         found.interval(None, interval)
 
 
-LATTE: Final = Format("latte", "a latte report", _begins, _read)
+LATTE: Final = Format("latte", "a latte report", _begins, _read, is_json=True)

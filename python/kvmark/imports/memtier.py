@@ -157,4 +157,4 @@ def _statistic(key: str) -> str:
     return f"p{match[1]}.{digits}" if digits else f"p{match[1]}"
 
 
-MEMTIER: Final = Format("memtier", "memtier_benchmark JSON", _begins, _read)
+MEMTIER: Final = Format("memtier", "memtier_benchmark JSON", _begins, _read, is_json=True)

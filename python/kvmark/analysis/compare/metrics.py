@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kvmark.analysis.external.imported import imported_level
+from kvmark.analysis.imported import imported_level
 from kvmark.analysis.summary.aggregate import (
     case_throughput,
     due_times,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kvmark.analysis.external.imported import imported_rate, imported_throughput
+from kvmark.analysis.imported import imported_rate, imported_throughput
 from kvmark.analysis.summary.run import Times, clock_step_ns, rate_level, rate_resolution
 from kvmark.analysis.verdict.case_verdict import (
     CaseVerdict,

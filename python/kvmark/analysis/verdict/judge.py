@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvmark.analysis.external.imported import imported_reason
+from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict import (
     checks_load,

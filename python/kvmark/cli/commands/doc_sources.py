@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Literal, Self
-
-import polars as pl
+from typing import TYPE_CHECKING, Final, Self
 
 from kvmark.analysis import known_verdict
 from kvmark.analysis.compare.selection import newest, usable
-from kvmark.analysis.external.cassandra_stress import stress_results
-from kvmark.analysis.external.peers import read_peers
+from kvmark.analysis.peers import read_peers
 from kvmark.cli.commands.study_run import study_answer
 from kvmark.cli.judged import judged_lines
 from kvmark.errors import SpecError
-from kvmark.experiment.designs.ladder_lines import Collections, LineMaker, Row
 from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.journal import Journal, find, named
+from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.records import Records
 from kvmark.records.archive import ENDING, STUDIES, unpack
 from kvmark.report.model.page import Page, runs_page, sequence_page
-from kvmark.report.views.cassandra_stress import HEAD, line_text, results_text
 from kvmark.report.views.document_blocks import BlockSource, MarkedBlock
 from kvmark.report.views.gather import run_answers, sequence_answer
 from kvmark.report.views.study_page import study_page
@@ -34,64 +29,20 @@ from kvmark.report.views.study_page import study_page
 if TYPE_CHECKING:
     from kvmark.records import Run
 
-_PREDEFINED: Final = ("write", "read", "mixed", "counter_write", "counter_read")
 _PEERS: Final = ".json"
 
 
-def stress_text(run: Run) -> str:
-    """The head, a line an interval, and the Results block of a predefined command.
+def printed_by_tool(run: Run) -> str:
+    """The text that an imitated tool would have printed for a run.
 
     Raises:
-        SpecError: the run is no such one.
+        SpecError: no front end made the run.
         RecordsError: it can't be read.
     """
-    asked = run.manifest.spec.get("stress")
-    if asked is None or asked.get("command") not in _PREDEFINED:
-        raise SpecError(f"run {run.id} is none of kvmark stress {', '.join(_PREDEFINED)}")
-    shown: Literal["service", "response"] = "response" if asked["rate"] is not None else "service"
-    names = {total.operation for total in run.manifest.engine.totals}
-    checked = frozenset(name for name in names if name.endswith("READ"))
-    maker = LineMaker(shown, {}, checked)
-    lines = [HEAD]
-    for rows in _intervals(run):
-        made, maker = maker.take(rows, _collections(run, rows[0]))
-        lines += map(line_text, made)
-    return "\n".join([*lines, results_text(stress_results(run, shown, {}, checked))]).rstrip()
-
-
-def _intervals(run: Run) -> Iterator[list[Row]]:
-    """The rows of each interval of the measured phase, in their order."""
-    measured = run.intervals.filter(pl.col("phase_name") == "measure").sort("start_ns", "drain")
-    for _, rows in measured.group_by("start_ns", "drain", maintain_order=True):
-        yield list(rows.iter_rows(named=True))
-
-
-def _collections(run: Run, row: Row) -> Collections:
-    """What the nodes' counters gained in an interval: from the last samples before its ends."""
-    samples = run.resources
-    if "gc_count" not in samples.columns:
-        return Collections()
-    origin_ns = run.manifest.engine.started_wall_ns
-    known = samples.filter(pl.col("gc_count").is_not_null())
-    before = known.filter(pl.col("at_wall_ns") <= origin_ns + row["start_ns"])
-    until = known.filter(pl.col("at_wall_ns") <= origin_ns + row["end_ns"])
-    ends = [
-        one.group_by("node").agg(pl.col("gc_count", "gc_time_s").last()) for one in (before, until)
-    ]
-    both = ends[0].join(ends[1], on="node", suffix="_until")
-    if both.is_empty():
-        return Collections()
-    count = _gained(both, "gc_count")
-    sum_ms = _gained(both, "gc_time_s") * 1000
-    if not count:
-        return Collections(0, 0, 0, 0, math.nan)
-    one = count == 1
-    return Collections(count, sum_ms if one else math.nan, sum_ms, 0 if one else math.nan)
-
-
-def _gained(both: pl.DataFrame, name: str) -> float:
-    """What a counter of all nodes gained. A node that was started again counts from 0."""
-    return float((both[f"{name}_until"] - both[name]).clip(lower_bound=0).sum())
+    text = next(filter(None, (one.printed_by_tool(run) for one in front_ends())), None)
+    if text is None:
+        raise SpecError(f"run {run.id} has no output of another tool: name a run of kvmark stress")
+    return text
 
 
 @dataclass
@@ -123,12 +74,14 @@ class Sources:
                 raise SpecError(f"there is no {name}: keep records there", line=block.line)
         if len(paths) == 1 and paths[0].name.endswith(_PEERS):
             report = partial(self._report, self.kept)
-            return BlockSource(self.kept, report, document.stem, stress_text, read_peers(paths[0]))
+            return BlockSource(
+                self.kept, report, document.stem, printed_by_tool, read_peers(paths[0])
+            )
         for name in names:
             if not name.endswith(ENDING):
                 raise SpecError(f"from: {name} doesn't end in {ENDING}", line=block.line)
         records = self._records(paths) if paths else self.kept
-        return BlockSource(records, partial(self._report, records), document.stem, stress_text)
+        return BlockSource(records, partial(self._report, records), document.stem, printed_by_tool)
 
     def _records(self, paths: tuple[Path, ...]) -> Records:
         """The runs of archives, together."""
@@ -161,7 +114,9 @@ def _report_of(records: Records, study: str, only: str) -> Page:
         asked = stored_study(journal)
         if only:
             asked = replace(asked, asked=replace(asked.asked, only=(*asked.asked.only, only)))
-        return study_page(study_answer(asked, journal, answered(asked, journal)))
+        return study_page(
+            study_answer(asked, journal, answered(asked, journal, commands_per_operation))
+        )
     if only:
         raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
     runs = [records.open(entry.id) for entry in reversed(records.list())]

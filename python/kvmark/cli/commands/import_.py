@@ -17,7 +17,7 @@ from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
 
 if TYPE_CHECKING:
-    from kvmark.imports import ReadFile
+    from kvmark.imports.recognition import ReadFile
     from kvmark.records import Run
 
 _Files = Annotated[
@@ -40,7 +40,7 @@ def import_(
     if name is not None and len(files) > 1:
         raise UsageError("--name is for one file: import the files one by one to name them")
     from kvmark.analysis import judge, save_verdict
-    from kvmark.imports import Import, keep
+    from kvmark.imports.writing import Import, keep
 
     records, read = Records.at(folder), _read(files)
     kept = keep(
@@ -75,7 +75,7 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
     Raises:
         ImportFileError: one can't be read; what is wrong with the others is told before.
     """
-    from kvmark.imports import read_file
+    from kvmark.imports.recognition import read_file
 
     read: list[ReadFile] = []
     problems: list[ImportFileError] = []

@@ -20,15 +20,14 @@ from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestErr
 from kvmark.experiment.designs.matrix.answer import (
     Answered,
     answered,
-    applications,
     begun_with,
     newest_of,
-    operations,
 )
 from kvmark.experiment.designs.matrix.definition import Asked, Study
 from kvmark.experiment.designs.matrix.design import Matrix
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal, begin, find
+from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import check_output
 from kvmark.plan.names import key_names
 from kvmark.records import Records
@@ -162,8 +161,7 @@ def study_answer(study: Study, journal: Journal, found: Answered) -> StudyAnswer
         missing=found.missing,
         provenance=study_provenance(journal.id, definition, found.rows, found.runs),
         published_source="; ".join(sources) or None,
-        applications=applications(study, found.rows, found.runs, found.usable),
-        operations=operations(study, found.rows, found.runs, found.usable),
+        sections=tuple(one for each in front_ends() for one in each.study_sections(study, found)),
         columns=spec.columns,
         disk_reads=spec.disk_reads,
         drawn=None if figure is None else Drawn(**figure.model_dump()),
@@ -324,7 +322,7 @@ def _print_study(
     Raises:
         KvmarkError: a run can't be read, or the report not written.
     """
-    found = answered(study, journal)
+    found = answered(study, journal, commands_per_operation)
     answer = study_answer(study, journal, found)
     if json:
         print_json(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -21,12 +21,14 @@ from kvmark.analysis import (
     TimeSteps,
     Verdict,
 )
-from kvmark.analysis.external.yugabyte import CaseTable, OperationFigures
 from kvmark.analysis.models.path_costs import PathCost
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.records import Case, ImportedRecord, TimeName
 from kvmark.report.format import units
 from kvmark.report.format.units import Bounded
+
+if TYPE_CHECKING:
+    from kvmark.report.model.page import Section
 
 MOST_DRAWN: Final = 8
 """Most runs on a page that has figures for each run."""
@@ -185,10 +187,8 @@ class StudyAnswer:
     drawn: Drawn | None = None
     #: None where no ways are compared.
     ways: Ways | None = None
-    #: The tables of the sample applications among its cases.
-    applications: tuple[CaseTable, ...] = ()
-    #: Each operation of its workloads, where others published such a table.
-    operations: tuple[OperationFigures, ...] = ()
+    #: Tables that front ends make of its cases.
+    sections: tuple[Section, ...] = ()
 
 
 def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:

@@ -27,8 +27,8 @@ from kvmark.analysis.compare.selection import (
     select,
     usable,
 )
-from kvmark.analysis.external.peers import Peers
 from kvmark.analysis.models.path_costs import path_costs, published_costs
+from kvmark.analysis.peers import Peers
 from kvmark.analysis.study import CaseRuns
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
@@ -142,8 +142,8 @@ class BlockSource:
     report: Callable[[Mapping[str, str]], Page]
     #: The folder for pictures, as seen from the document.
     pictures: str
-    #: What cassandra-stress would have printed of a run.
-    stress: Callable[[Run], str]
+    #: The output of an imitated tool for a run.
+    printed_by_tool: Callable[[Run], str]
     peers: Peers | None = None
 
 
@@ -302,7 +302,7 @@ def _provenance(asked: _Asked) -> BlockContent:
 def _stress(asked: _Asked) -> BlockContent:
     """The newest run as cassandra-stress would have printed it."""
     run = asked.runs(newest_only=False)[-1]
-    return _from([run], f"```text\n{asked.origin.stress(run)}\n```")
+    return _from([run], f"```text\n{asked.origin.printed_by_tool(run)}\n```")
 
 
 def _report(asked: _Asked) -> BlockContent:

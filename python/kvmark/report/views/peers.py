@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from kvmark.analysis.external.peers import PeerBound, PeerRatio, Peers
+from kvmark.analysis.peers import PeerBound, PeerRatio, Peers
 from kvmark.report.format import units
 from kvmark.report.format.grid import Cell, Column, Grid, escape_markdown, to_markdown
 from kvmark.report.views.gather import NO_COMMIT, machine_words

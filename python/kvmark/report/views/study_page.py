@@ -34,7 +34,6 @@ from kvmark.report.views.study_tables import (
     study_grid,
     times_ns,
 )
-from kvmark.report.views.yugabyte import case_grid, operations_by_workload
 
 _NS_PER_MS: Final = 1e6
 _PUBLISHED_ONCE: Final = PUBLISHED.lstrip(", ")
@@ -199,12 +198,7 @@ def study_page(answer: StudyAnswer) -> Page:
         parts.append(Section("effects", "Effects", grids=effects))
     if figures:
         parts.append(Section("figures", "Figures", figures=figures))
-    if answer.applications:
-        tables = tuple(map(case_grid, answer.applications))
-        parts.append(Section("applications", "Each application over its intervals", grids=tables))
-    if answer.operations:
-        table = operations_by_workload(answer.operations)
-        parts.append(Section("operations", "Each operation", grids=(table,)))
+    parts += answer.sections
     if by_case:
         parts.append(Section("effects-by-case", "Effects, case by case", grids=by_case))
     return Page(

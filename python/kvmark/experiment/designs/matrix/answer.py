@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from kvmark.analysis import Verdict, known_verdict
-from kvmark.analysis.external.yugabyte import (
-    CaseTable,
-    OperationFigures,
-    app_table,
-    by_operation,
-    commands_of,
-)
 from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.run_conditions import cold_runs, unlike_machines
 from kvmark.analysis.study import (
@@ -43,14 +35,14 @@ from kvmark.experiment.journal import Journal, every
 from kvmark.experiment.judging import Usability
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
-from kvmark.spec.app.flags import APPS, App
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
 _SHARED = "The nodes shared one machine's cores: the table says nothing about scaling over nodes."
 _MISSING = "not run"
 _KILLED = "the run was killed before its end"
-_FOLDER: Final = "apps/"
+
+CommandsCount = Callable[[Run], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +95,18 @@ def stored_study(journal: Journal) -> Study:
     return Study(file, Asked.of_json(definition["asked"]), resolve)
 
 
-def answered(study: Study, journal: Journal) -> Answered:
+def answered(study: Study, journal: Journal, commands_per_operation: CommandsCount) -> Answered:
     """The answer from all runs that there are.
+
+    `commands_per_operation` gives the operations that count for one of each group, if not one.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
     best = best_attempts(journal)
-    cases = [_case(study, case, best, journal.records) for case in study.cases]
+    cases = [
+        _case(study, case, best, journal.records, commands_per_operation) for case in study.cases
+    ]
     cold = cold_runs({each: case.runs[each] for each in sorted(case.usable)} for case in cases)
     cases = [_without(cold, case) for case in cases]
     in_records = study.spec.measure == "records"
@@ -147,7 +143,11 @@ def _figures(case: PublishedCase) -> PublishedFigures:
 
 
 def _case(
-    study: Study, case: Case, best: Mapping[tuple[str, int], Best], records: Records
+    study: Study,
+    case: Case,
+    best: Mapping[tuple[str, int], Best],
+    records: Records,
+    commands_per_operation: CommandsCount,
 ) -> CaseRuns:
     """The runs that stand for a case, and why there are not more of them."""
     runs: dict[int, Run] = {}
@@ -181,7 +181,7 @@ def _case(
         usable=frozenset(whole),
         failures=tuple(failures),
         published=None if figures is None else _figures(figures),
-        commands=_counted_commands(next(iter(runs.values()), None)),
+        commands=commands_per_operation(next(iter(runs.values()))) if runs else {},
     )
 
 
@@ -234,67 +234,3 @@ def _notes(study: Study, runs: tuple[Run, ...]) -> list[str]:
         notes.append(f"Scale {study.scale:g}: {scaled} are that share of what the study says.")
     same = "is the same for all cases on this system: left out."
     return [*notes, *(f"The factor {name} {same}" for name in study.without_effect)]
-
-
-def _counted_commands(run: Run | None) -> Mapping[str, int]:
-    """Operations that the original counts for one of a group's; empty of what is no application."""
-    app = None if run is None else _app(run)
-    return commands_of(run) if run is not None and app is not None and app.counts_commands else {}
-
-
-def applications(
-    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
-) -> tuple[CaseTable, ...]:
-    """The table of each case that is an application, from all of its usable runs."""
-    by_id = {run.id: run for run in runs}
-    tables = []
-    for row in rows:
-        its = _shown(row, by_id, usable)
-        if not its or _app(its[0]) is None:
-            continue
-        published = published_for(row.levels, study.published)
-        case = ", ".join(f"{label} {name}".strip() for name, label in _sides(row.levels))
-        tables.append(
-            CaseTable(
-                case=case or its[0].manifest.plan["name"],
-                table=app_table(its, _counted_commands(its[0])),
-                published={} if published is None else published.spreads,
-            )
-        )
-    return tuple(tables)
-
-
-def operations(
-    study: Study, rows: Sequence[StudyRow], runs: Sequence[Run], usable: Set[str]
-) -> tuple[OperationFigures, ...]:
-    """Each operation of the cases of which others published such times, from the same runs."""
-    by_id = {run.id: run for run in runs}
-    found: list[OperationFigures] = []
-    for row in rows:
-        its = _shown(row, by_id, usable)
-        theirs = published_for(row.levels, study.published)
-        if not its or theirs is None or not theirs.operations:
-            continue
-        found += (
-            replace(one, published={**theirs.figures, **theirs.operations.get(one.operation, {})})
-            for one in by_operation(its)
-        )
-    return tuple(found)
-
-
-def _shown(row: StudyRow, by_id: Mapping[str, Run], usable: Set[str]) -> list[Run]:
-    """The runs that stand for a case: those that are usable, or else all with figures."""
-    ids = [] if row.figures is None else row.figures.runs
-    chosen = [one for one in ids if one in usable] or ids
-    return [by_id[one] for one in chosen if one in by_id]
-
-
-def _app(run: Run) -> App | None:
-    name = str(run.manifest.plan.get("name", ""))
-    return APPS.get(name.removeprefix(_FOLDER)) if name.startswith(_FOLDER) else None
-
-
-def _sides(levels: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A case's levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`."""
-    numbers = {name for name, label in levels.items() if label.isdecimal()}
-    return [(name if name in numbers else "", label) for name, label in levels.items()]

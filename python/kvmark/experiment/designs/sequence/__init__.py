@@ -1,1 +1,0 @@
-"""YCSB's workloads one after the other on one dataset, repeated."""

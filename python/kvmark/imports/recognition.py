@@ -1,0 +1,82 @@
+"""Recognises a file of another tool's results by its content, and reads all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from kvmark.frontends import front_ends
+from kvmark.imports.db_bench import DB_BENCH
+from kvmark.imports.hdr_log import HDR_LOG
+from kvmark.imports.latte import LATTE
+from kvmark.imports.memtier import MEMTIER
+from kvmark.imports.reading import Format, Reading
+from kvmark.imports.source import Source, read_source
+from kvmark.imports.tables import REDIS_BENCHMARK, TABLE
+
+_OF_CORE: Final = (MEMTIER, LATTE, REDIS_BENCHMARK, DB_BENCH, HDR_LOG)
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """All formats in the order in which they are looked for, tables last."""
+    of_front_ends = (one for front_end in front_ends() for one in front_end.formats())
+    return (*of_front_ends, *_OF_CORE, TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file, what it was recognised as, and what it said."""
+
+    source: Source
+    kind: Format
+    reading: Reading
+
+
+def read_file(path: Path) -> ReadFile:
+    """Reads a file of another tool's results.
+
+    Raises:
+        ImportFileError: it can't be read, is of no known kind, or isn't whole.
+    """
+    source = read_source(path)
+    kind = recognise(source)
+    return ReadFile(source, kind, kind.read(source))
+
+
+def recognise(source: Source) -> Format:
+    """The format of a file.
+
+    Raises:
+        ImportFileError: it is none of them, or more than one.
+    """
+    found = sorted(_begins(source), key=lambda each: each[0])
+    if not found:
+        *names, last = (each.name for each in formats())
+        message = f"it is of no known kind: known are {', '.join(names)} and {last}"
+        raise source.error(1, message)
+    if len(found) > 1:
+        (_, first), (line, second) = found[:2]
+        message = f"{second.name} begins here inside {first.name}: import one result per file"
+        raise source.error(line, message)
+    return found[0][1]
+
+
+def _begins(source: Source) -> Iterator[tuple[int, Format]]:
+    """The formats that are in a file, with the lines where they begin."""
+    others = [each for each in formats() if each is not TABLE]
+    alone = next((each for each in others if each.is_whole_file and each.begins(source)), None)
+    if alone is not None:
+        yield 1, alone
+        return
+    is_json = source.document is not None
+    others = [each for each in others if each.is_json == is_json]
+    found = [(line, each) for each in others if (line := each.begins(source)) is not None]
+    yield from found
+    # A tool's own CSV is a table too.
+    line = TABLE.begins(source)
+    if line is not None and line not in {begin for begin, _ in found}:
+        yield line, TABLE

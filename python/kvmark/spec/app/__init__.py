@@ -1,1 +1,0 @@
-"""The command line of the YugabyteDB sample applications, read into a workload and its run."""
