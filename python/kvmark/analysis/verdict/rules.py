@@ -44,7 +44,7 @@ class Rule:
     invalid: float | None
     #: When the rule is looked at; empty for always.
     applies: str
-    #: Where rule and threshold come from.
+    #: Where rule and threshold come from; empty where the value explains itself.
     source: str
     advice: str
 
@@ -99,141 +99,133 @@ def _rule(
 _RULES = (
     _rule(
         "nothing_measured",
-        "counted phases in which no operation succeeded",
+        "counted phases without a successful operation",
         (None, None, 0),
-        "Without a success there is no time and no throughput to report.",
+        "Without a success there is no latency and no throughput.",
         "look at the errors of the run and at its plan",
         unit=Unit.COUNT,
     ),
     _rule(
         "phase_failed",
-        "phases that the system under test ended by failing",
+        "phases that ended because the system failed",
         (None, None, 0),
-        "What was measured until then is not what was asked for.",
+        "",
         "look at the events of the run and at the system's own log",
         unit=Unit.COUNT,
     ),
     _rule(
         "no_answer",
-        "phases that were ended because the system answered nothing while requests were"
-        " outstanding",
+        "phases that ended because the system answered no outstanding request",
         (None, None, 0),
-        "What was measured until then is not what was asked for; the limit is --stall-limit, and no"
-        " silence counts while a planned fault acts.",
+        "The limit is `--stall-limit`; silence during a planned fault doesn't count.",
         "see whether the system still works, or allow it more with --stall-limit",
         unit=Unit.COUNT,
     ),
     _rule(
         "errors",
-        "share of operations that failed, in load, measure and verify",
+        "share of failed operations in load, measure and verify",
         (None, 0, 0.01),
-        "Failed operations take another path and another time than those asked for;"
-        " above one in a hundred they shape p99.",
+        "Failed operations take another path and time. Above 1 % they affect p99.",
         "find out why they failed: the error classes are in the run's totals",
-        applies="always; the next three are its most frequent classes, judged by the same share",
+        applies="always; the next three report their own classes by the same total share",
     ),
     _rule(
         "timeouts",
-        "the same, where some were given up by the client or by the system for lack of time",
+        "the same; some timed out in the client or the system",
         (None, 0, 0.01),
-        "Their time is the limit and not the system's: the tail beyond it was never seen.",
+        "A timeout lasts as long as the limit: the tail beyond it is unknown.",
         "offer less load, or give a longer limit (--timeout) to see how long they take",
     ),
     _rule(
         "overloaded",
-        "the same, where the system refused some because it had too much to do",
+        "the same; the system rejected some as overloaded",
         (None, 0, 0.01),
-        "What is refused is cheap: throughput counts the rest, and their times look better than"
-        " those of a queue.",
+        "Rejections are cheap; the other operations look faster than in a queue.",
         "use fewer clients, or raise the system's limits on requests in flight",
     ),
     _rule(
         "unavailable",
-        "the same, where too few replicas were alive for some",
+        "the same; too few replicas were alive for some",
         (None, 0, 0.01),
-        "A coordinator that knows replicas to be down answers at once: such operations cost the"
-        " system next to nothing.",
+        "A coordinator that knows replicas are down answers at once, at almost no cost.",
         "look whether all nodes are up, and whether there are enough copies for the consistency"
         " level",
     ),
     _rule(
         "errors_during_faults",
-        "operations that failed while a server was broken on purpose, or within 5 s after it",
+        "operations that failed during a planned fault, or within 5 s after it",
         (0, None, None),
-        "They are what the faults were planned to show, and their times are recorded like any"
-        " other. Drivers try a lost connection again after a second at most.",
+        "Drivers retry a lost connection within 1 s by default.",
         "read the timeline beside the totals",
-        applies="runs with planned faults; `errors` counts the other failures",
+        applies="runs with planned faults",
         unit=Unit.COUNT,
     ),
     _rule(
         "fault_not_carried_out",
         "planned faults that failed, or that the run ended before",
         (None, 0, None),
-        "The run did not go through what was planned.",
+        "",
         "look at the events of the run and at the server's own log",
         applies="runs with planned faults",
         unit=Unit.COUNT,
     ),
     _rule(
         "not_recovered",
-        "planned faults after which the rate was still below 80 % of that before at the end",
+        "planned faults after which the rate stayed below 80 % of the earlier rate",
         (None, 0, None),
-        "The server was back and the service was not: the outage is longer than what was measured.",
+        "The outage outlasted the measurement.",
         "measure longer after the fault, and look at the server's own log",
-        applies="the last planned fault of a run, if its server was brought back",
+        applies="last planned fault, if its server was brought back",
         unit=Unit.COUNT,
     ),
     _rule(
         "mismatches",
         "operations that read a wrong value",
         (None, None, 0),
-        "A store that answers wrongly has no throughput worth comparing. Checked are number, length"
-        " and tag of a record's values, with `check_values: full` every byte (YCSB's data"
-        " integrity).",
+        "A store that returns wrong values has no throughput worth comparing. Checked: number,"
+        " length and tag of values; with `check_values: full` every byte (YCSB's data integrity).",
         "the dataset may be another than the plan's; if not, the store lost or mixed up values",
         unit=Unit.COUNT,
     ),
     _rule(
         "misses",
-        "share of the operations that look for a record and found none",
+        "share of lookups that found no record",
         (None, 0.001, 0.05),
-        "A miss is often much cheaper than a hit, so a run against missing data looks fast.",
+        "A miss is often much cheaper than a hit.",
         "load the dataset first, with the same number of records and the same key text; a server"
         " that is killed may come back without what it had",
     ),
     _rule(
         "lost_writes",
-        "records that had lost an acknowledged write when they were read back in the verify phase",
+        "records that had lost an acknowledged write when read back in the verify phase",
         (None, None, 0),
-        "An acknowledged write that is gone was not done.",
+        "",
         "check the durability and consistency settings of the store",
         unit=Unit.COUNT,
     ),
     _rule(
         "wrong_mix",
-        "largest difference between a kind's share of the operations and the planned share",
+        "largest difference between the measured and planned share of an operation kind",
         (None, 0.01, None),
-        "Pearson's chi-square test; with many operations any difference is significant, hence the"
-        " second bound.",
+        "Pearson's chi-square test. With many operations any difference is significant, hence the"
+        " second threshold.",
         "report this run: the engine did not carry out the plan's mix",
-        applies="the chi-square test gives p < 1e-6",
+        applies="chi-square test: p < 1e-6",
     ),
     _rule(
         "offered_rate_not_reached",
-        "share of the due arrivals that were not completed in time",
+        "share of due arrivals not completed in time",
         (None, 0.01, 0.05),
-        "Figures at a rate mean nothing if the rate was not there; MLPerf's LoadGen marks such runs"
-        " invalid. Operations normally in flight at the end are allowed for.",
+        "MLPerf's LoadGen marks such runs invalid. Operations normally in flight at the end are"
+        " excluded.",
         "the system is saturated at this rate, or the generator is: lower the rate or add clients",
         applies="open model",
     ),
     _rule(
         "dropped",
-        "share of the due arrivals that were never issued",
+        "share of due arrivals never issued",
         (None, 0.001, 0.05),
-        "rpc-perf and k6 count what was due and not sent; what was not sent has no time, and it"
-        " would have been the longest.",
+        "rpc-perf and k6 count them too. They would have had the longest times.",
         "lower the rate, or raise the number of clients so that more can be in flight",
         applies="open model",
     ),
@@ -241,94 +233,86 @@ _RULES = (
         "schedule_late",
         "share of operations issued more than 1 ms late while their client was free",
         (None, 0.01, 0.10),
-        "The generator's own lateness is in the response time; Lancet verifies its send times for"
-        " the same reason. At one in a hundred it reaches p99.",
+        "Lancet verifies its send times too. Above 1 % the delay affects p99.",
         "give the generator a core of its own (--pin), more workers, or a lower rate",
-        applies="open model; what would have been late had the generator been in time is the next"
-        " reason's",
+        applies="open model",
     ),
     _rule(
         "concurrency_limit",
         "share of operations issued more than 1 ms late because their client was busy",
         (0.01, None, None),
-        "The wait is the system's queue and rightly in the response time; service time alone"
-        " would hide it.",
+        "The wait is the system's queue and part of the response time.",
         "read the response time, and raise the number of clients to let the system queue instead",
         applies="open model",
     ),
     _rule(
         "generator_saturated",
-        "share of its time in which the busiest worker used a core, idle polling left out",
+        "share of a core that the busiest worker used, without idle polling",
         (None, 0.90, 0.98),
-        "Locust warns at 90 % of a core (its issue 1161): beyond it the generator queues.",
+        "Locust warns at 90 % of a core (issue 1161).",
         "give the engine more workers or machines: this run may measure the generator",
-        applies="system outside the engine's process; the phase took 10 ms or more",
+        applies="system outside the engine's process; phase of 10 ms or more",
     ),
     _rule(
         "generator_lag",
-        "how long answers had been in the generator's machine when they were stamped, as a share"
-        " of the service time; of the medians and the p99 the larger one",
+        "time from a reply's arrival to its stamp, as a share of service time; the larger of p50"
+        " and p99",
         (None, 0.10, None),
-        "The lag is in the service time and none of the system's; Lancet checks its instants by"
-        " those of kernel and network card. Below 50 µs at the median and 100 µs at p99 it is what"
-        " waking a thread costs any client.",
+        "Lancet checks its instants against kernel and network card. Below these limits it is the"
+        " cost of waking a thread.",
         "give the generator cores of its own (--pin), more workers or machines, or less load",
-        applies="reads were sampled (SO_TIMESTAMPNS), and their lag is beyond those 50 or 100 µs",
+        applies="sampled reads (`SO_TIMESTAMPNS`); lag above 50 µs at p50 or 100 µs at p99",
     ),
     _rule(
         "read_late",
-        "share of operations whose answer was read after the limit on their time, and may have"
-        " come in time",
+        "share of operations whose answer was read after their timeout and may have come in time",
         (0, 0.001, None),
-        "The generator was away when their time was over: they are no failures of the system, and"
-        " how long they took isn't known. In one of a thousand it is in p99.9.",
+        "The true time is unknown. At 0.1 % it affects p99.9.",
         "give the generator cores of its own (--pin), more workers or machines, or less load",
-        applies="operations with a limit on time (--timeout), on drivers that can give them up",
+        applies="operations with `--timeout`, if the driver can cancel them",
     ),
     _rule(
         "server_saturated",
-        "share of the processor time it can use that the busiest server used, or several together"
-        " of the cores that they share",
+        "share of its available CPU time that the busiest server used, or several on shared cores",
         (0.95, None, None),
-        "A system of one thread, such as Redis, can use one core; others those they are bound to,"
-        " or all. The figures are then the system's ceiling, which is a result and no fault of the"
-        " run; an open model shows its queue in the response time.",
+        "A single-threaded system such as Redis can use one core; others those they are bound to,"
+        " or all. The throughput is the system's maximum: a result, not a fault.",
         "offer less load to see the response time below the ceiling, or give the server more",
-        applies="servers of a testbed, or servers that count their processor time themselves",
+        applies="servers of a testbed, or that report their CPU time",
     ),
     _rule(
         "uneven_servers",
-        "share of the traffic that the busiest primary or peer carried beyond an equal part",
+        "traffic share of the busiest primary or peer beyond an equal share",
         (0.10, 0.25, None),
-        "Keys that fall into few slots or tokens measure one server and not the cluster; the"
-        " popular keys of a zipfian choice alone stay below the second bound.",
+        "Keys in few slots or tokens measure one server. A zipfian distribution alone stays below"
+        " the second threshold.",
         "look at the text of the keys: a common hash tag puts them all into one slot; of peers,"
         " look whether all are asked (token_aware, datacenter)",
-        applies="testbeds with several primaries or peers, of those that no planned fault touched",
+        applies="several primaries or peers in a testbed, without those affected by a fault",
     ),
     _rule(
         "hot_partition",
-        "expected share of the operations on the most popular record, in equal parts of a server",
+        "expected share of operations on the most popular record, relative to a server's equal"
+        " share",
         (0.50, 1.0, None),
-        "A record lives in one partition, and a partition on one server and its replicas: beyond"
-        " one equal part no number of servers can share the load.",
+        "A record is on one server and its replicas: more servers can't spread its load.",
         "use more records or a lower theta, unless one hot record is what is to be measured",
-        applies="testbeds with several primaries or peers; what the plan's key distribution says",
+        applies="several primaries or peers in a testbed",
     ),
     _rule(
         "garbage_collection",
-        "share of its time in which a server collected garbage",
+        "share of time that a server spent in garbage collection",
         (0.01, 0.10, None),
-        "Operations wait while a server collects; at one hundredth of the time it reaches p99.",
+        "Operations wait during a collection. At 1 % it affects p99.",
         "give the server more heap (--heap), or read the tail as that of its heap",
-        applies="servers on a Java virtual machine, in a testbed",
+        applies="JVM servers of a testbed",
     ),
     _rule(
         "server_warnings",
-        "share of the operations whose answer came with a warning",
+        "share of operations whose answer had a warning",
         (0, 0.01, None),
-        "Cassandra warns when a read meets many tombstones (tombstone_warn_threshold) and when a"
-        " batch is large or spreads over many partitions (batch_size_warn_threshold).",
+        "Cassandra warns of reads over many tombstones (`tombstone_warn_threshold`) and of"
+        " batches that are large or span many partitions (`batch_size_warn_threshold`).",
         "read over fewer deleted rows, use smaller batches of one partition, or set the threshold",
         applies="systems whose answers carry warnings",
     ),
@@ -336,146 +320,133 @@ _RULES = (
         "evictions",
         "records that the system evicted",
         (None, 0, None),
-        "At its end the run measured another dataset than at its beginning, and reads may miss"
-        " what was thrown away.",
+        "The dataset changed during the run; reads may miss evicted records.",
         "raise the memory limit (maxmemory), or load fewer records",
-        applies="systems that count what they evict",
+        applies="systems that count evictions",
         unit=Unit.COUNT,
     ),
     _rule(
         "waiting_for_core",
-        "share of their time in which the workers were ready and had no core",
+        "share of time in which workers were ready to run but had no core",
         (None, 0.05, None),
-        "Time in the kernel's run queue (/proc/PID/schedstat) is counted as service time;"
-        " 5 % is half the effect that comparisons usually look for.",
+        "Time in the run queue (`/proc/PID/schedstat`) is service time. 5 % is half the effect"
+        " that comparisons usually look for.",
         "use fewer clients or workers than cores, stop other programs, or pin the workers",
     ),
     _rule(
         "engine_overhead",
-        "the engine's calibrated cost per operation as a share of the mean service time",
+        "the engine's calibrated cost per operation as a share of mean service time",
         (None, 0.10, None),
-        "The null driver's cost is in every throughput of the closed model (hyperfine subtracts"
-        " its shell's; here it is only bounded).",
+        "The cost is in every closed-model throughput. hyperfine subtracts its shell's.",
         "the run is engine-bound: compare ratios of such runs with care",
-        applies="the host was calibrated and the system isn't the null driver",
+        applies="calibrated host; not the null driver",
     ),
     _rule(
         "calibration_disturbed",
-        "how many times the least of five calibrations of the engine their median is",
+        "median of five engine calibrations divided by the smallest",
         (2, None, None),
-        "Five calibrations of a few milliseconds scatter by some percent; where their median is"
-        " more than twice the least, something else took the cores, and no cost is kept.",
+        "Calibrations vary by some percent. Above a factor of two, other programs used the cores.",
         "stop other programs before measuring",
-        applies="the calibrations were so far apart that none is kept",
+        applies="calibrations too far apart to keep",
         unit=Unit.COUNT,
     ),
     _rule(
         "coarse_clock",
-        "the clock's smallest step as a share of the median service time",
+        "clock resolution as a share of median service time",
         (None, 0.10, None),
-        "Quantiles can't be finer than the clock's step.",
+        "",
         "use a machine whose kernel trusts its time stamp counter",
         applies="real clock",
     ),
     _rule(
         "busy_machine",
-        "cores that other programs kept busy before the run, as a share of all",
+        "share of all cores that other programs kept busy before the run",
         (None, 0.25, None),
-        "YCSB can print its machine's load average; the work of others takes cores, caches and"
-        " disk, and on four cores a quarter is one core less for the system.",
+        "YCSB can print the load average. On four cores, 25 % is one core less for the system.",
         "stop other programs before measuring",
-        applies="other programs were looked at",
+        applies="other programs were observed",
     ),
     _rule(
         "not_stationary",
         "drift of throughput or mean service time over the phase",
         (None, 0.10, None),
-        "Theil-Sen's slope with the Mann-Kendall test, p < 0.01, corrected for autocorrelation"
-        " (Yue and Wang 2004): a mean of a moving rate depends on when it was stopped.",
+        "Theil-Sen slope with the Mann-Kendall test, p < 0.01, corrected for autocorrelation (Yue"
+        " and Wang 2004). The mean of a drifting rate depends on when the run stopped.",
         "lengthen the warm-up, or measure longer than the system's own cycles (compaction)",
         applies="measure phases of at least ten full intervals and a steady target rate",
     ),
     _rule(
         "not_warmed_up",
-        "warm-ups that came to their limit before throughput was stationary",
+        "warm-ups that reached their limit before throughput was stationary",
         (0, None, None),
-        "What still moves when it is measured is told by not_stationary; a slow drift may hide in a"
-        " short measurement.",
+        "`not_stationary` reports the remaining drift, unless it is slow and the run short.",
         "raise the limit (--warmup)",
-        applies="a warm-up until throughput is stationary (--warmup-until)",
+        applies="`--warmup-until`",
         unit=Unit.COUNT,
     ),
     _rule(
         "servers_not_warm",
-        "how much faster the last two rounds of its servers' warm-up were than the best two before",
+        "speedup of the last two rounds of server warm-up over the best two before",
         (0.03, 0.06, None),
-        "A Java server compiles for minutes what it runs: a run of seconds can't see it get"
-        " faster, and its interval is narrow around a figure that is too small.",
+        "A JVM compiles for minutes: a run of seconds has a narrow interval around too small a"
+        " figure.",
         "raise the limit (server_warmup)",
-        applies="servers that a study has warmed up (server_warmup); after five runs a note",
+        applies="servers warmed up by a study (`server_warmup`); after five runs a NOTE",
     ),
     _rule(
         "cold_servers",
-        "what a run lost at its place after its servers' start",
+        "share of throughput lost by a run's position after the servers' start",
         (None, 0.05, None),
-        "Least squares within cases and repetitions, as the same case comes at another place in"
-        " each repetition: what is lost halves from place to place, and the 95 % interval (HC3) of"
-        " the first is below 0.",
+        "Least squares within cases and repetitions: the loss halves from position to position,"
+        " and the 95 % interval (HC3) of the first loss is below 0.",
         "let the study warm servers up (server_warmup), or raise its limit",
-        applies="servers that the study started, clients without a rate, cases that came at"
-        " different places; in the verdict of a case",
+        applies="cases: servers started by the study, closed model, different positions",
     ),
     _rule(
         "machine_speed",
-        "how much longer or shorter than in the median of the case's runs on the machine the same"
-        " work took",
+        "deviation of a fixed task's CPU time from its median over the case's runs on the machine",
         (0.10, 0.20, None),
-        "A virtual machine's neighbours take clock rate, second threads of cores and caches, which"
-        " no counter tells: once a second the processor time of 20,000 reads of 4,096 objects is"
-        " taken, on a core of what is under test, or on any where that is bound to none. The"
-        " median's 95 % interval (sign test), of which the nearer end counts; throughput moves by"
-        " about half as much.",
+        "Each second: 20,000 reads of 4,096 objects, on a core of the system under test, or on"
+        " any if it isn't bound. The nearer end of the median's 95 % interval (sign test) counts;"
+        " throughput moves by about half as much.",
         "measure on a machine without neighbours, or measure again: effects compare within a"
         " repetition",
-        applies="cases of a study with three runs or more of eight samples on one machine; in the"
-        " verdict of a case",
+        applies="cases of a study with at least three runs of eight samples on one machine",
     ),
     _rule(
         "too_short",
         "full intervals missing from the 25 that an error of the throughput needs",
         (None, 0, None),
-        "Neighbouring intervals resemble each other: of fewer no method"
-        " says what their mean is worth.",
+        "Neighbouring intervals are correlated.",
         "repeat the run at least five times, measure longer, or shorten the interval (--interval)",
-        applies="always; in the verdict of a case a note where it has five runs or more",
+        applies="always; a NOTE in cases from five runs on",
         unit=Unit.COUNT,
     ),
     _rule(
         "imprecise",
-        "half the width of the throughput's interval, as a share of it",
+        "half-width of the throughput's interval as a share of it",
         (None, 0.20, 1.0),
-        "Above a fifth, cases that differ by a third can't be told apart; an interval that holds 0"
-        " says nothing.",
+        "Above 20 %, cases that differ by a third can't be distinguished; an interval with 0"
+        " gives no throughput.",
         "measure longer, or repeat the run: such a case stands in no effect and no headline",
-        applies="runs with enough intervals; cases with two runs or more, by their scatter",
+        applies="runs with enough intervals; cases of two runs or more, by their variation",
     ),
     _rule(
         "unrepeated",
         "repetitions missing from the design's minimum: three, or as many as the design asks for",
         (None, 0, None),
-        "The scatter of repetitions is the only error that holds what differs from run to run; a"
-        " case that ran once looks surer than siblings that ran three times.",
+        "A case that ran once looks more certain than one that ran three times.",
         "raise the number of repetitions, or make the missing ones (--resume): such a case stands"
         " in no effect, no headline and no fit",
-        applies="cases of studies, of YCSB sequences and of ab; in the verdict of a case",
+        applies="cases of studies, YCSB sequences and `ab`",
         unit=Unit.COUNT,
     ),
     _rule(
         "unserved_clients",
-        "clients of the closed model that can't have ended an operation, since fewer ended than"
-        " there are clients",
+        "closed-model clients without a completed operation, since fewer completed than there are"
+        " clients",
         (None, None, 0),
-        "Whoever was never served is in no quantile: latencies would be those of the lucky ones.",
+        "Quantiles describe only the clients that were served.",
         "measure longer: such a case stands in no effect and no headline",
         unit=Unit.COUNT,
     ),
@@ -483,79 +454,76 @@ _RULES = (
         "too_few_samples",
         "operations missing from those that p99 needs, for the rarest operation",
         (0, None, None),
-        "A quantile q is shown when n * (1 - q) >= 10: with ten operations beyond it their number"
-        " already scatters by a third.",
+        "A quantile q is shown if n · (1 − q) ≥ 10: a count of ten already varies by a third.",
         "do more operations, or repeat the run: histograms of repetitions are merged",
-        applies="SUSPECT when even the most frequent operation lacks the 200 that p95 needs; in the"
-        " verdict of a case all runs' operations together",
+        applies="SUSPECT if the most frequent operation lacks the 200 of p95; in cases over all"
+        " runs",
         unit=Unit.COUNT,
     ),
     _rule(
         "abandoned",
-        "operations still in flight when the drain limit was over",
+        "operations still in flight at the drain limit",
         (None, 0, None),
-        "They would have been the slowest; without them the tail is too short.",
+        "They would have been the slowest.",
         "raise the drain limit or set a timeout, so that each operation has an outcome",
         unit=Unit.COUNT,
     ),
     _rule(
         "interrupted",
-        "whether the run was ended before its plan did, by the user or by a limit on time",
+        "run ended early by the user or a time limit",
         (None, 0, None),
-        "When to stop was decided after seeing the figures.",
+        "The end was chosen after seeing the figures.",
         "let the run end by itself",
         unit=Unit.COUNT,
     ),
     _rule(
         "lost_share",
-        "part of the counted phases that is missing because a machine of the fleet was lost",
+        "share of the counted phases missing because the fleet lost a machine",
         (None, 0, 0.05),
-        "What is missing was not offered to the system either: beyond one in twenty, as for"
-        " arrivals that were not completed, it was another load.",
+        "Missing load wasn't offered. Above 5 %, it was another load.",
         "bring the machine back and run it again",
         applies="runs on several machines",
     ),
     _rule(
         "fewer_machines",
-        "machines missing from those that the fleet had before",
+        "machines missing from those the fleet had before",
         (None, 0, None),
-        "The same clients on fewer machines share processors and network cards.",
+        "The same clients on fewer machines share CPUs and network cards.",
         "bring the machines back, or say with --machines how many are to be used",
-        unit=Unit.COUNT,
         applies="runs on several machines",
+        unit=Unit.COUNT,
     ),
     _rule(
         "recovered",
-        "whether the run was killed and closed from its logs",
+        "run killed and closed from its logs",
         (None, 0, None),
-        "The last interval and the workers' processor time are missing.",
+        "The last interval and the workers' CPU time are missing.",
         "run it again",
         unit=Unit.COUNT,
     ),
     _rule(
         "imported",
-        "whether the figures are another tool's",
+        "figures of another tool",
         (None, 0, None),
-        "What the checks look at is not in another tool's output: how late it issued operations,"
-        " what its generator cost, what it left out.",
+        "Another tool's output lacks what the checks need, such as lateness and generator cost.",
         "compare it with figures of the same tool, and measure with kvmark what must be judged",
+        applies="imported runs; no other check applies",
         unit=Unit.COUNT,
-        applies="imported runs, which no other check looks at",
     ),
     _rule(
         "unpinned",
-        "whether the kernel chose the workers' cores",
+        "the kernel chose the workers' cores",
         (0, None, None),
         "On two cores a client's cost per operation differs threefold with placement.",
         "pin the workers (--pin) to take placement out of comparisons",
-        unit=Unit.COUNT,
         applies="real clock",
+        unit=Unit.COUNT,
     ),
     _rule(
         "engine_notice",
-        "warnings that the engine gave while it ran",
+        "warnings of the engine during the run",
         (0, None, None),
-        "The engine sees what records do not hold.",
+        "The engine detects conditions that the records don't contain.",
         "as the notice says",
         unit=Unit.COUNT,
     ),
@@ -568,7 +536,7 @@ RULES: Mapping[str, Rule] = {rule.code: rule for rule in _RULES}
 def reasons_markdown() -> str:
     """The table of all reasons for the documentation."""
     lines = [
-        "| Reason | Measured | Note above | SUSPECT above | INVALID above | Looked at | Source |",
+        "| Reason | Value | NOTE above | SUSPECT above | INVALID above | Applies to | Basis |",
         "|---|---|---|---|---|---|---|",
     ]
     for rule in RULES.values():
@@ -576,7 +544,7 @@ def reasons_markdown() -> str:
             f"`{rule.code}`",
             rule.measured,
             *(_written(rule, threshold) for threshold in (rule.note, rule.suspect, rule.invalid)),
-            rule.applies or "always",
+            rule.applies,
             rule.source,
         )
         lines.append("| " + " | ".join(cells) + " |")
