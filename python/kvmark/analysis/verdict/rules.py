@@ -370,8 +370,9 @@ _RULES = (
         "not_stationary",
         "drift of throughput or mean service time over the phase",
         (None, 0.10, None),
-        "Theil-Sen slope with the Mann-Kendall test, p < 0.01, corrected for autocorrelation (Yue"
-        " and Wang 2004). The mean of a drifting rate depends on when the run stopped.",
+        "Theil-Sen slope relative to the median, Mann-Kendall test, p < 0.01, corrected for"
+        " autocorrelation (Yue and Wang 2004). The mean of a drifting rate depends on when the run"
+        " stopped.",
         "lengthen the warm-up, or measure longer than the system's own cycles (compaction)",
         applies="measure phases of at least ten full intervals and a steady target rate",
     ),
