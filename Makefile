@@ -28,6 +28,8 @@ check: setup ## Format, lints, types, generated references, blocks of documents,
 	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/vulture
 	$(BIN)/mypy
 	$(BIN)/mypy scripts tests/tidy tests/setup
 	$(BIN)/mypy --explicit-package-bases bench
