@@ -7,7 +7,7 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test test-long fuzz fuzz-short counts wheel fresh
+.PHONY: help quickstart setup check format test test-long fuzz fuzz-short wheel fresh
 .PHONY: fresh-setup fresh-wheel docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
 .PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
 .PHONY: bench-startup bench-tap bench-trace bench-replay coverage site lock clean
@@ -46,7 +46,6 @@ format: setup ## Format Rust and Python
 test: setup ## Run all tests, Rust then Python, on real servers; the end names what was not tested
 	@$(PYTHON) scripts/needs.py
 	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext --no-run
-	@$(BIN)/python scripts/counts.py --check
 	@$(PYTHON) scripts/mounted_root.py $(BIN)/python scripts/all_tests.py
 
 test-long: setup ## Property tests with new cases, from a seed that is printed; SEED=N repeats
@@ -57,9 +56,6 @@ fuzz: setup ## Look for bytes that decoders can't take, 10 min each; TARGET=cql 
 
 fuzz-short: setup ## The same inputs each time, half a minute each, as .ci/run does it
 	@$(PYTHON) scripts/fuzz.py --seconds 30 --seed 1
-
-counts: setup ## Write how many tests there are into tests/counts.txt; fewer fail make test
-	@$(BIN)/python scripts/counts.py
 
 wheel: setup ## Build a wheel for any Linux with glibc 2.27, and an sdist, into dist/
 	@$(BIN)/python scripts/wheel.py

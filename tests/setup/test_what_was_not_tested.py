@@ -1,4 +1,4 @@
-"""`make test` says what it could not test, CI fails by it, and a test that is gone is noticed.
+"""`make test` says what it could not test, and CI fails by it.
 
 The clone is a miniature whose tests, in Rust and in Python, are carried out by the real scripts. A
 program that only looks like kvmark stands beside the Python that runs them.
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import all_tests
-import counts
 import pytest
 from all_tests import Skip
 
@@ -95,10 +94,6 @@ class Clone:
         assert done.returncode == exits, done.stdout + done.stderr
         lines = done.stdout.splitlines()
         return [line for line in lines if line.startswith(("not tested:", "Every test"))]
-
-    def counted(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Counts the tests."""
-        return self.run("counts.py", *words)
 
 
 KEPT_AWAY = {"CI", "KVMARK_TEST_CQL", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"}
@@ -185,37 +180,3 @@ def test_the_projects_own_exceptions_are_three_at_most_and_name_tests_that_there
         folder, _, name = entry.test.partition("::")
         files = [file.read_text() for file in ROOT.glob(folder.replace("tests/*", "tests/**/*.py"))]
         assert any(f"def {name.rstrip('*')}" in text for text in files)
-
-
-def test_a_test_that_is_gone_is_noticed_in_both_languages(clone: Clone) -> None:
-    assert clone.counted().returncode == 0
-    assert (clone.root / "tests" / "counts.txt").read_text().splitlines()[1:] == [
-        "crates/answer/tests/answers.rs 2",
-        "tests/test_answers.py 2",
-    ]
-    clone.has("tests/test_answers.py", PYTHON.replace("def test_an_answer_is_late", "def late"))
-    file = clone.root / "crates" / "answer" / "tests" / "answers.rs"
-    file.rename(file.with_suffix(".rs.old"))
-    done = clone.counted("--check")
-    assert done.returncode == 1
-    first, second, advice = done.stderr.splitlines()[-3:]
-    assert first == "crates/answer/tests/answers.rs has 0 tests and had 2"
-    assert second == "tests/test_answers.py has 1 tests and had 2"
-    assert advice.endswith("`make counts`.")
-
-
-def test_more_tests_and_new_files_need_no_count() -> None:
-    assert counts.gone({"a.py": 2}, {"a.py": 3, "b.py": 1}) == []
-    assert counts.gone({"a.py": 2}, {"a.py": 1, "b.py": 1}) == ["a.py has 1 tests and had 2"]
-
-
-def test_of_two_counts_of_one_file_the_greater_holds() -> None:
-    assert counts.read("# Tests\na.py 3\na.py 1\nb.py 1\n") == {"a.py": 3, "b.py": 1}
-
-
-def test_tests_that_can_not_be_collected_are_not_counted(clone: Clone) -> None:
-    clone.has("tests/test_answers.py", "import nothing_of_this_name\n")
-    done = clone.counted()
-    assert done.returncode == 1
-    assert "nothing_of_this_name" in done.stderr
-    assert not (clone.root / "tests" / "counts.txt").exists()
