@@ -115,7 +115,7 @@ def test_a_mistake_is_one_sentence_with_its_place(old: str, new: str, sentence: 
 def test_a_depth_without_a_pipeline_and_a_sweep_without_a_probe_are_refused() -> None:
     with pytest.raises(SpecError, match=r"no statement of .* has 'commands'"):
         plan(GOOD.replace(", commands: 4", ""), pipeline_depth=2)
-    with pytest.raises(SpecError, match="doesn't say how a record is read back"):
+    with pytest.raises(SpecError, match="has no statement that reads a record back"):
         plan(GOOD.replace("probe: LOOK\n", ""), verify=True)
 
 

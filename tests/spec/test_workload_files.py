@@ -100,7 +100,7 @@ def test_what_is_left_out_is_as_in_ycsb() -> None:
          "w.yaml:8:10: mix must be a mapping of keys to values, not '3'"),
         ("    mix: {update: 1}\n", "", "w.yaml:6:5: the key 'mix' is missing"),
         ("name: writers", "name: readers",
-         "w.yaml:5:1: two groups are named 'readers'; each needs a name of its own"),
+         "w.yaml:5:1: two groups are named 'readers'; names must differ"),
         ("name: writers", "name: load",
          "w.yaml:6:5: the name 'load' is kept for loading the records"),
         ("name: writers", "name: a b", "w.yaml:6:11: name must be letters, digits, - and _, "

@@ -1,7 +1,7 @@
 """Logs of HdrHistograms (V2), with or without tags, as the public tools write and read them.
 
 The format doesn't say the unit of its values. They are nanoseconds by its authors' custom; YCSB
-writes microseconds and begins its logs with a line of its own.
+writes microseconds and begins its logs with its own line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _YCSB: Final = re.compile(r"#\[Logging for: (?:(Intended-))?(.{1,80})\]")
 _LEGEND: Final = '"StartTimestamp"'
 _ENDS: Final[dict[str, TimeName]] = {"-st": "service", "-rt": "response", "-wt": "wait"}
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-# Begin of an interval: seconds since the epoch when it is so many, else since the log's start.
+# From this value on, the start of an interval is in seconds since the epoch, else relative.
 _EPOCH_S: Final = 1e8
 _MERGED_AT_ONCE: Final = 64
 

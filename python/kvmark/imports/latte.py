@@ -51,7 +51,7 @@ def _read(source: Source) -> Reading:
     found.pass_over()
     conf, result = document["conf"], document["result"]
     if not isinstance(conf, dict) or not isinstance(result, dict):
-        raise source.error(None, "conf and result must be objects: this version isn't known")
+        raise source.error(None, "conf and result must be objects: unsupported version")
     statistics = _statistics(source, document["percentiles"])
     found.said |= {key: str(conf[key]) for key in _SETTINGS if conf.get(key) is not None}
     _take_start(found, result)

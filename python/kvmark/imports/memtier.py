@@ -59,7 +59,7 @@ def _read_result(found: Collector, name: str, result: Any, *, several: bool) -> 
 def _read_runtime(found: Collector, case: int, part: Mapping[str, Any]) -> None:
     source = found.source
     if part.get("Time unit", "MILLISECONDS") != "MILLISECONDS":
-        raise source.error(None, "its runtime isn't in milliseconds: this version isn't known")
+        raise source.error(None, "its runtime isn't in milliseconds: unsupported version")
     total = json_number(source, "Total duration", part.get("Total duration"))
     found.add(None, RUNTIME, total, "ms", case=case)
     started = json_number(source, "Start time", part.get("Start time"))

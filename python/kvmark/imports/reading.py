@@ -95,7 +95,7 @@ class Format:
 
 
 def first_line(is_own: Callable[[str], object]) -> Callable[[Source], int | None]:
-    """Finds the line with which a format begins: the first of its own."""
+    """Finds the line with which a format begins: the first that `is_own` accepts."""
     return lambda source: next(
         (line for line, text in enumerate(source.lines, 1) if is_own(text)), None
     )
@@ -136,7 +136,7 @@ class Collector:
         self._cases.append(ImportedCase(labels=dict(labels or {})))
         return len(self._cases) - 1
 
-    def add(  # noqa: PLR0913  (a figure has so many parts)
+    def add(  # noqa: PLR0913  (the parts of a figure)
         self,
         line: int | None,
         quantity: str,
@@ -196,10 +196,10 @@ class Collector:
             raise self.source.error(line, message)
         values = [value for each in interval.times.values() for value in each.values()]
         if not all(value < _LATEST for value in values):
-            message = "it tells of a time of more than a century: the line is damaged"
+            message = "a time of more than a century: the line is damaged"
             raise self.source.error(line, message)
         if not 0 <= (interval.count or 0) < _LATEST:
-            message = f"it tells of {interval.count} operations, which can't be: it is damaged"
+            message = f"{interval.count} operations are impossible: the line is damaged"
             raise self.source.error(line, message)
         if len(self._intervals) >= MOST_INTERVALS:
             message = f"it has more than {MOST_INTERVALS} intervals: import it in parts"

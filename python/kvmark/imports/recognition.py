@@ -29,7 +29,7 @@ def formats() -> tuple[Format, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """A file, what it was recognised as, and what it said."""
+    """A file, its format, and its results."""
 
     source: Source
     kind: Format

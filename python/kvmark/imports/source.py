@@ -1,7 +1,7 @@
 """A file of results as text, and its numbers, refused with a sentence where they can't be read.
 
 Nothing here knows a format. A file is read whole, so its size is bounded; its lines keep their
-numbers, so that every complaint can say where. What terminals and editors leave in a text is taken
+numbers, so that each error has its line. What terminals and editors leave in a text is taken
 off here, once for all formats: a byte order mark, line ends of Windows, colours, and progress that
 was written over itself.
 

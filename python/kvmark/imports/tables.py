@@ -1,9 +1,9 @@
 """Tables of figures: CSV with commas, semicolons or tabs, and Markdown's pipe tables.
 
 A column is known by its name. Names such as `p99_latency_us` or `throughput_ops_s` are figures with
-their units; columns of statistics (`mean`, `p95`) need a column `metric` that says of what, as in
-YugabyteDB's published tables; every other column tells cases apart. At least one column must be a
-figure, or the file isn't recognised.
+their units. Columns of statistics (`mean`, `p95`) need a column `metric` that names their subject,
+as in YugabyteDB's published tables. Every other column distinguishes cases. A file without a column
+of figures isn't recognised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _METRIC_TEXT: Final = re.compile(r"(.{1,200}), ([^,]{1,40})")
 _OF_OPERATION: Final = re.compile(r"(\w{1,40}) (throughput|latency)", re.IGNORECASE)
 _UNITS: Final = {"ops/sec": "ops/s", "ms/op": "ms", "us/op": "us"}
 _QUANTITIES: Final = {"throughput": THROUGHPUT, "latency": "service"}
-# What stands in each row of a case although it is the whole case's.
+# Columns that are repeated in each row of a case.
 _OF_CASES: Final = frozenset({THROUGHPUT, RUNTIME, OPERATIONS, "record rate"})
 _DELIMITERS: Final = ",;\t"
 _RULE: Final = re.compile(r"\s*:?-{1,}:?\s*")
@@ -55,7 +55,7 @@ _REDIS_ROW: Final = re.compile(rf'"[^"]{{1,200}}","{NUMBER}"')
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of figures: its name, and what stands in it."""
+    """A column of figures: its name and its content."""
 
     name: str
     quantity: str

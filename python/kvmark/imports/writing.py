@@ -1,7 +1,7 @@
 """Imported files as runs on disk: all of them whole, or none there.
 
 Each folder is made under a name that no list shows, and all are moved into place when the last one
-is complete: by then whatever needs space on the disk is done. A folder has the manifest, the
+is complete: everything that needs disk space is done before. A folder has the manifest, the
 intervals that were reported, the tool's own columns beside them, and the file itself, so that
 nothing that it said is lost.
 """
@@ -86,7 +86,7 @@ def keep(
 
 
 def _stage(folder: RunFolder, staged: Path, one: Import, manifest: Manifest) -> None:
-    """Writes a run's files to a folder that no list shows; the run's own is empty meanwhile.
+    """Writes a run's files to a folder that no list shows; the run's own is empty until then.
 
     Raises:
         OSError: they can't be written.
@@ -190,7 +190,7 @@ def _merged(intervals: Sequence[Interval]) -> list[Interval]:
 
 
 def _row(reading: Reading, each: Interval) -> dict[str, Any]:
-    """An interval as our own runs have it; what isn't known is null."""
+    """An interval as in kvmark's runs; unknown values are null."""
     row: dict[str, Any] = dict.fromkeys(SCHEMA)
     for time, statistics in each.times.items():
         for statistic, value in statistics.items():

@@ -1,4 +1,4 @@
-"""From what the user asked for to what is done: a plan with nothing left to decide.
+"""A user's request becomes a plan: everything is decided.
 
 `model` mirrors the engine's types, `compile` makes a plan of a `RunSpec`.
 """

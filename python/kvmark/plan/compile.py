@@ -51,14 +51,14 @@ from kvmark.spec.run import (
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, ValueCheck, WorkloadSpec
 
 CLOSED_CLIENTS: Final = 1
-"""Clients when not said: one, as YCSB has."""
+"""Default number of clients: one, as in YCSB."""
 OPEN_CLIENTS: Final = 16
-"""Operations in flight when not said: enough to ride out a stall of milliseconds, and still few
+"""Default number of operations in flight: enough to ride out a stall of milliseconds, and still few
 enough threads for a driver whose calls block."""
 MIN_INTERVALS: Final = 30
 """A standard error from fewer intervals means little; cassandra-stress's number."""
 INTERVALS_NS: Final = (10**9, 5 * 10**8, 2 * 10**8, 10**8)
-"""Lengths that a recorded interval may have when none is said, the longest first."""
+"""Default lengths of a recorded interval, the longest first."""
 INTERVALS_WANTED: Final = 60
 """As many as a measured phase should have, where its duration allows: its throughput's error is not
 known from fewer than 25 (`kvmark.stats.LEAST_INTERVALS`), and well known from these."""
@@ -159,7 +159,7 @@ def _replayed(
 
 
 def _lasts_ns(measured: Phase, groups: Sequence[Group]) -> int | None:
-    """How long is measured at most; None where only operations or their error say so."""
+    """The longest measurement; None if only operations or their error end it."""
     if measured.duration_ns is not None:
         return measured.duration_ns
     arrival = groups[measured.groups[0].group].arrival
@@ -241,7 +241,7 @@ def _group(
 
 
 def _check(one: GroupSpec, workload: WorkloadSpec) -> ValueCheck:
-    # Who has statements may write what bears no tags.
+    # Statements may write values without tags.
     return "none" if one.check_values == "tag" and workload.statements else one.check_values
 
 

@@ -153,7 +153,7 @@ class Latest(_Part):
 
 
 class Newest(_Part):
-    """Each of the newest acknowledged records equally likely, so many of them."""
+    """A uniform choice among this number of the newest acknowledged records."""
 
     law: Literal["newest"]
     window: U64
@@ -189,7 +189,7 @@ class RowDistribution(_Part):
 
 
 class Head(_Part):
-    """The most popular keys have shares of their own, the others fall as rank^-theta."""
+    """The most popular keys have given shares, the others fall as rank^-theta."""
 
     law: Literal["head"]
     shares: tuple[Positive, ...]
@@ -437,7 +437,7 @@ Generator = TypeAliasType(
 
 
 class Argument(_Part):
-    """Something drawn anew for each operation, command or item."""
+    """A value that is drawn for each operation, command or item."""
 
     name: str
     each: Literal["operation", "command", "item"]
@@ -476,7 +476,7 @@ class SameCheck(_Part):
 
 
 Check = Annotated[RowsCheck | EachCheck | SumCheck | SameCheck, Field(discriminator="check")]
-"""What must hold of the rows in a reply."""
+"""Requirements on the rows of a reply."""
 
 
 class Statement(_Part):
@@ -510,7 +510,7 @@ class Closed(_Part):
 
 
 class AtRates(_Part):
-    """Open model: due at a rate, whatever was answered."""
+    """Open model: due at a rate, independent of answers."""
 
     process: ArrivalProcess
     rates: tuple[RatePoint, ...]
@@ -533,7 +533,7 @@ Arrival = Annotated[Closed | AtRates | OnTape, Field(discriminator="process")]
 
 
 class Weight(_Part):
-    """One operation of a mix: what it does, the statement that does it if one does, its weight."""
+    """One operation of a mix: its kind, its statement if it has one, its weight."""
 
     kind: Kind
     statement: U32 | None

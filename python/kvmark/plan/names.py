@@ -1,4 +1,4 @@
-"""Names in what plans do: of the keys that they write, and of their operations in records.
+"""Names in plans: of the keys that they write, and of their operations in records.
 
 What else a store holds, somebody else wrote.
 """
@@ -94,7 +94,7 @@ def key_names(plans: Iterable[Plan]) -> KeyNames:
     """The keys that these plans can write.
 
     A key of the user's own statements is a word with a generated name, or the first after the
-    command. A statement with other keys writes some that aren't known, never the other way round.
+    command. A statement with other keys writes unknown ones, never the other way round.
     """
     # Most cases of a study have the same records, whose hashes are made once.
     most: dict[tuple[str, KeyText], int] = {}
@@ -118,7 +118,7 @@ def ycsb_hashes(count: int) -> NDArray[np.int64]:
 
     Source: YCSB 0.17.0, `Utils.fnvhash64`.
     """
-    import numpy as np  # noqa: PLC0415 - only who goes on with a study needs it
+    import numpy as np  # noqa: PLC0415 - only a resumed study needs it
 
     ordinals = np.arange(count, dtype=np.uint64)
     hashes = np.full(count, _FNV_BASIS, dtype=np.uint64)
@@ -154,7 +154,7 @@ def _is_record_key(word: str, arguments: Sequence[Argument]) -> bool:
 
 
 def _record_key(key: KeyText, most: int, group: str = "") -> str:
-    """A pattern for the keys of so many records."""
+    """A pattern for the keys of this number of records."""
     fewest = 1
     if key.order == "hashed":
         # Hashes are even below 2^63: `user5` is somebody's count, not one of a thousand of them.
@@ -196,7 +196,7 @@ def _key_text(text: KeyText, fewest: int = 1, group: str = "") -> str:
 
 
 def _word(word: str, arguments: Sequence[Argument], record: str) -> str | None:
-    """A pattern for a word of a statement; None where anything may stand in it."""
+    """A pattern for an argument of a statement; None if it can be anything."""
     pattern, end = "", 0
     for place in _PLACE.finditer(word):
         argument = next((one for one in arguments if one.name == place[1]), None)
@@ -209,7 +209,7 @@ def _word(word: str, arguments: Sequence[Argument], record: str) -> str | None:
 
 
 def _generated(generator: Generator, arguments: Sequence[Argument], record: str) -> str | None:
-    """A pattern for what a generator writes; None where that may be anything."""
+    """A pattern for a generator's values; None if they can be anything."""
     if isinstance(generator, KeyGenerator):
         return record
     if isinstance(generator, NameGenerator):
@@ -238,7 +238,7 @@ def operation_names(plan: Plan) -> tuple[str, ...]:
         for entry in plan.groups[index].mix:
             if entry.statement is None:
                 found[entry.kind.replace("_", "-").upper()] = None
-                # Its parts are told apart too.
+                # Its parts have names too.
                 parts = ("READ", "UPDATE") if entry.kind == "read_modify_write" else ()
                 found |= dict.fromkeys(parts)
                 continue

@@ -25,7 +25,7 @@ from kvmark.spec.workload import LOAD_GROUP
 from kvmark.trace import TapePart, Tapes, Trace, tapes
 
 _CLIENTS: Final = (16, 256)
-"""Least and most operations in flight when not said; between them as many as recorded clients."""
+"""Default bounds of the operations in flight; within them, the number of recorded clients."""
 
 
 def tapes_of(spec: RunSpec, replay: ReplaySpec) -> Tapes:
@@ -51,7 +51,7 @@ def tapes_of(spec: RunSpec, replay: ReplaySpec) -> Tapes:
         )
     if spec.verify and found.expiring:
         raise UsageError(
-            f"verify: some of what {replay.trace} writes expires, so that it may be gone rightly;"
+            f"verify: some writes of {replay.trace} expire, so that missing values prove nothing;"
             " leave --verify out"
         )
     return found

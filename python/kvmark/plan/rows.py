@@ -170,13 +170,13 @@ class Rows(_Part):
         return sum(self.partitions) / len(self.partitions)
 
     def visited(self, operations: int) -> int:
-        """Partitions of the first so many operations."""
+        """Partitions of this number of first operations."""
         rounds, rest = divmod(operations, len(self.partitions))
         count = rounds * sum(self.partitions) + sum(self.partitions[:rest])
         return count if self.partitions_in_all is None else min(count, self.partitions_in_all)
 
     def operations_for(self, partitions: int) -> int:
-        """With how many operations so many partitions are reached."""
+        """The number of operations that reach this number of partitions."""
         rounds, rest = divmod(partitions, sum(self.partitions))
         reached = bisect_left(tuple(accumulate(self.partitions)), rest) + 1 if rest else 0
         return rounds * len(self.partitions) + reached

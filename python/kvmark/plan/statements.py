@@ -180,7 +180,7 @@ def size_law(law: laws.Length) -> SizeLaw:
 
 
 def distribution(law: laws.Keys) -> Distribution:
-    """Which of many is chosen; how many there are stands beside it."""
+    """The choice of one of several; their number is another field."""
     return _DISTRIBUTIONS.validate_python(_tagged(law.model_dump()))
 
 

@@ -14,7 +14,7 @@ from kvmark.spec.suggest import shown
 _FORM: Final = re.compile(r"(.+?)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%", re.ASCII)
 
 IfUnknown = Literal["fail", "pass"]
-"""What a build does where a comparison can't tell whether a condition holds."""
+"""The result of a build if a comparison can't decide a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def parse_condition(text: str) -> Condition:
     """A condition from its text.
 
     Raises:
-        SpecError: it isn't one, or could only hold of something that got no worse.
+        SpecError: it isn't one, or it holds without a change for the worse.
     """
     found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
     if found is None:

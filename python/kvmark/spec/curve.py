@@ -41,7 +41,7 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class RateCurve:
-    """The course of a rate: what it does in one cycle, and what repeats it."""
+    """The course of a rate: one cycle, which repeats."""
 
     text: str
     cycle: tuple[Point, ...]

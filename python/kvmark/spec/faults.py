@@ -16,8 +16,8 @@ phase that measures:
 - `loss` loses that share of them;
 - `partition` lets none through.
 
-The last three concern everybody, or the servers that `from` names. Without `for` a paused or killed
-server, and a network, is as before when the measurement ends.
+The last three concern all others, or the servers that `from` names. Without `for`, a paused or
+killed server and a network are restored when the measurement ends.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Target = Annotated[str, Field(pattern=_NODE)]
 Amount = Annotated[str, BeforeValidator(_amount)]
 """How much a network is disturbed."""
 Others = Annotated[tuple[str, ...], BeforeValidator(_names)]
-"""Servers towards which a link is disturbed; everybody when none is named."""
+"""Servers towards which a link is disturbed; all others if none is named."""
 
 
 class FaultSpec(Strict):
@@ -90,7 +90,7 @@ class FaultSpec(Strict):
     by: Amount | None = None
     """How much: a duration of `delay`, a share of `loss`."""
     others: Others = Field(default=(), alias="from")
-    """The other servers that `delay`, `loss` and `partition` concern; empty for everybody."""
+    """The other servers that `delay`, `loss` and `partition` concern; empty for all others."""
     for_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
     """How long; None until the measurement ends, or for `restart` not at all."""
 
@@ -131,7 +131,7 @@ class FaultSpec(Strict):
 
 
 def check_words(do: Action, node: str, by: str | None, others: Sequence[str]) -> None:
-    """Refuses words that an action lacks, or that mean nothing to it, as complaints about keys."""
+    """Rejects missing and meaningless parameters of an action, as errors of keys."""
     meant = _AMOUNTS.get(do)
     if meant is None and by is not None:
         raise at_key("by", f"{do} has no amount; leave 'by' out")
@@ -149,7 +149,7 @@ def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
 
     Args:
         faults: in any order.
-        duration_ns: how long is measured at most; None where that isn't known before.
+        duration_ns: the longest measurement; None if it is unknown.
 
     Raises:
         SpecError: a fault begins after the measurement or has no end, or two overlap.
@@ -205,7 +205,7 @@ def load_faults(path: Path) -> tuple[FaultSpec, ...]:
 
 
 def parse_fault(text: str) -> FaultSpec:
-    """Reads a fault as it stands on a command line.
+    """Reads a fault of a command line.
 
     Raises:
         SpecError: it isn't of the form.

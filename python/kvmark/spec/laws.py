@@ -14,7 +14,7 @@ ArrivalProcess: TypeAlias = Literal["constant", "poisson"]
 
 
 def _tagged(tag: str, key: str | None = None) -> BeforeValidator:
-    """Lets a bare value stand for a mapping: `uniform` for `{distribution: uniform}`."""
+    """Reads a bare value as a mapping: `uniform` is `{distribution: uniform}`."""
 
     def expand(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -111,7 +111,7 @@ class Latest(Strict):
 
 
 class Newest(Strict):
-    """Each of the newest acknowledged records equally likely, so many of them."""
+    """A uniform choice among this number of the newest acknowledged records."""
 
     distribution: Literal["newest"]
     window: Annotated[Count, Field(ge=1)]
@@ -143,7 +143,7 @@ _Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 
 
 class Head(Strict):
-    """The most popular keys have shares of their own, the others fall as `rank^-theta`."""
+    """The most popular keys have given shares, the others fall as `rank^-theta`."""
 
     distribution: Literal["head"]
     shares: tuple[_Share, ...]

@@ -1,6 +1,6 @@
 """Figures of a run as people write them: `throughput`, `p99`, `service p99.9`, `READ.wait.p50`.
 
-| metric                  | what it is                                                |
+| metric                  | meaning                                                   |
 |-------------------------|-----------------------------------------------------------|
 | `p99` `p99.9` `p999`    | a quantile of response time; `p999` is `p99.9`            |
 | `mean` `max`            | its mean, its maximum                                     |
@@ -41,7 +41,7 @@ class Metric:
     """A figure of all operations of a run, or of those of one kind."""
 
     measure: Measure = "throughput"
-    #: Such as `p99`, and `p999` for 99.9 %; none for what is no quantile.
+    #: Such as `p99`, and `p999` for 99.9 %; None if it isn't a quantile.
     quantile: str | None = None
     #: Of no meaning for errors and throughput.
     time: TimeKind = "response"
@@ -134,15 +134,19 @@ def parse_comparable(text: str) -> Metric:
 
 
 def check_operations(metrics: Iterable[Metric], known: Collection[str], where: str) -> None:
-    """Refuses names of operations that aren't there; ``where`` says where they were looked for.
+    """Rejects unknown names of operations; ``where`` is the place that was searched.
 
     Raises:
-        UsageError: there is no such operation; says which there are.
+        UsageError: there is no such operation; lists the known ones.
     """
     for metric in metrics:
         if metric.operation is not None and metric.operation not in known:
             operation = shown(metric.operation)
-            there = f"take one of {', '.join(known)}" if known else "none is told apart there"
+            there = (
+                f"take one of {', '.join(known)}"
+                if known
+                else "no operations are distinguished there"
+            )
             raise UsageError(
                 f"{shown(metric.name)}: {where} no operation {operation}: {there}; times are"
                 f" {', '.join(_TIMES)}"

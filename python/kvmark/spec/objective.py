@@ -46,7 +46,7 @@ def parse_objective(text: str) -> Objective:
     """Reads an objective.
 
     Raises:
-        SpecError: it is none; says how one is written.
+        SpecError: it isn't one; shows the form.
     """
     problem = SpecError(f"{shown(text)} is not an objective; write it like p99<10ms or errors<0.1%")
     found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None

@@ -1,6 +1,6 @@
 """Tables that kvmark makes for the tools that it imitates, and drops or empties as they do.
 
-A table bears kvmark's mark in its comment, so that it can be told from one that somebody else made.
+The comment of such a table has kvmark's mark, which proves that kvmark created it.
 """
 
 from __future__ import annotations
@@ -35,5 +35,5 @@ def marked(create: str) -> str:
     if _COMMENT.search(create):
         return _COMMENT.sub(rf"\1; {TABLE_MARK}'", create, count=1)
     joined = "AND" if _OPTIONS.search(create) else "WITH"
-    # The statement may end with a comment of its own.
+    # The statement may end with a comment.
     return f"{create}\n{joined} comment = '{TABLE_MARK}'"

@@ -8,7 +8,7 @@
 | size     | `100` `100B` `1KiB` `64MB`       | bytes                            |
 | share    | `5%` `0.05`                      | a part of one                    |
 
-Every function raises `SpecError` without a place; whoever read the text from a file adds it.
+Every function raises `SpecError` without a place; the reader of a file adds it.
 """
 
 from __future__ import annotations

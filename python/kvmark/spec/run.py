@@ -41,7 +41,7 @@ STALL_LIMIT_NS: Final = 30 * SECOND_NS
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """What the user asked for. None is "not said": `kvmark.plan.compile` decides.
+    """The requested run. None is the default, which `kvmark.plan.compile` chooses.
 
     Making one raises `SpecError` for values that are impossible alone or together.
     """
@@ -125,7 +125,7 @@ class RunSpec:
 
     @property
     def _limit_ns(self) -> int | None:
-        """How long is measured at most; None where only operations or their error say so."""
+        """The longest measurement; None if only operations or their error end it."""
         if self.duration_ns is not None:
             return self.duration_ns
         if self.replay is not None:
@@ -215,7 +215,7 @@ class RunSpec:
             probe = workload.statements.get(workload.probe or "")
             if probe is None or not probe.expect:
                 raise SpecError(
-                    f"verify: {workload.name} doesn't say how a record is read back; add "
+                    f"verify: {workload.name} has no statement that reads a record back; add "
                     "'probe' with a statement whose 'expect' names the record's field"
                 )
         mixed = {name for group in self.active_groups for name in group.mix.weights()}
@@ -231,7 +231,7 @@ class RunSpec:
             if name in {*mixed, workload.load} and verb is not None:
                 raise SpecError(
                     f"verify: {verb} in {name} of {workload.name} changes a value that is there, so"
-                    " that what must be there isn't known; leave --verify out"
+                    " that the expected values are unknown; leave --verify out"
                 )
             if self.replay is None and name in {*mixed, workload.load} and one.expires:
                 raise SpecError(
@@ -260,9 +260,7 @@ class RunSpec:
         curves = [self.rate] if self.rate is not None else [one.rates for one in self.active_groups]
         for curve in [parse_curve(one) for one in curves if isinstance(one, str)]:
             if self._limit_ns is None:
-                raise SpecError(
-                    "rate: nothing says how long the rate follows its curve; give --duration"
-                )
+                raise SpecError("rate: a curve needs a length; give --duration")
             if curve.is_whole and self.warmup_ns:
                 raise SpecError(
                     "rate: a warm-up would rise as the measurement does; leave --warmup out and"

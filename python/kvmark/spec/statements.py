@@ -1,6 +1,6 @@
 """Operations in the user's own words: commands and statements, and what is put into them.
 
-`{name}` in a text is the place of an argument, `{{` and `}}` are braces. What stands in square
+`{name}` in a text is the place of an argument, `{{` and `}}` are braces. The part in square
 brackets is repeated once per item.
 """
 
@@ -26,7 +26,7 @@ _FORMAT_PLACE: Final = re.compile(r"\{([A-Za-z_]\w*)(?::0?(\d{1,3}))?\}")
 _EXPIRY: Final = re.compile(
     r"(?<![\w{])(EX|PX|EXAT|PXAT|P?EXPIRE(AT)?|P?SETEX|GETEX|TTL)(?![\w}])", re.IGNORECASE
 )
-"""A word of a command that gives a time to live."""
+"""The keyword of a command that sets a time to live."""
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[\[\]]")
 
 
@@ -37,7 +37,7 @@ def _expanded(value: object) -> object:
 
 class _Generated(Strict):
     each: Literal["operation", "command", "item"] | None = None
-    """How often it is drawn anew; None for as often as what it stands in is repeated."""
+    """When a new value is drawn; None for each repetition of its context."""
 
 
 class FieldArgument(_Generated):
@@ -107,7 +107,7 @@ class FractionArgument(_Generated):
 
 
 class TextArgument(_Generated):
-    """Printable noise, so many characters."""
+    """Random printable characters of this number."""
 
     generator: Literal["text"]
     length: Length
@@ -182,7 +182,7 @@ class ComputedArgument(_Generated):
 
 
 class SplitArgument(_Generated):
-    """One of two numbers that add up to the record's, divided anew in each operation."""
+    """One of two numbers that add up to the record's; each operation divides it differently."""
 
     generator: Literal["split"]
     part: Literal["first", "rest"]
@@ -209,8 +209,8 @@ class FormatArgument(_Generated):
     def _can_be_read(self) -> FormatArgument:
         for literal, _, _ in self.parts:
             if "{" in literal or "}" in literal:
-                shape = "an argument stands in braces, as in {ordinal} or {ordinal:05}"
-                raise at_key("text", f"{shown(literal)} has a brace of its own; {shape}")
+                shape = "write an argument in braces, as in {ordinal} or {ordinal:05}"
+                raise at_key("text", f"{shown(literal)} has a single brace; {shape}")
         return self
 
 
@@ -279,10 +279,10 @@ ArgumentSpec = TypeAliasType(
 
 
 class CheckSpec(Strict):
-    """What must hold of the rows that a statement returns; columns are counted from 0."""
+    """Requirements on the rows that a statement returns; columns are counted from 0."""
 
     rows: Count | None = None
-    """So many rows, neither fewer nor more unless they are said too."""
+    """The exact number of rows, unless bounds are given too."""
     least: Count | None = None
     most: Count | None = None
     column: Annotated[Count, Field(le=2**32 - 1)] | None = None
@@ -319,7 +319,7 @@ class StatementSpec(Strict):
     """An operation in the system's own language."""
 
     does: Literal["read", "update", "insert", "scan", "delete"]
-    """What it does to the record: which key it gets, and how its end is counted."""
+    """Its effect on the record: which key it gets, and how its end is counted."""
     run: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
         BeforeValidator(_one_or_more),
@@ -329,16 +329,16 @@ class StatementSpec(Strict):
     commands: Length = _ONE
     """How often the texts are carried out in one operation: a pipeline's depth, a batch's size."""
     items: Length = _ONE
-    """How often what stands in square brackets is repeated."""
+    """The number of repetitions of the part in square brackets."""
     arguments: Mapping[str, ArgumentSpec] = {}
     expect: tuple[str, ...] = ()
     """Arguments that the values of each reply must equal, in order."""
     check: tuple[CheckSpec, ...] = ()
-    """What must hold of the rows that a read returns."""
+    """Requirements on the rows that a read returns."""
     record: Literal["operation", "command"] = "command"
-    """Whether each command has a record of its own, or an operation has one for all of them."""
+    """Whether each command has its own record, or all commands of an operation share one."""
     when_full: str | None = None
-    """Of an insert: the statement that stands in for it when all records are there."""
+    """Of an insert: the statement that replaces it once all records exist."""
     options: Mapping[str, str | int | float | bool] = {}
     """What else the driver has to know, such as a consistency level."""
 
@@ -365,7 +365,7 @@ class StatementSpec(Strict):
 
     @property
     def pipelines(self) -> bool:
-        """Whether the file says how many commands are sent at once, so that it can be changed.
+        """Whether the file sets the number of commands per request, so that it can be changed.
 
         Several commands about one record are what the record needs.
         """
@@ -374,7 +374,7 @@ class StatementSpec(Strict):
     def named(self, shared: Mapping[str, Any]) -> tuple[str, ...]:
         """The arguments that texts, expectations and checks name, and those these are made of.
 
-        Each is there once, behind what it is made of.
+        Each occurs once, after its parts.
         """
         found = [name for text in self.run for name, _ in places(text)]
         checked = [one.argument for one in self.check if one.argument is not None]
@@ -392,7 +392,7 @@ class StatementSpec(Strict):
         return bool(self.expect or self.check) and not fields
 
     def unknown_name(self, shared: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The key that names an argument nobody describes, and a complaint about it."""
+        """The key that names an undescribed argument, and the error."""
         known = [*RECORD, *self.arguments, *shared]
         checked = [one.argument for one in self.check if one.argument is not None]
         uses = (("expect", self.expect), ("check", checked), ("run", self.named(shared)))
@@ -430,7 +430,7 @@ def _add_with_parts(
 
 
 def places(text: str) -> Iterator[tuple[str, bool]]:
-    """The arguments a text names, and whether each stands in square brackets."""
+    """The arguments of a text, and whether each is in square brackets."""
     depth = 0
     for match in _PLACE.finditer(text):
         found, name = match[0], match[1]

@@ -1,8 +1,8 @@
 """A study file: a question, and the cases that answer it.
 
-What all cases have in common stands at the top; `factors` name what is varied. A level of a factor
-changes values by their path: a word of `kvmark run` by its name (`clients`), everything else from
-the top of the file (`workload.dataset.fields.length`, `options.cql.consistency`, `testbed.nodes`,
+Settings of all cases are at the top; `factors` name the varied ones. A level of a factor changes
+values by their path: an option of `kvmark run` by its name (`clients`), everything else from the
+top of the file (`workload.dataset.fields.length`, `options.cql.consistency`, `testbed.nodes`,
 `testbed.set.concurrent_reads`).
 """
 
@@ -34,7 +34,7 @@ from kvmark.spec.yaml_file import (
 )
 
 ROOTS: Final = ("system", "options", "testbed", "workload", "through")
-"""What a path can begin with; everything else is a word of `kvmark run`."""
+"""The possible beginnings of a path; everything else is an option of `kvmark run`."""
 
 THROUGH: Final = "through"
 """The factor whose levels are ways to the system."""
@@ -59,7 +59,7 @@ class Level:
     changes: Mapping[str, Any]
     """Values by path."""
     place: tuple[str | int, ...]
-    """Where it stands in the file."""
+    """Its place in the file."""
 
 
 def _change(path: str, value: object) -> object:
@@ -164,7 +164,7 @@ class ScaleSpec(Strict):
     """What `--scale` multiplies."""
 
     default: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """The scale when nothing is said; 1 is the size that the file gives."""
+    """The default scale; 1 is the size that the file gives."""
     of: Annotated[tuple[str, ...], Field(min_length=1)]
     """Paths of counts and durations."""
 
@@ -188,8 +188,8 @@ class PublishedSpec(Strict):
     table: str | None = None
     """The column that names the published table in which a row stands."""
     quantity: str | None = None
-    """The column that says which row of an application's table a row is: its mean, min, max,
-    stddev, median and p1 to p99 over intervals stand beside ours."""
+    """The column that names the row of an application's table: its mean, min, max,
+    stddev, median and p1 to p99 over intervals are shown next to ours."""
     operations: Mapping[Literal["operation", "mean_us", "p99_us"], str] = {}
     """The columns of a workload's operations and their times in microseconds."""
 
@@ -250,7 +250,7 @@ class StudySpec(Strict):
     system: _Named | None = None
     """URL of the system or `up:NAME`; None where the study starts a testbed."""
     testbed: Mapping[str, Any] | None = None
-    """The words of `kvmark up` for servers of the study's own, which know themselves what they
+    """The options of `kvmark up` for the study's own servers, which know themselves what they
     mean."""
     options: Mapping[str, Mapping[str, str | int | float | bool]] = {}
     """Options of the system's URL, by driver."""
@@ -289,7 +289,7 @@ class StudySpec(Strict):
     """Tables that others published; a case has its figures from the first that knows it."""
     figure: FigureSpec | None = None
     columns: tuple[Literal["operations", "seconds", "mean", "p999"], ...] = ()
-    """What the table shows beside what each study's does."""
+    """Additional columns of the table."""
     disk_reads: bool = False
     """Whether the table shows what the servers read from their disks for an operation."""
     from_disk: FromDiskSpec | None = None
@@ -392,7 +392,7 @@ class StudyFile:
 
 
 def _systems(spec: StudySpec) -> Iterator[tuple[str | int, ...]]:
-    """Where systems stand in the file."""
+    """Places of systems in the file."""
     yield ("system",)
     for levels in spec.levels.values():
         for level in levels:

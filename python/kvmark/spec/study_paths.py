@@ -16,7 +16,7 @@ _DEPTH: Final = {"testbed": 3, "options": 3}
 
 
 def split(path: str) -> tuple[str, ...]:
-    """The parts of a path from the top of a file; a word of `kvmark run` lies below `run`."""
+    """The parts of a path from the top of a file; an option of `kvmark run` is below `run`."""
     root = path.partition(".")[0]
     if root not in ROOTS:
         return ("run", path.removeprefix("run."))

@@ -1,6 +1,6 @@
-"""What a study file can say of one run.
+"""The settings of one run in a study file.
 
-The words are those of `kvmark run`, without dashes. All may be left out: what is not said is
+The keys are the options of `kvmark run` without dashes. All are optional: a missing one is
 decided as for that command.
 """
 
@@ -31,7 +31,7 @@ _OF_TRACES: Final = {
     "speed": "speed", "keep_order": "order", "skip": "skip", "from_ns": "from_ns",
     "until_ns": "until_ns", "scale_keys": "scale_keys", "loop": "loops",
 }  # fmt: skip
-"""Words of a replay, and the fields of `ReplaySpec` that they say."""
+"""Options of a replay, and their fields in `ReplaySpec`."""
 
 
 def _said(value: object, parse: Callable[[str], object]) -> object:
@@ -89,7 +89,7 @@ class StudyFault(Strict):
         """The fault in a measurement of that length; of a range of shares one is drawn.
 
         Raises:
-            SpecError: a share is asked for and the length isn't known.
+            SpecError: a share of an unknown length.
         """
         at_ns = _nanoseconds(self.at, duration_ns, chance)
         for_ns = None if self.for_ is None else _nanoseconds(self.for_, duration_ns, chance)
@@ -103,14 +103,14 @@ def _nanoseconds(text: str, duration_ns: int | None, chance: random.Random) -> i
     if share is None:
         return quantity.duration_ns(text)
     if duration_ns is None:
-        raise SpecError(f"faults: {text} is a share of the duration; say how long is measured")
+        raise SpecError(f"faults: {text} is a share of the duration; give the duration")
     low = float(share[1])
     high = low if share[2] is None else float(share[2])
     return int(duration_ns * chance.uniform(low, high) / 100)
 
 
 class RunWords(Strict):
-    """One run, in the words of `kvmark run`."""
+    """One run, by the options of `kvmark run`."""
 
     clients: Count | None = None
     rate: Annotated[float | str | None, BeforeValidator(rate_or_curve)] = None
@@ -146,18 +146,18 @@ class RunWords(Strict):
 
     @property
     def can_be_longer(self) -> bool:
-        """Whether a length is said that something else doesn't decide."""
+        """Whether a length is given that nothing else decides."""
         is_timed = self.until_stderr is None and self.precision is None
         return is_timed and bool(self.duration_ns or self.operations)
 
     def lengthened(self, times: int) -> RunWords:
-        """The same, so many times as long."""
+        """The same with its length multiplied."""
         lengths = {"duration_ns": self.duration_ns, "operations": self.operations}
         longer = {name: value * times for name, value in lengths.items() if value is not None}
         return self.model_copy(update=longer)
 
     def as_spec(self, chance: random.Random) -> dict[str, Any]:
-        """The fields of a `RunSpec` that are said, but for how a trace is replayed."""
+        """The given fields of a `RunSpec`, without those of a replay."""
         names = type(self).model_fields.keys() - {"faults", "map", *_OF_TRACES}
         said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         faults = tuple(fault.resolved(self.duration_ns, chance) for fault in self.faults)
@@ -177,7 +177,7 @@ class RunWords(Strict):
 
     @property
     def of_a_trace(self) -> str | None:
-        """A word that is said and means something for a trace only."""
+        """A given option that needs a trace."""
         return next((
             (field.alias or name)
             for name, field in type(self).model_fields.items()

@@ -36,7 +36,7 @@ def is_text(text: str) -> bool:
 def without_credentials(text: str) -> str:
     """A word without the user and password of a URL in it; one that has no URL is as it was.
 
-    Whatever stands in a password: the last @ ends it.
+    A password can have any character: the last @ ends it.
     """
     before, mark, rest = text.partition("://")
     return f"{before}://{rest.rpartition('@')[2]}" if mark else text

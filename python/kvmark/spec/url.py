@@ -32,7 +32,7 @@ _SECRET: Final = re.compile(
     r"|(^|[_-])(auth|access|api|bearer|session)[_-](token|key)$|^(auth|token)$",
     re.IGNORECASE,
 )
-# Options that say where a secret is. They hold none.
+# Options that name the place of a secret, and have none.
 _WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
 
 
@@ -85,7 +85,7 @@ def parse_system_url(text: str) -> SystemUrl:
         raise SpecError(f"unknown kind of system {shown(name)}{hint}")
     place, who = scheme.driver.place, ""
     if place is Location.HOSTS:
-        # Whatever stands in a password: the last @ ends it. In an option it is written %40.
+        # A password can have any character: the last @ ends it. In an option it is written %40.
         slashes = "//" if rest.startswith("//") else ""
         who, _, rest = rest.removeprefix("//").rpartition("@")
         rest = slashes + rest

@@ -230,7 +230,7 @@ class WorkloadSpec(Strict):
     faults: tuple[FaultSpec, ...] = ()
     """What is broken on purpose while the run measures."""
     once_per_record: bool = False
-    """Whether a run ends after as many operations as there are records, unless it is told else."""
+    """Whether a run ends by default after as many operations as there are records."""
     groups: Annotated[tuple[GroupSpec, ...], Field(min_length=1)]
 
     @property
@@ -276,7 +276,7 @@ class WorkloadSpec(Strict):
         return name if statement is None else statement.does
 
     def _checks_itself(self, group: GroupSpec) -> bool:
-        """Whether what the group reads is held against what was asked, not against fields."""
+        """Whether reads of the group are checked by their statements, not by fields."""
         reads = [name for name in group.mix.weights() if self._does(name) == "read"]
         return all(
             name in self.statements and self.statements[name].holds_no_field(self.arguments)
@@ -304,7 +304,7 @@ class WorkloadSpec(Strict):
         names = [group.name for group in self.groups]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise at_key("groups", f"two groups are named '{twice}'; each needs a name of its own")
+            raise at_key("groups", f"two groups are named '{twice}'; names must differ")
         checked = any(
             group.check_values == "full" and not self._checks_itself(group) for group in self.groups
         )

@@ -119,7 +119,7 @@ class Document:
     def check(self, model: type[M], *path: str) -> M:
         """The document, or the value at a path in it, as a model.
 
-        Raises `SpecError` with the place of what is wrong.
+        Raises `SpecError` with the place of the error.
         """
         value: Any = self.value
         for key in path:
@@ -241,7 +241,7 @@ class _Tree:
         return values
 
     def _noted(self, node: ScalarNode) -> _Span:
-        """Where a scalar stands in the text, which is remembered with what it says."""
+        """The place of a scalar in the text, which is kept with its value."""
         span = (node.start_mark.index, node.end_mark.index)
         self.texts[span] = str(node.value)
         return span
@@ -269,7 +269,7 @@ class _Tree:
         raise self._at(_start(node), f"the tag {shown(tag)} is not used here")
 
     def mark(self, value: object, path: Path_) -> None:
-        """Gives values that stand in no file a place all the same."""
+        """Gives values without a file a place."""
         self.marks[path] = _Mark((1, 1), (1, 1))
         items = value.items() if isinstance(value, Mapping) else ()
         numbered = enumerate(value) if isinstance(value, list | tuple) else ()
@@ -277,7 +277,7 @@ class _Tree:
             self.mark(part, (*path, key))
 
     def error(self, detail: ErrorDetails, within: tuple[str, ...] = ()) -> SpecError:
-        """A complaint of the model of what is at a path, as a sentence with its place."""
+        """An error of the model at a path, as a sentence with its place."""
         path = self.known_path((*within, *detail["loc"]))
         context = detail.get("ctx", {})
         if detail["type"] == "at_key":
