@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
-from kvmark.experiment.designs.matrix import answer
+from kvmark.frontends.yugabyte_apps import study_tables
 from kvmark.frontends.yugabyte_apps.table import app_table
 from kvmark.frontends.yugabyte_apps.table_view import app_grid
 from kvmark.records import Run
@@ -80,11 +80,11 @@ def test_all_usable_runs_stand_for_a_case_s_operations_with_merged_histograms(
     theirs = SimpleNamespace(
         published=(), figures={}, operations={"READ": {"mean_us": 1.0}}, spreads={}
     )
-    monkeypatch.setattr(answer, "published_for", lambda levels, published: theirs)
+    monkeypatch.setattr(study_tables, "published_for", lambda levels, published: theirs)
 
     def shown(*usable: Run) -> Any:
         ids = {run.id for run in usable}
-        found = answer.operations(cast("Any", theirs), rows, list(runs.values()), ids)
+        found = study_tables.operations(cast("Any", theirs), rows, list(runs.values()), ids)
         return next(one for one in found if one.operation == "READ")
 
     both = shown(quick, runs[2])

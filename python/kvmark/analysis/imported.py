@@ -1,6 +1,6 @@
 """What an imported run says, in common terms: rates in ops/s, times in nanoseconds.
 
-A figure that the tool didn't give is none or left out; no other stands in for it.
+A figure that the tool didn't give is None or left out; none is substituted.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def imported_level(run: Run, case: int = 0) -> RateLevel | None:
 def imported_curves(imported: ImportedRecord) -> tuple[ImportedCurve, ...]:
     """Quantile curves: of histograms where there are some, else of the quantiles given.
 
-    Files with many cases have too many curves to be told apart, and none is drawn.
+    Files with many cases have too many curves for one chart, and none is drawn.
     """
     curves = list(_curves(imported))
     return tuple(curves) if len(curves) <= _MOST_CURVES else ()

@@ -98,7 +98,7 @@ class Peers(_Kept):
     kind: Literal["kvmark/peers/1"] = Field(alias="schema")
     #: Such as `kvmark beside latte and YCSB`.
     subject: str
-    #: The system, its version and what it was given, in a sentence.
+    #: The system, its version and its resources, in a sentence.
     system: str
     created: str
     commit: str | None
@@ -175,6 +175,6 @@ def read_peers(path: Path) -> Peers:
         first = problem.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise RecordsError(
-            f"{path} is no comparison with peers: {place}: {first['msg']}; make it anew with"
+            f"{path} is no comparison with peers: {place}: {first['msg']}; make it again with"
             " --results"
         ) from problem

@@ -4,8 +4,8 @@ A virtual machine's neighbours take from it what no counter tells: the clock rat
 their second threads, caches. Time that was stolen stays 0, and the processor is as busy as before.
 So each sample of a run's resources has the processor time that a fixed piece of work took.
 
-The rounds of a warm-up say when throughput rises no more. Whether it did is seen in what was
-measured: the same case comes at another place after a start in each repetition.
+A warm-up ends when its rounds rise no more. The measurements show whether that was enough: the
+same case comes at another place after a start in each repetition.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _cold_reason(place: int, effect: Estimate) -> Reason | None:
 
 
 def _place(run: Run) -> int | None:
-    """The run's place after its servers' start, from 1; none where nobody noted it."""
+    """The run's place after its servers' start, from 1; None if it wasn't recorded."""
     place = run.manifest.study.get("after_start")
     return place if isinstance(place, int) and place > 0 else None
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 _NS_PER_S = 1e9
 _ONE_EACH: Mapping[str, int] = MappingProxyType({})
 _APART = 1.1
-"""Changes nearer to each other than that don't contradict for anybody's purpose."""
+"""Changes closer to each other than this don't contradict each other."""
 _P99 = Metric("quantile", "p99")
 _PUBLISHED_NAMES: Mapping[str, str] = {
     "throughput": "throughput", "p50": "p50_ms", "p95": "p95_ms", "p99": "p99_ms",
@@ -78,7 +78,7 @@ class CaseRuns:
 
     @property
     def comparable(self) -> frozenset[int]:
-        """The repetitions that may stand in an effect."""
+        """The repetitions that effects may use."""
         return self.usable - self.cold
 
 
@@ -97,7 +97,7 @@ class StudyRow:
     errors: Mapping[str, int]
     failures: tuple[str, ...]
     published: PublishedFigures | None
-    #: What the servers read from their disks for an operation; none where nobody watched them.
+    #: Bytes that the servers read from their disks per operation; None if they weren't observed.
     disk_bytes: float | None = None
     #: Attempts beyond an operation's first; none where the driver doesn't count them.
     retries: int | None = None
@@ -299,7 +299,7 @@ def _throughput(
     rates = [_rate(run, case.commands, records=records) for run in runs]
     if len(runs) > 1:
         return mean_interval(rates, unit, floor=rate_resolution(runs) * max(rates))
-    # The error of one run is that of its operations, each of so many records or commands.
+    # The error of one run is that of its operations, each of this number of records or commands.
     (rate,), operations = rates, figures.throughput.value
     each = rate / operations if operations else 0.0
     return figures.throughput.put(lambda value: value * each, unit)
@@ -321,7 +321,7 @@ def _done(run: Run, phase: PhaseRecord, commands: Mapping[str, int], *, records:
 
 
 def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:
-    """The cases before and after that differ in nothing else, with what they have in common."""
+    """The cases before and after that differ in nothing else, with their common levels."""
     found = []
     for levels, before in cases.items():
         named = dict(levels)
@@ -335,7 +335,7 @@ def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str
 
 
 def is_precise_case(case: CaseRuns) -> bool:
-    """Whether the throughput of the runs that may stand in an effect is known well enough."""
+    """Whether the throughput of the runs is precise enough for an effect."""
     runs = [case.runs[repetition] for repetition in sorted(case.comparable)]
     return not runs or imprecise(case_throughput(runs)) is None
 
@@ -374,9 +374,9 @@ def _published(figures: PublishedFigures, metric: Metric) -> float | None:
 def _overall(cases: Sequence[Sides], floor: float) -> Estimate | None:
     """Over all pairs of cases: with two blocks or more the interval is that of the blocks.
 
-    Each block gives one ratio: the geometric mean of all pairs' means, moved by what the pairs that
-    the block has are beside their own means there. A pair that lacks in a block so takes nothing
-    from it. In a single block the pairs of cases are what is independent.
+    Each block gives one ratio: the geometric mean of all pairs' means, corrected by the deviation
+    of the block's pairs from their own means, so that a missing pair doesn't change it. In a single
+    block, the pairs of cases are the independent observations.
     """
     if not cases:
         return None
@@ -390,7 +390,7 @@ def _overall(cases: Sequence[Sides], floor: float) -> Estimate | None:
     if len(beside) < 2:
         return _change([(1.0, math.exp(own)) for own in means], floor)
     moved = [math.fsum(each) / len(each) for each in beside.values()]
-    # Blocks lack different pairs: what they are beside the mean has to be nothing over all.
+    # Blocks lack different pairs: their deviations from the mean must add up to 0.
     middle = math.fsum(moved) / len(moved)
     return _change([(1.0, math.exp(mean + each - middle)) for each in moved], floor)
 

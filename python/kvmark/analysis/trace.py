@@ -103,7 +103,7 @@ class TraceAnswer:
     keys: float
     """Different keys; an estimate where `sampled` is below 1."""
     sampled: float
-    """The share of the keys that was followed, for all that is said of keys."""
+    """The share of the keys that was followed, for all figures of keys."""
     top_share: float
     """The share of the operations on the most popular key."""
     popularity: ZipfFit | None

@@ -1,4 +1,4 @@
-"""Whether two sides are like each other but for what is compared, and what else differed."""
+"""Comparability of two sides: the differences besides the compared one."""
 
 from __future__ import annotations
 

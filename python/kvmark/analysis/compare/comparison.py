@@ -194,7 +194,7 @@ class Comparison:
     #: Cases of one side only, by name.
     baseline_only: tuple[str, ...]
     candidate_only: tuple[str, ...]
-    #: Cases of the baseline that end a build, because conditions on them can't be told.
+    #: Cases of the baseline that fail a build, because their conditions can't be decided.
     unmeasured: tuple[str, ...] = ()
     #: Coverage of each interval, and of all answers together.
     confidence: float = CONFIDENCE
@@ -220,7 +220,7 @@ def compare(
     confidence: float = CONFIDENCE,
     judged: Judge = judge,
 ) -> Comparison:
-    """Compares the cases that both sides have; where each side has one, whatever they are.
+    """Compares the cases of both sides by their keys; if each side has only one, these two.
 
     ``judged`` gives the verdict on each run.
 
@@ -351,7 +351,7 @@ def _asked_of(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
 def _sides(
     baseline: Sequence[Run], candidate: Sequence[Run]
 ) -> tuple[dict[Case, list[Run]], dict[Case, list[Run]]]:
-    """The runs of each case on each side, whatever the store."""
+    """The runs of each case on each side, on any store."""
     ids = {run.id for run in baseline}, {run.id for run in candidate}
     cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), across_systems=True)
     before, after = (
@@ -364,7 +364,7 @@ def _sides(
 def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -> list[_Pair]:
     """The cases that belong together: the same, or else those that go by one name on each side.
 
-    The latter differ in their plans, which is told and refused unless it is allowed.
+    The latter differ in their plans, which is rejected unless it is allowed.
     """
     if len(before) == len(after) == 1:
         return [(next(iter(before.items())), next(iter(after.items())))]
@@ -378,7 +378,7 @@ def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -
 def _by_name(
     cases: Mapping[Case, list[Run]], but: Collection[Case]
 ) -> dict[Case, list[tuple[Case, list[Run]]]]:
-    """Cases by what they are called without what tells them apart."""
+    """Cases by their names without the compared difference."""
     found: dict[Case, list[tuple[Case, list[Run]]]] = {}
     for case, runs in cases.items():
         if case not in but:
@@ -406,7 +406,7 @@ def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
 
 
 def _refuse_unmeasured(runs: Iterable[Run]) -> None:
-    """Refuses runs without figures, whatever is allowed: there is nothing to compare."""
+    """Rejects runs without figures, which can't be compared."""
     for run in runs:
         if run.manifest.unmeasured is not None:
             raise UsageError(f"run {run.id} {run.manifest.unmeasured}: leave it out")

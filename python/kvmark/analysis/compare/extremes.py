@@ -1,4 +1,4 @@
-"""Which cases may be called the fastest and the slowest: one, or a group that can't be told apart.
+"""The fastest and the slowest cases: one, or a group without a significant difference.
 
 A case is named alone only where no other's interval reaches into its own. What isn't VALID, is
 imprecise or has no interval, is not placed at all.
@@ -32,7 +32,7 @@ class Extremes(Generic[T]):
 
     @property
     def apart(self) -> bool:
-        """Whether the fastest can be told from the slowest."""
+        """Whether the fastest and the slowest differ significantly."""
         return not any(one is self.slowest[0] for one in self.fastest)
 
 

@@ -155,7 +155,7 @@ def _environments(runs: Sequence[Run]) -> tuple[EnvironmentChange, ...]:
 
 
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
-    """What changed of machine, kvmark and system between two runs; how it counts is told apart."""
+    """Changes of machine, kvmark and system between two runs, with the rules of counting."""
     told = [one.sentence for one in cautions([before], [after])
             if one.code not in {"counting", "generator"}]  # fmt: skip
     systems = [

@@ -1,4 +1,4 @@
-"""The metrics that runs are compared by, what runs say of them, and how two sides differ."""
+"""The metrics of comparisons, their values of runs, and the differences of two sides."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
     """Refuses metrics of operations that none of the runs has.
 
     Raises:
-        UsageError: there is no such operation; says which there are.
+        UsageError: there is no such operation; lists the known ones.
     """
     check_operations(metrics, operations_of(runs), "the runs have")
 
 
 def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The operations that are told apart in the counted phases, however they ended."""
+    """The operations of the counted phases, with any outcome."""
     found = dict.fromkeys(
         total.operation
         for run in runs
@@ -73,9 +73,9 @@ def metrics_of_operations(operations: Collection[str]) -> tuple[Metric, ...]:
 
 
 def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | None:
-    """What runs of one case say of a metric; none when they don't say.
+    """The value of a metric of the runs of one case; None if they have none.
 
-    Several runs are told apart, so that the error is that between runs. A single one has only the
+    The error of several runs is that between runs. A single one has only the
     error between its intervals. Times are those of successful operations or, where ``due``, of all
     operations that were due, of which those without an answer are beyond any bound.
 
@@ -124,7 +124,7 @@ def shown(
 
 
 def response_quantiles(run: Run) -> dict[tuple[str, str], Estimate]:
-    """Median and p99 of response time by operation and name, with what its intervals say.
+    """Median and p99 of response time by operation and name, with errors from intervals.
 
     Raises:
         RecordsError: a run's files can't be read.
@@ -171,7 +171,7 @@ def run_value(run: Run, metric: Metric, *, due: bool = False) -> float | None:
 
 
 def _of_runs(runs: Sequence[Run], metric: Metric, *, due: bool) -> Level | None:
-    """A figure that each run has of its own: a single run says nothing of its error."""
+    """A figure of each run: a single run has no error of it."""
     values = [run_value(run, metric, due=due) for run in runs]
     known = [value for value in values if value]
     if not known or len(known) < len(values):

@@ -23,7 +23,7 @@ def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
     """The closed runs that words mean, oldest first, each once.
 
     A word is an id or the beginning of one, `last` or `last~1`, a tag or `tag:NAME`, `study:ID`, or
-    `commit:ID`. Several may stand in one word with commas between them.
+    `commit:ID`. Several are separated by commas.
 
     Raises:
         RecordsError: a word means no run, or a run can't be read.
@@ -75,14 +75,14 @@ def why_excluded(
         return ExcludedRun(run.id, run.manifest.unmeasured)
     if not invalid or (judgement or known_judgement(records, run)) is not Judgement.INVALID:
         return None
-    gravest = known_verdict(records, run).reasons[0]
-    return ExcludedRun(run.id, f"is INVALID: {gravest.sentence.rstrip('.')}")
+    worst = known_verdict(records, run).reasons[0]
+    return ExcludedRun(run.id, f"is INVALID: {worst.sentence.rstrip('.')}")
 
 
 def newest(runs: Iterable[Run]) -> list[Run]:
     """The newest runs of each case: all repetitions of one command, or else the newest run.
 
-    They stand in the order of their time.
+    They are in the order of their time.
     """
     back = sorted(runs, key=lambda run: (run.manifest.created, run.id), reverse=True)
     chosen = [run for same in by_case(back).values() for run in _last_pass(same)]
@@ -107,5 +107,5 @@ def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
 
 
 def _names(entry: Entry) -> tuple[str, str]:
-    """A workload goes by its whole name or by what stands after the folder."""
+    """A workload is named in full or without its folder."""
     return entry.name.lower(), entry.name.rpartition("/")[2].lower()

@@ -70,7 +70,7 @@ def _is_beyond(counts: Counts, metric: Metric) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a comparison says of a condition."""
+    """The outcome of a condition in a comparison."""
 
     condition: Condition
     #: With the interval that the condition was tested by; none when the runs say nothing of it.
@@ -78,12 +78,12 @@ class Held:
     answer: _Answer
     #: Whether that ends a build.
     failed: bool
-    #: Why there is no effect, where so many operations failed that a figure is beyond any bound.
+    #: Why there is no effect: operations failed, and the figure is beyond any bound.
     failures: Failures | None = None
 
 
 def one_sided(confidence: float, conditions: int) -> float:
-    """The coverage of an interval whose ends each are one-sided bounds of so much confidence.
+    """The coverage of an interval whose ends are one-sided bounds of this confidence.
 
     The error level is shared by all conditions that are asked at once (Bonferroni).
     """

@@ -153,7 +153,7 @@ def _not_compared(blocks: Sequence[int], compared: Sequence[int]) -> str:
 
 
 def _unused(reasons: Iterable[float | str]) -> str:
-    """Why the proxy's use isn't known of any run: the first run's reason."""
+    """The reason why the proxy's use is unknown for all runs: that of the first run."""
     none = "no run through the proxy came to its end and isn't INVALID"
     return next((one for one in reasons if isinstance(one, str)), none)
 
@@ -161,7 +161,7 @@ def _unused(reasons: Iterable[float | str]) -> str:
 def _lost(before: Sequence[float], after: Sequence[float], floor: float) -> Estimate | None:
     if not before or min(*before, *after) <= 0:
         return None
-    # What is lost is the other way round than what is left.
+    # The loss is the complement of the remainder.
     return paired_ratio(before, after, floor=floor).put(lambda left: (1 - left) * 100, "%")
 
 
@@ -175,7 +175,7 @@ def _added(
 
 
 def _description(run: Run) -> Mapping[str, Any]:
-    """What the manifest says of the proxy; empty where kvmark didn't start it."""
+    """The manifest's description of the proxy; empty if kvmark didn't start it."""
     testbed: Mapping[str, Any] = run.manifest.testbed or {}
     return testbed if testbed.get("system") == "proxy" else {}
 
@@ -193,14 +193,14 @@ def _nodes(run: Run) -> list[str]:
 
 
 def _unsampled(run: Run) -> str:
-    """Why nothing is known of what the proxy used in a run."""
+    """The reason why the proxy's use in a run is unknown."""
     if not _description(run):
         return "kvmark didn't start the proxy, and didn't watch it"
     return f"run {run.id} is too short for two samples of the proxy in each measured phase"
 
 
 def _cpu_us(run: Run) -> float | str:
-    """The proxy's processor time for an operation, in the counted phases, or why it isn't known."""
+    """The proxy's CPU time per operation in the counted phases, or why it is unknown."""
     used_s, operations = 0.0, 0
     for record in run.counted:
         found = rises(run, record).filter(pl.col("node").is_in(_nodes(run)))

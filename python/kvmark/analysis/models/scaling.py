@@ -1,7 +1,7 @@
 """Throughput over the number of clients, nodes or machines: the scaling law, or why there is none.
 
-Runs that differ in nothing but that number make one law; others beside them make others. What the
-law can't bear is said instead: each caveat has a code and a sentence.
+Runs that differ in nothing but that number make one law; other runs make other laws. If the data
+can't support a law, caveats are reported instead, each with a code and a sentence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RISING: Final = 1.1
 _CURVE_STEPS: Final = 80
 
 Claim = Literal["peak", "predicted peak", "law", "nothing"]
-"""What a fit can bear: a peak among the levels, one beyond them, a law without a peak, nothing."""
+"""What a fit supports: a peak among the levels, one beyond them, a law without a peak, nothing."""
 
 
 Code = Literal[
@@ -95,7 +95,7 @@ class ScalingLaw:
     #: What the levels count: clients, nodes, machines.
     over: str
     points: tuple[ScalingPoint, ...]
-    #: None where the levels don't bear one.
+    #: None if the levels don't support one.
     fit: UslFit | None
     claim: Claim
     caveats: tuple[Caveat, ...]
@@ -204,7 +204,7 @@ def _points(measured: Sequence[Observation], fit: UslFit | None) -> tuple[Scalin
 
 
 def _too_little(measured: Sequence[Observation], over: str) -> list[Caveat]:
-    """Whether the levels can bear a law at all."""
+    """Whether the levels can support a law at all."""
     levels = sorted({one.level for one in measured})
     if len(levels) < LEAST_LEVELS:
         count = f"{len(levels)} level{'' if len(levels) == 1 else 's'} of {over}"

@@ -1,4 +1,4 @@
 """What runs did, in numbers: totals, times, repetitions together, over time, around faults.
 
-Whether it can be believed is in `verdict`.
+Its verdict is in `verdict`.
 """

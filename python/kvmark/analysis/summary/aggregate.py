@@ -28,7 +28,7 @@ class CaseSummary:
 
     Runtime and throughput are means over the runs with a t-interval, Stein's where the scatter of
     the first of them decided how many there are; times are those of all successful operations of
-    all runs, whatever their kind.
+    all runs of any kind.
     """
 
     runs: tuple[str, ...]
@@ -147,7 +147,7 @@ def rate_of(run: Run) -> float:
 
 
 def case_throughput(runs: Sequence[Run], confidence: float = CONFIDENCE) -> Estimate:
-    """Operations per second: the mean over runs, or of one run with what its intervals say.
+    """Operations per second: the mean over runs, or of one run with the error of its intervals.
 
     Raises:
         ValueError: there is no run.

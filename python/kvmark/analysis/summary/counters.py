@@ -19,9 +19,9 @@ _NEEDED: Final = frozenset({"node", "at_wall_ns", "cpu_user_s", "network_sent_by
 def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
     """How much each server's counters rose over its samples in a phase, its drain included.
 
-    A row a server, none where nobody watched: processor time in `cpu_s`, traffic in `bytes`, what
-    came from disks in `disk_read_bytes`, garbage collections in `gc_s`, and the time from the first
-    sample to the last in `wall_s`. A counter that isn't known is none.
+    One row per server, none if none was observed: CPU time in `cpu_s`, traffic in `bytes`, reads
+    from disks in `disk_read_bytes`, garbage collections in `gc_s`, and the time from the first to
+    the last sample in `wall_s`. An unknown counter is None.
     """
     table = run.resources
     if not set(table.columns) >= _NEEDED:
@@ -50,10 +50,10 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
 
 
 def sampled_share(run: Run, record: PhaseRecord) -> float:
-    """How much of a phase's time lies between its first sample and its last, of whatever node.
+    """How much of a phase's time lies between its first and its last sample of any node.
 
     What a server used between its samples, divided by this, is what it used in the phase: the ends
-    are taken to be like the rest, and of a server that died meanwhile nothing more came.
+    are taken to be like the rest, and a server that died gave no more samples.
     """
     at_ns = run.resources.filter(_within(run, record))["at_wall_ns"]
     first_ns, last_ns = cast("int", at_ns.min()), cast("int", at_ns.max())
@@ -87,6 +87,6 @@ def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
 
 
 def rise(counter: str) -> pl.Expr:
-    """How much a counter rose over its samples; none with too few. A restart begins anew at 0."""
+    """How much a counter rose over its samples; none with too few. A restart sets it to 0."""
     known = pl.col(counter).drop_nulls()
     return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())

@@ -122,8 +122,8 @@ class Segment:
 def segments(phase: PhaseRecord, effects: Sequence[FaultEffect]) -> list[Segment]:
     """Before the first fault, then each fault and what came after it.
 
-    A fault lasts until its server is back, the rate as before and what fell due meanwhile issued,
-    or until the next fault.
+    A fault lasts until its server is back, the rate as before and the overdue operations issued, or
+    until the next fault.
     """
     found = [Segment(_BEFORE, phase.start_ns, effects[0].begun_ns)]
     ends_ns = [*(each.begun_ns for each in effects[1:]), phase.end_ns]

@@ -1,4 +1,4 @@
-"""One run in numbers: what it did in its counted phases, and what it can't tell apart."""
+"""One run in numbers: its counted phases, and the limits of its resolution."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _rate_resolution(run: Run) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A quantile in nanoseconds. ``enough`` says whether it may be shown: ten operations beyond.
+    """A quantile in nanoseconds. ``enough``: whether it may be shown, with ten operations beyond.
 
     It has no interval: a number of operations doesn't give one (see `compare.metrics`).
     """
@@ -137,7 +137,7 @@ class SweepSummary:
     records: int
     #: Those written; an estimate where a sample was read back.
     written: int
-    #: Each holds what was acknowledged last, or what may have come after it.
+    #: Each has the value acknowledged last, or one that may have come after it.
     intact: int
     #: Gone, though acknowledged.
     missing: int
@@ -149,7 +149,7 @@ class SweepSummary:
     stale: int
     #: There, though their removal was acknowledged last.
     resurrected: int
-    #: Of those intact, how many hold a write whose outcome nobody knew.
+    #: Of those intact, the number with a write of unknown outcome.
     unacknowledged: int
     #: Those that couldn't be read.
     unread: int
@@ -157,7 +157,7 @@ class SweepSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run in numbers, and what it was."""
+    """A run in numbers, with its description."""
 
     id: str
     name: str

@@ -72,7 +72,7 @@ def response_steps(run: Run) -> TimeSteps | None:
 def steps_of(time: TimeName, times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
     """The counts of each group and operation along one axis; none where there is no count.
 
-    A range of values stands in the step of its upper end, as quantiles do.
+    A range of values counts in the step of its upper end, as quantiles do.
     """
     known = {place: counts for place, counts in times.items() if counts.n}
     if not known:

@@ -65,7 +65,7 @@ _NS_PER_S = 1e9
 def resource_course(run: Run) -> pl.DataFrame:
     """One row per sample and node but the first: cores kept busy since the one before, and memory.
 
-    Cores are none where a server's counter began anew. Instants count from the run's origin.
+    Cores are None if a server's counter was reset. Instants count from the run's origin.
     """
     if run.resources.is_empty():
         return pl.DataFrame(schema=_USAGE)
@@ -201,7 +201,7 @@ class Timeline:
 
 
 def timelines(run: Run, most: int) -> tuple[Timeline, ...]:
-    """Each counted phase in at most so many cells, each a whole number of intervals.
+    """Each counted phase in at most this number of cells, each a whole number of intervals.
 
     A phase of one interval has none: that is no course.
     """

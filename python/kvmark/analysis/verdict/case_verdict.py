@@ -20,7 +20,7 @@ from kvmark.records import Judgement, Run
 from kvmark.records.case import experiment
 from kvmark.stats import Estimate, least_observations
 
-#: With at least so many runs their spread gives the error that one short run can't.
+#: From this number of runs on, their spread gives the error that one short run can't.
 _ENOUGH_RUNS: Final = 5
 #: What speaks against a run that stands alone, and not against one of several.
 _OF_ONE_RUN: Final = frozenset({"too_short"})
@@ -31,7 +31,7 @@ _DESIGNS: Final = ("study", "sequence", "ab")
 
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
-    """The judgement on a case and its reasons, the gravest first."""
+    """The judgement on a case and its reasons, the most serious first."""
 
     judgement: Judgement
     reasons: tuple[Reason, ...]
@@ -40,7 +40,7 @@ class CaseVerdict:
 
 
 def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
-    """The verdict of a case from those of its runs: the gravest, each reason with its worst run.
+    """The verdict of a case: the worst of its runs' verdicts, each reason with its worst run.
 
     The evidence says in how many of the runs a reason was found.
     """
@@ -49,7 +49,7 @@ def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
     for verdict in verdicts:
         for code in dict.fromkeys(one.code for one in verdict.reasons):
             same = [one for one in verdict.reasons if one.code == code]
-            found.setdefault(code, []).append(_gravest(same))
+            found.setdefault(code, []).append(_worst(same))
     together = (_together(code, reasons, len(verdicts)) for code, reasons in found.items())
     whole = Verdict.of(one for one in together if one is not None)
     return CaseVerdict(whole.judgement, whole.reasons, len(verdicts))
@@ -57,30 +57,30 @@ def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
 
 def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
     """One reason from those of several runs; none where the runs together leave no doubt."""
-    gravest = _gravest(reasons)
+    worst = _worst(reasons)
     if runs == 1:
-        return gravest
+        return worst
     if code == "too_few_samples":
-        return _samples(gravest, reasons, runs)
+        return _samples(worst, reasons, runs)
     evidence: Mapping[str, float | int | str] = {
-        **gravest.evidence,
+        **worst.evidence,
         "runs_with_this": len(reasons),
         "runs": runs,
     }
     repeated = code in _OF_ONE_RUN and runs >= _ENOUGH_RUNS
     return replace(
-        gravest,
-        level=Level.NOTE if repeated else gravest.level,
-        sentence=f"In {len(reasons)} of {runs} runs: {gravest.sentence}",
+        worst,
+        level=Level.NOTE if repeated else worst.level,
+        sentence=f"In {len(reasons)} of {runs} runs: {worst.sentence}",
         evidence=evidence,
     )
 
 
-def _gravest(reasons: Sequence[Reason]) -> Reason:
+def _worst(reasons: Sequence[Reason]) -> Reason:
     return Verdict.of(reasons).reasons[0]
 
 
-def _samples(gravest: Reason, reasons: Sequence[Reason], runs: int) -> Reason | None:
+def _samples(worst: Reason, reasons: Sequence[Reason], runs: int) -> Reason | None:
     """The operations of all runs count together, as their histograms do."""
     if len(reasons) < runs:
         # In another run even the rarest operation has enough.
@@ -95,7 +95,7 @@ def _samples(gravest: Reason, reasons: Sequence[Reason], runs: int) -> Reason | 
         return None
     most = sum(int(one.evidence["most"]) for one in reasons)
     return replace(
-        gravest,
+        worst,
         level=Level.SUSPECT if most < least_observations(0.95) else Level.NOTE,
         sentence=(
             f"In {runs} runs together {rarest} succeeded {counts[rarest]} times and its p99 needs"
@@ -114,13 +114,13 @@ class Judged(Protocol):
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why, the gravest first."""
+        """The reasons, the most serious first."""
 
 
 def with_precision(verdict: CaseVerdict, throughput: Estimate) -> CaseVerdict:
-    """The verdict on a case with what the scatter of its runs says of its throughput.
+    """The verdict on a case with the precision of its throughput between runs.
 
-    What the intervals of each of several runs say of its own precision is then of no matter.
+    The precision within each of several runs is then ignored.
     """
     if verdict.runs < 2:
         return verdict
@@ -168,7 +168,7 @@ def is_repeated(runs: Sequence[Run]) -> bool:
 
 
 def with_repetitions(verdict: CaseVerdict, runs: Sequence[Run]) -> CaseVerdict:
-    """The verdict on a case with what the number of its repetitions adds."""
+    """The verdict on a case with the reasons of its number of repetitions."""
     found = unrepeated(runs)
     if found is None:
         return verdict

@@ -53,7 +53,7 @@ def _completed_in_window(phase: JudgedPhase, group: GroupRecord) -> int:
 
 
 def _usually_in_flight(phase: JudgedPhase, group: GroupRecord) -> int:
-    """The least number in flight at the end of an interval, beyond what the phase began with.
+    """The least number in flight at the end of an interval, less the number at its begin.
 
     A system that keeps up always has some operations in flight when the window ends; one that does
     not has ever more of them, of which only the first few are excused. A phase that goes on from a

@@ -1,4 +1,4 @@
-"""Checks of what the operations answered."""
+"""Checks of the outcomes of operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kvmark.stats import mix_test
 # Chance gives a wrong mix once in a million runs.
 _MIX_P_VALUE = 1e-6
 _NOT_ERRORS = ("ok", "miss", "mismatch")
-#: Classes of failures with a reason of their own.
+#: Classes of failures with their own reason.
 _OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
 
 
@@ -67,7 +67,7 @@ def check_errors(phase: JudgedPhase) -> Iterator[Reason | None]:
 def _failures(
     code: str, phase: JudgedPhase, classes: Mapping[str, int], judged: int, more: str
 ) -> Reason | None:
-    """A reason for failures of these classes, whose level so many failures decide."""
+    """A reason for failures of these classes, with a level by their number."""
     classes = {name: count for name, count in sorted(classes.items()) if count}
     failed, all_ended = sum(classes.values()), phase.count()
     if not failed:
@@ -97,7 +97,7 @@ def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 
 def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
-    """In the verify phase each record must hold what was written last."""
+    """In the verify phase each record must have the value written last."""
     missing, wrong = phase.count("miss"), phase.count("mismatch")
     sweep = phase.record.sweep
     incomplete, torn, resurrected = (
@@ -149,7 +149,7 @@ def check_mix(phase: JudgedPhase) -> Iterator[Reason | None]:
 def _before_all_is_there(
     phase: JudgedPhase, planned: Iterable[Mapping[str, Any]]
 ) -> dict[str, str]:
-    """What writes once all records are there, and the statement of the mix that it stands for."""
+    """The statement that writes once all records exist, and the one of the mix that it replaces."""
     statements = phase.run.manifest.plan.get("statements", ())
     mixed = {entry.get("statement") for entry in planned} - {None}
     becomes = {place: statements[place].get("when_full") for place in mixed}

@@ -1,4 +1,4 @@
-"""Checks whether a throughput is known well enough to stand in an answer."""
+"""Checks whether a throughput is precise enough for answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
 def imprecise(found: Estimate, phase: str | None = None, place: str = "") -> Reason | None:
     """The reason, where half the interval is too large a part of the throughput.
 
-    An interval that isn't known is another reason's. `place` is that of a segment of the phase.
+    An unknown interval has another reason. `place` is that of a segment of the phase.
     """
     share = found.relative_error
     if share is None:

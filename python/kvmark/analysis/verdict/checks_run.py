@@ -19,14 +19,14 @@ from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations, rise
 
 _LEAST_FOR_DRIFT = 10
 _WARM_BY = 5
-"""Runs after which servers were measured long enough to be warm, whatever their warm-up says."""
+"""The number of runs after which servers are warm, independent of their warm-up."""
 _DRIFT_P_VALUE = 0.01
 
 #: Keys of the manifest's ``host`` that the checks read.
 HOST_LOAD = "other_busy_cores_before"
 HOST_CORES = "cores"
 HOST_OVERHEAD = "engine_overhead_ns_per_operation"
-#: Instead of it, where the calibrations were too far apart to say what the engine costs.
+#: Instead of it, if the calibrations differ too much for a cost of the engine.
 HOST_OVERHEAD_LEAST = "engine_overhead_ns_least"
 HOST_OVERHEAD_MEDIAN = "engine_overhead_ns_median"
 
@@ -125,7 +125,7 @@ def check_notices(run: Run) -> Iterator[Reason | None]:
 
 
 def check_resolution(phase: JudgedPhase) -> Iterator[Reason | None]:
-    """The engine's cost and the clock's step against what they are to measure."""
+    """The engine's cost and the clock's step against the measured times."""
     mean_ns = phase.mean_service_ns()
     driver = phase.run.manifest.plan.get("system", {}).get("driver")
     costs_ns = [_number(host, HOST_OVERHEAD) for host in _hosts(phase.run)]
@@ -185,7 +185,7 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
             level=Level.NOTE,
         )
         return
-    # Of too few rounds nobody knows whether they rise.
+    # Too few rounds show no trend.
     risen = rise(warmup["rounds"])
     took = duration_text(warmup["took_s"] * 1e9)
     far = "too few" if risen is None else f"{percent(risen)} faster than the best before"

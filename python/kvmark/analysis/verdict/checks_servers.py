@@ -13,7 +13,7 @@ from kvmark.drivers import drivers
 from kvmark.records import Run
 from kvmark.stats.popularity import zipf_top_share
 
-#: Counters in which drivers tell what their system threw away.
+#: Counters of evicted records.
 _EVICTED = ("evicted_keys", "evictions")
 #: Kinds of warnings that drivers count, and what they speak of.
 _WARNINGS = {"tombstone": "tombstones", "batch": "batches"}
@@ -22,7 +22,7 @@ _SHARING = ("primary", "peer")
 #: YCSB's zipfian constant, and the items its scrambled zipfian always draws from.
 _YCSB_THETA = 0.99
 _YCSB_ITEMS = 10_000_000_000
-#: Seconds of processor time that a system counts itself, where nobody watched it.
+#: Seconds of CPU time that an unobserved system counts itself.
 _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
 _THE_SYSTEM = "of the system"
 
@@ -126,7 +126,7 @@ def _broken(phase: JudgedPhase) -> frozenset[str]:
 
 
 def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
-    """Whether the most popular record alone asks for much of what one of several servers can do."""
+    """Whether the most popular record alone needs much of one server's capacity."""
     servers = len(_sharing(phase.run))
     operations = {
         group: sum(total.count for total in phase.whole() if total.group == group)
@@ -162,7 +162,7 @@ def _top_share_of(group: Mapping[str, Any], records: int) -> float:
 
 
 def _top_share(law: Mapping[str, Any], records: int) -> float:
-    """The expected share of the most popular of so many records; 0 where the law tells none."""
+    """The expected share of the most popular record; 0 if the distribution gives none."""
     match law["law"]:
         case "zipfian":
             return zipf_top_share(records, float(law["theta"]))
@@ -212,7 +212,7 @@ def _check_garbage(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason
 
 
 def _check_warnings(phase: JudgedPhase) -> Iterator[Reason | None]:
-    """Warnings that came with answers, by what they speak of."""
+    """Warnings that came with answers, by their subjects."""
     warnings, ended = _change(phase, "warnings"), phase.count()
     if not warnings or not ended:
         return
@@ -244,7 +244,7 @@ def _used_cores(phase: JudgedPhase, rose: Sequence[_Rise]) -> dict[str, float]:
 
 
 def _own_shares(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...], float]:
-    """What each server used of what it could use if it were alone; a system's own count of one."""
+    """The used share of each server's capacity if it were alone; a system's own count of one."""
     return {
         (name,): cores if name == _THE_SYSTEM else cores / _usable_cores(run, name)
         for name, cores in used.items()
@@ -265,14 +265,14 @@ def _shares_together(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...
 def _usable_cores(run: Run, name: str) -> float:
     """Cores that a server can keep busy: its threads' where they are few, or those it is bound to.
 
-    A system of one thread may use a little more than a core, for what it does in the background.
+    A system of one thread may use a little more than a core, for background work.
     """
     testbed = _testbed_of(run, name)
     bound = len(_node(run, name).get("cores") or ()) or run.manifest.host.get("cores") or 1
     if testbed.get("system") == "proxy":
         return float(min(int(testbed.get("threads") or bound), bound))
     driver = drivers().get(str(run.manifest.plan.get("system", {}).get("driver")))
-    # Whose settings nobody knows may have any number of threads.
+    # A system with unknown settings may have any number of threads.
     if "system" not in testbed or driver is None or driver.one_thread_unless is None:
         return float(bound)
     threads = str(testbed.get("settings", {}).get(driver.one_thread_unless, "1"))
@@ -280,7 +280,7 @@ def _usable_cores(run: Run, name: str) -> float:
 
 
 def _node(run: Run, name: str) -> Mapping[str, Any]:
-    """What a testbed says of one of its servers."""
+    """A testbed's description of one of its servers."""
     nodes: list[Mapping[str, Any]] = list(_testbed_of(run, name).get("nodes", ()))
     return next((one for one in nodes if one.get("name") == name), {})
 
@@ -307,7 +307,7 @@ def _nodes(run: Run) -> list[dict[str, Any]]:
 
 
 def _change(phase: JudgedPhase, name: str) -> float | None:
-    """How much a counter of the system rose; none where it isn't one, or began anew."""
+    """The increase of a counter of the system; None if it isn't one, or was reset."""
     counter = phase.record.statistics.get(name)
     if counter is None or counter.before is None or counter.after is None:
         return None

@@ -77,7 +77,7 @@ class JudgedPhase:
         return self.full_intervals["start_ns"].n_unique()
 
     def planned(self, group: str) -> Mapping[str, Any]:
-        """What the plan says of a group; empty when it doesn't know it."""
+        """The plan's description of a group; empty if the plan has none."""
         groups = self.run.manifest.plan.get("groups", ())
         return next((known for known in groups if known.get("name") == group), {})
 

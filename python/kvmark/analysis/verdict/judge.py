@@ -26,13 +26,13 @@ from kvmark.errors import RecordsError, RunError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
 from kvmark.records.verdicts import keep_verdict, kept_verdict
 
-# Phases whose operations must succeed although they are not counted: the rest stands on them.
+# Phases whose operations must succeed although they are not counted: others depend on them.
 _MUST_SUCCEED = ("load", "measure", "verify")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement on a run and its reasons, the gravest first."""
+    """The judgement on a run and its reasons, the most serious first."""
 
     judgement: Judgement
     reasons: tuple[Reason, ...]
@@ -77,7 +77,7 @@ Judge = Callable[[Run], Verdict]
 
 
 def judge(run: Run) -> Verdict:
-    """The verdict on a run: a function of its folder, whatever runs there are beside it.
+    """The verdict on a run: a function of its folder, independent of other runs.
 
     An imported run isn't judged: it is SUSPECT for that one reason.
 

@@ -28,14 +28,14 @@ class ObjectiveFigure:
     #: is beyond any bound.
     value: float | None
     lacking: str = ""
-    #: Of the operations that were due, the share without an answer; 0 for what isn't a time.
+    #: The share of due operations without an answer; 0 if the metric isn't a time.
     unanswered: float = 0.0
-    #: Whether so many operations have no answer that the figure is beyond any bound.
+    #: Whether unanswered operations put the figure beyond any bound.
     is_beyond: bool = False
 
     @property
     def held(self) -> bool | None:
-        """Whether it is within its bound; none when that isn't known."""
+        """Whether it is within its bound; None if that is unknown."""
         if self.is_beyond:
             return False
         return None if self.value is None else self.objective.met(self.value)

@@ -36,7 +36,7 @@ class Rule:
     """
 
     code: str
-    #: What is measured, as a phrase: the threshold stands behind it.
+    #: The measured quantity, as a phrase that the threshold follows.
     measured: str
     unit: Unit
     note: float | None
