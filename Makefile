@@ -91,7 +91,7 @@ bench-memcached: setup ## kvmark and a bare epoll loop on one memcached
 	@$(BIN)/python -m bench.memcached
 
 bench-cql: setup ## kvmark, latte and YCSB on one Cassandra node
-	@$(BIN)/python -m bench.cql --only read --only "read, checked"
+	@$(BIN)/python -m bench.cql --only read
 
 bench-apps: setup ## The YugabyteDB sample applications' cost, and memory over a run
 	@$(BIN)/python -m bench.apps

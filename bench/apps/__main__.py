@@ -1,196 +1,158 @@
-"""Prints what the published clients of two applications cost the load generator, and its memory.
+"""Prints the cost of two applications with their published clients, and the generator's memory.
 
 python -m bench.apps [--times 5] [--seconds 20] [--flat-seconds 120] [--only TEXT]
                      [--results FOLDER] [--anyway]
 
-The published report doesn't tell its pipeline's length: by Little's law it was near 480 commands,
-and the batch 100 rows. Server and load generator have a core each. The last case runs on the
-simulated driver as fast as it goes: what its memory grows by from the first tenth of a run to the
-last, which a longer run tells more surely from filling.
+The published report doesn't have the length of its pipelines: by Little's law it was near 480
+commands, and a batch had 100 rows. Server and load generator have a core each. The last case runs
+on the simulated driver as fast as it goes and compares the generator's memory in the first and the
+last tenth of a run.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import polars as pl
-from bench.common import kvmark
-from bench.common.console import carried_out, publish, repeating, say
-from bench.common.process import PeerFailedError, execute
-from bench.common.table import attempt, peers_of
-from bench.common.tools import find_kvmark
-from bench.cql.server import serving as serving_cassandra
-from bench.redis.server import serving as serving_redis
+from bench.common.comparison import (
+    THROUGHPUT,
+    Benchmark,
+    Figures,
+    at_most,
+    parser,
+    repetition,
+    repetitions,
+    run,
+    say,
+)
+from bench.common.kvmark import kvmark_once, kvmark_run
+from bench.common.servers import serving_cassandra, serving_redis
 
-from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
-from kvmark.errors import SystemUnderTestError
+from kvmark.analysis.external.peers import PeerCase, PeerFigure, PeerRun
 from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, warmed_up
 from kvmark.records.files import GENERATOR
 
 GENERATOR_CORE, SERVER_CORE = 0, 1
 CONNECTIONS: Final = 64
 HEAP_MIB: Final = 4096
-THROUGHPUT: Final = PeerFigure(name="throughput", heading="ops/s")
 CPU: Final = PeerFigure(name="client CPU per operation", heading="client CPU ns/op")
 MEMORY: Final = PeerFigure(name="memory", heading="memory, MB")
-FLAT: Final = "flat memory"
 LAST, FIRST = "kvmark, last tenth", "kvmark, first tenth"
-GROWN_MOST: Final = 1.05
+FLAT: Final = PeerCase(
+    name="flat memory", programs=(LAST, FIRST), bounds=(at_most(MEMORY, 1.05, FIRST),)
+)
+BENCHMARK: Final = Benchmark(
+    "bench-apps",
+    "What the sample applications' published clients cost",
+    (THROUGHPUT, CPU, MEMORY),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(PeerCase):
     """An application with its published clients."""
 
-    title: str
     #: Commands of a pipeline, or rows of a batch.
     items: int
-    words: tuple[str, ...]
-
-    @property
-    def is_redis(self) -> bool:
-        """Whether its server speaks the Redis protocol."""
-        return self.words[0].startswith("Redis")
+    application: str
+    options: str
+    programs: tuple[str, ...] = ("kvmark",)
 
 
-CASES: Final = (
+PIPELINES, BATCHES = "RedisPipelinedKeyValue", "CassandraBatchKeyValue"
+OF_REDIS: Final = (
     Case(
-        "RedisPipelinedKeyValue, 24 writers, pipelines of 480",
-        480,
-        ("RedisPipelinedKeyValue", "--num_threads_write", "24", "--num_threads_read", "0",
-         "--pipeline_length", "480"),
+        name=f"{PIPELINES}, 24 writers, pipelines of 480",
+        items=480,
+        application=PIPELINES,
+        options="--num_threads_write 24 --num_threads_read 0 --pipeline_length 480",
     ),
     Case(
-        "RedisPipelinedKeyValue, 16 readers, pipelines of 480",
-        480,
-        ("RedisPipelinedKeyValue", "--num_threads_write", "0", "--num_threads_read", "16",
-         "--pipeline_length", "480"),
+        name=f"{PIPELINES}, 16 readers, pipelines of 480",
+        items=480,
+        application=PIPELINES,
+        options="--num_threads_write 0 --num_threads_read 16 --pipeline_length 480",
     ),
+)
+OF_CASSANDRA: Final = (
     Case(
-        "CassandraBatchKeyValue, 32 writers, batches of 100",
-        100,
-        ("CassandraBatchKeyValue", "--num_threads_write", "32", "--num_threads_read", "0",
-         "--batch_size", "100", "--num_writes", "-1"),
+        name=f"{BATCHES}, 32 writers, batches of 100",
+        items=100,
+        application=BATCHES,
+        options="--num_threads_write 32 --num_threads_read 0 --batch_size 100 --num_writes -1",
     ),
-)  # fmt: skip
+)
 
 
 def main() -> int:
-    """Measures and prints; 1 when the machine is too busy, 3 when a run or a server failed."""
-    parser = repeating(__doc__, 5, "case is run")
-    parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--flat-seconds", type=int, default=120)
-    parser.add_argument("--only", default="", help="cases with this text in their name")
-    given = parser.parse_args()
-    return carried_out(lambda: _measure(given), anyway=given.anyway)
+    """Measures and prints."""
+    made = parser(__doc__, blocks=5)
+    made.add_argument("--seconds", type=int, default=20)
+    made.add_argument("--flat-seconds", type=int, default=120)
+    return run(measure, made.parse_args())
 
 
-def _measure(given: argparse.Namespace) -> bool:
-    cases = [case for case in CASES if given.only in case.title]
-    of_redis = [case for case in cases if case.is_redis]
-    of_cassandra = [case for case in cases if not case.is_redis]
+def measure(given: argparse.Namespace) -> bool:
+    """Measures on one server after the other; whether nothing failed."""
+
+    def chosen(cases: Sequence[Case]) -> list[Case]:
+        return [case for case in cases if given.only in case.name]
+
     measured: list[PeerRun] = []
     systems = []
-    # One server after the other: what one does behind its clients' backs isn't the other's.
-    if of_redis:
-        with serving_redis(SERVER_CORE, CONNECTIONS) as redis:
+    if cases := chosen(OF_REDIS):
+        with serving_redis((SERVER_CORE,), CONNECTIONS) as redis:
             systems.append(f"Redis {redis.version}")
-            measured += _blocks(of_redis, redis.testbed.url, given)
-    if of_cassandra:
+            measured += repetitions(cases, partial(application, redis.url, given), given)
+    if cases := chosen(OF_CASSANDRA):
         with serving_cassandra(1, HEAP_MIB, (SERVER_CORE,)) as cassandra:
             systems.append(f"Cassandra {cassandra.version}")
+            one = partial(application, cassandra.url, given)
             loads = {
-                case.title: partial(_round, case, cassandra.url, given) for case in of_cassandra
+                case.name: lambda number, case=case: one(case, "kvmark", number)[THROUGHPUT.name]
+                for case in cases
             }
-            # A round's start and end take their time too.
+            # The start and the end of a round take time too.
             warmed_up(loads, 2 * MOST_ROUNDS * given.seconds, time.monotonic, say)
-            measured += _blocks(of_cassandra, cassandra.url, given)
-    for block in range(given.times if given.only in FLAT else 0):
-        measured += _flat(block, given.flat_seconds)
-        say(f"{block + 1}/{given.times}  {FLAT}: {[one.figures for one in measured[-2:]]}")
-    peers = _peers(" and ".join(systems) or "no server", measured)
-    publish(peers, "bench-apps", given.results)
-    return not any(one.failed for one in measured)
+            measured += repetitions(cases, one, given)
+    for block in range(given.blocks if given.only in FLAT.name else 0):
+        measured += flat_memory(block, given.flat_seconds)
+    system = (
+        f"{' and '.join(systems) or 'no server'} on core {SERVER_CORE}, clients on core"
+        f" {GENERATOR_CORE}; {FLAT.name}: the simulated driver, on both"
+    )
+    return BENCHMARK.publish(system, (*OF_REDIS, *OF_CASSANDRA, FLAT), measured, given)
 
 
-def _blocks(cases: Sequence[Case], url: str, given: argparse.Namespace) -> Iterator[PeerRun]:
-    for block in range(given.times):
-        for case in cases:
-            one = _case(case, block, url, given.seconds)
-            say(f"{block + 1}/{given.times}  {case.title}: {one.figures or one.failed}")
-            yield one
+def application(url: str, given: argparse.Namespace, case: Case, _: str, __: int) -> Figures:
+    """The figures of a run of an application."""
+    words = ["app", case.application, *case.options.split(), "--system", url]
+    words += ["--run_time", str(given.seconds), "--pin", str(GENERATOR_CORE)]
+    once = kvmark_once(words, GENERATOR_CORE, case.items)
+    figures = (once.ops_per_s, once.cpu_ns / once.operations, once.peak_bytes / 1e6)
+    return dict(zip((THROUGHPUT.name, CPU.name, MEMORY.name), figures, strict=True))
 
 
-def _round(case: Case, url: str, given: argparse.Namespace, number: int) -> float:
-    """How fast a case was in a round of the server's warm-up.
-
-    Raises:
-        SystemUnderTestError: it failed.
-    """
-    one = _case(case, number, url, given.seconds)
-    if one.figures is None:
-        raise SystemUnderTestError(one.failed or "nothing was measured")
-    return one.figures[THROUGHPUT.name]
-
-
-def _case(case: Case, block: int, url: str, seconds: int) -> PeerRun:
-    return attempt(block, case.title, "kvmark", partial(_figures, case, url, seconds))
-
-
-def _figures(case: Case, url: str, seconds: int) -> dict[str, float]:
-    words = ["app", *case.words, "--system", url, "--run_time", str(seconds)]
-    words += ["--pin", str(GENERATOR_CORE), "--json", "--quiet"]
-    once = kvmark.once(find_kvmark(), words, GENERATOR_CORE, case.items)
-    return {
-        THROUGHPUT.name: once.ops_per_s,
-        CPU.name: once.cpu_ns / once.operations,
-        MEMORY.name: once.peak_bytes / 1e6,
-    }
-
-
-def _flat(block: int, seconds: int) -> Iterator[PeerRun]:
+def flat_memory(block: int, seconds: int) -> list[PeerRun]:
     """The generator's memory at both ends of a long run as fast as it goes."""
     words = ["app", "RedisKeyValue", "--system", "sim:?servers=32&mean_us=0"]
-    words += ["--run_time", str(seconds), "--json", "--quiet"]
-    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
-        variables = {"KVMARK_RUNS": folder}
-        cores = f"{GENERATOR_CORE},{SERVER_CORE}"
-        try:
-            execute([*find_kvmark(), *words], cores, kvmark.MEASURED, variables)
-        except PeerFailedError as failure:
-            said = str(failure)
-            yield PeerRun(block=block, case=FLAT, program=LAST, figures=None, failed=said)
-            return
-        (file,) = Path(folder).glob("*/resources.parquet")
-        rows = pl.read_parquet(file).filter(pl.col("node") == GENERATOR).sort("at_wall_ns")
-    resident = rows["resident_bytes"].to_list()
-    tenth = max(len(resident) // 10, 1)
-    for program, part in ((LAST, resident[-tenth:]), (FIRST, resident[:tenth])):
-        figures = {MEMORY.name: max(part) / 1e6}
-        yield PeerRun(block=block, case=FLAT, program=program, figures=figures)
+    resident: list[int] = []
 
+    def last() -> Figures:
+        with kvmark_run([*words, "--run_time", seconds], f"{GENERATOR_CORE},{SERVER_CORE}") as run:
+            rows = run.resources.filter(pl.col("node") == GENERATOR).sort("at_wall_ns")
+            resident.extend(rows["resident_bytes"].to_list())
+        return {MEMORY.name: max(resident[-max(len(resident) // 10, 1) :]) / 1e6}
 
-def _peers(servers: str, measured: Sequence[PeerRun]) -> Peers:
-    bound = PeerBound(figure=MEMORY.name, peer=FIRST, limit=GROWN_MOST)
-    return peers_of(
-        "What the sample applications' published clients cost",
-        f"{servers} on core {SERVER_CORE}, clients on core {GENERATOR_CORE}; {FLAT}: the simulated"
-        " driver, on both",
-        (THROUGHPUT, CPU, MEMORY),
-        [
-            *(PeerCase(name=case.title, programs=("kvmark",)) for case in CASES),
-            PeerCase(name=FLAT, programs=(LAST, FIRST), bounds=(bound,)),
-        ],
-        measured,
-    )
+    def first() -> Figures:
+        return {MEMORY.name: max(resident[: max(len(resident) // 10, 1)]) / 1e6}
+
+    found = [repetition(FLAT.name, LAST, block, last)]
+    return found + ([repetition(FLAT.name, FIRST, block, first)] if resident else [])
 
 
 if __name__ == "__main__":

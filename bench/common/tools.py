@@ -1,4 +1,4 @@
-"""Finding and building peers: into the user's cache, never into the clone."""
+"""Finding and building the programs: into the user's cache, never into the clone."""
 
 from __future__ import annotations
 
@@ -8,72 +8,27 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from bench.common.process import PeerFailedError
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-CACHE = Path.home() / ".cache" / "kvmark"
-YCSB_CLIENT = "site.ycsb.Client"
+SCRIPTS: Final = Path(__file__).resolve().parents[2] / "scripts"
+YCSB: Final = Path(__file__).resolve().parents[1] / "ycsb"
+CACHE: Final = Path.home() / ".cache" / "kvmark"
+KVMARK: Final = [str(Path(sys.executable).with_name("kvmark"))]
+MAVEN: Final = ("mvn", "-B", "-ntp", "-q")
+JAVA_ADVICE: Final = "install Maven and Java with `sudo apt-get install maven default-jdk-headless`"
 
 
 class PeerMissingError(PeerFailedError):
-    """A peer can't be had here; one sentence says what to install."""
+    """A program isn't available; the text says what to install."""
 
 
-def find_kvmark() -> list[str]:
-    """The program beside the Python that runs this."""
-    return [str(Path(sys.executable).with_name("kvmark"))]
+Find = Callable[[], list[str]]
 
 
-def find_ycsb(sources: Path, name: str, binding: str) -> list[str]:
-    """The core from Maven with a binding of ours; what changed is compiled again."""
-    advice = "install Maven and Java with `sudo apt-get install maven default-jdk-headless`"
-    java, maven = program("java", advice), program("mvn", advice)
-    built = CACHE / name
-    command = [maven, "-B", "-ntp", "-q", f"-Dbuild.folder={built}", "package"]
-    make(command, sources, "YCSB's binding can't be built with Maven")
-    classes = f"{built}/target/{name}.jar:{built}/lib/*"
-    return [java, "-cp", classes, YCSB_CLIENT, "-db", binding]
-
-
-def find_example(crate: str, name: str, rocksdb: str | None = None) -> list[str]:
-    """An example of one of our crates, for one build of RocksDB where it matters."""
-    cargo("build", "-p", crate, "--example", name, rocksdb=rocksdb)
-    return [str(target(rocksdb) / "examples" / name)]
-
-
-def cargo(command: str, *words: str, rocksdb: str | None = None) -> str:
-    """Calls Cargo as the Makefile does; what it printed.
-
-    Raises:
-        PeerMissingError: it failed.
-    """
-    whole = [sys.executable, "cargo.py", command, "--release", "--locked", *words]
-    return make(whole, SCRIPTS, f"Cargo can't {command} {' '.join(words)}", _with(rocksdb))
-
-
-def target(rocksdb: str | None = None) -> Path:
-    """Where Cargo puts what it built.
-
-    Raises:
-        PeerMissingError: its folder can't be had.
-    """
-    place = "import target_folder; print(target_folder.place())"
-    told = make([sys.executable, "-c", place], SCRIPTS, "Cargo has no folder", _with(rocksdb))
-    return Path(told.strip()) / "release"
-
-
-def _with(rocksdb: str | None) -> dict[str, str]:
-    if rocksdb is None:
-        return {}
-    # Apart, so that neither build has to be made again after the other.
-    return {"KVMARK_ROCKSDB": rocksdb, "CARGO_TARGET_DIR": str(target().parent / rocksdb)}
-
-
-def find(
-    peers: Mapping[str, Callable[[], list[str]]],
-) -> tuple[dict[str, list[str]], list[str]]:
-    """The programs that can be had, and a sentence for each that can't."""
+def find(peers: Mapping[str, Find]) -> tuple[dict[str, list[str]], list[str]]:
+    """The programs that are available, and a sentence for each other one."""
     found: dict[str, list[str]] = {}
     missing: list[str] = []
     for name, look in peers.items():
@@ -88,7 +43,7 @@ def program(name: str, advice: str) -> str:
     """A program of the machine.
 
     Raises:
-        PeerMissingError: it isn't there.
+        PeerMissingError: it isn't installed.
     """
     found = shutil.which(name)
     if found is None:
@@ -96,24 +51,75 @@ def program(name: str, advice: str) -> str:
     return found
 
 
-def make(
-    command: Sequence[str], folder: Path, failed: str, more: Mapping[str, str] | None = None
-) -> str:
-    """Carries out a step of a build, with more variables if any are given; what it printed.
+def java() -> str:
+    """Java, where Maven is there too.
 
     Raises:
-        PeerMissingError: it failed; the last line it printed says why.
+        PeerMissingError: one of them isn't installed.
+    """
+    program("mvn", JAVA_ADVICE)
+    return program("java", JAVA_ADVICE)
+
+
+def find_ycsb(binding: str) -> list[str]:
+    """YCSB's core from Maven with a binding of this repository, compiled where it changed."""
+    virtual_machine, built = java(), CACHE / "ycsb-bindings"
+    command = [*MAVEN, f"-Dbuild.folder={built}", "package"]
+    make(command, YCSB, "YCSB's bindings can't be built with Maven")
+    classes = f"{built}/target/ycsb-bindings.jar:{built}/lib/*"
+    client = [virtual_machine, "-cp", classes, "site.ycsb.Client", "-t", "-db"]
+    return [*client, f"kvmark.peer.{binding}", "-p", "workload=site.ycsb.workloads.CoreWorkload"]
+
+
+def find_example(crate: str, name: str, rocksdb: str | None = None) -> list[str]:
+    """An example of a crate, for one build of RocksDB if that matters."""
+    cargo("build", "-p", crate, "--example", name, rocksdb=rocksdb)
+    return [str(_target(rocksdb) / "examples" / name)]
+
+
+def cargo(command: str, *words: str, rocksdb: str | None = None) -> str:
+    """Calls Cargo as the Makefile does and returns its output.
+
+    Raises:
+        PeerMissingError: it failed.
+    """
+    whole = [sys.executable, "cargo.py", command, "--release", "--locked", *words]
+    return make(whole, SCRIPTS, f"Cargo can't {command} {' '.join(words)}", _variables(rocksdb))
+
+
+def make(
+    command: Sequence[str], folder: Path, failed: str, variables: Mapping[str, str] | None = None
+) -> str:
+    """Executes a step of a build and returns its output.
+
+    Raises:
+        PeerMissingError: it failed; the text has the last line of its output.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(  # noqa: S603 - programs that a table names
+    done = subprocess.run(  # noqa: S603 - programs of a benchmark
         command,
         cwd=folder,
-        env={**os.environ, **(more or {})},
+        env={**os.environ, **(variables or {})},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
-        raise PeerMissingError(f"{failed} ({said}): mend that and run this again.")
+        errors = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+        raise PeerMissingError(f"{failed} ({errors[-1]}): fix that and run this again.")
     return done.stdout
+
+
+def _target(rocksdb: str | None = None) -> Path:
+    """Cargo's folder for release builds."""
+    place = "import target_folder; print(target_folder.place())"
+    command = [sys.executable, "-c", place]
+    printed = make(command, SCRIPTS, "Cargo has no folder", _variables(rocksdb))
+    return Path(printed.strip()) / "release"
+
+
+def _variables(rocksdb: str | None) -> dict[str, str]:
+    if rocksdb is None:
+        return {}
+    # In two folders, neither build replaces the other.
+    return {"KVMARK_ROCKSDB": rocksdb, "CARGO_TARGET_DIR": str(_target().parent / rocksdb)}

@@ -1,50 +1,96 @@
-"""How each peer is told to read, and how its answer is read.
+"""The programs of the comparison on Cassandra: how each is found, and does a case.
 
-All use one thread of their own, or as YCSB does one for each client, a connection to the node, and
-consistency ONE.
+Reads: each has one thread, or as YCSB one for each client, a connection to the node, and
+consistency ONE. Writes: cassandra-stress's `write` with 8 threads on 8 connections, and programs
+that take its words. Each run writes a table of its own, which cassandra-stress and kvmark make; the
+bare loop writes into the table of the warm-up.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Final, TypeAlias
 
-from bench.common import kvmark, ycsb
-from bench.common.figures import SHORT, Measured, Once, Program, cost
-from bench.common.process import PeerFailedError, execute
-from bench.cql import stress
-from bench.cql.job import Case, Job
-from bench.cql.tools import HERE
+from bench.common import peers
+from bench.common.kvmark import JUDGED, cost, kvmark_once
+from bench.common.peers import Once, bare, ycsb_once, ycsb_words
+from bench.common.process import PeerFailedError, Program, execute
+from bench.common.tools import (
+    CACHE,
+    KVMARK,
+    MAVEN,
+    Find,
+    PeerMissingError,
+    find_example,
+    find_ycsb,
+    java,
+    make,
+    program,
+)
 
-FIELDS = 5
-FIELD_BYTES = 34
+from kvmark.analysis.external.peers import PeerCase
+from kvmark.records import Records
+
+HERE: Final = Path(__file__).resolve().parent
+FIELDS: Final = 5
+FIELD_BYTES: Final = 34
+THREADS: Final = 8
+KEYSPACE: Final = "bench_stress"
+LATTE: Final = "latte-cli@0.29.0"
+STRESS_ARCHIVE: Final = "org.apache.cassandra:apache-cassandra:3.11.4"
+COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+OPENED: Final = ("java.lang", "java.util", "java.io", "java.nio", "sun.nio.ch", "jdk.internal.ref")
+RESULTS: Final = {
+    name: re.compile(rf"^{name}\s*:\s*([\d,]+)", re.MULTILINE)
+    for name in ("Op rate", "Total partitions", "Total errors")
+}
+VERSIONS: Final[Mapping[str, str]] = {
+    "latte": "0.29.0, one thread",
+    "YCSB": "core 0.17.0 from Maven with a binding of our own over the Java driver 4.19.0, which "
+    "reads a row as YCSB's own does",
+    "cassandra-stress": "3.11.4, from Cassandra's archive in Maven",
+    "cql-stress": "as the variable CQL_STRESS names its launcher",
+    "bare loop": "an example of our own: for each operation a frame out, its header and number of "
+    "rows in, two time stamps and a record in a histogram, and nothing else",
+}
 
 
-def kvmark_words(job: Job, *more: object) -> list[str]:
-    """The words behind the program's name, but for how long the run goes on."""
+class Case(PeerCase):
+    """Work that several programs do."""
+
+    #: Operations in flight.
+    clients: int
+    #: The workload of kvmark; none for `stress write`.
+    workload: str | None = None
+
+
+Job: TypeAlias = peers.Job[Case]
+
+
+def kvmark_words(job: Job) -> list[object]:
+    """A command line without its length."""
     url = f"cql://{job.host}:{job.port}/ycsb?consistency=one"
     words: list[object] = ["run", HERE / f"{job.case.workload}.yaml", "--system", url]
     words += ["--records", job.records, "--seed", job.seed, "--clients", job.case.clients]
-    words += ["--pin", job.cores, "--workers", 1, "--json", "--quiet"]
-    return [str(word) for word in (*words, *more)]
+    return [*words, "--pin", job.cores, "--workers", 1]
 
 
-def run_kvmark(program: Program, job: Job) -> Once:
-    """Ours."""
-    words = kvmark_words(job, "--load", "never", "--operations", job.operations)
-    return kvmark.once(program, words, job.cores)
+def read_kvmark(_: Program, job: Job) -> Once:
+    """A run of kvmark."""
+    words = [*kvmark_words(job), "--load", "never", "--operations", job.operations]
+    return kvmark_once(words, job.cores)
 
 
-def load(program: Program, job: Job) -> None:
-    """Makes the table and the rows that all read."""
-    kvmark.once(program, kvmark_words(job, "--load", "always", "--operations", 1), job.cores)
-
-
-def run_latte(program: Program, job: Job) -> Once:
-    """latte, on the same crate of a driver as ours."""
+def read_latte(program: Program, job: Job) -> Once:
+    """latte, on the same crate of a driver."""
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as folder:
         report = Path(folder) / "report.json"
         words: list[object] = ["run", HERE / "reads.rn", f"{job.host}:{job.port}"]
@@ -52,9 +98,8 @@ def run_latte(program: Program, job: Job) -> Once:
         words += ["--start-cycle", job.seed * job.operations]
         words += ["--duration", job.operations, "--warmup", 0, "--consistency", "ONE"]
         words += ["-P", f"records={job.records}", "--quiet", "--output", report]
-        command = [*program, *(str(word) for word in words)]
         # It leaves a log where it runs.
-        ended = execute(command, job.cores, watched=True, folder=Path(folder))
+        ended = execute([*program, *words], job.cores, watched=True, folder=Path(folder))
         result = json.loads(report.read_text())["result"]
     done = (result["request_count"], result["row_count"], result["error_count"])
     if done != (job.operations, job.operations, 0):
@@ -67,10 +112,9 @@ def run_latte(program: Program, job: Job) -> Once:
     return Once(job.operations, rate, ended.cpu_ns, ended.peak_bytes)
 
 
-def run_ycsb(program: Program, job: Job) -> Once:
-    """YCSB 0.17.0's core with our CQL binding."""
+def read_ycsb(program: Program, job: Job) -> Once:
+    """YCSB 0.17.0's core with a CQL binding."""
     properties = {
-        "workload": "site.ycsb.workloads.CoreWorkload",
         "recordcount": job.records,
         "operationcount": job.operations,
         "fieldcount": FIELDS,
@@ -83,61 +127,131 @@ def run_ycsb(program: Program, job: Job) -> Once:
         "cql.port": job.port,
         "cql.consistency": "ONE",
     }
-    words = ["-t", "-threads", str(job.case.clients), *ycsb.words(properties)]
-    return ycsb.once(execute([*program, *words], job.cores, watched=True), job.operations)
+    words = ["-threads", str(job.case.clients), *ycsb_words(properties)]
+    return ycsb_once(program, words, job, watched=True)
 
 
-def run_bare(program: Program, job: Job) -> Once:
+def read_bare(program: Program, job: Job) -> Once:
     """A loop without a benchmark, on one connection."""
     statement = "SELECT * FROM ycsb.usertable WHERE y_id = ?"
-    words = [f"address={job.host}:{job.port}", f"statement={statement}"]
-    words += [f"in_flight={job.case.clients}", f"records={job.records}"]
-    words += [f"operations={job.operations}", f"seed={job.seed}"]
-    ended = execute([*program, *words], job.cores, watched=True)
-    answer = json.loads(ended.output)
-    if answer["rows"] != job.operations:
-        raise PeerFailedError(f"{answer['rows']} of {job.operations} reads found a row")
-    return Once(job.operations, answer["ops_per_s"], ended.cpu_ns, ended.peak_bytes)
+    clients = job.case.clients
+    once, printed = bare(program, job, watched=True, statement=statement, in_flight=clients)
+    if printed["rows"] != job.operations:
+        raise PeerFailedError(f"{printed['rows']} of {job.operations} reads found a row")
+    return once
 
 
-Run = Callable[[Program, Job], Once]
+def write_stress(mode: str, program: Program, job: Job) -> Once:
+    """`write` of cassandra-stress, or of a program that takes its words.
 
-READ: Mapping[str, Run] = {
-    "kvmark": run_kvmark,
-    "latte": run_latte,
-    "YCSB": run_ycsb,
-    "bare loop": run_bare,
+    Raises:
+        PeerFailedError: it printed no results, or an operation failed.
+    """
+    words = f"write n={job.operations} cl=ONE no-warmup -rate threads={THREADS} -mode {mode}"
+    words += f" connectionsPerHost={THREADS} -node {job.host} -port native={job.port}"
+    words += f" -schema keyspace={KEYSPACE}"
+    command = [*program, *words.split()]
+    # cassandra-stress leaves logs where it runs.
+    with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
+        folder, variables = Path(name), {"KVMARK_RUNS": name}
+        ended = execute(command, job.cores, JUDGED, variables, watched=True, folder=folder)
+        cpu_ns, peak_bytes = ended.cpu_ns, ended.peak_bytes
+        if program == KVMARK_STRESS:
+            cpu_ns, peak_bytes = cost(Records(folder).open("last"))
+    printed = {name: pattern.search(ended.output) for name, pattern in RESULTS.items()}
+    found = {name: int(one[1].replace(",", "")) for name, one in printed.items() if one}
+    if len(found) < len(RESULTS) or found["Total errors"] > 0:
+        errors = "\n".join((ended.errors or ended.output).splitlines()[-8:])
+        raise PeerFailedError(f"{program[0]} has no results, or errors among them: {errors}")
+    return Once(found["Total partitions"], found["Op rate"], cpu_ns, peak_bytes)
+
+
+KVMARK_STRESS: Final = [*KVMARK, "stress"]
+
+
+def write_kvmark(_: Program, job: Job) -> Once:
+    """A run of kvmark with the same words; its cost is in its records."""
+    return write_stress("native cql3", KVMARK_STRESS, job)
+
+
+def write_bare(program: Program, job: Job) -> Once:
+    """A loop without a benchmark that writes rows of the same size on as many connections."""
+    names = ", ".join(["key", *(f'"C{number}"' for number in range(FIELDS))])
+    marks = ", ".join("?" * (FIELDS + 1))
+    statement = f"INSERT INTO {KEYSPACE}.standard1 ({names}) VALUES ({marks})"  # noqa: S608
+    words = {"statement": statement, "in_flight": THREADS, "connections": THREADS}
+    words |= {"records": job.operations, "fields": FIELDS, "field_bytes": FIELD_BYTES}
+    return bare(program, job, watched=True, **words)[0]
+
+
+Run: TypeAlias = Callable[[Program, Job], Once]
+READ: Final[Mapping[str, Run]] = {
+    "kvmark": read_kvmark,
+    "latte": read_latte,
+    "YCSB": read_ycsb,
+    "bare loop": read_bare,
 }
-WRITE: Mapping[str, Run] = {
-    "kvmark": stress.run_kvmark,
-    "cassandra-stress": stress.run_cassandra_stress,
-    "cql-stress": stress.run_cql_stress,
-    "bare loop": stress.run_bare,
+WRITE: Final[Mapping[str, Run]] = {
+    "kvmark": write_kvmark,
+    "cassandra-stress": partial(write_stress, "native cql3"),
+    "cql-stress": partial(write_stress, "cql3 native"),
+    "bare loop": write_bare,
 }
 
 
 def runs(case: Case) -> Mapping[str, Run]:
-    """How each peer carries out a case."""
+    """How each program does a case."""
     return READ if case.workload else WRITE
 
 
-def measure(peer: str, program: Program, job: Job) -> Measured:
-    """One peer's figures in one case.
+def prepare(programs: Mapping[str, Program], job: Job, warmup: int) -> None:
+    """Makes the table, and does the work until Java has compiled the node's code for it.
 
     Raises:
-        PeerFailedError: the peer ended badly, or not every operation went well.
-    """
-    run = runs(job.case)[peer]
-    short = run(program, replace(job, operations=job.operations // SHORT))
-    return cost(short, run(program, job))
-
-
-def prepare(program: Program, job: Job, warmup: int) -> None:
-    """Makes the table, and does a case's work until Java has compiled the node's way there.
-
-    Raises:
-        PeerFailedError: it ended badly, or not every operation went well.
+        PeerFailedError: kvmark ended with an error, or an operation failed.
     """
     if job.case.workload:
-        load(program, job)
-    runs(job.case)["kvmark"](program, replace(job, operations=warmup))
+        kvmark_once([*kvmark_words(job), "--load", "always", "--operations", 1], job.cores)
+    runs(job.case)["kvmark"](programs["kvmark"], replace(job, operations=warmup))
+
+
+def find_latte() -> list[str]:
+    """Built by Cargo from the crate, with the versions that its author locked."""
+    place = CACHE / LATTE.replace("@", "-")
+    built = place / "bin" / "latte"
+    if not built.exists():
+        cargo = program("cargo", "install Rust as rustup.rs says")
+        command = [cargo, "install", "--quiet", "--locked", LATTE, "--root", str(place)]
+        make(command, place, "latte can't be built with Cargo")
+    return [str(built)]
+
+
+def find_cassandra_stress() -> list[str]:
+    """From the archive that Maven fetches, with the Java packages that it reads opened."""
+    place, virtual_machine = CACHE / "cassandra-stress-3.11.4", java()
+    if not (place / "tools" / "lib" / "stress.jar").exists():
+        archive = [f"-Dartifact={STRESS_ARCHIVE}:tar.gz:bin", f"-DoutputDirectory={place}"]
+        make([*MAVEN, COPY, *archive], place, "it can't be fetched with Maven")
+        tar = ["tar", "--strip-components=1", "-xzf", "apache-cassandra-3.11.4-bin.tar.gz"]
+        make(tar, place, "its archive can't be unpacked")
+    classes = f"{place}/conf:{place}/tools/lib/stress.jar:{place}/lib/*"
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+    return [virtual_machine, *opened, "-cp", classes, "org.apache.cassandra.stress.Stress"]
+
+
+def find_cql_stress() -> list[str]:
+    """Named by the user: it is in no registry."""
+    launcher = os.environ.get("CQL_STRESS")
+    if not launcher:
+        raise PeerMissingError("cql-stress is in no registry: name its launcher in CQL_STRESS")
+    return shlex.split(launcher)
+
+
+FIND: Final[Mapping[str, Find]] = {
+    "kvmark": lambda: KVMARK,
+    "latte": find_latte,
+    "YCSB": partial(find_ycsb, "CqlBinding"),
+    "cassandra-stress": find_cassandra_stress,
+    "cql-stress": find_cql_stress,
+    "bare loop": partial(find_example, "kvmark-driver-cql", "bare_wire"),
+}

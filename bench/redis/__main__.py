@@ -1,167 +1,140 @@
-"""Prints kvmark's cost and throughput on Redis beside its peers', with the bounds it is held to.
+"""Prints kvmark's cost and throughput on Redis beside those of other programs, with its bounds.
 
 python -m bench.redis [--blocks 10] [--operations 200000] [--only TEXT] [--results FOLDER]
 
-Server and client have a core each. A block runs every case with every peer once, in an order of
-its own, so that drift of the machine is shared; ratios are those of the pairs within a block:
-geometric mean, with a 95 % t-interval on the logarithms. A peer that is missing is named, and the
-rest goes on.
+Server and client have a core each. Ratios are geometric means over the pairs within a block, with a
+95 % t-interval on the logarithms. A program that isn't available is named and left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from typing import Final
 
-from bench.common.blocks import Repetition
-from bench.common.console import carried_out, parser, publish, say
-from bench.common.figures import Program
-from bench.common.limits import SPARE_FILES, raise_file_limit
-from bench.common.process import PeerFailedError
-from bench.common.table import peers_of
-from bench.common.tools import find
-from bench.redis.blocks import Wanted, job_of, load, run_blocks
-from bench.redis.cases import (
-    CASES,
-    CONNECTIONS,
-    CONNECTIONS_NAME,
-    STALL_NAME,
-    STALL_RUNS,
+from bench.common import peers
+from bench.common.comparison import (
+    CPU,
+    THROUGHPUT,
+    Benchmark,
+    Figures,
+    at_least,
+    at_most,
+    cores,
+    parser,
+    repetitions,
+    run,
+    say,
 )
-from bench.redis.connections import Crowd, crowds
-from bench.redis.peers import VALUE_BYTES, Case
-from bench.redis.server import Server, serving
-from bench.redis.stall import Stalled, stalls
-from bench.redis.table import cases, figures, runs
-from bench.redis.tools import FIND, VERSIONS
+from bench.common.process import PeerFailedError, raise_file_limit
+from bench.common.servers import serving_redis
+from bench.common.tools import find
+from bench.redis.peers import FIND, LOAD, RUN, VALUE_BYTES, VERSIONS, Case, Job
+from bench.redis.special import (
+    BLOCKS,
+    CONNECTIONS,
+    PAUSE,
+    SPECIAL_FIGURES,
+    counters,
+    with_connections,
+    with_pause,
+)
 
-from kvmark.analysis.peers import Peers
-
-
-@dataclass
-class Answer:
-    """Everything that was measured, and what was left out."""
-
-    repetitions: list[Repetition] = field(default_factory=list)
-    #: By block.
-    crowds: dict[int, list[Crowd]] = field(default_factory=dict)
-    stalls: dict[int, list[Stalled]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    failed: bool = False
-
-    def note_failure(self, said: str) -> None:
-        """Keeps a failure beside what was measured."""
-        self.failed = True
-        self.notes.append(f"Failed: {said}.")
-
-
-SUBJECT = "kvmark beside redis-benchmark, resp-benchmark, a bare epoll loop, YCSB and go-ycsb."
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    made = parser(
-        "bench.redis",
-        SUBJECT,
-        blocks=10,
-    )
-    made.add_argument("--only", default="", help="cases with this text in their name")
-    made.add_argument("--operations", type=int, default=200_000, help="of a run without pipelining")
-    made.add_argument("--generator-core", type=int, default=0)
-    made.add_argument("--server-core", type=int, default=1)
-    return made.parse_args(arguments)
-
-
-def measure(given: argparse.Namespace, server: Server, programs: Mapping[str, Program]) -> Answer:
-    """Loads and runs everything that is asked for."""
-    wanted = Wanted(given.records, given.operations, given.blocks, given.seed, given.generator_core)
-    wanted_cases = [case for case in CASES if given.only in case.name]
-    strings = CASES[0]
-    answer = Answer()
-    say("loading")
-    load(server, programs, [strings, *wanted_cases], wanted)
-    for repetition in run_blocks(server, programs, wanted_cases, wanted):
-        answer.repetitions.append(repetition)
-        said = repetition.said(given.blocks)
-        say(said)
-        if repetition.failed:
-            answer.note_failure(said)
-    try:
-        if given.only in STALL_NAME:
-            for block in range(min(STALL_RUNS, given.blocks)):
-                answer.stalls[block] = stalls(server, programs, job_of(wanted, server, strings))
-                say(f"{STALL_NAME}: {answer.stalls[block]}")
-        if given.only in CONNECTIONS_NAME:
-            for block in range(min(STALL_RUNS, given.blocks)):
-                answer.crowds[block] = with_many_connections(server, programs, wanted, answer)
-    except PeerFailedError as failure:
-        answer.note_failure(str(failure))
-    return answer
-
-
-def with_many_connections(
-    server: Server, programs: Mapping[str, Program], wanted: Wanted, answer: Answer
-) -> list[Crowd]:
-    """The case of many connections, or a note why it can't be."""
-    if not raise_file_limit(CONNECTIONS + SPARE_FILES):
-        answer.notes.append(
-            f"{CONNECTIONS_NAME}: left out, because the limit of open files is too low: raise it"
-            f" with `ulimit -Hn {CONNECTIONS + SPARE_FILES}`."
+STRINGS: Final = ("kvmark", "redis-benchmark", "resp-benchmark")
+# Pipelines need many more operations, which takes the others too long.
+FASTEST: Final = STRINGS[:2]
+HASHES: Final = ("kvmark", "YCSB", "go-ycsb")
+AS_FAST: Final = at_least(THROUGHPUT, 0.97, "redis-benchmark")
+GET: Final = (at_most(CPU, 0.65, "redis-benchmark"), at_most(CPU, 1.15, "bare epoll loop"), AS_FAST)
+SET: Final = (at_most(CPU, 1.0, "redis-benchmark"), AS_FAST)
+YCSB: Final = (at_most(CPU, 0.5, "YCSB"),)
+CASES: Final = (
+    Case(name="GET", workload="get", programs=(*STRINGS, "bare epoll loop"), bounds=GET),
+    Case(name="SET", workload="set", programs=STRINGS, bounds=SET),
+    *(
+        Case(
+            name=f"{workload.upper()}, depth {depth}",
+            workload=workload,
+            programs=FASTEST,
+            bounds=(at_most(CPU, limit, "redis-benchmark"),),
+            pipeline_depth=depth,
+            factor=factor,
         )
-        return []
-    case = Case(CONNECTIONS_NAME, "get", (), (), clients=CONNECTIONS)
-    found = crowds(programs, job_of(wanted, server, case))
-    say(f"{CONNECTIONS_NAME}: {found}")
-    return found
+        for depth, factor, limit in ((16, 8, 1.2), (128, 16, 0.8))
+        for workload in ("get", "set")
+    ),
+    # Java compiles while it runs: the more --operations, the less of that is in YCSB's figure.
+    Case(name="YCSB C", workload="ycsb-c", programs=HASHES, bounds=YCSB),
+    Case(name="YCSB A", workload="ycsb-a", programs=HASHES, bounds=YCSB),
+)
+BENCHMARK: Final = Benchmark(
+    "bench-redis",
+    "kvmark beside redis-benchmark, resp-benchmark, a bare epoll loop, YCSB and go-ycsb",
+    (THROUGHPUT, CPU, *SPECIAL_FIGURES),
+    VERSIONS,
+)
 
 
-def setting(given: argparse.Namespace, server: Server) -> str:
-    """On what it was measured."""
-    cores = f"on core {given.server_core}, clients on core {given.generator_core}"
-    load = f"{given.records:,} keys, values of {VALUE_BYTES} bytes, {given.operations:,} operations"
-    return f"Redis {server.version} {cores}; {load}, more with pipelining"
-
-
-def kept(answer: Answer, given: argparse.Namespace, server: Server) -> Peers:
-    """Everything that was measured."""
-    return peers_of(
-        SUBJECT.removesuffix("."), setting(given, server), figures(), cases(),
-        runs(answer.repetitions, answer.crowds, answer.stalls), VERSIONS,
-    )  # fmt: skip
-
-
-def run(given: argparse.Namespace) -> bool:
-    """Finds the peers, starts the server, measures and prints; whether nothing failed.
+def measure(given: argparse.Namespace) -> bool:
+    """Starts the server, measures and prints; whether nothing failed.
 
     Raises:
-        PeerFailedError: a peer ended badly.
-        KvmarkError: there is no server to measure.
+        PeerFailedError: the keys can't be loaded.
+        KvmarkError: the server doesn't start.
     """
-    # Before the server starts: it may open as many files as we may.
-    raise_file_limit(CONNECTIONS + SPARE_FILES)
-    # It starts before the peers are built, which takes minutes: it may not be there at all.
-    with serving(given.server_core, CONNECTIONS) as server:
-        say("finding and building the peers")
+    # The server may open as many files as this process.
+    advice = raise_file_limit(CONNECTIONS.clients)
+    with serving_redis(cores(given.server_core), CONNECTIONS.clients) as server:
         programs, missing = find(FIND)
-        for sentence in missing:
-            say(sentence)
-        begun = time.monotonic()
-        answer = measure(given, server, programs)
-        answer.notes += [f"Left out: {sentence}" for sentence in missing]
-        answer.notes.append(f"Took {(time.monotonic() - begun) / 60:.0f} minutes.")
-        peers = kept(answer, given, server)
-    publish(peers, "bench-redis", given.results, answer.notes)
-    return not answer.failed
+        notes = [f"Left out: {sentence}" for sentence in missing]
 
+        def job(case: Case, block: int = 0) -> Job:
+            node, operations = server.nodes[0], given.operations * case.factor
+            seed, core = given.seed + block, given.generator_core
+            return Job(case, node.host, node.port, given.records, operations, seed, core)
 
-def main(arguments: Sequence[str]) -> int:
-    """Measures and prints; 1 when the machine is too busy, 3 when a peer or the server failed."""
-    given = parse(arguments)
-    return carried_out(lambda: run(given), anyway=given.anyway)
+        def compared(case: Case, peer: str, block: int) -> Figures:
+            before = counters(server)
+            figures = peers.measure(RUN, programs, job(case, block), peer)
+            misses, errors = (a - b for a, b in zip(counters(server)[1:], before[1:], strict=True))
+            if misses or errors:
+                raise PeerFailedError(f"the server counted {misses} misses and {errors} errors")
+            return figures
+
+        chosen = [case for case in CASES if given.only in case.name]
+        say("loading")
+        loads = {
+            (peer, case.has_hashes): case
+            for case in reversed([CASES[0], *chosen])
+            for peer in case.programs
+            if peer in LOAD and peer in programs
+        }
+        for (peer, _), case in loads.items():
+            LOAD[peer](programs[peer], job(case))
+        found = repetitions(chosen, compared, given, programs)
+        fewer = copy(given)
+        fewer.blocks = min(BLOCKS, given.blocks)
+        if given.only in PAUSE.name:
+            found += repetitions(
+                [PAUSE], lambda case, peer, _: with_pause(server, programs, job(case), peer),
+                fewer, programs,
+            )  # fmt: skip
+        if given.only in CONNECTIONS.name and advice:
+            notes.append(f"{CONNECTIONS.name}: left out; {advice}.")
+        elif given.only in CONNECTIONS.name:
+            found += repetitions(
+                [CONNECTIONS], lambda case, peer, _: with_connections(programs, job(case), peer),
+                fewer, programs,
+            )  # fmt: skip
+        version = server.version
+    system = (
+        f"Redis {version} on core {given.server_core}, clients on core {given.generator_core};"
+        f" {given.records:,} keys, values of {VALUE_BYTES} bytes, {given.operations:,} operations,"
+        " more with pipelining"
+    )
+    return BENCHMARK.publish(system, (*CASES, CONNECTIONS, PAUSE), found, given, notes)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(measure, parser(__doc__, blocks=10, operations=200_000).parse_args()))

@@ -1,90 +1,75 @@
-"""Prints how long the page of a study with 200 cases takes to write, and its size.
+"""Prints the time that a study's page of 200 cases takes, and its size.
 
     python -m bench.report [--times 5] [--anyway]
 
-The cases are run once, on the simulated driver. Then the page is written several times: by the
-study itself, which finds nothing left to run, and by `kvmark runs report` from the 200 runs. Times
-are those of the whole command, its start included.
+The cases run once, on the simulated driver. Then the page is written several times: by the study
+itself, which finds nothing left to run, and by `kvmark runs report` from the 200 runs. Times are
+those of the whole command, with its start.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.common.console import carried_out, publish, repeating, say
-from bench.common.process import execute, usable_cores
-from bench.common.table import peers_of
+from bench.common.comparison import (
+    Benchmark,
+    Figures,
+    at_most,
+    parser,
+    repetitions,
+    run,
+    say,
+)
+from bench.common.kvmark import JUDGED
+from bench.common.process import ALL_CORES, execute
+from bench.common.tools import KVMARK
 
-from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.external.peers import PeerCase, PeerFigure
 
-PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
-STUDY: Final = str(Path(__file__).with_name("cases.yaml"))
-CASES: Final = 200
-MOST_S: Final = 10.0
-MOST_BYTES: Final = 5_000_000
+STUDY: Final = Path(__file__).with_name("cases.yaml")
+RUNS: Final = 200
 TIME: Final = PeerFigure(name="time", heading="time, s")
 SIZE: Final = PeerFigure(name="size", heading="size, MB")
-REPORTED: Final = (0, 1)
-"""Exit codes of a study that went to its end; a verdict that is a no is one too."""
+BY_STUDY, BY_RUNS = "kvmark study --resume", "kvmark runs report"
+CASES: Final = tuple(
+    PeerCase(name=name, programs=("kvmark",), bounds=(at_most(TIME, 10), at_most(SIZE, 5)))
+    for name in (BY_STUDY, BY_RUNS)
+)
+BENCHMARK: Final = Benchmark(
+    "bench-report", f"How long the page of {RUNS} cases takes", (TIME, SIZE)
+)
 
 
-def main() -> int:
-    """Runs the cases, then times their pages."""
-    asked = repeating(__doc__, 5, "page is written").parse_args()
-    return carried_out(lambda: _measure(asked.times, asked.results), anyway=asked.anyway)
-
-
-def _measure(times: int, results: Path | None) -> bool:
-    measured: list[PeerRun] = []
+def measure(given: argparse.Namespace) -> bool:
+    """Runs the cases, then times their pages; whether all have run."""
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         folder = Path(name)
-        say(f"running {CASES} cases, about five minutes")
-        study = [PROGRAM, "study", STUDY, "--quiet", "--report"]
-        execute([*study, "none"], usable_cores(), REPORTED, folder=folder)
+        say(f"running {RUNS} cases, about five minutes")
+        study = [*KVMARK, "study", STUDY, "--quiet", "--report"]
+        execute([*study, "none"], ALL_CORES, JUDGED, folder=folder)
         runs = sorted(manifest.parent.name for manifest in folder.glob("runs/*/manifest.json"))
-        again = [*study, "study.html", "--resume"]
-        report = [PROGRAM, "runs", "report", *runs, "-o", "report.html"]
-        for title, command in (("kvmark study --resume", again), ("kvmark runs report", report)):
-            page = folder / ("study.html" if command is again else "report.html")
-            for block, took in enumerate(_times(command, folder, times)):
-                figures = {TIME.name: took, SIZE.name: page.stat().st_size / 1e6}
-                one = PeerRun(block=block, case=title, program="kvmark", figures=figures)
-                measured.append(one)
-    peers = _peers(len(runs), measured)
-    publish(peers, "bench-report", results)
-    return len(runs) == CASES
+        commands: Mapping[str, Sequence[object]] = {
+            BY_STUDY: [*study, "page.html", "--resume"],
+            BY_RUNS: [*KVMARK, "runs", "report", *runs, "-o", "page.html"],
+        }
 
+        def timed(case: PeerCase, _: str, __: int) -> Figures:
+            (folder / "page.html").unlink(missing_ok=True)
+            begun = time.perf_counter()
+            execute(commands[case.name], ALL_CORES, JUDGED, folder=folder)
+            took_s = time.perf_counter() - begun
+            return {TIME.name: took_s, SIZE.name: (folder / "page.html").stat().st_size / 1e6}
 
-def _peers(runs: int, measured: Sequence[PeerRun]) -> Peers:
-    """Everything that was measured, with the bounds."""
-    bounds = (
-        PeerBound(figure=TIME.name, limit=MOST_S),
-        PeerBound(figure=SIZE.name, limit=MOST_BYTES / 1e6),
-    )
-    return peers_of(
-        f"How long the page of {runs} cases takes",
-        "the simulated driver",
-        (TIME, SIZE),
-        [
-            PeerCase(name=name, programs=("kvmark",), bounds=bounds)
-            for name in dict.fromkeys(one.case for one in measured)
-        ],
-        measured,
-    )
-
-
-def _times(command: Sequence[str], folder: Path, times: int) -> Iterator[float]:
-    """Seconds from a command's start to its end, each time it is run."""
-    for _ in range(times):
-        begun = time.perf_counter()
-        execute(command, usable_cores(), REPORTED, folder=folder)
-        yield time.perf_counter() - begun
+        found = repetitions(CASES, timed, given)
+    done = BENCHMARK.publish("the simulated driver", CASES, found, given)
+    return done and len(runs) == RUNS
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(measure, parser(__doc__, blocks=5).parse_args()))

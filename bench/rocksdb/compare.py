@@ -1,37 +1,134 @@
-"""kvmark, a bare loop and YCSB on copies of one loaded RocksDB database, interleaved in blocks.
+"""kvmark, a bare loop and YCSB on copies of one loaded RocksDB database.
 
     python -m bench.rocksdb.compare [--records 1000000] [--operations 1000000] [--blocks 10]
 
-A block runs every case with every peer once, in an order of its own, so that drift of the machine
-is shared. Ratios are those of the pairs within a block: geometric mean, with a 95 % t-interval on
-the logarithms.
+Ratios are geometric means over the pairs within a block, with a 95 % t-interval on the logarithms.
+All have the same options. CPU time is that of the operations, without the start; memory is the
+peak. Of kvmark both include its two processes, the generator and the command. The bare loop can be
+linked to the build of RocksDB by its crate, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
-from bench.common.blocks import Repetition, repetitions
-from bench.common.console import carried_out, parser, publish, say
-from bench.common.figures import CPU, MEMORY, THROUGHPUT, Measured, Program
-from bench.common.table import case_of, figure_of, peers_of, run_of
-from bench.rocksdb.peers import PEERS, USUAL, Case, Job, Tools, build, load
+from bench.common.comparison import (
+    CPU,
+    MEMORY,
+    THROUGHPUT,
+    Benchmark,
+    Figures,
+    parser,
+    repetitions,
+    run,
+    say,
+)
+from bench.common.kvmark import kvmark_once
+from bench.common.peers import YCSB_THROUGHPUT, ycsb_values, ycsb_words
+from bench.common.process import ALL_CORES, Program, execute
+from bench.common.tools import KVMARK, Find, find_example, find_ycsb
 
-from kvmark.analysis.peers import Peers
+from kvmark.analysis.external.peers import PeerCase
 
-OPTIONS = {
-    "write_buffer_bytes": str(64 << 20),
-    "block_cache_bytes": str(32 << 20),
+OPTIONS: Final[Mapping[str, object]] = {
+    "write_buffer_bytes": 64 << 20,
+    "block_cache_bytes": 32 << 20,
     "compression": "lz4",
 }
-FIGURES = (THROUGHPUT, CPU, MEMORY)
+YCSB_MIX: Final = {"a": (0.5, 0.5), "b": (0.95, 0.05), "c": (1.0, 0.0)}
+bare_loop: Final = partial(find_example, "kvmark-driver-rocksdb", "bare_loop")
+BENCHMARK: Final = Benchmark(
+    "bench-rocksdb",
+    "kvmark, a bare loop and YCSB on one RocksDB database",
+    (THROUGHPUT, CPU, MEMORY),
+)
+
+
+class Case(PeerCase):
+    """A core workload of YCSB, with a number of threads."""
+
+    workload: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a case on a copy of the database."""
+
+    case: Case
+    database: Path
+    records: int
+    operations: int
+    seed: int
+
+
+def figures(rate: float, cpu_ns: float, peak_bytes: float) -> Figures:
+    """The figures of a run; CPU time is that of one operation."""
+    return {THROUGHPUT.name: rate, CPU.name: cpu_ns / 1e3, MEMORY.name: peak_bytes / 1e6}
+
+
+def run_kvmark(_: Program, job: Job) -> Figures:
+    """A run of kvmark; its figures are in its records."""
+    options = "&".join(f"{name}={value}" for name, value in OPTIONS.items())
+    words: list[object] = ["run", f"ycsb/{job.case.workload}", "--system"]
+    words += [f"rocksdb:{job.database}?{options}", "--records", job.records, "--operations"]
+    words += [job.operations, "--clients", job.case.threads, "--seed", job.seed]
+    once = kvmark_once(words, ALL_CORES)
+    return figures(once.ops_per_s, once.cpu_ns / once.operations, once.peak_bytes)
+
+
+def run_bare(program: Program, job: Job) -> Figures:
+    """A loop without a benchmark over the same crate; a load has one operation per record."""
+    words = {
+        "path": job.database,
+        "workload": job.case.workload,
+        "records": job.records,
+        "operations": job.operations,
+        "threads": job.case.threads,
+        "seed": job.seed,
+        **OPTIONS,
+    }
+    command = [*program, *(f"{name}={value}" for name, value in words.items())]
+    printed = json.loads(execute(command, ALL_CORES).output)
+    cpu_ns = (printed["cpu_user_s"] + printed["cpu_system_s"]) * 1e9 / printed["operations"]
+    return figures(printed["ops_per_s"], cpu_ns, printed["max_resident_bytes"])
+
+
+def run_ycsb(program: Program, job: Job) -> Figures:
+    """YCSB 0.17.0's core with a RocksDB binding."""
+    read, update = YCSB_MIX[job.case.workload]
+    properties = {
+        "recordcount": job.records,
+        "operationcount": job.operations,
+        "readproportion": read,
+        "updateproportion": update,
+        "requestdistribution": "zipfian",
+        "rocksdb.path": job.database,
+        **{f"rocksdb.{name}": value for name, value in OPTIONS.items()},
+    }
+    words = ["-threads", job.case.threads, *ycsb_words(properties)]
+    printed = ycsb_values(execute([*program, *words], ALL_CORES), job.operations)
+    cpu_ns = printed["[PROCESS], CpuTime(ms)"] * 1e6 / job.operations
+    peak_bytes = printed["[PROCESS], MaxResident(KiB)"] * 1024
+    return figures(printed[YCSB_THROUGHPUT], cpu_ns, peak_bytes)
+
+
+PROGRAMS: Final[Mapping[str, tuple[Find, Callable[[Program, Job], Figures]]]] = {
+    "kvmark": (lambda: KVMARK, run_kvmark),
+    "bare": (bare_loop, run_bare),
+    "YCSB": (partial(find_ycsb, "RocksDbBinding"), run_ycsb),
+    "bare-crate": (partial(bare_loop, "crate"), run_bare),
+}
 
 
 def copy_database(loaded: Path, place: Path) -> Path:
@@ -45,94 +142,63 @@ def copy_database(loaded: Path, place: Path) -> Path:
     return place
 
 
-def read_through(loaded: Path) -> None:
-    """Brings the table files into the page cache, which all peers then share."""
-    for file in loaded.glob("*.sst"):
+def load(program: Program, job: Job) -> None:
+    """Loads the records, and reads the table files into the page cache."""
+    run_bare(program, job)
+    for file in job.database.glob("*.sst"):
         with file.open("rb") as stream:
             while stream.read(1 << 20):
                 pass
 
 
-def run_once(tools: Tools, job: Job, peer: str, loaded: Path) -> Measured:
-    """One peer on a fresh copy, which is removed again."""
-    place = copy_database(loaded, loaded.parent / "copy")
-    try:
-        return PEERS[peer](tools, replace(job, database=place))
-    finally:
-        shutil.rmtree(place)
+def measure(given: argparse.Namespace) -> bool:
+    """Builds, loads, measures and prints; whether nothing failed.
 
-
-def run_blocks(
-    tools: Tools, job: Job, loaded: Path, wanted: argparse.Namespace
-) -> Iterator[Repetition]:
-    """All repetitions, as they end."""
-
-    def measured(case: Case, peer: str, block: int) -> Measured:
-        return run_once(tools, replace(job, case=case, seed=wanted.seed + block), peer, loaded)
-
-    programs: dict[str, Program] = dict.fromkeys(wanted.peers, ())
-    for one in repetitions(cases(wanted), programs, wanted.blocks, wanted.seed, measured):
-        say(one.said(wanted.blocks))
-        yield one
-
-
-def cases(wanted: argparse.Namespace) -> list[Case]:
-    """What was asked for, in the table's order."""
-    peers = tuple(wanted.peers)
-    return [
-        Case(name, n, peers) for name in sorted(wanted.workloads) for n in sorted(wanted.threads)
-    ]
-
-
-def kept(found: Sequence[Repetition], wanted: argparse.Namespace) -> Peers:
-    """Everything that was measured; the first peer is divided by each other one."""
-    return peers_of(
-        "kvmark, a bare loop and YCSB on one RocksDB database",
-        f"RocksDB; {wanted.records:,} records of 1 KB, {wanted.operations:,} operations",
-        [figure_of(one) for one in FIGURES],
-        [case_of(case) for case in cases(wanted)],
-        [run_of(one, FIGURES) for one in found],
-    )
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    made = parser("bench.rocksdb.compare", __doc__, blocks=10, records=1_000_000)
-    made.add_argument("--operations", type=int, default=1_000_000, help="per run")
-    made.add_argument("--workloads", nargs="+", default=["c", "a"], choices=["a", "b", "c"])
-    made.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    made.add_argument("--peers", nargs="+", default=list(USUAL), choices=list(PEERS))
-    made.add_argument("--folder", type=Path, help="where the databases go for the time being")
-    return made.parse_args(arguments)
-
-
-def measure(wanted: argparse.Namespace) -> list[Repetition]:
-    """Builds, loads, and runs all blocks; the databases are removed afterwards."""
+    Raises:
+        PeerFailedError: a program can't be built, or the database isn't loaded.
+    """
     say("building")
-    tools = build(wanted.peers)
-    with tempfile.TemporaryDirectory(dir=wanted.folder) as folder:
+    programs = {name: PROGRAMS[name][0]() for name in dict.fromkeys((*given.peers, "bare"))}
+    cases = [
+        Case(
+            name=f"{workload.upper()}, {threads} thread{'s' if threads > 1 else ''}",
+            workload=workload,
+            threads=threads,
+            programs=tuple(given.peers),
+        )
+        for workload in sorted(given.workloads)
+        for threads in sorted(given.threads)
+    ]
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         loaded = Path(folder) / "loaded"
-        case = Case("load", 1)
-        job = Job(case, loaded, wanted.records, wanted.operations, wanted.seed, OPTIONS)
-        say(f"loading {wanted.records:,} records")
-        load(tools, job)
-        read_through(loaded)
-        return list(run_blocks(tools, job, loaded, wanted))
+        say(f"loading {given.records:,} records")
+        loading = Case(name="load", workload="load", threads=1, programs=())
+        load(programs["bare"], Job(loading, loaded, given.records, given.records, given.seed))
+
+        def compared(case: Case, peer: str, block: int) -> Figures:
+            place = copy_database(loaded, Path(folder) / "copy")
+            job = Job(case, place, given.records, given.operations, given.seed + block)
+            try:
+                return PROGRAMS[peer][1](programs[peer], job)
+            finally:
+                shutil.rmtree(place)
+
+        found = repetitions(cases, compared, given)
+    system = f"RocksDB; {given.records:,} records of 1 KB, {given.operations:,} operations"
+    return BENCHMARK.publish(system, cases, found, given)
 
 
-def run(wanted: argparse.Namespace) -> bool:
-    """Measures and prints; whether nothing failed."""
-    found = measure(wanted)
-    peers = kept(found, wanted)
-    publish(peers, "bench-rocksdb", wanted.results)
-    return not any(repetition.failed for repetition in found)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Measures and prints; 1 when the machine is too busy, 3 when a peer failed."""
-    wanted = parse(arguments)
-    return carried_out(lambda: run(wanted), anyway=wanted.anyway)
+def main() -> int:
+    """Measures and prints."""
+    made = parser(__doc__, blocks=10, operations=1_000_000)
+    made.set_defaults(records=1_000_000)
+    made.add_argument("--workloads", nargs="+", default=["c", "a"], choices=list(YCSB_MIX))
+    made.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    usual = ["kvmark", "bare", "YCSB"]
+    made.add_argument("--peers", nargs="+", default=usual, choices=list(PROGRAMS))
+    made.add_argument("--folder", type=Path, help="for the databases")
+    return run(measure, made.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,113 +1,149 @@
-"""Prints what ten thousand clients take in one process, beside a published test's machines.
+"""Prints the cost of ten thousand clients in one process, beside a published test's machines.
 
 python -m bench.scale [--clients 10000] [--duration 10] [--nodes 3] [--only TEXT] [--results FOLDER]
 
-Generator and server share this machine: the figures are the generator's memory and its processor
-time per operation, not the system's throughput. A system that fails is named below the table.
+Generator and server share this machine: the figures are the generator's memory and its CPU time per
+operation, not the system's throughput. A system that fails is named below the table.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import nullcontext
+from importlib import resources
+from typing import Final
 
-from bench.common.console import carried_out, publish, say
-from bench.common.limits import SPARE_FILES, raise_file_limit
-from bench.common.table import peers_of
-from bench.scale.cases import Facts, RunFailedError, cases, measured
-from bench.scale.published import CORES_EACH, MACHINES, published_at
-
-from kvmark.analysis.peers import PeerCase, PeerFigure, PeerRun, Peers
-from kvmark.errors import KvmarkError
-
-FIGURES = (
-    PeerFigure(name="throughput", heading="ops/s"),
-    PeerFigure(name="failed", heading="failed, %"),
-    PeerFigure(name="client CPU per operation", heading="client CPU µs/op"),
-    PeerFigure(name="peak memory", heading="peak memory, MB"),
+from bench.common.comparison import (
+    CPU,
+    THROUGHPUT,
+    Benchmark,
+    Figures,
+    parser,
+    repetitions,
+    run,
+    say,
 )
+from bench.common.kvmark import kvmark_run, outcomes
+from bench.common.process import ALL_CORES, raise_file_limit
+from bench.common.servers import serving_cassandra, serving_redis
+
+from kvmark.analysis.external.peers import PeerCase, PeerFigure
+from kvmark.records import Run
+from kvmark.records.model import WorkerRecord
+
+WORKLOAD: Final = ("run", "ycsb/a", "--records", 10_000, "--system")
+SIMULATED: Final = "sim:?servers=10000&service=exponential&mean_us=200000"
+"""A server for each client: 50,000 operations per second at most, and none waits."""
+SERVER_CORE: Final = 1
+HEAP_MIB: Final = 1024
+LOADERS: Final = 64
+WARMING: Final = 100_000
+"""Operations of a few clients before all start: until then Java interprets Cassandra's code."""
+FAILED: Final = PeerFigure(name="failed", heading="failed, %")
+PEAK: Final = PeerFigure(name="peak memory", heading="peak memory, MB")
+FIGURES: Final = (THROUGHPUT, FAILED, CPU, PEAK)
+
+MACHINES: Final = 10
+CORES_EACH: Final = 16
+"""Virtual processors of each generator machine of the published test."""
+TABLES: Final = ("1.1", "2.1")
+"""Writes and reads of one copy at LOCAL_ONE."""
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("--clients", type=int, default=10_000)
-    parser.add_argument("--duration", type=int, default=10, help="seconds to measure")
-    parser.add_argument("--nodes", type=int, default=3, help="of Cassandra; 0 to leave it out")
-    parser.add_argument("--only", default="", help="systems with this text in their name")
-    parser.add_argument("--results", type=Path, help="folder for every figure as JSON")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    return parser.parse_args(arguments)
+class Case(PeerCase):
+    """A system."""
+
+    #: Operations of a few clients first, on records that they load; 0 for none.
+    warming: int
+    #: Of Cassandra.
+    nodes: int = 0
+    programs: tuple[str, ...] = ("kvmark",)
 
 
-def figures(facts: Facts) -> dict[str, float]:
-    """A system's figures by their names."""
-    found = (
-        facts.ops_per_s,
-        100 * facts.failed,
-        facts.cpu_ns_per_operation / 1e3,
-        facts.peak_bytes / 1e6,
-    )
-    return dict(zip((one.name for one in FIGURES), found, strict=True))
+def measured(given: argparse.Namespace, case: Case) -> Figures:
+    """Starts the system, loads it with a few clients, and measures it with all.
+
+    Raises:
+        PeerFailedError: there is no measurement.
+        KvmarkError: the system doesn't start.
+    """
+    if case.nodes:
+        serving = serving_cassandra(case.nodes, HEAP_MIB, ())
+    else:
+        serving = serving_redis((SERVER_CORE,), max(given.clients, LOADERS))
+    with serving if case.warming else nullcontext() as server:
+        words = [*WORKLOAD, server.url if server else SIMULATED]
+        if case.warming:
+            few = ("--load", "always", "--clients", LOADERS, "--operations", case.warming)
+            with kvmark_run([*words, *few], ALL_CORES):
+                pass
+        length = ("--duration", f"{given.duration}s", "--warmup", "5s")
+        all_clients = ("--load", "never", "--clients", given.clients)
+        with kvmark_run([*words, *all_clients, *length], ALL_CORES) as made:
+            return of_run(made)
 
 
-def beside(clients: int) -> Iterator[str]:
-    """The published set-up in words."""
-    for one in published_at(clients):
-        yield (
-            f"Published, {one.operation} at {clients:,} clients: {one.ops_per_s:,.0f} ops/s from"
-            f" {MACHINES} machines of {CORES_EACH} vCPU, {one.cpu_us_at_hand:,.0f} µs of vCPU at"
-            " hand for each operation."
-        )
+def of_run(made: Run) -> Figures:
+    """The figures of a run; its CPU time has no polling of idle workers."""
+    phase, found = made.counted[0], outcomes(made)
+    process, operations = phase.process, max(found.total(), 1)
+    cpu_ns = (process.cpu_user_ns or 0) + (process.cpu_system_ns or 0)
+    return {
+        THROUGHPUT.name: found.total() * 1e9 / phase.window_ns,
+        FAILED.name: 100 * (1 - found["ok"] / operations),
+        CPU.name: (cpu_ns - sum(map(idle_ns, phase.workers))) / operations / 1e3,
+        PEAK.name: (process.max_resident_bytes or 0) / 1e6,
+    }
 
 
-def kept(runs: Sequence[PeerRun], given: argparse.Namespace) -> Peers:
-    """Everything that was measured."""
-    names = dict.fromkeys(run.case for run in runs)
-    return peers_of(
-        f"{given.clients:,} clients of kvmark in one process",
-        f"generator and system share the cores, {given.duration} s each",
-        FIGURES,
-        [PeerCase(name=name, programs=("kvmark",)) for name in names],
-        runs,
-    )
+def idle_ns(worker: WorkerRecord) -> int:
+    """CPU time of polling; recorded is its elapsed time, in which a core was missing."""
+    polled_ns = worker.idle_spin_ns - (worker.waiting_for_core_ns or 0)
+    return max(0, min(polled_ns, worker.cpu_ns or 0))
 
 
-def run(given: argparse.Namespace) -> bool:
+def published(clients: int) -> Iterator[str]:
+    """The published figures of so many clients, in sentences."""
+    file = resources.files("kvmark").joinpath("published", "hydra-cassandra-3.0.6.csv")
+    for row in csv.DictReader(file.read_text("utf-8").splitlines()):
+        if row["table"] in TABLES and int(row["clients"]) == clients:
+            rate = float(row["ops_per_s"])
+            yield (
+                f"Published, {row['operation']} at {clients:,} clients: {rate:,.0f} ops/s from"
+                f" {MACHINES} machines of {CORES_EACH} vCPU,"
+                f" {MACHINES * CORES_EACH / rate * 1e6:,.0f} µs of vCPU at hand for each operation."
+            )
+
+
+def measure(given: argparse.Namespace) -> bool:
     """Measures every system and prints; whether nothing failed."""
-    # Before servers start: they may open as many files as we may.
-    if not raise_file_limit(given.clients + SPARE_FILES):
-        limit = given.clients + SPARE_FILES
-        say(f"too few files may be open: raise it with `ulimit -Hn {limit}`")
+    # Servers may open as many files as this process.
+    if advice := raise_file_limit(given.clients):
+        say(f"Too few files may be open: {advice}.")
         return False
-    found: list[PeerRun] = []
-    failures: list[str] = []
-    for case in cases(given.nodes):
-        if given.only.lower() not in case.name.lower():
-            continue
-        try:
-            facts = measured(case, given.clients, given.duration)
-            say(f"{case.name}: {facts}")
-            one = PeerRun(block=0, case=case.name, program="kvmark", figures=figures(facts))
-            found.append(one)
-        except (RunFailedError, KvmarkError) as failure:
-            failures.append(f"{case.name} failed: {failure}")
-            say(failures[-1])
-        except KeyboardInterrupt:
-            failures.append(f"{case.name} was interrupted, and what would have come after it")
-            break
-    peers = kept(found, given)
-    publish(peers, "bench-scale", given.results, [*failures, *beside(given.clients)])
-    return not failures
+    cassandra = f"Cassandra, {given.nodes} node{'' if given.nodes == 1 else 's'}"
+    cases = [Case(name="simulated", warming=0), Case(name="Redis", warming=1)]
+    if given.nodes:
+        cases.append(Case(name=cassandra, warming=WARMING, nodes=given.nodes))
+    chosen = [case for case in cases if given.only.lower() in case.name.lower()]
+    found = repetitions(chosen, lambda case, *_: measured(given, case), given)
+    subject = f"{given.clients:,} clients of kvmark in one process"
+    system = f"generator and system share the cores, {given.duration} s each"
+    notes = list(published(given.clients))
+    return Benchmark("bench-scale", subject, FIGURES).publish(system, cases, found, given, notes)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measures and prints; 1 when the machine is too busy, 3 when a system failed."""
-    given = parse(arguments)
-    return carried_out(lambda: run(given), anyway=given.anyway)
+def main() -> int:
+    """Measures and prints."""
+    made = parser(__doc__, blocks=1)
+    made.add_argument("--clients", type=int, default=10_000)
+    made.add_argument("--duration", type=int, default=10, help="seconds to measure")
+    made.add_argument("--nodes", type=int, default=3, help="of Cassandra; 0 to leave it out")
+    return run(measure, made.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,181 +1,171 @@
-"""Prints how long the words take that a user types all day, as a Markdown table beside the bounds.
+"""Prints how long frequent commands take, with their bounds.
 
     python -m bench.startup [--runs 2000] [--times 15] [--anyway]
 
-One run of the null driver is made and copied under so many ids. The first listing, which judges
-every one of them, is timed once; what follows, as many times as asked. What reads many runs is
-asked a third as often, with twice as many runs. Times are those of the whole command from its start
-to its end, memory is its peak.
+One run of the null driver is copied under many ids. The first listing, which judges every run, is
+timed once. Commands that read many runs are timed a third as often, with twice as many runs. Times
+are those of the whole command, with its start; memory is its peak.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from copy import copy
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from bench.common.console import carried_out, publish, repeating, say
-from bench.common.process import execute, usable_cores
-from bench.common.table import peers_of
+from bench.common.comparison import (
+    Benchmark,
+    Figures,
+    at_most,
+    parser,
+    repetitions,
+    run,
+    say,
+)
+from bench.common.kvmark import JUDGED
+from bench.common.process import ALL_CORES, execute
+from bench.common.tools import KVMARK
 
-from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.external.peers import PeerCase, PeerFigure
 
-PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")
-FIRST: Final = "the first listing of all of them, once"
-TOGETHER: Final = {"base": range(100), "candidate": range(100, 200)}
-"""The tags of runs that are read together, by their place."""
+TAGS: Final = {"base": range(100), "candidate": range(100, 200)}
+"""The tags of runs that are read together, by number."""
 REPORTED: Final = 500
 """Runs of one page."""
-MOST_MB: Final = 200
-"""What a command may take that reads runs."""
-JUDGED: Final = (0, 1)
-"""Exit codes of a run that was measured; one whose verdict is a no is too."""
+TIME: Final = PeerFigure(name="time", heading="time, s")
+MEMORY: Final = PeerFigure(name="memory", heading="memory, MB")
+BENCHMARK: Final = Benchmark("bench-startup", "How soon commands answer", (TIME, MEMORY))
 
 
-Figures = Mapping[str, float]
+class Case(PeerCase):
+    """A command line."""
 
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A command line, and the time in which it has to be answered, if that is bounded."""
-
-    title: str
     words: tuple[str, ...] = ()
-    most_s: float | None = None
     #: Whether it reads runs, and not only their list.
     reads: bool = False
-    variables: Mapping[str, str] = field(default_factory=dict)
+    #: The words to complete, if it is a completion.
+    completed: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ("kvmark",)
 
 
-def completed(*words: str) -> Mapping[str, str]:
-    """What bash tells of words whose last one is to be completed."""
-    told = {"COMP_WORDS": "\n".join(("kvmark", *words)), "COMP_CWORD": str(len(words))}
-    return {**told, "_KVMARK_COMPLETE": "complete_bash"}
+def command(name: str, line: str, most_s: float | None = None) -> Case:
+    """A command that reads no run."""
+    bounds = () if most_s is None else (at_most(TIME, most_s),)
+    return Case(name=name, words=tuple(line.split()), bounds=bounds)
 
 
-def asked(runs: int) -> tuple[Asked, ...]:
-    """What is timed all day, with so many runs in the folder."""
+def completion(name: str, most_s: float, *words: str) -> Case:
+    """A completion of the last of these words."""
+    return Case(name=name, completed=words, bounds=(at_most(TIME, most_s),))
+
+
+def reading(name: str, most_s: float, *words: str) -> Case:
+    """A command that reads many runs."""
+    bounds = (at_most(TIME, most_s), at_most(MEMORY, 200))
+    return Case(name=name, words=words, bounds=bounds, reads=True)
+
+
+def first_listing(runs: int) -> Case:
+    """The command that judges every run."""
+    name, bounds = "the first listing of all of them, once", (at_most(MEMORY, 200),)
+    words = ("runs", "--limit", str(runs))
+    return Case(name=name, words=words, bounds=bounds, reads=True)
+
+
+def frequent(runs: int) -> tuple[Case, ...]:
+    """Commands of a folder with this number of runs."""
     return (
-        Asked("`kvmark --help`", ("--help",), 0.25),
-        Asked("`kvmark run --help`", ("run", "--help")),
-        Asked("`kvmark runs`, the newest 30", ("runs",), 0.4),
-        Asked(f"`kvmark runs --limit {runs}`", ("runs", "--limit", str(runs)), 0.4),
-        Asked("`kvmark runs --tag bench`", ("runs", "--tag", "bench"), 0.4),
-        Asked("Tab after `kvmark`", variables=completed(""), most_s=0.25),
-        Asked("Tab after `kvmark run --`", variables=completed("run", "--"), most_s=0.25),
-        Asked("Tab after `kvmark show`", variables=completed("show", ""), most_s=0.25),
-        Asked(
-            "Tab after `kvmark compare tag:`",
-            variables=completed("compare", "tag", ":"),
-            most_s=0.4,
-        ),
+        command("`kvmark --help`", "--help", 0.25),
+        command("`kvmark run --help`", "run --help"),
+        command("`kvmark runs`, the newest 30", "runs", 0.4),
+        command(f"`kvmark runs --limit {runs}`", f"runs --limit {runs}", 0.4),
+        command("`kvmark runs --tag bench`", "runs --tag bench", 0.4),
+        completion("Tab after `kvmark`", 0.25, ""),
+        completion("Tab after `kvmark run --`", 0.25, "run", "--"),
+        completion("Tab after `kvmark show`", 0.25, "show", ""),
+        completion("Tab after `kvmark compare tag:`", 0.4, "compare", "tag", ":"),
     )
 
 
-def read_together(runs: int, ids: Sequence[str]) -> tuple[Asked, ...]:
-    """What reads many runs, with twice as many in the folder, of which a page is made of some."""
+def reading_many(runs: int, ids: Sequence[str]) -> tuple[Case, ...]:
+    """Commands that read many of this number of runs; a page is made of those with these ids."""
     page = ("runs", "report", *ids, "--output", "page.html")
     return (
-        Asked(f"`kvmark runs --limit {runs}`", ("runs", "--limit", str(runs)), 1, reads=True),
-        Asked(f"`kvmark show last` of {runs:,}", ("show", "last"), 0.8, reads=True),
-        Asked(
-            "`kvmark compare`, 100 runs and 100", ("compare", "tag:base", "tag:candidate"), 3, True
-        ),
-        Asked(f"`kvmark runs report` of {len(ids)}", page, 10, True),
-        Asked(f"`kvmark runs history` of {runs:,}", ("runs", "history"), 5, True),
+        reading(f"`kvmark runs --limit {runs}`", 1, "runs", "--limit", str(runs)),
+        reading(f"`kvmark show last` of {runs:,}", 0.8, "show", "last"),
+        reading("`kvmark compare`, 100 runs and 100", 3, "compare", "tag:base", "tag:candidate"),
+        reading(f"`kvmark runs report` of {len(ids)}", 10, *page),
+        reading(f"`kvmark runs history` of {runs:,}", 5, "runs", "history"),
     )
 
 
-def main() -> int:
-    """Makes the runs, then times what is asked of them."""
-    parser = repeating(__doc__, 15, "command is run")
-    parser.add_argument("--runs", type=int, default=2000, help="how many there are to list")
-    given = parser.parse_args()
-    return carried_out(
-        lambda: _measure(given.runs, given.times, given.results), anyway=given.anyway
-    )
-
-
-def _measure(runs: int, times: int, results: Path | None) -> bool:
+def measure(given: argparse.Namespace) -> bool:
+    """Makes the runs, then times the commands; whether nothing failed."""
+    once, fewer = copy(given), copy(given)
+    once.blocks, fewer.blocks = 1, max(1, given.blocks // 3)
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
-        folder = Path(name)
-        half = runs // 2
+        folder, half = Path(name), given.runs // 2
+
+        def timed(case: Case, _: str = "", __: int = 0) -> Figures:
+            line, variables = [*KVMARK, *case.words], variables_of(case)
+            begun, reads = time.perf_counter(), case.reads
+            ended = execute(line, ALL_CORES, JUDGED, variables, watched=reads, folder=folder)
+            figures = {TIME.name: time.perf_counter() - begun}
+            return {**figures, MEMORY.name: ended.peak_bytes / 1e6} if reads else figures
+
         say(f"making {half} runs")
-        execute([PROGRAM, *RUN], usable_cores(), JUDGED, folder=folder)
-        _copy(folder / "runs", range(1, half))
-        say("listing them for the first time, which judges each")
-        first = Asked(FIRST, ("runs", "--limit", str(half)), reads=True)
-        took = {first: list(_times(first, folder, 1))}
-        took |= {one: list(_times(one, folder, times)) for one in asked(half)}
-        say(f"making {runs - half} more, and listing them")
-        _copy(folder / "runs", range(half, runs))
-        list(_times(Asked("all", ("runs", "--limit", str(runs))), folder, 1))
+        execute([*KVMARK, *RUN], ALL_CORES, JUDGED, folder=folder)
+        copy_run(folder / "runs", range(1, half))
+        first, cases = first_listing(half), frequent(half)
+        found = repetitions([first], timed, once) + repetitions(cases, timed, given)
+        say(f"making {given.runs - half} more, and listing them")
+        copy_run(folder / "runs", range(half, given.runs))
+        timed(first_listing(given.runs))
         ids = sorted(path.name for path in (folder / "runs").iterdir() if path.is_dir())
-        together = read_together(runs, ids[-REPORTED:])
-        took |= {one: list(_times(one, folder, max(1, times // 3))) for one in together}
-    peers = _peers(f"a folder of {runs // 2:,} small runs, then of {runs:,}", took)
-    publish(peers, "bench-startup", results)
-    return True
+        many = reading_many(given.runs, ids[-REPORTED:])
+        found += repetitions(many, timed, fewer)
+    system = f"a folder of {half:,} small runs, then of {given.runs:,}"
+    return BENCHMARK.publish(system, (first, *cases, *many), found, given)
 
 
-def _peers(system: str, took: Mapping[Asked, Sequence[Figures]]) -> Peers:
-    """Everything that was measured."""
-    return peers_of(
-        "How soon commands answer",
-        system,
-        [
-            PeerFigure(name="time", heading="time, s"),
-            PeerFigure(name="memory", heading="memory, MB"),
-        ],
-        [PeerCase(name=one.title, programs=("kvmark",), bounds=_bounds(one)) for one in took],
-        [
-            PeerRun(block=block, case=one.title, program="kvmark", figures=figures)
-            for one, each in took.items()
-            for block, figures in enumerate(each)
-        ],
-    )
+def variables_of(case: Case) -> Mapping[str, str]:
+    """The variables by which bash asks for a completion."""
+    if not case.completed:
+        return {}
+    words = {"COMP_WORDS": "\n".join(("kvmark", *case.completed))}
+    number = str(len(case.completed))
+    return {**words, "COMP_CWORD": number, "_KVMARK_COMPLETE": "complete_bash"}
 
 
-def _bounds(one: Asked) -> tuple[PeerBound, ...]:
-    time_s = () if one.most_s is None else (PeerBound(figure="time", limit=one.most_s),)
-    memory = (PeerBound(figure="memory", limit=MOST_MB),) if one.reads else ()
-    return (*time_s, *memory)
-
-
-def _copy(runs: Path, numbers: range) -> None:
-    """Copies a run in a folder for each number, a second between each two."""
+def copy_run(runs: Path, numbers: range) -> None:
+    """Copies a run into a folder for each number, one second apart."""
     original = max(path.parent for path in runs.glob("*/manifest.json"))
     manifest = json.loads((original / "manifest.json").read_text())
     created, suffix = datetime.fromisoformat(manifest["created"]), original.name[15:]
     for number in numbers:
         instant = created - timedelta(seconds=number)
-        copy = runs / f"{instant:%Y%m%d-%H%M%S}{suffix}"
-        shutil.copytree(original, copy)
-        (copy / "manifest.json").chmod(0o644)
-        tags = [tag for tag, places in TOGETHER.items() if number in places]
-        told = {**manifest, "id": copy.name, "created": instant.isoformat(), "tags": tags}
-        told["tags"] += manifest["tags"]
-        (copy / "manifest.json").write_text(json.dumps(told))
+        place = runs / f"{instant:%Y%m%d-%H%M%S}{suffix}"
+        shutil.copytree(original, place)
+        (place / "manifest.json").chmod(0o644)
+        tags = [tag for tag, tagged in TAGS.items() if number in tagged] + manifest["tags"]
+        changed = {**manifest, "id": place.name, "created": instant.isoformat(), "tags": tags}
+        (place / "manifest.json").write_text(json.dumps(changed))
 
 
-def _times(one: Asked, folder: Path, times: int) -> Iterator[Figures]:
-    """Seconds from a command's start to its end and its memory's peak, each time it is run."""
-    for _ in range(times):
-        begun = time.perf_counter()
-        ended = execute(
-            [PROGRAM, *one.words], usable_cores(), JUDGED, one.variables, watched=one.reads,
-            folder=folder,
-        )  # fmt: skip
-        figures = {"time": time.perf_counter() - begun}
-        yield {**figures, "memory": ended.peak_bytes * 1e-6} if one.reads else figures
+def main() -> int:
+    """Measures and prints."""
+    made = parser(__doc__, blocks=15)
+    made.add_argument("--runs", type=int, default=2000, help="number of runs")
+    return run(measure, made.parse_args())
 
 
 if __name__ == "__main__":

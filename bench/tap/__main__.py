@@ -1,11 +1,11 @@
-"""Prints what a tap costs between redis-benchmark and one Redis, beside HAProxy and MONITOR.
+"""Prints the cost of a tap between redis-benchmark and one Redis, beside HAProxy and MONITOR.
 
-    python -m bench.tap [--times 5] [--requests 500000] [--client-core 0] [--server-core 1]
+    python -m bench.tap [--times 5] [--operations 500000] [--generator-core 0] [--server-core 1]
         [--middle-core 0]
 
-Each stands between client and server, or beside them, on a core that is named: HAProxy in TCP mode
-with one thread, `kvmark record` with one, MONITOR's reader, and nothing. Throughput is
-redis-benchmark's; processor time is that of what stands between, while it measures.
+Between client and server is, on its own core, HAProxy in TCP mode with one thread, `kvmark record`
+with one thread, MONITOR's reader, or nothing. Throughput is that of redis-benchmark; CPU time is
+that of the program between, during the measurement.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import csv
 import io
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import psutil
-from bench.common.console import carried_out, publish, repeating, say
-from bench.common.process import PeerFailedError, execute
-from bench.common.table import peers_of
-from bench.common.tools import program
+from bench.common.comparison import (
+    Benchmark,
+    Figures,
+    at_least,
+    cores,
+    parser,
+    repetitions,
+    run,
+)
+from bench.common.process import PeerFailedError, Running, execute
+from bench.common.servers import serving_redis
+from bench.common.tools import KVMARK, program
 
-from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun
-from kvmark.testbed import redis
-from kvmark.testbed.control import take_down
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure
 from kvmark.testbed.state import Testbed
 
-KVMARK: Final = str(Path(sys.executable).with_name("kvmark"))
 THROUGHPUT: Final = PeerFigure(name="throughput", heading="requests per second")
 COST: Final = PeerFigure(name="cost", heading="its processor time a request, µs")
 TAP, HAPROXY, MONITOR, NOTHING = "kvmark record", "HAProxy", "MONITOR", "nothing between"
-PEERS: Final = (TAP, HAPROXY, MONITOR, NOTHING)
-LEAST: Final = 0.9
-"""Of HAProxy's throughput."""
-CASES: Final = {"one request at a time": 1, "16 requests at a time": 16}
 CLIENTS: Final = 50
+CONNECTIONS: Final = 10_000
 PATIENCE_S: Final = 20.0
 HAPROXY_FILE: Final = """\
 global
@@ -58,135 +58,88 @@ listen redis
   bind 127.0.0.1:{port}
   server redis {address}
 """
+BENCHMARK: Final = Benchmark(
+    "bench-tap", "What stands between clients and one Redis", (THROUGHPUT, COST)
+)
 
 
-@dataclass(frozen=True)
-class Middle:
-    """What stands between, and where clients go."""
+class Case(PeerCase):
+    """A number of requests in flight on each connection."""
 
-    process: subprocess.Popen[bytes] | None
-    port: int
-
-    def cpu_s(self) -> float:
-        """Its processor time so far."""
-        if self.process is None:
-            return 0.0
-        times = psutil.Process(self.process.pid).cpu_times()
-        return times.user + times.system
+    depth: int
+    programs: tuple[str, ...] = (TAP, HAPROXY, MONITOR, NOTHING)
+    bounds: tuple[PeerBound, ...] = (at_least(THROUGHPUT, 0.9, HAPROXY),)
 
 
-Starts: TypeAlias = Callable[[Testbed, Path, int], AbstractContextManager[Middle]]
+CASES: Final = (
+    Case(name="one request at a time", depth=1),
+    Case(name="16 requests at a time", depth=16),
+)
 
 
-def main() -> int:
-    """Starts a server, then measures every peer in turn."""
-    parser = repeating(__doc__, 5, "peer is measured")
-    parser.add_argument("--requests", type=int, default=500_000)
-    parser.add_argument("--client-core", type=int, default=0)
-    parser.add_argument("--server-core", type=int, default=1)
-    parser.add_argument("--middle-core", type=int, default=0)
-    asked = parser.parse_args()
-    return carried_out(lambda: _measure(asked), anyway=asked.anyway)
+def measure(given: argparse.Namespace) -> bool:
+    """Starts a server and measures every program; whether nothing failed."""
+    for name in ("redis-benchmark", "redis-cli", "haproxy"):
+        program(name, f"install {name} by apt-get")
+    with serving_redis(cores(given.server_core), CONNECTIONS) as testbed:
+
+        def measured(case: Case, peer: str, _: int) -> Figures:
+            with between(peer, testbed, given.middle_core) as (port, process):
+                words = ("-p", port, "-c", CLIENTS, "-P", case.depth, "-r", 100_000, "--csv")
+                benchmark = ["redis-benchmark", "-t", "get", "-n", given.operations, *words]
+                before_s = cpu_s(process)
+                ended = execute(benchmark, given.generator_core)
+                cost_us = (cpu_s(process) - before_s) / given.operations * 1e6
+            rows = csv.DictReader(io.StringIO(ended.output))
+            (rate,) = (float(row["rps"]) for row in rows if row["test"] == "GET")
+            return {THROUGHPUT.name: rate} | ({COST.name: cost_us} if process else {})
+
+        chosen = [case for case in CASES if given.only in case.name]
+        found = repetitions(chosen, measured, given)
+    return BENCHMARK.publish("redis", CASES, found, given)
 
 
-def _measure(asked: argparse.Namespace) -> bool:
-    names = ("redis-benchmark", "redis-cli", "haproxy")
-    found = {name: program(name, f"install {name} by apt-get") for name in names}
-    say(f"{', '.join(map(str, found.values()))}; {asked.times} times each")
-    measured: list[PeerRun] = []
+def cpu_s(process: psutil.Process | None) -> float:
+    """The CPU time of a process so far."""
+    times = process.cpu_times() if process else None
+    return times.user + times.system if times else 0.0
+
+
+@contextmanager
+def between(peer: str, testbed: Testbed, core: int) -> Iterator[tuple[int, psutil.Process | None]]:
+    """The port for clients, and the program that is between them and the server.
+
+    Raises:
+        PeerFailedError: it doesn't listen.
+    """
+    node, port = testbed.nodes[0], free_port()
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
-        root = Path(name)
-        testbed = redis.up(redis.Wanted(cores=(asked.server_core,)), root)
+        file = Path(name) / "haproxy.cfg"
+        file.write_text(HAPROXY_FILE.format(port=port, address=node.address))
+        tap = ("record", "--listen", port, "--to", testbed.url, "--threads", 1, "-q", "-o")
+        commands: dict[str, tuple[int, list[object]]] = {
+            TAP: (port, [*KVMARK, *tap, Path(name) / "T.trace"]),
+            HAPROXY: (port, ["haproxy", "-db", "-f", file]),
+            MONITOR: (node.port, ["redis-cli", "-p", node.port, "monitor"]),
+        }
+        if peer == NOTHING:
+            yield node.port, None
+            return
+        port, command = commands[peer]
+        running = Running(command, core, is_silent=True)
         try:
-            for block in range(asked.times):
-                for case, depth in CASES.items():
-                    turn = block % len(PEERS)
-                    for peer in (*PEERS[turn:], *PEERS[:turn]):
-                        figures = _figures(peer, depth, testbed, root, asked)
-                        one = PeerRun(block=block, case=case, program=peer, figures=figures)
-                        measured.append(one)
+            wait_for(port, running)
+            yield port, psutil.Process(running.process.pid)
         finally:
-            take_down(root)
-    bounds = (PeerBound(figure=THROUGHPUT.name, peer=HAPROXY, limit=LEAST, most=False),)
-    peers = peers_of(
-        "What stands between clients and one Redis",
-        "redis",
-        (THROUGHPUT, COST),
-        [PeerCase(name=case, programs=PEERS, bounds=bounds) for case in CASES],
-        measured,
-    )
-    publish(peers, "bench-tap", asked.results)
-    return True
+            # The tap writes its trace.
+            running.process.send_signal(signal.SIGINT)
+            running.process.wait()
 
 
-def _figures(
-    peer: str, depth: int, testbed: Testbed, root: Path, asked: argparse.Namespace
-) -> dict[str, float]:
-    with STARTS[peer](testbed, root, asked.middle_core) as middle:
-        words = ("-p", str(middle.port), "-c", str(CLIENTS), "-P", str(depth), "-r", "100000")
-        command = ["redis-benchmark", "-t", "get", "-n", str(asked.requests), "--csv", *words]
-        before_s = middle.cpu_s()
-        ended = execute(command, asked.client_core)
-        cost_us = (middle.cpu_s() - before_s) / asked.requests * 1e6
-    (row,) = [row for row in csv.DictReader(io.StringIO(ended.output)) if row["test"] == "GET"]
-    figures = {THROUGHPUT.name: float(row["rps"])}
-    return figures if middle.process is None else {**figures, COST.name: cost_us}
-
-
-@contextmanager
-def _tap(testbed: Testbed, root: Path, core: int) -> Iterator[Middle]:
-    port = _free_port()
-    with tempfile.TemporaryDirectory(dir=root) as folder:
-        words = ["record", "--listen", str(port), "--to", testbed.url, "--threads", "1", "-q"]
-        with _started([KVMARK, *words, "-o", f"{folder}/T.trace"], port, core) as middle:
-            yield middle
-
-
-@contextmanager
-def _haproxy(testbed: Testbed, root: Path, core: int) -> Iterator[Middle]:
-    port, file = _free_port(), root / "haproxy.cfg"
-    file.write_text(HAPROXY_FILE.format(port=port, address=testbed.nodes[0].address))
-    with _started(["haproxy", "-db", "-f", str(file)], port, core) as middle:
-        yield middle
-
-
-@contextmanager
-def _monitor(testbed: Testbed, root: Path, core: int) -> Iterator[Middle]:
-    port = testbed.nodes[0].port
-    del root
-    with _started(["redis-cli", "-p", str(port), "monitor"], port, core) as middle:
-        yield middle
-
-
-@contextmanager
-def _nothing(testbed: Testbed, root: Path, core: int) -> Iterator[Middle]:
-    del root, core
-    yield Middle(None, testbed.nodes[0].port)
-
-
-@contextmanager
-def _started(command: list[str], port: int, core: int) -> Iterator[Middle]:
-    process = subprocess.Popen(  # noqa: S603 - programs that this file names
-        ["taskset", "-c", str(core), *command],  # noqa: S607
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        _wait_for(port, process)
-        yield Middle(process, port)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-
-
-STARTS: Final[Mapping[str, Starts]] = {
-    TAP: _tap, HAPROXY: _haproxy, MONITOR: _monitor, NOTHING: _nothing,
-}  # fmt: skip
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_for(port: int, running: Running) -> None:
+    """Waits until something listens at a port."""
     deadline = time.monotonic() + PATIENCE_S
-    while process.poll() is None and time.monotonic() < deadline:
+    while not running.ended() and time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
@@ -196,9 +149,17 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise PeerFailedError(f"nothing listens at port {port}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port at which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def main() -> int:
+    """Measures and prints."""
+    made = parser(__doc__, blocks=5, operations=500_000)
+    made.add_argument("--middle-core", type=int, default=0)
+    return run(measure, made.parse_args())
 
 
 if __name__ == "__main__":

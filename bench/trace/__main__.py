@@ -1,87 +1,83 @@
-"""Prints what it costs to make a trace of a file, and to say what is in it.
+"""Prints the cost of importing a file as a trace, and of showing a trace.
 
     python -m bench.trace [--times 5] [--anyway]
 
-Files are made for it: five million rows as of twitter/cache-trace, with keys by a zipfian law,
-and half a million lines of MONITOR. Figures are of the whole command on one core, with its start.
+The files have five million rows as of twitter/cache-trace, with keys by a zipfian law, and half a
+million lines of MONITOR. Figures are of the whole command on one core, with its start.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
-from bench.common.console import carried_out, publish, repeating, say
-from bench.common.process import Going
-from bench.common.table import peers_of
+from bench.common.comparison import Benchmark, Figures, at_most, parser, repetitions, run, say
+from bench.common.process import execute
+from bench.common.tools import KVMARK
 
-from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure, PeerRun
+from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure
 
-PROGRAM: Final = str(Path(sys.executable).with_name("kvmark"))
 ROWS: Final = 5_000_000
 LINES: Final = 500_000
 KEYS: Final = 1_000_000
-CORE: Final = "1"
+CORE: Final = 1
 COST: Final = PeerFigure(name="cost", heading="processor time an operation, µs")
 MEMORY: Final = PeerFigure(name="memory", heading="peak memory, MB")
-MOST_US: Final = 1.0
-"""A million operations a second and core."""
+BENCHMARK: Final = Benchmark("bench-trace", "What traces cost", (COST, MEMORY))
 
 
-def main() -> int:
-    """Makes the files, then times the commands."""
-    asked = repeating(__doc__, 5, "command is run").parse_args()
-    return carried_out(lambda: _measure(asked.times, asked.results), anyway=asked.anyway)
+class Case(PeerCase):
+    """A command, and the operations that it reads."""
+
+    words: tuple[str, ...]
+    operations: int = ROWS
+    programs: tuple[str, ...] = ("kvmark",)
+    # A million operations a second and core.
+    bounds: tuple[PeerBound, ...] = (at_most(COST, 1.0),)
 
 
-def _measure(times: int, results: Path | None) -> bool:
-    measured: list[PeerRun] = []
+IMPORT: Final = ("import", "twitter.csv", "-o")
+CASES: Final = (
+    Case(name="import twitter/cache-trace", words=(*IMPORT, "new.trace")),
+    Case(name="trace of it", words=("trace", "T.trace"), bounds=()),
+    Case(
+        name="import MONITOR",
+        words=("import", "monitor.txt", "-o", "new.trace"),
+        operations=LINES,
+        bounds=(),
+    ),
+)
+
+
+def measure(given: argparse.Namespace) -> bool:
+    """Writes the files, then measures the commands; whether nothing failed."""
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         folder = Path(name)
         say(f"writing {ROWS:,} rows of CSV and {LINES:,} lines of MONITOR")
-        _write_csv(folder / "twitter.csv")
-        _write_monitor(folder / "monitor.txt")
-        for block in range(times):
-            for case, words, operations in (
-                ("import twitter/cache-trace", ("import", "twitter.csv", "-o", "T.trace"), ROWS),
-                ("trace of it", ("trace", "T.trace"), ROWS),
-                ("import MONITOR", ("import", "monitor.txt", "-o", "M.trace"), LINES),
-            ):
-                figures = _figures(words, folder, operations)
-                one = PeerRun(block=block, case=case, program="kvmark", figures=figures)
-                measured.append(one)
-            for trace in folder.glob("*.trace"):
-                shutil.rmtree(trace)
-    bound = (PeerBound(figure=COST.name, limit=MOST_US),)
-    peers = peers_of(
-        "What traces cost",
-        "no system",
-        (COST, MEMORY),
-        [
-            PeerCase(name=name, programs=("kvmark",), bounds=bound if "twitter" in name else ())
-            for name in dict.fromkeys(one.case for one in measured)
-        ],
-        measured,
-    )
-    publish(peers, "bench-trace", results)
-    return True
+        write_csv(folder / "twitter.csv")
+        write_monitor(folder / "monitor.txt")
+
+        execute([*KVMARK, *IMPORT, "T.trace"], CORE, folder=folder)
+
+        def measured(case: Case, _: str, __: int) -> Figures:
+            command, one_core = [*KVMARK, *case.words], {"POLARS_MAX_THREADS": "1"}
+            ended = execute(command, CORE, variables=one_core, watched=True, folder=folder)
+            shutil.rmtree(folder / "new.trace", ignore_errors=True)
+            cost_us = ended.cpu_ns / 1e3 / case.operations
+            return {COST.name: cost_us, MEMORY.name: ended.peak_bytes / 1e6}
+
+        found = repetitions(CASES, measured, given)
+    return BENCHMARK.publish("no system", CASES, found, given)
 
 
-def _figures(words: Sequence[str], folder: Path, operations: int) -> dict[str, float]:
-    # One core is what an operation a microsecond is promised for.
-    going = Going([PROGRAM, *words], CORE, {"POLARS_MAX_THREADS": "1"}, folder)
-    going.watch_memory()
-    ended = going.finish()
-    return {COST.name: ended.cpu_ns / 1e3 / operations, MEMORY.name: ended.peak_bytes / 1e6}
-
-
-def _write_csv(path: Path) -> None:
+def write_csv(path: Path) -> None:
+    """Rows as of twitter/cache-trace."""
     chance = np.random.default_rng(1)
     ranks = np.minimum(chance.zipf(1.2, ROWS), KEYS)
     verbs = np.array(["get", "gets", "set", "add"])[
@@ -102,7 +98,8 @@ def _write_csv(path: Path) -> None:
     named.write_csv(path, include_header=False)
 
 
-def _write_monitor(path: Path) -> None:
+def write_monitor(path: Path) -> None:
+    """Lines of MONITOR."""
     chance = np.random.default_rng(2)
     keys, clients = chance.integers(0, KEYS, LINES), chance.integers(40_000, 40_050, LINES)
     with path.open("w") as file:
@@ -113,4 +110,4 @@ def _write_monitor(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(measure, parser(__doc__, blocks=5).parse_args()))

@@ -1,1 +1,0 @@
-"""What the sample applications cost the load generator, and whether its memory stays flat."""

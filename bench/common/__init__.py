@@ -1,1 +1,0 @@
-"""What comparisons with peers share: programs on their own cores, what they cost, and the table."""

@@ -1,1 +1,0 @@
-"""kvmark beside latte and YCSB on one Cassandra node."""

@@ -1,1 +1,0 @@
-"""The engine's own cost, measured through the command line that users type."""

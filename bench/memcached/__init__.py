@@ -1,1 +1,0 @@
-"""kvmark on memcached, beside a bare loop."""

@@ -1,1 +1,0 @@
-"""kvmark beside redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis server."""

@@ -1,1 +1,0 @@
-"""A replay at full speed, beside operations drawn by chance."""

@@ -1,1 +1,0 @@
-"""Ten thousand clients in one process, beside the machines that a published test gave them."""

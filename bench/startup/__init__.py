@@ -1,1 +1,0 @@
-"""What a user waits for before a command does anything."""

@@ -1,1 +1,0 @@
-"""What traces cost to make and to read."""
