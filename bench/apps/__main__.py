@@ -14,22 +14,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import polars as pl
-from bench.common.comparison import (
-    THROUGHPUT,
-    Benchmark,
-    Figures,
-    at_most,
-    parser,
-    repetition,
-    repetitions,
-    run,
-    say,
-)
+from bench.common.comparison import THROUGHPUT, Benchmark, Figures, at_most, repetition, say
 from bench.common.kvmark import kvmark_once, kvmark_run
 from bench.common.servers import serving_cassandra, serving_redis
 
@@ -78,54 +67,50 @@ OF_REDIS: Final = (
         options="--num_threads_write 0 --num_threads_read 16 --pipeline_length 480",
     ),
 )
-OF_CASSANDRA: Final = (
-    Case(
-        name=f"{BATCHES}, 32 writers, batches of 100",
-        items=100,
-        application=BATCHES,
-        options="--num_threads_write 32 --num_threads_read 0 --batch_size 100 --num_writes -1",
-    ),
+OF_CASSANDRA: Final = Case(
+    name=f"{BATCHES}, 32 writers, batches of 100",
+    items=100,
+    application=BATCHES,
+    options="--num_threads_write 32 --num_threads_read 0 --batch_size 100 --num_writes -1",
 )
 
 
 def main() -> int:
     """Measures and prints."""
-    made = parser(__doc__, blocks=5)
+    made = BENCHMARK.parser(__doc__, 5)
     made.add_argument("--seconds", type=int, default=20)
     made.add_argument("--flat-seconds", type=int, default=120)
-    return run(measure, made.parse_args())
+    return BENCHMARK.run(measure, made)
 
 
 def measure(given: argparse.Namespace) -> bool:
     """Measures on one server after the other; whether nothing failed."""
-
-    def chosen(cases: Sequence[Case]) -> list[Case]:
-        return [case for case in cases if given.only in case.name]
-
     measured: list[PeerRun] = []
     systems = []
-    if cases := chosen(OF_REDIS):
+    if any(given.only in case.name for case in OF_REDIS):
         with serving_redis((SERVER_CORE,), CONNECTIONS) as redis:
             systems.append(f"Redis {redis.version}")
-            measured += repetitions(cases, partial(application, redis.url, given), given)
-    if cases := chosen(OF_CASSANDRA):
+            one = partial(application, redis.url, given)
+            measured += BENCHMARK.repetitions(OF_REDIS, one, given)
+    if given.only in OF_CASSANDRA.name:
         with serving_cassandra(1, HEAP_MIB, (SERVER_CORE,)) as cassandra:
             systems.append(f"Cassandra {cassandra.version}")
             one = partial(application, cassandra.url, given)
-            loads = {
-                case.name: lambda number, case=case: one(case, "kvmark", number)[THROUGHPUT.name]
-                for case in cases
-            }
+
+            def load(block: int) -> float:
+                return one(OF_CASSANDRA, "kvmark", block)[THROUGHPUT.name]
+
             # The start and the end of a round take time too.
-            warmed_up(loads, 2 * MOST_ROUNDS * given.seconds, time.monotonic, say)
-            measured += repetitions(cases, one, given)
+            longest_s = 2 * MOST_ROUNDS * given.seconds
+            warmed_up({OF_CASSANDRA.name: load}, longest_s, time.monotonic, say)
+            measured += BENCHMARK.repetitions([OF_CASSANDRA], one, given)
     for block in range(given.blocks if given.only in FLAT.name else 0):
         measured += flat_memory(block, given.flat_seconds)
     system = (
         f"{' and '.join(systems) or 'no server'} on core {SERVER_CORE}, clients on core"
         f" {GENERATOR_CORE}; {FLAT.name}: the simulated driver, on both"
     )
-    return BENCHMARK.publish(system, (*OF_REDIS, *OF_CASSANDRA, FLAT), measured, given)
+    return BENCHMARK.publish(system, (*OF_REDIS, OF_CASSANDRA, FLAT), measured, given)
 
 
 def application(url: str, given: argparse.Namespace, case: Case, _: str, __: int) -> Figures:

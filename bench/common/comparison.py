@@ -1,7 +1,7 @@
 """The command line, the blocks and the document that all benchmarks have in common.
 
-Every case with every program is one repetition of a block; a block has an order of its own, so that
-all programs share the machine's drift. `kvmark doc` computes the same tables from the document.
+Every case with every program is one repetition of a block. Each block has another random order, so
+that all programs share the machine's drift. `kvmark doc` computes the same tables.
 """
 
 from __future__ import annotations
@@ -20,14 +20,7 @@ from typing import Final, TypeVar
 
 from bench.common.process import PeerFailedError
 
-from kvmark.analysis.external.peers import (
-    SCHEMA,
-    PeerBound,
-    PeerCase,
-    PeerFigure,
-    PeerRun,
-    Peers,
-)
+from kvmark.analysis.external.peers import SCHEMA, PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import KvmarkError
 from kvmark.report.format.grid import to_text
 from kvmark.report.views.peers import medians_grid, ratios_grid
@@ -51,25 +44,6 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def parser(
-    description: str | None, blocks: int, operations: int | None = None
-) -> argparse.ArgumentParser:
-    """A command line with the options of all benchmarks."""
-    first = (description or "").splitlines()[0]
-    made = argparse.ArgumentParser(description=first)
-    made.add_argument("--blocks", "--times", type=int, default=blocks, help="repetitions")
-    made.add_argument("--seed", type=int, default=1)
-    made.add_argument("--only", default="", help="cases with this text in their name")
-    made.add_argument("--results", type=Path, help="folder for every repetition as JSON")
-    made.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    if operations is not None:
-        made.add_argument("--records", type=int, default=100_000)
-        made.add_argument("--operations", type=int, default=operations, help="of a run")
-        made.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
-        made.add_argument("--server-core", default="1", help="one, or several such as 0,1")
-    return made
-
-
 def cores(text: str) -> tuple[int, ...]:
     """Cores from their numbers on the command line."""
     return tuple(int(core) for core in text.split(","))
@@ -83,24 +57,6 @@ def at_most(figure: PeerFigure, limit: float, peer: str | None = None) -> PeerBo
 def at_least(figure: PeerFigure, limit: float, peer: str | None = None) -> PeerBound:
     """A lower bound on the ratio to a peer's figure, or on the figure itself."""
     return PeerBound(figure=figure.name, peer=peer, limit=limit, most=False)
-
-
-def repetitions(
-    cases: Sequence[C],
-    measure: Callable[[C, str, int], Figures],
-    given: argparse.Namespace,
-    programs: Container[str] | None = None,
-) -> list[PeerRun]:
-    """All repetitions of these cases. One that fails keeps the others."""
-    chance = random.Random(given.seed)  # noqa: S311 - an order, not a secret
-    found = []
-    for block in range(given.blocks):
-        for case in chance.sample(cases, len(cases)):
-            peers = [name for name in case.programs if programs is None or name in programs]
-            for peer in chance.sample(peers, len(peers)):
-                one = partial(measure, case, peer, block)
-                found.append(repetition(case.name, peer, block, one))
-    return found
 
 
 def repetition(case: str, program: str, block: int, measure: Callable[[], Figures]) -> PeerRun:
@@ -117,7 +73,7 @@ def repetition(case: str, program: str, block: int, measure: Callable[[], Figure
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a benchmark compares."""
+    """A benchmark: its command line, its repetitions, and its document."""
 
     #: Of its document.
     name: str
@@ -125,6 +81,43 @@ class Benchmark:
     figures: tuple[PeerFigure, ...]
     #: Of the programs.
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def parser(
+        self, description: str | None, blocks: int, operations: int | None = None
+    ) -> argparse.ArgumentParser:
+        """A command line with the options of all benchmarks."""
+        first = (description or "").splitlines()[0]
+        made = argparse.ArgumentParser(description=first)
+        made.add_argument("--blocks", "--times", type=int, default=blocks, help="repetitions")
+        made.add_argument("--seed", type=int, default=1)
+        made.add_argument("--only", default="", help="cases with this text in their name")
+        made.add_argument("--results", type=Path, help="folder for every repetition as JSON")
+        made.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+        if operations is not None:
+            made.add_argument("--records", type=int, default=100_000)
+            made.add_argument("--operations", type=int, default=operations, help="of a run")
+            made.add_argument("--generator-core", default="0", help="one, or several such as 0,1")
+            made.add_argument("--server-core", default="1", help="one, or several such as 0,1")
+        return made
+
+    def repetitions(
+        self,
+        cases: Sequence[C],
+        measure: Callable[[C, str, int], Figures],
+        given: argparse.Namespace,
+        programs: Container[str] | None = None,
+    ) -> list[PeerRun]:
+        """All repetitions of the cases that are asked for. One that fails keeps the others."""
+        chance = random.Random(given.seed)  # noqa: S311 - an order, not a secret
+        chosen = [case for case in cases if given.only.lower() in case.name.lower()]
+        found = []
+        for block in range(given.blocks):
+            for case in chance.sample(chosen, len(chosen)):
+                peers = [name for name in case.programs if programs is None or name in programs]
+                for peer in chance.sample(peers, len(peers)):
+                    one = partial(measure, case, peer, block)
+                    found.append(repetition(case.name, peer, block, one))
+        return found
 
     def publish(
         self,
@@ -164,24 +157,26 @@ class Benchmark:
         sys.stdout.write("\n".join([tables, *failures, *notes, ""]))
         return not failures
 
-
-def run(measure: Callable[[argparse.Namespace], bool], given: argparse.Namespace) -> int:
-    """The exit code: 1 if the machine is too busy, 3 if a program or a server failed."""
-    # A terminated benchmark takes down the servers that it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    host = describe_host()
-    busy, number = host["other_busy_cores_before"], host["cores"]
-    if busy > BUSY_SHARE * number and not given.anyway:
-        say(f"Other programs use {busy:.2g} of {number} cores: stop them, or add --anyway.")
-        return 1
-    commit()
-    try:
-        return 0 if measure(given) else 3
-    except (PeerFailedError, KvmarkError) as failure:
-        say(str(failure))
-        return 3
-    except KeyboardInterrupt:
-        return 130
+    def run(
+        self, measure: Callable[[argparse.Namespace], bool], options: argparse.ArgumentParser
+    ) -> int:
+        """The exit code: 1 if the machine is too busy, 3 if a program or a server failed."""
+        given = options.parse_args()
+        # A terminated benchmark takes down the servers that it started.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        host = describe_host()
+        busy, number = host["other_busy_cores_before"], host["cores"]
+        if busy > BUSY_SHARE * number and not given.anyway:
+            say(f"Other programs use {busy:.2g} of {number} cores: stop them, or add --anyway.")
+            return 1
+        commit()
+        try:
+            return 0 if measure(given) else 3
+        except (PeerFailedError, KvmarkError) as failure:
+            say(str(failure))
+            return 3
+        except KeyboardInterrupt:
+            return 130
 
 
 @cache

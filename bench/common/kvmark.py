@@ -35,7 +35,7 @@ def kvmark_run(words: Sequence[object], cores: int | str) -> Iterator[Run]:
 
 
 def kvmark_once(words: Sequence[object], cores: int | str, commands: int = 1) -> Once:
-    """A run in which every operation succeeded; a pipeline of commands counts as so many.
+    """A run in which every operation succeeded; a pipeline counts as its commands.
 
     Raises:
         PeerFailedError: it ended with an error, or an operation failed.

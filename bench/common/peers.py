@@ -8,6 +8,7 @@ the program prints of the longer run.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from bench.common.comparison import CPU, MEMORY, THROUGHPUT
 from bench.common.process import Ended, PeerFailedError, Program, execute
 
 from kvmark.analysis.external.peers import PeerCase
+from kvmark.testbed.state import Testbed
 
 SHORT: Final = 10
 """How many times fewer operations the shorter run has."""
@@ -47,6 +49,13 @@ class Job(Generic[C]):
     operations: int
     seed: int
     cores: str
+
+    @classmethod
+    def on(cls, testbed: Testbed, given: argparse.Namespace, case: C, block: int = 0) -> Job[C]:
+        """A run on the first node; each block has another seed."""
+        node, seed = testbed.nodes[0], given.seed + block
+        length = (given.records, given.operations, seed)
+        return cls(case, node.host, node.port, *length, given.generator_core)
 
 
 def twice(run: Callable[[int], Once], operations: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Programs on cores of their own, and the CPU time that they take."""
+"""Programs that run on chosen cores, and their CPU time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ JAVA_ADVICE: Final = "install Maven and Java with `sudo apt-get install maven de
 
 
 class PeerMissingError(PeerFailedError):
-    """A program isn't available; the text says what to install."""
+    """A program isn't available; the text has advice."""
 
 
 Find = Callable[[], list[str]]

@@ -2,7 +2,7 @@
 
 Reads: each has one thread, or as YCSB one for each client, a connection to the node, and
 consistency ONE. Writes: cassandra-stress's `write` with 8 threads on 8 connections, and programs
-that take its words. Each run writes a table of its own, which cassandra-stress and kvmark make; the
+that take its words. Each run writes another table, which cassandra-stress and kvmark make; the
 bare loop writes into the table of the warm-up.
 """
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from bench.common.comparison import Benchmark, Figures, parser, repetitions, run
+from bench.common.comparison import Benchmark, Figures
 from bench.common.kvmark import kvmark_run, outcomes
 from bench.common.process import ALL_CORES, execute
 from bench.common.tools import cargo, find_example
@@ -45,7 +45,7 @@ def of_run(read: Read, *words: object, workload: str = UNIFORM) -> float:
 
 
 def blocking(read: Read, workload: str = UNIFORM, clients: int = 1) -> float:
-    """Clients with threads of their own, each on its own core."""
+    """Clients with one thread each, each on its own core."""
     pin = "1,0" if clients > 1 else "1"
     words = ("--system", "null:", "--clients", clients, "--pin", pin, *DURATION)
     return of_run(read, *words, workload=workload)
@@ -58,7 +58,7 @@ def asynchronous(read: Read, workers: int = 1) -> float:
 
 
 def paced(read: Read, rate: int) -> float:
-    """The open model on a core of its own."""
+    """The open model on one core."""
     words = ("--system", "null:?yields=1", "--clients", 1000, "--workers", 1, "--pin", 1)
     return of_run(read, *words, "--rate", rate, *DURATION)
 
@@ -232,14 +232,13 @@ def measure(given: argparse.Namespace) -> bool:
     def value(case: PeerCase, _: str, __: int) -> Figures:
         return {VALUE.name: MEASURES[case.name]()}
 
-    chosen = [case for case in CASES if given.only in case.name]
-    timed = [case for case in chosen if case.name not in INSTRUCTIONS_OF]
+    timed = [case for case in CASES if case.name not in INSTRUCTIONS_OF]
     once = copy(given)
     once.blocks = 1
-    found = repetitions([case for case in chosen if case not in timed], value, once)
-    found += repetitions(timed, value, given)
+    found = BENCHMARK.repetitions([case for case in CASES if case not in timed], value, once)
+    found += BENCHMARK.repetitions(timed, value, given)
     return BENCHMARK.publish("the null driver and simulated ones", CASES, found, given)
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure, parser(__doc__, blocks=5).parse_args()))
+    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5)))

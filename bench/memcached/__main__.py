@@ -16,17 +16,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from bench.common import peers
-from bench.common.comparison import (
-    CPU,
-    THROUGHPUT,
-    Benchmark,
-    Figures,
-    at_most,
-    cores,
-    parser,
-    repetitions,
-    run,
-)
+from bench.common.comparison import CPU, THROUGHPUT, Benchmark, Figures, at_most, cores
 from bench.common.kvmark import kvmark_load, kvmark_once
 from bench.common.peers import Once
 from bench.common.process import PeerFailedError, Program
@@ -97,21 +87,15 @@ def measure(given: argparse.Namespace) -> bool:
     programs, missing = find({"kvmark": lambda: KVMARK, BARE: example})
     with serving_memcached(cores(given.server_core)) as server:
 
-        def job(case: Case, block: int = 0) -> Job:
-            node, seed = server.nodes[0], given.seed + block
-            core, operations = given.generator_core, given.operations
-            return Job(case, node.host, node.port, given.records, operations, seed, core)
-
         def compared(case: Case, peer: str, block: int) -> Figures:
             before = misses(server)
-            figures = peers.measure(RUN, programs, job(case, block), peer)
+            figures = peers.measure(RUN, programs, Job.on(server, given, case, block), peer)
             if missed := misses(server) - before:
                 raise PeerFailedError(f"the server counted {missed} misses")
             return figures
 
-        kvmark_load(kvmark_words(job(CHECKED)), given.generator_core)
-        chosen = [case for case in CASES if given.only in case.name]
-        found = repetitions(chosen, compared, given, programs)
+        kvmark_load(kvmark_words(Job.on(server, given, CHECKED)), given.generator_core)
+        found = BENCHMARK.repetitions(CASES, compared, given, programs)
         version = server.version
     system = (
         f"memcached {version} with one thread on core {given.server_core}, clients on core"
@@ -121,4 +105,4 @@ def measure(given: argparse.Namespace) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure, parser(__doc__, blocks=10, operations=1_000_000).parse_args()))
+    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 1_000_000)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from copy import copy
+from dataclasses import replace
 from typing import Final
 
 from bench.common import peers
@@ -22,24 +23,13 @@ from bench.common.comparison import (
     at_least,
     at_most,
     cores,
-    parser,
-    repetitions,
-    run,
     say,
 )
 from bench.common.process import PeerFailedError, raise_file_limit
 from bench.common.servers import serving_redis
 from bench.common.tools import find
 from bench.redis.peers import FIND, LOAD, RUN, VALUE_BYTES, VERSIONS, Case, Job
-from bench.redis.special import (
-    BLOCKS,
-    CONNECTIONS,
-    PAUSE,
-    SPECIAL_FIGURES,
-    counters,
-    with_connections,
-    with_pause,
-)
+from bench.redis.special import BLOCKS, CONNECTIONS, PAUSE, SPECIAL, SPECIAL_FIGURES, counters
 
 STRINGS: Final = ("kvmark", "redis-benchmark", "resp-benchmark")
 # Pipelines need many more operations, which takes the others too long.
@@ -88,11 +78,12 @@ def measure(given: argparse.Namespace) -> bool:
     with serving_redis(cores(given.server_core), CONNECTIONS.clients) as server:
         programs, missing = find(FIND)
         notes = [f"Left out: {sentence}" for sentence in missing]
+        if advice:
+            notes.append(f"{CONNECTIONS.name}: left out; {advice}.")
 
         def job(case: Case, block: int = 0) -> Job:
-            node, operations = server.nodes[0], given.operations * case.factor
-            seed, core = given.seed + block, given.generator_core
-            return Job(case, node.host, node.port, given.records, operations, seed, core)
+            plain = Job.on(server, given, case, block)
+            return replace(plain, operations=plain.operations * case.factor)
 
         def compared(case: Case, peer: str, block: int) -> Figures:
             before = counters(server)
@@ -102,31 +93,24 @@ def measure(given: argparse.Namespace) -> bool:
                 raise PeerFailedError(f"the server counted {misses} misses and {errors} errors")
             return figures
 
-        chosen = [case for case in CASES if given.only in case.name]
+        def special(case: Case, peer: str, _: int) -> Figures:
+            return SPECIAL[case.name](server, programs, job(case), peer)
+
         say("loading")
+        chosen = [CASES[0], *(case for case in CASES if given.only in case.name)]
         loads = {
             (peer, case.has_hashes): case
-            for case in reversed([CASES[0], *chosen])
+            for case in reversed(chosen)
             for peer in case.programs
             if peer in LOAD and peer in programs
         }
         for (peer, _), case in loads.items():
             LOAD[peer](programs[peer], job(case))
-        found = repetitions(chosen, compared, given, programs)
+        found = BENCHMARK.repetitions(CASES, compared, given, programs)
         fewer = copy(given)
         fewer.blocks = min(BLOCKS, given.blocks)
-        if given.only in PAUSE.name:
-            found += repetitions(
-                [PAUSE], lambda case, peer, _: with_pause(server, programs, job(case), peer),
-                fewer, programs,
-            )  # fmt: skip
-        if given.only in CONNECTIONS.name and advice:
-            notes.append(f"{CONNECTIONS.name}: left out; {advice}.")
-        elif given.only in CONNECTIONS.name:
-            found += repetitions(
-                [CONNECTIONS], lambda case, peer, _: with_connections(programs, job(case), peer),
-                fewer, programs,
-            )  # fmt: skip
+        others = [PAUSE] if advice else [PAUSE, CONNECTIONS]
+        found += BENCHMARK.repetitions(others, special, fewer, programs)
         version = server.version
     system = (
         f"Redis {version} on core {given.server_core}, clients on core {given.generator_core};"
@@ -137,4 +121,4 @@ def measure(given: argparse.Namespace) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure, parser(__doc__, blocks=10, operations=200_000).parse_args()))
+    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 200_000)))

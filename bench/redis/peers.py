@@ -122,7 +122,7 @@ def run_resp_benchmark(program: Program, job: Job) -> Once:
 
 
 def load_resp_benchmark(program: Program, job: Job) -> None:
-    """Its keys have names of their own."""
+    """Its keys have other names."""
     words = [*resp_benchmark_words(job, "load"), "--load", "-n", job.records]
     execute([*program, *words], job.cores)
 

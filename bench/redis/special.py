@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -69,12 +69,12 @@ def counters(testbed: Testbed) -> tuple[int, int, int]:
     return int(facts["total_commands_processed"]), int(facts["keyspace_misses"]), errors
 
 
-def with_connections(programs: Mapping[str, Program], job: Job, peer: str) -> Figures:
+def with_connections(_: Testbed, programs: Mapping[str, Program], job: Job, peer: str) -> Figures:
     """The memory that connections add, and failed operations if the program counts them."""
     alone = replace(job, case=job.case.model_copy(update={"clients": 1}))
     if peer == "kvmark":
-        (many, failed), (one, _) = map(kvmark_peak, (job, alone))
-        return {ADDED.name: (many - one) / 1e6, FAILED.name: failed}
+        many, one = kvmark_peak(job), kvmark_peak(alone)
+        return {ADDED.name: (many[0] - one[0]) / 1e6, FAILED.name: many[1]}
     ended = [
         execute([*programs[peer], *redis_benchmark_words(each), "--csv"], job.cores, watched=True)
         for each in (job, alone)
@@ -151,3 +151,9 @@ def paused(testbed: Testbed, operations: int) -> Iterator[list[float]]:
         pausing.result()
     if not lengths:
         raise PeerFailedError("a program ended before the server was to pause")
+
+
+SPECIAL: Final[Mapping[str, Callable[[Testbed, Mapping[str, Program], Job, str], Figures]]] = {
+    CONNECTIONS.name: with_connections,
+    PAUSE.name: with_pause,
+}

@@ -17,18 +17,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from bench.common.comparison import (
-    CPU,
-    THROUGHPUT,
-    Benchmark,
-    Figures,
-    at_least,
-    cores,
-    parser,
-    repetitions,
-    run,
-    say,
-)
+from bench.common.comparison import CPU, THROUGHPUT, Benchmark, Figures, at_least, cores, say
 from bench.common.kvmark import kvmark_load, kvmark_once
 from bench.common.peers import Once, twice
 from bench.common.servers import serving_redis
@@ -113,8 +102,7 @@ def measure(given: argparse.Namespace) -> bool:
 
         for peer in (REPLAY, DRAWN):
             kvmark_load(words(CASES[-1], peer), core)
-        chosen = [case for case in CASES if given.only in case.name]
-        found = repetitions(chosen, compared, given)
+        found = BENCHMARK.repetitions(CASES, compared, given)
         version = server.version
     system = (
         f"Redis {version} on core {given.server_core}, clients on core {core}; {KEYS:,} keys,"
@@ -124,4 +112,4 @@ def measure(given: argparse.Namespace) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure, parser(__doc__, blocks=10, operations=1_000_000).parse_args()))
+    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 1_000_000)))

@@ -17,15 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.common.comparison import (
-    Benchmark,
-    Figures,
-    at_most,
-    parser,
-    repetitions,
-    run,
-    say,
-)
+from bench.common.comparison import Benchmark, Figures, at_most, say
 from bench.common.kvmark import JUDGED
 from bench.common.process import ALL_CORES, execute
 from bench.common.tools import KVMARK
@@ -66,10 +58,10 @@ def measure(given: argparse.Namespace) -> bool:
             took_s = time.perf_counter() - begun
             return {TIME.name: took_s, SIZE.name: (folder / "page.html").stat().st_size / 1e6}
 
-        found = repetitions(CASES, timed, given)
+        found = BENCHMARK.repetitions(CASES, timed, given)
     done = BENCHMARK.publish("the simulated driver", CASES, found, given)
     return done and len(runs) == RUNS
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure, parser(__doc__, blocks=5).parse_args()))
+    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5)))

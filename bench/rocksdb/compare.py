@@ -22,17 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench.common.comparison import (
-    CPU,
-    MEMORY,
-    THROUGHPUT,
-    Benchmark,
-    Figures,
-    parser,
-    repetitions,
-    run,
-    say,
-)
+from bench.common.comparison import CPU, MEMORY, THROUGHPUT, Benchmark, Figures, say
 from bench.common.kvmark import kvmark_once
 from bench.common.peers import YCSB_THROUGHPUT, ycsb_values, ycsb_words
 from bench.common.process import ALL_CORES, Program, execute
@@ -183,21 +173,21 @@ def measure(given: argparse.Namespace) -> bool:
             finally:
                 shutil.rmtree(place)
 
-        found = repetitions(cases, compared, given)
+        found = BENCHMARK.repetitions(cases, compared, given)
     system = f"RocksDB; {given.records:,} records of 1 KB, {given.operations:,} operations"
     return BENCHMARK.publish(system, cases, found, given)
 
 
 def main() -> int:
     """Measures and prints."""
-    made = parser(__doc__, blocks=10, operations=1_000_000)
+    made = BENCHMARK.parser(__doc__, 10, 1_000_000)
     made.set_defaults(records=1_000_000)
     made.add_argument("--workloads", nargs="+", default=["c", "a"], choices=list(YCSB_MIX))
     made.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     usual = ["kvmark", "bare", "YCSB"]
     made.add_argument("--peers", nargs="+", default=usual, choices=list(PROGRAMS))
     made.add_argument("--folder", type=Path, help="for the databases")
-    return run(measure, made.parse_args())
+    return BENCHMARK.run(measure, made)
 
 
 if __name__ == "__main__":

@@ -13,19 +13,11 @@ import csv
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import resources
 from typing import Final
 
-from bench.common.comparison import (
-    CPU,
-    THROUGHPUT,
-    Benchmark,
-    Figures,
-    parser,
-    repetitions,
-    run,
-    say,
-)
+from bench.common.comparison import CPU, THROUGHPUT, Benchmark, Figures, say
 from bench.common.kvmark import kvmark_run, outcomes
 from bench.common.process import ALL_CORES, raise_file_limit
 from bench.common.servers import serving_cassandra, serving_redis
@@ -44,7 +36,7 @@ WARMING: Final = 100_000
 """Operations of a few clients before all start: until then Java interprets Cassandra's code."""
 FAILED: Final = PeerFigure(name="failed", heading="failed, %")
 PEAK: Final = PeerFigure(name="peak memory", heading="peak memory, MB")
-FIGURES: Final = (THROUGHPUT, FAILED, CPU, PEAK)
+BENCHMARK: Final = Benchmark("bench-scale", "", (THROUGHPUT, FAILED, CPU, PEAK))
 
 MACHINES: Final = 10
 CORES_EACH: Final = 16
@@ -106,7 +98,7 @@ def idle_ns(worker: WorkerRecord) -> int:
 
 
 def published(clients: int) -> Iterator[str]:
-    """The published figures of so many clients, in sentences."""
+    """The published figures of a number of clients, in sentences."""
     file = resources.files("kvmark").joinpath("published", "hydra-cassandra-3.0.6.csv")
     for row in csv.DictReader(file.read_text("utf-8").splitlines()):
         if row["table"] in TABLES and int(row["clients"]) == clients:
@@ -128,21 +120,20 @@ def measure(given: argparse.Namespace) -> bool:
     cases = [Case(name="simulated", warming=0), Case(name="Redis", warming=1)]
     if given.nodes:
         cases.append(Case(name=cassandra, warming=WARMING, nodes=given.nodes))
-    chosen = [case for case in cases if given.only.lower() in case.name.lower()]
-    found = repetitions(chosen, lambda case, *_: measured(given, case), given)
-    subject = f"{given.clients:,} clients of kvmark in one process"
+    found = BENCHMARK.repetitions(cases, lambda case, *_: measured(given, case), given)
     system = f"generator and system share the cores, {given.duration} s each"
     notes = list(published(given.clients))
-    return Benchmark("bench-scale", subject, FIGURES).publish(system, cases, found, given, notes)
+    named = replace(BENCHMARK, subject=f"{given.clients:,} clients of kvmark in one process")
+    return named.publish(system, cases, found, given, notes)
 
 
 def main() -> int:
     """Measures and prints."""
-    made = parser(__doc__, blocks=1)
+    made = BENCHMARK.parser(__doc__, 1)
     made.add_argument("--clients", type=int, default=10_000)
     made.add_argument("--duration", type=int, default=10, help="seconds to measure")
     made.add_argument("--nodes", type=int, default=3, help="of Cassandra; 0 to leave it out")
-    return run(measure, made.parse_args())
+    return BENCHMARK.run(measure, made)
 
 
 if __name__ == "__main__":

@@ -21,15 +21,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from bench.common.comparison import (
-    Benchmark,
-    Figures,
-    at_most,
-    parser,
-    repetitions,
-    run,
-    say,
-)
+from bench.common.comparison import Benchmark, Figures, at_most, say
 from bench.common.kvmark import JUDGED
 from bench.common.process import ALL_CORES, execute
 from bench.common.tools import KVMARK
@@ -126,13 +118,15 @@ def measure(given: argparse.Namespace) -> bool:
         execute([*KVMARK, *RUN], ALL_CORES, JUDGED, folder=folder)
         copy_run(folder / "runs", range(1, half))
         first, cases = first_listing(half), frequent(half)
-        found = repetitions([first], timed, once) + repetitions(cases, timed, given)
+        found = BENCHMARK.repetitions([first], timed, once) + BENCHMARK.repetitions(
+            cases, timed, given
+        )
         say(f"making {given.runs - half} more, and listing them")
         copy_run(folder / "runs", range(half, given.runs))
         timed(first_listing(given.runs))
         ids = sorted(path.name for path in (folder / "runs").iterdir() if path.is_dir())
         many = reading_many(given.runs, ids[-REPORTED:])
-        found += repetitions(many, timed, fewer)
+        found += BENCHMARK.repetitions(many, timed, fewer)
     system = f"a folder of {half:,} small runs, then of {given.runs:,}"
     return BENCHMARK.publish(system, (first, *cases, *many), found, given)
 
@@ -163,9 +157,9 @@ def copy_run(runs: Path, numbers: range) -> None:
 
 def main() -> int:
     """Measures and prints."""
-    made = parser(__doc__, blocks=15)
+    made = BENCHMARK.parser(__doc__, 15)
     made.add_argument("--runs", type=int, default=2000, help="number of runs")
-    return run(measure, made.parse_args())
+    return BENCHMARK.run(measure, made)
 
 
 if __name__ == "__main__":

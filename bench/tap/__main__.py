@@ -24,15 +24,7 @@ from pathlib import Path
 from typing import Final
 
 import psutil
-from bench.common.comparison import (
-    Benchmark,
-    Figures,
-    at_least,
-    cores,
-    parser,
-    repetitions,
-    run,
-)
+from bench.common.comparison import Benchmark, Figures, at_least, cores
 from bench.common.process import PeerFailedError, Running, execute
 from bench.common.servers import serving_redis
 from bench.common.tools import KVMARK, program
@@ -94,8 +86,7 @@ def measure(given: argparse.Namespace) -> bool:
             (rate,) = (float(row["rps"]) for row in rows if row["test"] == "GET")
             return {THROUGHPUT.name: rate} | ({COST.name: cost_us} if process else {})
 
-        chosen = [case for case in CASES if given.only in case.name]
-        found = repetitions(chosen, measured, given)
+        found = BENCHMARK.repetitions(CASES, measured, given)
     return BENCHMARK.publish("redis", CASES, found, given)
 
 
@@ -157,9 +148,9 @@ def free_port() -> int:
 
 def main() -> int:
     """Measures and prints."""
-    made = parser(__doc__, blocks=5, operations=500_000)
+    made = BENCHMARK.parser(__doc__, 5, 500_000)
     made.add_argument("--middle-core", type=int, default=0)
-    return run(measure, made.parse_args())
+    return BENCHMARK.run(measure, made)
 
 
 if __name__ == "__main__":

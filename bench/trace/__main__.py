@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from bench.common.comparison import Benchmark, Figures, at_most, parser, repetitions, run, say
+from bench.common.comparison import Benchmark, Figures, at_most, say
 from bench.common.process import execute
 from bench.common.tools import KVMARK
 
@@ -72,7 +72,7 @@ def measure(given: argparse.Namespace) -> bool:
             cost_us = ended.cpu_ns / 1e3 / case.operations
             return {COST.name: cost_us, MEMORY.name: ended.peak_bytes / 1e6}
 
-        found = repetitions(CASES, measured, given)
+        found = BENCHMARK.repetitions(CASES, measured, given)
     return BENCHMARK.publish("no system", CASES, found, given)
 
 
@@ -110,4 +110,4 @@ def write_monitor(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure, parser(__doc__, blocks=5).parse_args()))
+    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5)))
