@@ -13,7 +13,7 @@ RELEASE := --release --locked
 .PHONY: bench-startup bench-tap bench-trace bench-replay coverage site lock clean
 
 help: ## List the commands
-	@$(PYTHON) scripts/help.py $(MAKEFILE_LIST)
+	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 quickstart: setup ## Install what is missing, build, and run YCSB on embedded RocksDB
 	@$(BIN)/kvmark ycsb
@@ -130,8 +130,16 @@ coverage: setup ## Simulate how often intervals hold the truth, into docs/method
 measure: setup ## Measure and store a published report: REPORT=hcassandra MINUTES=120
 	@$(BIN)/python scripts/measure.py $(REPORT) $(addprefix --minutes ,$(MINUTES))
 
-lock: setup ## Resolve the Python dependencies anew into requirements.lock
-	$(BIN)/python scripts/lock.py
+# Versions and hashes for every platform and no address: any index or mirror can install them.
+COMPILE := uv pip compile --quiet --no-header --no-annotate --no-emit-index-url \
+	--no-emit-find-links --universal --generate-hashes --upgrade
+EXTRAS := --extra dev --extra fleet --extra serve
+lock: ## Resolve the Python dependencies again, with uv, into the lock files
+	$(COMPILE) pyproject.toml $(EXTRAS) --output-file requirements.lock
+	$(COMPILE) --group wheel --output-file requirements-wheel.lock
+	$(COMPILE) --group site --constraint requirements.lock --output-file requirements-site.lock
 
-clean: ## Remove what was built in this clone; runs and the shared target folder stay
-	@$(PYTHON) scripts/clean.py
+clean: ## Remove builds and caches of this clone; runs and the shared target folder stay
+	@rm -rf .venv dist site .cache .*_cache scripts/.ruff_cache .hypothesis
+	@rm -f report*.html python/kvmark/*.so
+	@find python tests scripts bench -name __pycache__ -prune -exec rm -r {} +

@@ -1,6 +1,6 @@
-"""All tests, Rust's then Python's, and at the end each that could not be carried out, and why.
+"""Runs all tests, Rust's then Python's, and lists the skipped ones with their reasons.
 
-Where CI is set such a test fails the whole, unless `tests/may_be_skipped.toml` allows it.
+In CI a skipped test is a failure, unless `tests/may_be_skipped.toml` allows it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -31,25 +31,31 @@ CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"), "test", "--release"
          "--workspace", "--exclude", "kvmark-pyext")  # fmt: skip
 PYTEST = (sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile",
           "--no-loadscope-reorder", "-o", "junit_family=xunit1")  # fmt: skip
-OPEN_FILES = 12_000
-# `Running tests/cql/main.rs (/…/deps/cql-0123456789abcdef)`, and what the program says of a test.
+MANY_FILES = "needs redis-server and 12,000 open files"
+CASSANDRA = "needs a node of Cassandra"
+# The reasons for which tests in Rust are ignored, and the program that each of them needs.
+PROGRAMS = {
+    "needs redis-server": "redis-server",
+    MANY_FILES: "redis-server",
+    "needs memcached": "memcached",
+    "needs valgrind": "valgrind",
+}
+# `Running tests/cql/main.rs (/…/deps/cql-0123456789abcdef)`, and the line of a test.
 PROGRAM = re.compile(r"^ +Running .*?([\w-]+)-[0-9a-f]+\)$")
 TEST = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (\w+)(?:, (.*))?$")
 
-Server = Callable[[], AbstractContextManager[Mapping[str, str]]]
-
 
 class Missing(Exception):
-    """What tests need isn't there; the text says what."""
+    """A test needs something that isn't available."""
 
 
 class WrongList(Exception):
-    """The list of what may be skipped can't be used; the text says why."""
+    """The list of tests that may be skipped has an error."""
 
 
 @dataclass(frozen=True)
 class Skip:
-    """A test that was not carried out."""
+    """A skipped test."""
 
     test: str
     why: str
@@ -57,7 +63,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What CI may skip: tests whose name fits, for a reason that says this."""
+    """Tests that CI may skip: a pattern of names, and a part of the reason."""
 
     test: str
     says: str
@@ -69,65 +75,31 @@ class Allowed:
 
 
 @contextmanager
-def redis() -> Iterator[Mapping[str, str]]:
-    """Tests start servers of their own."""
-    if shutil.which("redis-server") is None:
-        raise Missing("install it with `sudo apt-get install redis-server`")
-    yield {}
-
-
-@contextmanager
-def redis_and_open_files() -> Iterator[Mapping[str, str]]:
-    """As many open files as ten thousand connections take, for the tests and the servers."""
+def provided(reason: str) -> Iterator[Mapping[str, str]]:
+    """The variables for tests with this need. Raises Missing if it can't be provided."""
+    if reason == CASSANDRA:
+        print("starting a node of Cassandra for the tests in Rust", flush=True)
+        try:
+            with with_cassandra.node(os.environ) as address:
+                yield {with_cassandra.ADDRESS: address}
+        except with_cassandra.NoNode as problem:
+            raise Missing(str(problem)) from None
+        return
+    program = PROGRAMS[reason]
+    if shutil.which(program) is None:
+        raise Missing(f"install it with `sudo apt-get install {program}`")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < OPEN_FILES:
-        raise Missing(f"`ulimit -Hn` is {hard}")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, OPEN_FILES), hard))
-    with redis() as more:
-        yield more
+    if reason == MANY_FILES:
+        if hard != resource.RLIM_INFINITY and hard < 12_000:
+            raise Missing(f"`ulimit -Hn` is {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 12_000), hard))
+    yield {}
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager
-def memcached() -> Iterator[Mapping[str, str]]:
-    """Tests start servers of their own."""
-    if shutil.which("memcached") is None:
-        raise Missing("install it with `sudo apt-get install memcached`")
-    yield {}
-
-
-@contextmanager
-def valgrind() -> Iterator[Mapping[str, str]]:
-    """It counts instructions."""
-    if shutil.which("valgrind") is None:
-        raise Missing("install it with `sudo apt-get install valgrind`")
-    yield {}
-
-
-@contextmanager
-def cassandra() -> Iterator[Mapping[str, str]]:
-    """One node for all tests."""
-    print("starting a node of Cassandra for the tests in Rust", flush=True)
-    try:
-        with with_cassandra.node(os.environ) as address:
-            yield {with_cassandra.ADDRESS: address}
-    except with_cassandra.NoNode as problem:
-        raise Missing(str(problem)) from None
-
-
-# What tests in Rust say when they are ignored, and what brings it.
-SERVERS: dict[str, Server] = {
-    "needs redis-server": redis,
-    "needs redis-server and 12,000 open files": redis_and_open_files,
-    "needs memcached": memcached,
-    "needs valgrind": valgrind,
-    "needs a node of Cassandra": cassandra,
-}
-
-
-@contextmanager
 def program(command: Sequence[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
-    """Starts a program and waits until it ends. Who interrupts this has interrupted it, too."""
+    """Starts a program and waits until it ends; the terminal interrupts both."""
     running = subprocess.Popen(command, cwd=ROOT, text=True, **more)
     try:
         yield running
@@ -140,9 +112,9 @@ def program(command: Sequence[str], **more: Any) -> Iterator[subprocess.Popen[st
 def cargo_test(
     words: Sequence[str], more: Mapping[str, str]
 ) -> tuple[int, dict[tuple[str, str], tuple[str, str]]]:
-    """Runs tests in Rust, and passes on what they print.
+    """Runs tests in Rust, and prints their output.
 
-    Returns the exit code, and of each test, by its program and name, how it ended and why.
+    Returns the exit code, and the result and its reason by program and test.
     """
     seen: dict[tuple[str, str], tuple[str, str]] = {}
     tested = ""
@@ -158,18 +130,18 @@ def cargo_test(
 
 
 def tests_in_rust() -> tuple[int, list[Skip]]:
-    """All tests in Rust: those that need nothing, then those whose servers can be had."""
+    """All tests in Rust: first those without needs, then those whose need can be provided."""
     code, seen = cargo_test((), {})
     ignored = {test: why for test, (how, why) in seen.items() if how == "ignored"}
     with ExitStack() as servers:
-        for reason, server in SERVERS.items():
+        for reason in (*PROGRAMS, CASSANDRA):
             waiting = [test for test, why in ignored.items() if why == reason]
             if code or not waiting:
                 continue
             try:
-                more = servers.enter_context(server())
+                more = servers.enter_context(provided(reason))
             except Missing as missing:
-                print(f"{len(waiting)} tests are not carried out: {reason}: {missing}", flush=True)
+                print(f"{len(waiting)} tests are skipped: {reason}: {missing}", flush=True)
                 ignored.update(dict.fromkeys(waiting, f"{reason}: {missing}"))
                 continue
             for tested in sorted({tested for tested, _ in waiting}):
@@ -191,7 +163,7 @@ def tests_in_python() -> tuple[int, list[Skip]]:
 
 
 def skipped(record: str) -> list[Skip]:
-    """The tests that pytest did not carry out, from its JUnit XML."""
+    """The tests that pytest skipped, from its JUnit XML."""
     return [
         Skip(
             f"{case.get('file', 'tests')}::{case.get('name')}",
@@ -203,7 +175,7 @@ def skipped(record: str) -> list[Skip]:
 
 
 def read_allowed(text: str) -> list[Allowed]:
-    """The list of what may be skipped. Raises WrongList when it has too many entries, or wrong."""
+    """The list of tests that may be skipped. Raises WrongList if an entry is wrong or too many."""
     try:
         allowed = [Allowed(**entry) for entry in tomllib.loads(text).get("skip", [])]
     except (tomllib.TOMLDecodeError, TypeError) as problem:
@@ -215,19 +187,19 @@ def read_allowed(text: str) -> list[Allowed]:
     return allowed
 
 
-def told(skips: Sequence[Skip], allowed: Sequence[Allowed]) -> tuple[int, list[str]]:
-    """How many skips the list doesn't allow, and a line for each skip."""
+def report(skips: Sequence[Skip], allowed: Sequence[Allowed]) -> tuple[int, list[str]]:
+    """The number of skips that the list doesn't allow, and a line for each skip."""
     lines, more = [], 0
     for skip in skips:
         because = next((entry.because for entry in allowed if entry.covers(skip)), None)
         more += because is None
         ending = "" if because is None else f" [allowed: {because}]"
         lines.append(f"not tested: {skip.test}: {skip.why}{ending}")
-    return more, lines or ["Every test was carried out."]
+    return more, lines or ["No test was skipped."]
 
 
 def main() -> int:
-    """Carries out all tests and returns the exit code."""
+    """Runs all tests and returns the exit code."""
     try:
         allowed = read_allowed(ALLOWED.read_text())
         code, skips = tests_in_rust()
@@ -241,10 +213,10 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    more, lines = told(skips, allowed)
+    more, lines = report(skips, allowed)
     print("", *lines, sep="\n")
     if more and needs.in_ci():
-        print(f"In CI every test is carried out; {more} above are neither that nor in {ALLOWED}.")
+        print(f"CI runs every test; {more} tests above were skipped and aren't in {ALLOWED}.")
         return 1
     return 1 if code else 0
 

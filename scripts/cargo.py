@@ -1,8 +1,8 @@
-"""Cargo as the Makefile calls it: in the shared target folder, never with another clone's code.
+"""Calls Cargo for the Makefile: in the shared target folder, never with another clone's code.
 
 python3 scripts/cargo.py test --release --workspace
 
-Tests have the product's profile and one thing more: a sum that overflows ends them. Dependencies
+Tests have the product's profile, and a sum that overflows ends them. Dependencies
 keep the product's, so that RocksDB and all others are compiled once for both.
 """
 
@@ -26,19 +26,19 @@ FROZEN = {"PROPTEST_RNG_SEED": "1"}
 
 
 def command(arguments: list[str]) -> list[str]:
-    """The call of cargo that arguments stand for."""
+    """The call of cargo with these arguments."""
     return ["cargo", *(CHECKED if arguments[:1] == ["test"] else ()), *arguments]
 
 
 def rocksdb_is_built(folder: Path) -> bool:
-    """Whether nobody has to wait for RocksDB: a library is there, or the folder holds it."""
+    """Whether RocksDB is compiled: as a library, or in this folder."""
     if os.environ.get("ROCKSDB_LIB_DIR") or rocksdb_library.folder() is not None:
         return True
     return any((folder / "release" / "build").glob("librocksdb-sys-*/out/librocksdb.a"))
 
 
 def announce(folder: Path) -> None:
-    """Says that a long wait begins, where one does."""
+    """Prints a message before a long build."""
     if not rocksdb_is_built(folder):
         print(
             "RocksDB's crate compiles it, once for all clones: 10 to 20 minutes on two cores.\n"

@@ -1,18 +1,19 @@
-"""Carries out a command on a Debian 12 that has never seen kvmark: git, make, Python 3.11, Rust.
+"""Runs a command on a Debian 12 that has never seen kvmark: git, make, Python 3.11, Rust.
 
 python3 scripts/fresh.py [--lend-target] COMMAND...    in a clone of this repository
 python3 scripts/fresh.py --image COMMAND...            after the Dockerfile's steps, without Rust
 
 A green build on a developer's machine hides missing steps of installation. So the committed state
-is cloned into a root of its own that debootstrap made, and the command runs there with nothing of
-this machine but Rust and the way to the package registries. What was mounted and started goes with
-the command's namespaces. Needs root and debootstrap; exits with 77 where they can't be had.
+is cloned into a root that debootstrap made, and the command runs there with Rust and the way to the
+package registries, and nothing else of this machine. Mounts and processes end with the command's
+namespaces. Needs root and debootstrap; exits with 77 where they aren't available.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import dockerfile
 import needs
 import rocksdb_library
 import target_folder
@@ -32,13 +32,15 @@ RELEASE = "bookworm"
 PACKAGES = ("git", "make", "python3", "ca-certificates")
 PROJECT = Path("/opt/project")
 CANNOT = 77
-"""The exit code of a check that can't be made here, as Automake has it."""
-# Where this machine's package clients are told of their registries, and of whom they trust.
+"""The exit code of a check that can't run here, as in Automake."""
+INSTRUCTIONS = ("FROM", "RUN", "COPY", "ENV", "WORKDIR", "ENTRYPOINT", "CMD")
+"""Of a Dockerfile, as far as they are known."""
+# The settings of package clients: registries, and trusted certificates.
 CLIENTS = ("resolv.conf", "hosts", "pip.conf", "ssl/certs", "apt/apt.conf.d")
 SOURCES = ("apt/sources.list", "apt/sources.list.d/debian.sources")
 OF_THE_USER = (".cargo/config.toml", ".m2/settings.xml", ".config/pip/pip.conf")
 ETC = Path("/etc")
-# As it is called outside, so that what is lent is found under the name it was built with.
+# The same name as outside: builds that are lent refer to it.
 HOME = Path.home()
 BASE = {
     "HOME": str(HOME),
@@ -48,7 +50,7 @@ BASE = {
 
 
 class Cannot(Exception):
-    """The check can't be made on this machine; the text says why."""
+    """The check can't run on this machine; the text is the reason."""
 
 
 class StepFailed(Exception):
@@ -57,11 +59,11 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Inside:
-    """Where and with what commands run in the fresh root."""
+    """The folder and the variables of commands in the fresh root."""
 
     folder: Path
     variables: Mapping[str, str]
-    #: The toolchain that is lent; None where there is to be none.
+    #: The toolchain that is lent, if any.
     rust: Path | None = None
 
 
@@ -95,7 +97,7 @@ def debian_mirror() -> str | None:
 
 
 def quiet(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a command and keeps what it says."""
+    """Runs a command and keeps its output."""
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -112,12 +114,12 @@ def fresh_root() -> Iterator[Path]:
 
 
 def inside(root: Path, place: Path) -> Path:
-    """Where a place of the fresh root lies for who is outside."""
+    """The path of a place of the fresh root from outside."""
     return root / str(place).lstrip("/")
 
 
 def furnish(root: Path) -> None:
-    """Gives the fresh root this machine's way to the package registries."""
+    """Copies the settings of package clients into the fresh root."""
     for name in CLIENTS:
         copy(ETC / name, root / "etc" / name)
     for name in OF_THE_USER:
@@ -129,16 +131,16 @@ def furnish(root: Path) -> None:
 
 
 def copy(place: Path, there: Path) -> None:
-    """Copies a file or a folder, links followed; nothing where there is none."""
+    """Copies a file or a folder, if it exists; follows links."""
     if not place.exists():
         return
     there.parent.mkdir(parents=True, exist_ok=True)
-    # Python's own copies stop at links that lead to where they came from, or nowhere.
+    # Python's functions stop at links that form a loop or lead nowhere.
     quiet(["cp", "-rLT", "--remove-destination", str(place), str(there)])
 
 
 def clone(root: Path, *, lend_target: bool) -> Inside:
-    """Clones the committed state; lends a copy of what was compiled, where that is wanted."""
+    """Clones the committed state, with a copy of the compiled files if wanted."""
     source, there = str(target_folder.ROOT), f"{root}{PROJECT}"
     command = ["git", "-c", "safe.directory=*", "clone", "--quiet", source, there]
     subprocess.run(command, check=True)
@@ -152,30 +154,45 @@ def clone(root: Path, *, lend_target: bool) -> Inside:
 
 
 def lend(place: Path, there: Path) -> None:
-    """Copies a folder with its times and links; nothing where there is none."""
+    """Copies a folder with its times and links, if it exists."""
     if place.exists():
         subprocess.run(["cp", "-a", str(place), str(there)], check=True)
 
 
-def build_image(root: Path) -> Inside:
-    """Carries out the Dockerfile's steps.
+def steps(dockerfile: str) -> list[tuple[str, str]]:
+    """The instructions of a Dockerfile and their arguments.
 
-    Raises StepFailed for one that doesn't succeed.
+    Raises ValueError for an unknown instruction.
+    """
+    found = []
+    for line in re.sub(r"\\\n", " ", dockerfile).splitlines():
+        instruction, _, words = line.strip().partition(" ")
+        if instruction and not instruction.startswith("#"):
+            if instruction not in INSTRUCTIONS:
+                raise ValueError(f"the Dockerfile's {instruction} can't be carried out here")
+            found.append((instruction, words.strip()))
+    return found
+
+
+def build_image(root: Path) -> Inside:
+    """Executes the Dockerfile's steps.
+
+    Raises StepFailed for one that fails.
     """
     place = Inside(Path("/"), BASE)
-    for step in dockerfile.steps((target_folder.ROOT / "Dockerfile").read_text()):
-        match step.instruction:
+    for instruction, words in steps((target_folder.ROOT / "Dockerfile").read_text()):
+        match instruction:
             case "ENV":
-                name, _, value = step.words.partition("=")
+                name, _, value = words.partition("=")
                 place = replace(place, variables={**place.variables, name: value})
             case "WORKDIR":
-                place = replace(place, folder=Path(step.words))
-                inside(root, Path(step.words)).mkdir(parents=True, exist_ok=True)
+                place = replace(place, folder=Path(words))
+                inside(root, Path(words)).mkdir(parents=True, exist_ok=True)
             case "COPY":
-                copy_all(step.words.split(), root)
+                copy_all(words.split(), root)
             case "RUN":
-                print("RUN", step.words, flush=True)
-                if code := enter(root, place, ["sh", "-c", step.words]):
+                print("RUN", words, flush=True)
+                if code := enter(root, place, ["sh", "-c", words]):
                     raise StepFailed(f"this step of the Dockerfile ended with {code}")
             case _:
                 continue
@@ -185,7 +202,7 @@ def build_image(root: Path) -> Inside:
 def copy_all(words: Sequence[str], root: Path) -> None:
     """Copies files of the clone to a folder of the root, as COPY does.
 
-    Raises StepFailed where there is none.
+    Raises StepFailed if no file matches.
     """
     *patterns, target = words
     files = [file for pattern in patterns for file in target_folder.ROOT.glob(pattern)]
@@ -196,7 +213,7 @@ def copy_all(words: Sequence[str], root: Path) -> None:
 
 
 def enter(root: Path, place: Inside, command: Sequence[str]) -> int:
-    """Runs the command in the root, in namespaces of its own, and returns its exit code."""
+    """Runs the command in the root, in new namespaces, and returns its exit code."""
     rust = root / "opt" / "rust"
     rust.mkdir(parents=True, exist_ok=True)
     lent = f'mount --bind "{place.rust}" "{rust}" && mount -o remount,bind,ro "{rust}" &&'
@@ -205,9 +222,9 @@ def enter(root: Path, place: Inside, command: Sequence[str]) -> int:
         f' mount --rbind /dev "{root}/dev" && exec "$@"'
     )
     variables = [f"{name}={value}" for name, value in place.variables.items()]
-    told = ["env", "-i", *variables, "sh", "-c", f'cd {place.folder} && exec "$@"', "sh"]
+    outer = ["env", "-i", *variables, "sh", "-c", f'cd {place.folder} && exec "$@"', "sh"]
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
-    words = [*apart, "sh", "-c", script, "sh", "chroot", str(root), *told, *command]
+    words = [*apart, "sh", "-c", script, "sh", "chroot", str(root), *outer, *command]
     return subprocess.run(words, check=False).returncode
 
 
@@ -218,9 +235,9 @@ def rust_folder() -> Path:
 
 
 def check_machine() -> None:
-    """Raises Cannot where there is no root or no debootstrap."""
+    """Raises Cannot without root or debootstrap."""
     if os.geteuid() != 0:
-        raise Cannot("only root can make a root of its own")
+        raise Cannot("only root can make a fresh root")
     if shutil.which("debootstrap") is None:
         try:
             needs.install([needs.Need("debootstrap", "debootstrap", present=False)])
@@ -230,14 +247,14 @@ def check_machine() -> None:
 
 def main(arguments: list[str]) -> int:
     """Runs the command and returns its exit code."""
-    parser = argparse.ArgumentParser(description="Carry out a command on a fresh Debian 12.")
-    parser.add_argument("--lend-target", action="store_true", help="a copy of what was compiled")
+    parser = argparse.ArgumentParser(description="Run a command on a fresh Debian 12.")
+    parser.add_argument("--lend-target", action="store_true", help="a copy of the compiled files")
     parser.add_argument("--image", action="store_true", help="after the steps of the Dockerfile")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     wanted = parser.parse_args(arguments)
     if not wanted.command:
         parser.error("name a command, for example `make quickstart`")
-    # What is terminated takes along what it started.
+    # A terminated check ends the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         check_machine()

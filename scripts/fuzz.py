@@ -1,10 +1,9 @@
-"""Looks for bytes that a decoder can't take: libFuzzer on each crate that has a program for it.
+"""Looks for inputs on which a decoder fails: libFuzzer on each crate that has a program for it.
 
 python3 scripts/fuzz.py [--target NAME] [--seconds N] [--seed N]
 
-rustc instruments the decoders and all that they call, by flags that its stable release takes, too.
-Inputs that reach something new are kept in the user's cache and are where the next call begins,
-with the seeds of the crate.
+rustc instruments the decoders and their callees, by flags of its stable release. Inputs that reach
+new code are kept in the user's cache; the next call starts with them and the seeds of the crate.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ CHECKS = ("overflow-checks", "debug-assertions")
 OPTIONS = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1")
 STATUS = re.compile(r"^#\d+\s+\w+\s+cov: (\d+) ft: \d+ corp: (\d+)/", re.MULTILINE)
 STATISTIC = re.compile(r"^stat::(\w+): +(\d+)", re.MULTILINE)
-# What libFuzzer says by itself; the rest is the program's last words.
+# Lines of libFuzzer; the other lines are of the program.
 OWN_WORDS = re.compile(r"^(INFO|WARNING|NOTE|#\d+|stat::|==\d+==)|^\tNEW_FUNC")
 TOLD_LINES = 16
 
 
 class NotFuzzed(Exception):
-    """It can't be done, or an input was found; the text says what to do."""
+    """A build failed, or an input was found; the text has advice."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A crate whose decoder is looked at."""
+    """A crate with a decoder."""
 
     name: str
     package: str
@@ -64,7 +63,7 @@ class Target:
 
 
 def targets(root: Path) -> Iterator[Target]:
-    """The crates that have a program for this."""
+    """The crates with a program for libFuzzer."""
     for path in sorted(root.glob("crates/*/Cargo.toml")):
         manifest = tomllib.loads(path.read_text())
         for program in manifest.get("bin", []):
@@ -83,7 +82,7 @@ def chosen(known: Sequence[Target], name: str | None) -> list[Target]:
 
 
 def host() -> str:
-    """The machine's own triple: with it named, Cargo instruments nothing that it builds with."""
+    """The host's triple: if it is named, Cargo doesn't instrument build scripts."""
     said = subprocess.run(["rustc", "-vV"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
 
@@ -102,7 +101,7 @@ def command(wanted: Sequence[Target], triple: str) -> list[str]:
 
 
 def build(wanted: Sequence[Target]) -> Path:
-    """Builds the programs in a target folder of their own and returns where they are.
+    """Builds the programs in a separate target folder and returns their folder.
 
     Raises NotFuzzed when that fails.
     """
@@ -116,7 +115,7 @@ def build(wanted: Sequence[Target]) -> Path:
 
 
 def summary(target: Target, log: str) -> str:
-    """What libFuzzer did, in a line."""
+    """The statistics of libFuzzer, in a line."""
     statistics = {name: int(number) for name, number in STATISTIC.findall(log)}
     reached, inputs = (STATUS.findall(log) or [("0", "0")])[-1]
     return (
@@ -127,7 +126,7 @@ def summary(target: Target, log: str) -> str:
 
 
 def fuzz_all(programs: Mapping[Target, Path], given: argparse.Namespace) -> None:
-    """Runs the programs, one on each core at a time. Raises NotFuzzed as one of them does."""
+    """Runs the programs, one on each core at a time. Raises NotFuzzed if one does."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         running = [
             threads.submit(fuzz, target, program, given.seconds, given.seed)
@@ -142,17 +141,17 @@ def fuzz_all(programs: Mapping[Target, Path], given: argparse.Namespace) -> None
 
 
 def fuzz(target: Target, program: Path, seconds: int, seed: int | None) -> None:
-    """Runs one program. Raises NotFuzzed when it found an input that isn't taken."""
+    """Runs one program. Raises NotFuzzed if it found an input."""
     words = [str(program), *OPTIONS, f"-max_total_time={seconds}"]
     if seed is None:
         return run(target, [*words, str(target.place("corpus"))])
-    # Repeatable only from the same beginning: without what earlier calls have kept.
+    # Repeatable only from the same start: without the inputs of earlier calls.
     with tempfile.TemporaryDirectory(prefix="kvmark-fuzz-") as corpus:
         return run(target, [*words, f"-seed={seed}", corpus])
 
 
 def run(target: Target, words: Sequence[str]) -> None:
-    """Runs a program, whose last word is where it keeps inputs. Raises NotFuzzed as above."""
+    """Runs a program, whose last argument is its folder for inputs. Raises NotFuzzed as above."""
     found, log = target.place("found"), target.place("log")
     before = set(found.iterdir())
     words = [*words, str(target.seeds), f"-artifact_prefix={found}/"]
@@ -168,8 +167,8 @@ def run(target: Target, words: Sequence[str]) -> None:
     print(*said[:TOLD_LINES], sep="\n", file=sys.stderr)
     new = ", ".join(map(str, sorted(set(found.iterdir()) - before))) or "none was kept"
     raise NotFuzzed(
-        f"{target.name} can't take an input ({new}; all that was said: {path}). Copy it to "
-        f"{target.seeds.relative_to(ROOT)}, where `make test` holds the decoder to it."
+        f"{target.name} fails on an input ({new}; log: {path}). Copy it to "
+        f"{target.seeds.relative_to(ROOT)}, where `make test` tests the decoder with it."
     )
 
 
@@ -182,10 +181,10 @@ def whole(text: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Builds and runs the programs and returns the exit code."""
-    parser = argparse.ArgumentParser(description="Looks for bytes that decoders can't take.")
+    parser = argparse.ArgumentParser(description="Look for inputs on which decoders fail.")
     parser.add_argument("--target", help="one decoder, not all")
     parser.add_argument("--seconds", type=whole, default=SECONDS, help="for each decoder")
-    parser.add_argument("--seed", type=int, help="the same inputs each time; nothing is kept")
+    parser.add_argument("--seed", type=int, help="same inputs each time; nothing is kept")
     given = parser.parse_args(arguments)
     try:
         wanted = chosen(list(targets(ROOT)), given.target)

@@ -1,4 +1,4 @@
-"""How often the interval of one run holds the truth, by simulation; its tables go into the page.
+"""Simulates how often the interval of a run covers the truth, and writes tables into the page.
 
 .venv/bin/python scripts/interval_coverage.py [TABLE...]
 
@@ -164,29 +164,14 @@ def _silent(*_: object) -> None:
     """Says nothing of an interval."""
 
 
-def rates_table(runs: int = RUNS) -> str:
-    """Coverage of a rate's interval by number of intervals and correlation."""
-    return _table("intervals", LENGTHS, lambda n, phi: of_rates(int(n), phi, runs))
-
-
-def medians_table(runs: int = QUANTILE_RUNS) -> str:
-    """The same of a median's interval."""
-    return _table("intervals", LENGTHS[:2], lambda n, phi: of_quantiles(0.5, int(n), phi, runs))
-
-
-def tails_table(runs: int = QUANTILE_RUNS) -> str:
-    """The same of a p99's."""
-    return _table("intervals", LENGTHS[:2], lambda n, phi: of_quantiles(0.99, int(n), phi, runs))
-
-
-def engine_table(runs: int = ENGINE_RUNS) -> str:
-    """The same of the engine's runs."""
+def engine_table() -> str:
+    """Coverage of the engine's runs."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         return _table(
             "a run",
             tuple(ENDS),
-            lambda end, phi: of_engine(phi, runs, root, ENDS[str(end)]),
+            lambda end, phi: of_engine(phi, ENGINE_RUNS, root, ENDS[str(end)]),
             ENGINE_PHIS,
         )
 
@@ -213,11 +198,16 @@ def _cell(held: Held) -> str:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
-    "rates": rates_table,
-    "medians": medians_table,
-    "tails": tails_table,
+    "rates": lambda: _table("intervals", LENGTHS, lambda n, phi: of_rates(int(n), phi, RUNS)),
+    "medians": lambda: _table(
+        "intervals", LENGTHS[:2], lambda n, phi: of_quantiles(0.5, int(n), phi, QUANTILE_RUNS)
+    ),
+    "tails": lambda: _table(
+        "intervals", LENGTHS[:2], lambda n, phi: of_quantiles(0.99, int(n), phi, QUANTILE_RUNS)
+    ),
     "engine": engine_table,
 }
+"""Coverage by number of intervals, or by end of the run, and correlation."""
 
 
 def main(names: Sequence[str]) -> int:

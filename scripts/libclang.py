@@ -1,8 +1,8 @@
 """libclang, which reads RocksDB's C header when its bindings are made.
 
-It comes with the locked Python packages, so that no step needs root for it; where they have none
-for the platform, the system's is used. What counts is whether the library answers, not its name:
-`libclang-cpp.so` has none of the functions.
+It comes with the locked Python packages, so that no step needs root; on platforms without such a
+package, that of the system is used. A library is accepted if it has the functions, not by its name:
+`libclang-cpp.so` has none of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROBE = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clang_getClangVersion"
 
 
 def is_packaged() -> bool:
-    """Whether the locked packages hold it for this platform, as its line in the lock says."""
+    """Whether the locked packages contain it for this platform (see its line in pyproject.toml)."""
     return sys.platform == "darwin" or platform.machine() in PACKAGED
 
 
@@ -45,7 +45,7 @@ def answers(library: Path) -> bool:
 
 
 def folder() -> Path | None:
-    """Where a libclang lies that works; None where there is none."""
+    """The folder of a working libclang, if there is one."""
     for place in candidates():
         if any(answers(library) for library in sorted(place.glob("libclang*.*"))):
             return place
@@ -53,7 +53,7 @@ def folder() -> Path | None:
 
 
 def headers() -> list[str]:
-    """The folders in which the compiler looks for headers of its own and of the C library."""
+    """The folders of the compiler's and the C library's headers."""
     command = ["cc", "-xc", "-E", "-v", os.devnull]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
@@ -64,7 +64,7 @@ def headers() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """What a build must be told to find it, and the headers that come with a compiler."""
+    """The variables by which a build finds it, and the compiler's headers."""
     place = folder()
     if place is None:
         return {}

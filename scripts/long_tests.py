@@ -1,7 +1,7 @@
 """Property tests with new cases: Rust's, then Python's, from a seed that is printed.
 
-`make test` draws the same cases each time. This draws others, more of them, and says with which
-seed, so that what fails can be carried out again: `make test-long SEED=…`.
+`make test` draws the same cases each time. This draws more and other cases, and prints their seed:
+`make test-long SEED=…` repeats them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def crates(root: Path) -> Iterator[str]:
 
 
 def commands(seed: int, root: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """What is carried out, each with what its environment has more."""
+    """The commands, each with its additional variables."""
     packages = [word for name in crates(root) for word in ("--package", name)]
     yield [*CARGO, *packages], {"PROPTEST_RNG_SEED": str(seed), "PROPTEST_CASES": "2000"}
     yield [*PYTEST, "--hypothesis-profile=long", f"--hypothesis-seed={seed}"], {}
 
 
 def main(arguments: list[str]) -> int:
-    """Carries out all property tests and returns the exit code."""
+    """Runs all property tests and returns the exit code."""
     parser = argparse.ArgumentParser(description="Property tests with new cases.")
-    parser.add_argument("--seed", type=int, help="draw the cases of an earlier time again")
+    parser.add_argument("--seed", type=int, help="repeat the cases of an earlier call")
     seed = parser.parse_args(arguments).seed
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     said = f"Property tests with seed {seed}; again with `make test-long SEED={seed}`."

@@ -1,9 +1,9 @@
-"""Measures one published report anew, stores its runs, and makes all documents of what is stored.
+"""Measures one published report again, stores its runs, and fills all documents.
 
     make measure REPORT=hcassandra MINUTES=120
 
-A study goes on where its stored runs end, also on a machine that has never seen it. The generator
-has core 0 and the servers core 1, proxies both.
+A study continues after its stored runs, also on another machine. The generator has core 0 and the
+servers core 1, proxies both.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ ROUND_S = 45
 LONGEST_RUN_S = 300
 """Of a case whose servers are warm."""
 OF_A_WARM_UP = ".tried-*"
-"""The folder of a run of which nothing is kept."""
+"""The folder of a run that isn't kept."""
 ENOUGH = (0, 1)
-"""Exit codes of what was measured: a verdict may well be a no."""
+"""Exit codes of a measurement: 1 is a verdict that is a no."""
 NODE_DOWN = ("replication_factor=2", "clients=10,100,200,400,3200,6000")
-"""The published rows with a node down, and those without that they are held against."""
+"""The published rows with a node down, and the rows without that they are compared with."""
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
     "hcassandra": ("hcassandra", "published", "scenario=1"),
-    # Generator and nodes on the same cores: on two of them it is shown that it runs, and no speed.
+    # Generator and nodes on the same cores: on two of them this shows that it runs, and no speed.
     "hcassandra-same-cores": ("hcassandra", "published", "scenario=2", "node_down=no"),
-    # After each run with a fault servers are warmed again. The cases without one stand beside them
-    # in each block.
+    # After each run with a fault servers are warmed again.
     "hcassandra-node-down": ("hcassandra", "published", "scenario=2", *NODE_DOWN),
     "yugabyte-1.0.7": ("yugabyte-1.0.7",),
     "cassandra-initial": ("cassandra-initial",),
@@ -65,6 +64,7 @@ TARGETS: Final[Mapping[str, str]] = {
 }
 WITHOUT_LOGS = "--no-histogram-logs"
 """Of runs that are many: the histograms of each interval are most of a run's size."""
+WITH_LOGS = ("failover",)
 NOT_MEASURING = ("docs", "tests", "bench", "scripts", "python/kvmark/report", "*.md")
 """Paths whose changes move no figure."""
 IDLE_FOR_S = 5
@@ -84,7 +84,8 @@ def main() -> int:
     if asked.report in STUDIES:
         study(asked.report, asked.minutes)
     else:
-        REPORTS[asked.report]()
+        REPORTS[asked.report](asked.report)
+        store(asked.report)
     return kvmark("doc", *map(str, pages()))
 
 
@@ -101,31 +102,28 @@ def head() -> str:
     return subprocess.check_output(command, cwd=ROOT, text=True).strip()
 
 
-def quickstart() -> None:
+def quickstart(report: str) -> None:
     """YCSB's sequence on embedded RocksDB, as the README has it."""
     words = ("--pin", "0", "--repetitions", "10", "--report", "none")
-    must("ycsb", *words, *marked("ycsb-rocksdb"))
-    store("ycsb-rocksdb", WITHOUT_LOGS)
+    must("ycsb", *words, *marked(report))
 
 
-def failover() -> None:
+def failover(report: str) -> None:
     """Kills a Redis for two seconds under a fixed rate."""
     with server("redis", "--appendonly", "yes") as system:
         load = ("--rate", "5000", "--clients", "64", "--duration", "20s", "--interval", "250ms")
         fault = ("--fault", "8s kill primary-1 for 2s", "--verify", "--pin", "0")
-        must("run", "redis/set", *load, *fault, "--system", system, *marked("failover"))
-    store("failover")
+        must("run", "redis/set", *load, *fault, "--system", system, *marked(report))
 
 
-def redis() -> None:
+def redis(report: str) -> None:
     """YCSB's sequence on Redis, whose scans take their time."""
     with server("redis") as system:
         words = ("--system", system, "--pin", "0", "--repetitions", "10", "--report", "none")
-        must("ycsb", *words, *marked("ycsb-redis"))
-    store("ycsb-redis", WITHOUT_LOGS)
+        must("ycsb", *words, *marked(report))
 
 
-def targets() -> None:
+def targets(report: str) -> None:
     """YCSB's A and C on both stores at rates from far below what they can do to beyond it."""
     common = ("--records", "10000", "--pin", "0", "--report", "none")
     with server("redis") as system, TemporaryDirectory() as folder:
@@ -134,25 +132,22 @@ def targets() -> None:
             must("ycsb", "--system", store_url, "--workloads", "load", *common)
             words = ("--workloads", "a,c", "--on-existing", "keep", "--repetitions", "5", *common)
             offered = ("--target", TARGETS[name], "--operations", "20000")
-            must("ycsb", "--system", store_url, *words, *offered, *marked("ycsb-targets"))
-    store("ycsb-targets", WITHOUT_LOGS)
+            must("ycsb", "--system", store_url, *words, *offered, *marked(report))
 
 
-def haproxy() -> None:
+def haproxy(report: str) -> None:
     """What HAProxy costs before Redis."""
     with server("redis") as system, proxy(system, "--kind", "haproxy", "--threads", "1") as way:
-        words = ("--system", system, "--through", way, "--tag", tag("haproxy"), "--report", "none")
+        words = ("--system", system, "--through", way, "--tag", tag(report), "--report", "none")
         must("study", "proxy", *words, "--commit", head())
-    store("haproxy", WITHOUT_LOGS)
 
 
-def shotover() -> None:
+def shotover(report: str) -> None:
     """The published line of cassandra-stress, straight and through Shotover, five times each.
 
-    Each begins with an empty table on a node that has nothing left to do, as each published one did
-    on a node of its own.
+    Each begins with an empty table on an idle node; each published one had a new node.
     """
-    # No more heap does Cassandra take unless it is asked to.
+    # The most heap that Cassandra takes by default.
     with server("cassandra", "--heap", "8G") as system, ExitStack() as stack:
         ports = {"direct": 9042}
         for number, (build, threads) in enumerate(WAYS):
@@ -167,54 +162,49 @@ def shotover() -> None:
             # Each way is once at each place among them.
             for name in names[first:] + names[:first]:
                 wait_for_idle_cores()
-                stress(ports[name], "truncate=once", "--tag", tag("shotover"), "--tag", name)
-    store("shotover", WITHOUT_LOGS)
+                stress(ports[name], "truncate=once", "--tag", tag(report), "--tag", name)
 
 
-def transactional() -> None:
+def transactional(report: str) -> None:
     """Pairs that Accord writes in one transaction, on so few keys that they meet all the time."""
     with server("cassandra", "--version", "6.0") as system:
         clients = ("--num_threads_read", "6", "--num_threads_write", "6")
         load = (*clients, "--num_unique_keys", "200", "--run_time", "120", "--pin", "0")
         words = ("CassandraTransactionalKeyValue", "--system", system, *load)
-        must("app", *words, *marked("transactional"))
-    store("transactional", WITHOUT_LOGS)
+        must("app", *words, *marked(report))
 
 
-def two_copies() -> None:
+def two_copies(report: str) -> None:
     """Writes acknowledged by two copies of two, with more clients than the published rows have."""
     levels = ("scenario=2", "operation=write", "replication_factor=2", "consistency=TWO")
     chosen = (*levels, "node_down=no", "clients=1600,5000,7000")
     only = [word for level in chosen for word in ("--only", level)]
-    must("study", "hcassandra", *only, "--report", "none", *marked("hcassandra-two"))
-    store("hcassandra-two", WITHOUT_LOGS)
+    must("study", "hcassandra", *only, "--report", "none", *marked(report))
 
 
-def validation() -> None:
+def validation(report: str) -> None:
     """Reads for a fixed time, of twice as many partitions as were written."""
     with server("cassandra", "--nodes", "3"):
-        words = ("stress", "--pin", "0", *marked("hcassandra-validation"))
+        words = ("stress", "--pin", "0", *marked(report))
         rate = ("-rate", "threads=100", "-node", "127.0.0.1")
         must(*words, "write", "n=200000", "no-warmup", *rate)
         for errors in ((), ("-errors", "ignore")):
             beyond = ("-pop", "dist=uniform(1..400000)")
-            # That some reads fail is what is measured.
+            # Some reads fail: that is measured.
             kvmark(*words, "read", "duration=20s", "no-warmup", *beyond, *rate, *errors)
-    store("hcassandra-validation", WITHOUT_LOGS)
 
 
-def two_machines() -> None:
+def two_machines(report: str) -> None:
     """Scenario 1 with its load from the two agents of a fleet."""
     with server("cassandra", "--nodes", "3") as system, fleet(2) as head_address:
         words = ("stress", "--fleet", head_address, "--machines", "2")
         line = "write duration={} truncate=once cl=LOCAL_ONE -rate threads={} -node 127.0.0.1"
         warming = ("--tag", "warm-up", *line.format(f"{ROUND_S}s", 400).split())
         warm_up(system, lambda _: speed_of(partial(must, *words, *warming)))
-        measured = (*words, *marked("hcassandra-fleet"))
+        measured = (*words, *marked(report))
         for threads in (number for number in (10, 100, 400, 1600) for _ in range(3)):
             wait_for_idle_cores()
             must(*measured, *line.format("30s", threads).split())
-    store("hcassandra-fleet", WITHOUT_LOGS)
 
 
 def stress(port: int, how: str, *words: str) -> None:
@@ -228,7 +218,7 @@ def stress(port: int, how: str, *words: str) -> None:
 
 
 def speed_of(make: Callable[[], None]) -> float:
-    """How fast the run was that this made."""
+    """The throughput of the run that this makes."""
     make()
     kept = Records.at(None)
     return speed(kept.open(kept.find("last").id).manifest)
@@ -237,7 +227,7 @@ def speed_of(make: Callable[[], None]) -> float:
 def warm_up(system: str, load: Load) -> None:
     """Loads a server of our own in rounds until it gets no faster: Java compiles what it runs.
 
-    As a study warms its servers up; what is measured meanwhile is no result.
+    A study warms its servers up in the same way. These measurements are no result.
     """
     (own,) = (one for one in all_testbeds(testbeds_root()) if f"up:{one.name}" == system)
     found = warmed_up({system: load}, ROUND_S * MOST_ROUNDS, time.monotonic, print, every_core(own))
@@ -246,20 +236,20 @@ def warm_up(system: str, load: Load) -> None:
 
 
 def wait_for_idle_cores() -> None:
-    """Until servers have done what the last run left them, such as compaction."""
+    """Waits until servers are idle, for example until compaction is done."""
     until_s = time.monotonic() + LONGEST_RUN_S
     while (busy := other_busy_cores(IDLE_FOR_S)) > IDLE_BELOW_CORES:
         if time.monotonic() > until_s:
             sys.exit(
                 f"{busy:.2g} cores are busy {LONGEST_RUN_S} s after the last run: stop other"
-                " programs, or look into the server's log for what it still does"
+                " programs, or look into the server's log"
             )
 
 
 def study(name: str, minutes: float | None) -> None:
-    """Goes on with a study until it is done, or the minutes are over; stores what there is.
+    """Continues a study until it is done, or the minutes are over; stores its runs.
 
-    A part is stored beside the whole that was measured before, of which documents are made.
+    A part is stored beside the earlier whole, from which documents are filled.
     """
     kept, whole = Records.at(None), ROOT / RECORDS / f"{name}.tar.xz"
     begun = whole.with_name(f"{name}.begun.tar.xz")
@@ -292,7 +282,7 @@ def study(name: str, minutes: float | None) -> None:
 
 
 def bring_back(stored: Path, kept: Records, name: str) -> None:
-    """Unpacks the stored runs of a study that goes on with them."""
+    """Unpacks the stored runs of a study that continues."""
     with TemporaryDirectory() as folder:
         unpack(stored, Path(folder))
         if goes_on(Records(Path(folder)), name):
@@ -316,9 +306,9 @@ def goes_on(kept: Records, name: str) -> bool:
 
 
 def end_after_its_run(running: subprocess.Popen[bytes], kept: Records, name: str) -> None:
-    """Interrupts a study when the run that goes has ended: it would have been measured in vain.
+    """Interrupts a study at the end of its current run, so that the run isn't lost.
 
-    The warm-up of its servers is in vain anyway: they are started anew when it goes on.
+    A warm-up is lost anyway: the servers are started again when the study continues.
     """
     before, until_s = ended_runs(kept, name), time.monotonic() + LONGEST_RUN_S
     while running.poll() is None and ended_runs(kept, name) == before:
@@ -330,7 +320,7 @@ def end_after_its_run(running: subprocess.Popen[bytes], kept: Records, name: str
 
 
 def ended_runs(kept: Records, name: str) -> int:
-    """How many runs of a study its journal has."""
+    """The number of ended runs in a study's journal."""
     journal = journal_of(kept, name)
     tries = [] if journal is None else journal.attempts()
     return sum(one.took_s is not None for one in tries)
@@ -349,7 +339,7 @@ def server(system: str, *words: str) -> Iterator[str]:
 
 @contextmanager
 def fleet(machines: int) -> Iterator[str]:
-    """A cluster of Ray on this machine, with an agent for each of so many; gives its head."""
+    """A cluster of Ray on this machine with this number of agents; gives its head."""
     head_address = f"127.0.0.1:{RAY_PORT}"
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     ray = [str(PROGRAM.parent / "ray")]
@@ -376,30 +366,23 @@ def proxy(system: str, *words: str) -> Iterator[str]:
 
 
 def marked(name: str) -> tuple[str, ...]:
-    """Options by which runs are found, and known to be of this clone's commit."""
+    """Options that tag runs, and record this clone's commit."""
     return ("--tag", tag(name), "--commit", head())
 
 
 def tag(name: str) -> str:
-    """The tag of what is measured now, and of nothing that was measured before at this commit."""
+    """The tag of the runs of this call alone."""
     return f"{name}-{BEGUN}"
 
 
-def store(name: str, *words: str) -> None:
-    """Keeps what was measured now beside the documents."""
-    must(
-        "runs",
-        "archive",
-        f"tag:{tag(name)}",
-        "--output",
-        f"{RECORDS}/{name}.tar.xz",
-        "--force",
-        *words,
-    )
+def store(name: str) -> None:
+    """Stores the runs of this call beside the documents."""
+    output, logs = f"{RECORDS}/{name}.tar.xz", () if name in WITH_LOGS else (WITHOUT_LOGS,)
+    must("runs", "archive", f"tag:{tag(name)}", "--output", output, "--force", *logs)
 
 
 def must(*words: str) -> None:
-    """A command that has to come to its end."""
+    """A command that must not fail."""
     code = kvmark(*words)
     if code not in ENOUGH:
         sys.exit(code)
@@ -410,7 +393,7 @@ def kvmark(*words: str) -> int:
     return subprocess.run([str(PROGRAM), *words], cwd=ROOT, check=False).returncode
 
 
-REPORTS: Final[Mapping[str, Callable[[], None]]] = {
+REPORTS: Final[Mapping[str, Callable[[str], None]]] = {
     "ycsb-rocksdb": quickstart,
     "failover": failover,
     "ycsb-redis": redis,

@@ -2,11 +2,9 @@
 
 python3 scripts/mounted_root.py COMMAND...
 
-In a folder that somebody changed root to, without mounting it, the Java VM finds no file system
-under any path and `ip netns` can make no namespace, so that neither Cassandra nor servers with
-links of their own can be tested. There the command runs in a mount namespace with the same root,
-mounted.
-Everywhere else the command just runs.
+In a chroot whose root isn't a mount point, the Java VM finds no file system under any path and `ip
+netns` can't create a namespace, so that Cassandra and testbeds with network links can't be tested.
+There the command runs in a mount namespace with the same root, mounted. Elsewhere it just runs.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import sys
 from pathlib import Path
 
 MOUNTS = Path("/proc/self/mountinfo")
-# What is mounted is taken away again, for others who share the mounts.
+# The mount is removed at the end: other namespaces share it.
 SCRIPT = """
 root=$(mktemp -d) && mount --rbind / "$root" || exit 1
 trap 'umount -R -l "$root"; rmdir "$root"' EXIT
@@ -30,7 +28,7 @@ def is_mounted(mounts: str) -> bool:
 
 
 def words(command: list[str], mounts: str, user: int, folder: str) -> list[str]:
-    """The command, or what runs it in a mounted root."""
+    """The command, or the command that runs it in a mounted root."""
     if user != 0 or not mounts or is_mounted(mounts):
         return command
     apart = ["unshare", "--mount", "--propagation", "unchanged"]

@@ -1,8 +1,7 @@
-"""What the machine must have before anything can be built, and how to get it.
+"""Checks the machine for the programs that a build needs, and installs missing packages.
 
-Everything here is a look at the machine: nothing is compiled and nothing is changed, except that on
-Debian as root the missing packages are installed. Run as a program it does the same for what only
-the tests use.
+It changes nothing except that, on Debian as root, it installs the missing packages. As a program it
+does the same for the packages that only tests use.
 """
 
 from __future__ import annotations
@@ -28,31 +27,27 @@ ADMINISTRATORS = "/usr/sbin:/usr/local/sbin"
 
 @dataclass(frozen=True)
 class Need:
-    """Something that must be there, and the Debian package that brings it."""
+    """A program or module, and the Debian package that has it."""
 
     what: str
     package: str
     present: bool
 
     def sentence(self) -> str:
-        """What is missing and the command that installs it."""
+        """The missing program, and the command that installs it."""
         return f"{self.what} is missing: install it with `sudo apt-get install {self.package}`."
 
 
 class NotReady(Exception):
-    """The machine lacks something that can't be installed from here; the text says what to do."""
+    """Something is missing that can't be installed from here; the text has advice."""
 
 
 def needs() -> list[Need]:
-    """Everything that comes from packages of the system."""
+    """The programs that come from packages of the system."""
     compiler = shutil.which("c++") is not None and shutil.which("cc") is not None
     venv = all(importlib.util.find_spec(name) is not None for name in ("venv", "ensurepip"))
     found = [
-        Need(
-            "A C++ compiler (RocksDB is built with it)",
-            "build-essential",
-            compiler,
-        ),
+        Need("A C++ compiler (RocksDB is built with it)", "build-essential", compiler),
         Need("Python's venv module", "python3-venv", venv),
         Need("git", "git", shutil.which("git") is not None),
     ]
@@ -63,7 +58,7 @@ def needs() -> list[Need]:
 
 
 def in_ci() -> bool:
-    """Whether this is the run that a change must pass, as CI=true says."""
+    """Whether CI is set."""
     return os.environ.get("CI", "").lower() not in {"", "0", "false"}
 
 
@@ -86,25 +81,22 @@ def has_java() -> bool:
 
 
 def needs_of_tests() -> list[Need]:
-    """What tests use beside that, from packages of the system; without it they are skipped."""
+    """The programs that only tests use, from packages of the system."""
     java = Need(f"Java {JAVA} (Cassandra runs on it)", f"openjdk-{JAVA}-jre-headless", has_java())
     programs = (
         ("redis-server (tests measure a real one)", "redis-server", ["redis-server"]),
-        ("redis-benchmark (it is measured beside kvmark)", "redis-tools", ["redis-benchmark"]),
+        ("redis-benchmark (it is compared with kvmark)", "redis-tools", ["redis-benchmark"]),
         ("memcached (tests measure a real one)", "memcached", ["memcached"]),
         ("chromium (tests look at reports in it)", "chromium", ["chromium"]),
         ("Maven (it fetches Cassandra)", "maven", ["mvn"]),
-        ("haproxy (it is measured before a server)", "haproxy", ["haproxy"]),
+        ("haproxy (it is measured as a proxy)", "haproxy", ["haproxy"]),
         ("valgrind (it counts the engine's instructions)", "valgrind", ["valgrind"]),
         ("openssl (it makes servers' certificates)", "openssl", ["openssl"]),
-        ("ip or tc (servers are given links of their own)", "iproute2", ["ip", "tc"]),
-        ("nsenter or setpriv (servers are started by it)", "util-linux", ["nsenter", "setpriv"]),
+        ("ip or tc (testbeds have network links)", "iproute2", ["ip", "tc"]),
+        ("nsenter or setpriv (they start servers)", "util-linux", ["nsenter", "setpriv"]),
         ("mount (tests fill small disks)", "mount", ["mount"]),
     )
-    others = [
-        Need(what, package, all(map(has_program, names))) for what, package, names in programs
-    ]
-    return [*others, java]
+    return [*(Need(what, name, all(map(has_program, n))) for what, name, n in programs), java]
 
 
 def can_install() -> bool:
@@ -124,9 +116,9 @@ def install(missing: list[Need]) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     quiet = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
     for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        # It tells of each package that it unpacks; of what fails it writes to standard error.
-        words, told = [*quiet, *command], subprocess.DEVNULL
-        if subprocess.run(words, env=environment, stdout=told, check=False).returncode != 0:
+        # Its standard output has a line for each package; errors are on standard error.
+        words, output = [*quiet, *command], subprocess.DEVNULL
+        if subprocess.run(words, env=environment, stdout=output, check=False).returncode != 0:
             raise NotReady("\n".join(need.sentence() for need in missing))
 
 
@@ -166,7 +158,7 @@ def check_rust() -> None:
 def make_ready() -> None:
     """Installs what is missing where that is possible.
 
-    Raises NotReady with what the user has to do where it isn't.
+    Raises NotReady with advice where it isn't.
     """
     check_python()
     check_rust()
@@ -185,9 +177,9 @@ def has_pip(venv: Path) -> bool:
 
 
 def main() -> int:
-    """Installs what only the tests use, or says what is missing; tests then skip what needs it.
+    """Installs the programs that only tests use, or prints the missing ones.
 
-    Where CI is set nothing may be missing.
+    Tests that need a missing program are skipped; in CI none may be missing.
     """
     try:
         missing = [need for need in needs_of_tests() if not need.present]

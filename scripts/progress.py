@@ -1,4 +1,4 @@
-"""Running a long command so that whoever watches knows it is alive."""
+"""Runs a long command with signs of life in a log."""
 
 from __future__ import annotations
 

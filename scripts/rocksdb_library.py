@@ -1,9 +1,9 @@
-"""RocksDB, compiled in minutes instead of twenty, and kept for all clones.
+"""Compiles RocksDB in a few minutes, and keeps it for all clones.
 
-The crate compiles 343 files one by one, and most of that time goes into reading the same headers
-again. Here a few files include them all: the same sources, defines and flags, an archive that is
-linked into the program as the crate's own would be. KVMARK_ROCKSDB=crate lets the crate compile, as
-does a machine on which this can't be done.
+The crate compiles 343 files one by one in twenty minutes, most of which go into reading the same
+headers again. Here a few files include them all, with the same defines and flags. The archive is
+linked into the program as that of the crate. With KVMARK_ROCKSDB=crate, and on machines where this
+fails, the crate compiles RocksDB.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ FLAGS = (
 )  # fmt: skip
 OF_THE_PROCESSOR = {"x86_64": ("-m64", "-msse2"), "aarch64": ()}
 OWN_FLAGS = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CXXFLAGS", "ROCKSDB_CXX_STD")
-"""What the crate's build script would follow."""
+"""Variables that the crate's build script reads."""
 GIVEN = ("ROCKSDB_LIB_DIR", "ROCKSDB_COMPILE")
 PARTS = 8
 PART_BYTES = 2 << 30
-"""What the compiler needs for a part, and some."""
+"""Memory of the compiler for a part, with a reserve."""
 
 
 class Unavailable(Exception):
-    """The library can't be compiled on this machine; the text says why."""
+    """The library can't be compiled on this machine; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Compiler:
         return cls(tuple(os.environ.get("CXX", "c++").split()))
 
     def version(self) -> str:
-        """The first thing that it says of itself; nothing where there is none."""
+        """The first line of its version; empty without a compiler."""
         command = [*self.command, "--version"]
         try:
             said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -79,7 +79,7 @@ class Compiler:
 def is_wanted() -> bool:
     """Whether a build here should link to the library.
 
-    Ends the program for a word that means nothing.
+    Ends the program on an unknown value of KVMARK_ROCKSDB.
     """
     choice = os.environ.get("KVMARK_ROCKSDB", CHOICES[0])
     if choice not in CHOICES:
@@ -104,12 +104,12 @@ def flags() -> list[str]:
 
 
 def cache() -> Path:
-    """The folder in which what was fetched or built is kept for all clones."""
+    """The folder for downloads and builds that all clones share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
 
 
 def place(compiler: Compiler) -> Path:
-    """The library's folder in the user's cache, named by all that it is made of."""
+    """The library's folder in the user's cache, named by its sources and flags."""
     checksums = [locked(crate)[1] for crate in CRATES]
     # Where the program lies doesn't matter: each clone has its own zig.
     program = [Path(compiler.command[0]).name, *compiler.command[1:], compiler.version()]
@@ -119,7 +119,7 @@ def place(compiler: Compiler) -> Path:
 
 
 def folder(compiler: Compiler | None = None) -> Path | None:
-    """Where the library lies that builds link to; None where the crate compiles."""
+    """The library's folder, if builds link to it."""
     if not is_wanted():
         return None
     found = place(compiler or Compiler.of_the_system())
@@ -127,16 +127,16 @@ def folder(compiler: Compiler | None = None) -> Path | None:
 
 
 def environment(compiler: Compiler | None = None) -> dict[str, str]:
-    """What a build must be told to link to it."""
+    """The variables by which a build links to it."""
     found = folder(compiler)
     if found is None:
         return {}
-    told = {"ROCKSDB_LIB_DIR": str(found), "ROCKSDB_STATIC": "1"}
-    return {**told, "KVMARK_ROCKSDB_BUILD": CHOICES[0]}
+    linked = {"ROCKSDB_LIB_DIR": str(found), "ROCKSDB_STATIC": "1"}
+    return {**linked, "KVMARK_ROCKSDB_BUILD": CHOICES[0]}
 
 
 def ensure(compiler: Compiler | None = None) -> None:
-    """Compiles the library where it is missing; where that fails says so: the crate does it."""
+    """Compiles the library if it is missing; prints a message if the crate has to do it."""
     if not is_wanted() or folder(compiler) is not None:
         return
     try:
@@ -146,9 +146,9 @@ def ensure(compiler: Compiler | None = None) -> None:
 
 
 def compile_library(compiler: Compiler) -> None:
-    """Compiles the library into the cache, once however many want it.
+    """Compiles the library into the cache, once for all callers.
 
-    Raises Unavailable where that doesn't succeed.
+    Raises Unavailable if that fails.
     """
     if not compiler.version():
         raise Unavailable(f"the C++ compiler {compiler.command[0]} can't be started")
@@ -200,7 +200,7 @@ def processes() -> int:
 
 
 def _objects(compiler: Compiler, scratch: Path) -> list[Path]:
-    """Compiles all parts, as many at once as the machine bears, and tells how far it is."""
+    """Compiles all parts, as many at once as fit in memory, and prints progress."""
     sources = _sources()
     crate = sources[CRATES[0]]
     codecs = [sources["lz4-sys"] / "liblz4" / "lib", sources["zstd-sys"] / "zstd" / "lib"]
@@ -228,14 +228,14 @@ def _objects(compiler: Compiler, scratch: Path) -> list[Path]:
 
 
 def _carry_out(command: Sequence[str], folder: Path) -> None:
-    """Carries out a step of the build.
+    """Executes a step of the build.
 
-    Raises Unavailable with what it said when it doesn't succeed.
+    Raises Unavailable with its message if it fails.
     """
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode == -signal.SIGINT:
         raise KeyboardInterrupt
     if done.returncode != 0:
-        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        errors = [line for line in done.stderr.splitlines() if "error: " in line]
         reason = (errors or [f"{command[0]} ended with {done.returncode}"])[0]
         raise Unavailable(f"RocksDB can't be compiled in parts ({reason})")

@@ -1,4 +1,4 @@
-"""Makes a clone ready: the machine's packages, `.venv`, the locked dependencies, the engine.
+"""Sets a clone up: the machine's packages, `.venv`, the locked dependencies, the engine.
 
 A step whose inputs haven't changed is skipped, so that running it again takes a moment.
 """
@@ -30,17 +30,17 @@ ENGINE_SOURCES = ("Cargo.lock", "Cargo.toml", "crates", "pyproject.toml", "rust-
 
 
 class Failed(Exception):
-    """A step did not succeed; its own output says why."""
+    """A step failed; its output has the reason."""
 
 
 def is_done(step: str, state: str) -> bool:
-    """Whether a step was carried out in this very state."""
+    """Whether a step was done in this very state."""
     stamp = VENV / f"kvmark-{step}"
     return stamp.exists() and stamp.read_text() == state
 
 
 def done(step: str, state: str) -> None:
-    """Remembers that a step was carried out in this state."""
+    """Records that a step was done in this state."""
     (VENV / f"kvmark-{step}").write_text(state)
 
 
@@ -53,7 +53,7 @@ def make_venv() -> None:
 
 
 def install_tools() -> None:
-    """Installs what builds the engine, before everything else, so that the build can begin."""
+    """Installs the tools that build the engine first, so that the build can begin."""
     state = target_folder.digest([LOCK], sys.version)
     if is_done("tools", state):
         return
@@ -82,15 +82,15 @@ def install_dependencies() -> None:
 
 
 def pip(*words: str) -> None:
-    """Installs packages whose hashes are known. Raises Failed when that doesn't succeed."""
+    """Installs packages whose hashes are known. Raises Failed if that fails."""
     command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     command += ["--require-hashes", *words]
     if progress.run(command, cwd=ROOT, environment=dict(os.environ)) != 0:
-        raise Failed("pip failed, see above: mend that and run `make setup` again.")
+        raise Failed("pip failed, see above: fix that and run `make setup` again.")
 
 
 def build_engine() -> bool:
-    """Builds the engine into this clone; False where the one that is there is current."""
+    """Builds the engine into this clone; False if it is current."""
     rocksdb_library.ensure()
     state = engine_state()
     if ENGINE.exists() and is_done("engine", state):
@@ -101,7 +101,7 @@ def build_engine() -> bool:
 
 
 def install_engine() -> None:
-    """Installs the package so that it reads `python/` from this clone, with what was built."""
+    """Installs the package so that it reads `python/` from this clone, with the built engine."""
     maturin()
     done("engine", engine_state())
 
@@ -113,7 +113,7 @@ def engine_state() -> str:
 
 
 def maturin(*words: str) -> None:
-    """Runs `maturin develop`. Raises Failed when that doesn't succeed."""
+    """Runs `maturin develop`. Raises Failed if that fails."""
     with target_folder.held() as folder:
         cargo.announce(folder)
         # maturin calls pip and patchelf by name.
@@ -122,7 +122,7 @@ def maturin(*words: str) -> None:
         command = ["maturin", "develop", "--release", "--locked", *words]
         environment = {**target_folder.environment(folder), **venv}
         if progress.run(command, cwd=ROOT, environment=environment) != 0:
-            raise Failed("the engine can't be built, see above: mend that and try again.")
+            raise Failed("the engine can't be built, see above: fix that and try again.")
 
 
 def side_by_side() -> bool:
@@ -134,15 +134,15 @@ def side_by_side() -> bool:
 
 
 def compile_all(folder: Path) -> None:
-    """Compiles what has changed: else each command does, where Python may not keep bytecode."""
-    # What packages hold as templates doesn't compile, and nobody imports it.
+    """Compiles changed files: commands of other users can't keep bytecode."""
+    # Templates in packages don't compile and aren't imported.
     subprocess.run([PYTHON, "-m", "compileall", "-qq", folder], check=False)
 
 
 def main() -> int:
-    """Carries out the steps and returns the exit code."""
+    """Executes the steps and returns the exit code."""
     try:
-        # A word that means nothing is told before anything is installed.
+        # Unknown values are rejected before anything is installed.
         rocksdb_library.is_wanted()
         needs.make_ready()
         make_venv()

@@ -3,12 +3,12 @@
 The crates compile for minutes, so their artefacts live outside the clone, where a second clone
 finds them. The trap: Cargo decides by modification times whether an artefact is fresh, and names
 artefacts alike in every clone. A clone whose files are older than another clone's artefacts would
-be given those, that is: another clone's code, without a warning.
+get those: another clone's code, without a warning.
 
-So contents decide here, not times. The folder holds a record of what each of the workspace's own
-crates was built from: the clone's place and the bytes of its files. Where that differs from what is
-about to be built, the crate's artefacts are removed first; those of the dependencies stay. A lock
-is held from the comparison until the result is installed: no other clone builds in between.
+So contents decide here, not times. The folder has a record of the sources of the workspace's
+crates: the clone's place and the bytes of its files. If the sources of a build differ, the crate's
+artefacts are removed first; those of the dependencies stay. A lock is held from the comparison
+until the result is installed: no other clone builds in between.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def digest(paths: list[Path], *words: str) -> str:
 
 
 def crates() -> dict[str, str]:
-    """The workspace's own crates: name and what each would be built from."""
-    # Imported here, so that an older Python gets as far as being told that it is too old.
+    """The workspace's own crates: name and a hash of the sources."""
+    # Imported here, so that an older Python can print that it is too old.
     import tomllib  # noqa: PLC0415
 
     found = {}
@@ -61,10 +61,10 @@ def crates() -> dict[str, str]:
 
 
 def sources() -> dict[str, str]:
-    """What each crate would be built from whose artefacts Cargo can't tell from others.
+    """The sources of each crate whose artefacts Cargo confuses with others.
 
-    The crate of RocksDB is one: the archive that it once compiled stays in its folder, and the
-    linker takes that instead of the library that a later build names.
+    The crate of RocksDB is one: its archive stays in its folder, and the linker takes that instead
+    of the library that a later build names.
     """
     crate = rocksdb_library.CRATES[0]
     library = str(rocksdb_library.folder() or os.environ.get("ROCKSDB_LIB_DIR", "its own"))
@@ -72,12 +72,12 @@ def sources() -> dict[str, str]:
 
 
 def stale(built: dict[str, str], wanted: dict[str, str]) -> list[str]:
-    """Crates that were built from something else, or nobody knows from what."""
+    """Crates that were built from other or unknown sources."""
     return [name for name, source in wanted.items() if built.get(name) != source]
 
 
 def read_record(folder: Path) -> dict[str, str]:
-    """What the folder's artefacts were built from; empty when that isn't known."""
+    """The recorded sources of the folder's artefacts; empty if unknown."""
     try:
         record: dict[str, str] = json.loads((folder / RECORD).read_text())
     except (OSError, ValueError):
@@ -97,11 +97,11 @@ def remove(folder: Path, names: list[str]) -> None:
 def environment(folder: Path) -> dict[str, str]:
     """The environment in which Cargo builds into the folder, the same for every command.
 
-    PyO3 builds itself anew when it is told of another Python. maturin tells it by a file that it
-    leaves in the folder, so the other commands tell it by the same file.
+    PyO3 is built again if its Python changes. maturin names the Python in a file in the folder, so
+    the other commands name the same file.
     """
-    told = sorted(folder.glob("maturin/pyo3-config-*.txt"))
-    pyo3 = {"PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_CONFIG_FILE": str(told[-1])} if told else {}
+    named = sorted(folder.glob("maturin/pyo3-config-*.txt"))
+    pyo3 = {"PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_CONFIG_FILE": str(named[-1])} if named else {}
     found = libclang.environment() | rocksdb_library.environment()
     return {**os.environ, "CARGO_TARGET_DIR": str(folder), **pyo3, **found}
 

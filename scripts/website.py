@@ -1,7 +1,7 @@
-"""Builds the documents as a site into `site/`, from what zensical.toml says.
+"""Builds the documents as a site into `site/`, as configured in zensical.toml.
 
-A link or an anchor that leads nowhere fails, and so does a page that no one finds or that fetches
-something from elsewhere when it is opened.
+Dead links and anchors fail, and so do pages that the navigation doesn't name, or that fetch
+something from another host.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def is_installed() -> bool:
 
 
 def wanted() -> str:
-    """What is to be installed, for which Python."""
+    """The lock, and the Python."""
     return target_folder.digest([LOCK], sys.version)
 
 
 def build() -> None:
-    """Writes the site. Raises Failed where a link or an anchor leads nowhere."""
+    """Writes the site. Raises Failed for dead links and anchors."""
     command = [str(setup.PYTHON), "-m", "zensical", "build", "--clean", "--strict"]
     command += ["--config-file", str(CONFIG)]
     built = subprocess.run(command, cwd=setup.ROOT, capture_output=True, text=True, check=False)
     if built.returncode != 0:
-        said, _, _ = COLOUR.sub("", built.stderr).partition("Traceback")
-        raise setup.Failed(f"{said.strip()}\nThe site isn't built: mend that and try again.")
+        message, _, _ = COLOUR.sub("", built.stderr).partition("Traceback")
+        raise setup.Failed(f"{message.strip()}\nThe site isn't built: fix that and try again.")
 
 
 def unlisted(navigation: object, pages: list[str]) -> list[str]:
@@ -74,12 +74,12 @@ def named_in(navigation: object) -> Iterator[str]:
 
 
 def fetched(page: str) -> list[str]:
-    """What a browser that opens this page asks others for."""
+    """The addresses of other hosts that a browser fetches for this page."""
     return FETCHED.findall(page)
 
 
 def check() -> None:
-    """Raises Failed for a page that isn't listed, or that isn't whole without a network."""
+    """Raises Failed for a page that isn't listed, or that needs a network."""
     pages = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
     navigation = tomllib.loads(CONFIG.read_text())["project"]["nav"]
     if missing := unlisted(navigation, pages):
@@ -90,7 +90,7 @@ def check() -> None:
 
 
 def main() -> int:
-    """Builds the site, says where it begins, and returns the exit code."""
+    """Builds the site, prints its first page, and returns the exit code."""
     try:
         install()
         build()

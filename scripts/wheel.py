@@ -1,6 +1,6 @@
 """Builds a wheel that any Linux with glibc 2.27 installs without a compiler, and an sdist.
 
-zig compiles RocksDB and links the engine against that old glibc, with a C++ library of its own.
+zig compiles RocksDB and links the engine against that old glibc, with its own C++ library.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ ZIG = rocksdb_library.Compiler((str(setup.PYTHON), "-m", "ziglang", "c++", "-tar
 
 
 def build(*words: str) -> None:
-    """Calls maturin with the locked tools. Raises Failed when it doesn't succeed."""
+    """Calls maturin with the locked tools. Raises Failed if that fails."""
     with target_folder.held() as folder:
         path = f"{setup.VENV / 'bin'}{os.pathsep}{os.environ['PATH']}"
         rocksdb = rocksdb_library.environment(ZIG)
         environment = {**target_folder.environment(folder), **rocksdb, "PATH": path}
         command = ["maturin", *words, "--out", str(DIST)]
         if progress.run(command, cwd=setup.ROOT, environment=environment) != 0:
-            raise setup.Failed("the wheel can't be built, see above: mend that and try again.")
+            raise setup.Failed("the wheel can't be built, see above: fix that and try again.")
 
 
 def main() -> int:
-    """Builds both, says how large they are, and returns the exit code."""
+    """Builds both, prints their sizes, and returns the exit code."""
     manylinux = f"manylinux_{GLIBC.replace('.', '_')}"
     try:
         setup.pip("-r", str(LOCK))
