@@ -34,8 +34,8 @@ OPTIONS = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-print_final_
 STATUS = re.compile(r"^#\d+\s+\w+\s+cov: (\d+) ft: \d+ corp: (\d+)/", re.MULTILINE)
 STATISTIC = re.compile(r"^stat::(\w+): +(\d+)", re.MULTILINE)
 # Lines of libFuzzer; the other lines are of the program.
-OWN_WORDS = re.compile(r"^(INFO|WARNING|NOTE|#\d+|stat::|==\d+==)|^\tNEW_FUNC")
-TOLD_LINES = 16
+OF_LIBFUZZER = re.compile(r"^(INFO|WARNING|NOTE|#\d+|stat::|==\d+==)|^\tNEW_FUNC")
+SHOWN_LINES = 16
 
 
 class NotFuzzed(Exception):
@@ -72,19 +72,11 @@ def targets(root: Path) -> Iterator[Target]:
                 yield Target(name, manifest["package"]["name"], path.parent / "fuzz" / "seeds")
 
 
-def chosen(known: Sequence[Target], name: str | None) -> list[Target]:
-    """The target of this name, or all. Raises NotFuzzed when there is none."""
-    found = [target for target in known if name in {None, target.name}]
-    if not found:
-        names = ", ".join(target.name for target in known)
-        raise NotFuzzed(f"there is no target '{name}' (there are {names})")
-    return found
-
-
 def host() -> str:
     """The host's triple: if it is named, Cargo doesn't instrument build scripts."""
-    said = subprocess.run(["rustc", "-vV"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
+    command = ["rustc", "-vV"]
+    printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return next(line.split()[1] for line in printed.splitlines() if line.startswith("host:"))
 
 
 def command(wanted: Sequence[Target], triple: str) -> list[str]:
@@ -142,52 +134,40 @@ def fuzz_all(programs: Mapping[Target, Path], given: argparse.Namespace) -> None
 
 def fuzz(target: Target, program: Path, seconds: int, seed: int | None) -> None:
     """Runs one program. Raises NotFuzzed if it found an input."""
-    words = [str(program), *OPTIONS, f"-max_total_time={seconds}"]
-    if seed is None:
-        return run(target, [*words, str(target.place("corpus"))])
-    # Repeatable only from the same start: without the inputs of earlier calls.
-    with tempfile.TemporaryDirectory(prefix="kvmark-fuzz-") as corpus:
-        return run(target, [*words, f"-seed={seed}", corpus])
-
-
-def run(target: Target, words: Sequence[str]) -> None:
-    """Runs a program, whose last argument is its folder for inputs. Raises NotFuzzed as above."""
-    found, log = target.place("found"), target.place("log")
+    found, log = target.place("found"), target.place("log") / "latest.txt"
     before = set(found.iterdir())
-    words = [*words, str(target.seeds), f"-artifact_prefix={found}/"]
-    path = log / "latest.txt"
-    environment = {**os.environ, "RUST_BACKTRACE": "1"}
-    with path.open("w") as written:
-        code = subprocess.run(words, env=environment, stderr=written, check=False).returncode
-    text = path.read_text(errors="replace")
+    words = [str(program), *OPTIONS, f"-max_total_time={seconds}"]
+    with tempfile.TemporaryDirectory(prefix="kvmark-fuzz-") as empty:
+        # Repeatable only from the same start: without the inputs of earlier calls.
+        corpus = [f"-seed={seed}", empty] if seed is not None else [str(target.place("corpus"))]
+        words += [*corpus, str(target.seeds), f"-artifact_prefix={found}/"]
+        environment = {**os.environ, "RUST_BACKTRACE": "1"}
+        with log.open("w") as file:
+            code = subprocess.run(words, env=environment, stderr=file, check=False).returncode
+    text = log.read_text(errors="replace")
     print(summary(target, text), flush=True)
-    if code == 0:
-        return
-    said = [line for line in text.splitlines() if not OWN_WORDS.match(line)]
-    print(*said[:TOLD_LINES], sep="\n", file=sys.stderr)
-    new = ", ".join(map(str, sorted(set(found.iterdir()) - before))) or "none was kept"
-    raise NotFuzzed(
-        f"{target.name} fails on an input ({new}; log: {path}). Copy it to "
-        f"{target.seeds.relative_to(ROOT)}, where `make test` tests the decoder with it."
-    )
-
-
-def whole(text: str) -> int:
-    """A number of seconds, at least 1."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds: give 1 or more")
-    return int(text)
+    if code:
+        of_program = [line for line in text.splitlines() if not OF_LIBFUZZER.match(line)]
+        print(*of_program[:SHOWN_LINES], sep="\n", file=sys.stderr)
+        new = ", ".join(map(str, sorted(set(found.iterdir()) - before))) or "none was kept"
+        raise NotFuzzed(
+            f"{target.name} fails on an input ({new}; log: {log}). Copy it to "
+            f"{target.seeds.relative_to(ROOT)}, where `make test` tests the decoder with it."
+        )
 
 
 def main(arguments: list[str]) -> int:
     """Builds and runs the programs and returns the exit code."""
     parser = argparse.ArgumentParser(description="Look for inputs on which decoders fail.")
-    parser.add_argument("--target", help="one decoder, not all")
-    parser.add_argument("--seconds", type=whole, default=SECONDS, help="for each decoder")
+    known = {target.name: target for target in targets(ROOT)}
+    parser.add_argument("--target", choices=list(known), help="one decoder (default: all)")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for each decoder")
     parser.add_argument("--seed", type=int, help="same inputs each time; nothing is kept")
     given = parser.parse_args(arguments)
+    if given.seconds < 1:
+        parser.error("--seconds must be 1 or more")
+    wanted = [known[given.target]] if given.target else list(known.values())
     try:
-        wanted = chosen(list(targets(ROOT)), given.target)
         programs = build(wanted)
         fuzz_all({target: programs / target.program for target in wanted}, given)
     except NotFuzzed as problem:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -327,14 +327,24 @@ def ended_runs(kept: Records, name: str) -> int:
 
 
 @contextmanager
-def server(system: str, *words: str) -> Iterator[str]:
-    """A testbed of our own on core 1 while it is needed; gives its URL."""
-    name = f"measure-{system}"
-    must("up", system, "--name", name, "--core", "1", *words)
+def testbed(name: str, *words: str) -> Iterator[str]:
+    """A testbed as long as it is needed; gives its URL."""
+    must("up", *words, "--name", name)
     try:
         yield f"up:{name}"
     finally:
         must("down", name, "--remove")
+
+
+def server(system: str, *words: str) -> AbstractContextManager[str]:
+    """A server on core 1."""
+    return testbed(f"measure-{system}", system, "--core", "1", *words)
+
+
+def proxy(system: str, *words: str) -> AbstractContextManager[str]:
+    """A proxy before a system."""
+    name = "-".join(["measure", *(word for word in words if not word.startswith("--"))])
+    return testbed(name, "proxy", "--to", system, *words)
 
 
 @contextmanager
@@ -352,17 +362,6 @@ def fleet(machines: int) -> Iterator[str]:
         yield head_address
     finally:
         subprocess.run([*ray, "stop"], check=False)
-
-
-@contextmanager
-def proxy(system: str, *words: str) -> Iterator[str]:
-    """A proxy before a system; gives its URL."""
-    name = "-".join(["measure", *(word for word in words if not word.startswith("--"))])
-    must("up", "proxy", "--name", name, "--to", system, *words)
-    try:
-        yield f"up:{name}"
-    finally:
-        must("down", name, "--remove")
 
 
 def marked(name: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 import polars as pl
-from bench.common.comparison import THROUGHPUT, Benchmark, Figures, at_most, repetition, say
+from bench.common.comparison import THROUGHPUT, Benchmark, Figures, at_most, chosen, repetition, say
 from bench.common.kvmark import kvmark_once, kvmark_run
 from bench.common.servers import serving_cassandra, serving_redis
 
@@ -87,12 +87,12 @@ def measure(given: argparse.Namespace) -> bool:
     """Measures on one server after the other; whether nothing failed."""
     measured: list[PeerRun] = []
     systems = []
-    if any(given.only in case.name for case in OF_REDIS):
+    if chosen(OF_REDIS, given):
         with serving_redis((SERVER_CORE,), CONNECTIONS) as redis:
             systems.append(f"Redis {redis.version}")
             one = partial(application, redis.url, given)
             measured += BENCHMARK.repetitions(OF_REDIS, one, given)
-    if given.only in OF_CASSANDRA.name:
+    if chosen([OF_CASSANDRA], given):
         with serving_cassandra(1, HEAP_MIB, (SERVER_CORE,)) as cassandra:
             systems.append(f"Cassandra {cassandra.version}")
             one = partial(application, cassandra.url, given)
@@ -104,7 +104,7 @@ def measure(given: argparse.Namespace) -> bool:
             longest_s = 2 * MOST_ROUNDS * given.seconds
             warmed_up({OF_CASSANDRA.name: load}, longest_s, time.monotonic, say)
             measured += BENCHMARK.repetitions([OF_CASSANDRA], one, given)
-    for block in range(given.blocks if given.only in FLAT.name else 0):
+    for block in range(given.blocks if chosen([FLAT], given) else 0):
         measured += flat_memory(block, given.flat_seconds)
     system = (
         f"{' and '.join(systems) or 'no server'} on core {SERVER_CORE}, clients on core"

@@ -44,6 +44,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def chosen(cases: Sequence[C], given: argparse.Namespace) -> list[C]:
+    """The cases that --only asks for."""
+    return [case for case in cases if given.only.lower() in case.name.lower()]
+
+
 def cores(text: str) -> tuple[int, ...]:
     """Cores from their numbers on the command line."""
     return tuple(int(core) for core in text.split(","))
@@ -109,10 +114,10 @@ class Benchmark:
     ) -> list[PeerRun]:
         """All repetitions of the cases that are asked for. One that fails keeps the others."""
         chance = random.Random(given.seed)  # noqa: S311 - an order, not a secret
-        chosen = [case for case in cases if given.only.lower() in case.name.lower()]
+        wanted = chosen(cases, given)
         found = []
         for block in range(given.blocks):
-            for case in chance.sample(chosen, len(chosen)):
+            for case in chance.sample(wanted, len(wanted)):
                 peers = [name for name in case.programs if programs is None or name in programs]
                 for peer in chance.sample(peers, len(peers)):
                     one = partial(measure, case, peer, block)

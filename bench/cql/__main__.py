@@ -22,6 +22,7 @@ from bench.common.comparison import (
     Figures,
     at_least,
     at_most,
+    chosen,
     cores,
     say,
 )
@@ -77,7 +78,6 @@ def measure(given: argparse.Namespace) -> bool:
     """
     wanted = {name: found for name, found in FIND.items() if name not in given.without}
     programs, missing = find(wanted)
-    chosen = [case for case in CASES if given.only in case.name]
     with serving_cassandra(1, HEAP_MIB, cores(given.server_core)) as testbed:
 
         def compared(case: Case, peer: str, block: int) -> Figures:
@@ -85,9 +85,9 @@ def measure(given: argparse.Namespace) -> bool:
             return peers.measure(runs(case), programs, job, peer)
 
         say("loading, and warming the node up")
-        for case in chosen:
+        for case in chosen(CASES, given):
             prepare(programs, Job.on(testbed, given, case), given.warmup)
-        found = BENCHMARK.repetitions(chosen, compared, given, programs)
+        found = BENCHMARK.repetitions(CASES, compared, given, programs)
         version = testbed.version
     system = (
         f"Cassandra {version} with a heap of {HEAP_MIB} MiB on core {given.server_core}, clients"
@@ -95,7 +95,7 @@ def measure(given: argparse.Namespace) -> bool:
         f" {FIELDS} columns of {FIELD_BYTES} bytes; {given.operations:,} operations"
     )
     notes = [f"Left out: {sentence}" for sentence in missing]
-    return BENCHMARK.publish(system, chosen, found, given, notes)
+    return BENCHMARK.publish(system, CASES, found, given, notes)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from bench.common.comparison import (
     Figures,
     at_least,
     at_most,
+    chosen,
     cores,
     say,
 )
@@ -97,10 +98,9 @@ def measure(given: argparse.Namespace) -> bool:
             return SPECIAL[case.name](server, programs, job(case), peer)
 
         say("loading")
-        chosen = [CASES[0], *(case for case in CASES if given.only in case.name)]
         loads = {
             (peer, case.has_hashes): case
-            for case in reversed(chosen)
+            for case in reversed([CASES[0], *chosen(CASES, given)])
             for peer in case.programs
             if peer in LOAD and peer in programs
         }
