@@ -22,7 +22,7 @@ from bench.common.comparison import THROUGHPUT, Benchmark, Figures, at_most, cho
 from bench.common.kvmark import kvmark_once, kvmark_run
 from bench.common.servers import serving_cassandra, serving_redis
 
-from kvmark.analysis.external.peers import PeerCase, PeerFigure, PeerRun
+from kvmark.analysis.peers import PeerCase, PeerFigure, PeerRun
 from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, warmed_up
 from kvmark.records.files import GENERATOR
 

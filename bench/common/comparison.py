@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 from bench.common.process import PeerFailedError
 
-from kvmark.analysis.external.peers import SCHEMA, PeerBound, PeerCase, PeerFigure, PeerRun, Peers
+from kvmark.analysis.peers import SCHEMA, PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import KvmarkError
 from kvmark.report.format.grid import to_text
 from kvmark.report.views.peers import medians_grid, ratios_grid

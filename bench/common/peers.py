@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from bench.common.comparison import CPU, MEMORY, THROUGHPUT
 from bench.common.process import Ended, PeerFailedError, Program, execute
 
-from kvmark.analysis.external.peers import PeerCase
+from kvmark.analysis.peers import PeerCase
 from kvmark.testbed.state import Testbed
 
 SHORT: Final = 10

@@ -36,7 +36,7 @@ from bench.common.tools import (
     program,
 )
 
-from kvmark.analysis.external.peers import PeerCase
+from kvmark.analysis.peers import PeerCase
 from kvmark.records import Records
 
 HERE: Final = Path(__file__).resolve().parent

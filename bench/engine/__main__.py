@@ -22,7 +22,7 @@ from bench.common.kvmark import kvmark_run, outcomes
 from bench.common.process import ALL_CORES, execute
 from bench.common.tools import cargo, find_example
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure
 from kvmark.records import Run
 
 VALUE: Final = PeerFigure(name="value", heading="value")

@@ -23,7 +23,7 @@ from bench.common.process import PeerFailedError, Program
 from bench.common.servers import serving_memcached
 from bench.common.tools import KVMARK, find, find_example
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase
+from kvmark.analysis.peers import PeerBound, PeerCase
 from kvmark.testbed.console import connect
 from kvmark.testbed.memcached.up import told
 from kvmark.testbed.state import Testbed

@@ -17,7 +17,7 @@ from bench.common.peers import Once, ycsb_once, ycsb_words
 from bench.common.process import PeerFailedError, Program, execute
 from bench.common.tools import CACHE, KVMARK, Find, find_example, find_ycsb, make, program
 
-from kvmark.analysis.external.peers import PeerCase
+from kvmark.analysis.peers import PeerCase
 
 HERE: Final = Path(__file__).resolve().parent
 VALUE_BYTES: Final = 64

@@ -28,7 +28,7 @@ from bench.common.kvmark import kvmark_run, outcomes
 from bench.common.process import LOOK_S, PeerFailedError, Program, execute
 from bench.redis.peers import Case, Job, kvmark_words, redis_benchmark_words, run_kvmark
 
-from kvmark.analysis.external.peers import PeerFigure
+from kvmark.analysis.peers import PeerFigure
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import pause_node, resume_node
 from kvmark.testbed.redis.nodes import facts_in

@@ -22,7 +22,7 @@ from bench.common.kvmark import kvmark_load, kvmark_once
 from bench.common.peers import Once, twice
 from bench.common.servers import serving_redis
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase
+from kvmark.analysis.peers import PeerBound, PeerCase
 from kvmark.trace import COLUMNS, TraceWriter
 
 HERE: Final = Path(__file__).resolve().parent

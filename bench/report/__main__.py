@@ -22,7 +22,7 @@ from bench.common.kvmark import JUDGED
 from bench.common.process import ALL_CORES, execute
 from bench.common.tools import KVMARK
 
-from kvmark.analysis.external.peers import PeerCase, PeerFigure
+from kvmark.analysis.peers import PeerCase, PeerFigure
 
 STUDY: Final = Path(__file__).with_name("cases.yaml")
 RUNS: Final = 200

@@ -28,7 +28,7 @@ from bench.common.peers import YCSB_THROUGHPUT, ycsb_values, ycsb_words
 from bench.common.process import ALL_CORES, Program, execute
 from bench.common.tools import KVMARK, Find, find_example, find_ycsb
 
-from kvmark.analysis.external.peers import PeerCase
+from kvmark.analysis.peers import PeerCase
 
 OPTIONS: Final[Mapping[str, object]] = {
     "write_buffer_bytes": 64 << 20,

@@ -22,7 +22,7 @@ from bench.common.kvmark import kvmark_run, outcomes
 from bench.common.process import ALL_CORES, raise_file_limit
 from bench.common.servers import serving_cassandra, serving_redis
 
-from kvmark.analysis.external.peers import PeerCase, PeerFigure
+from kvmark.analysis.peers import PeerCase, PeerFigure
 from kvmark.records import Run
 from kvmark.records.model import WorkerRecord
 

@@ -26,7 +26,7 @@ from bench.common.kvmark import JUDGED
 from bench.common.process import ALL_CORES, execute
 from bench.common.tools import KVMARK
 
-from kvmark.analysis.external.peers import PeerCase, PeerFigure
+from kvmark.analysis.peers import PeerCase, PeerFigure
 
 RUN: Final = ("run", "ycsb/c", "--system", "null:", "--operations", "1000", "--tag", "bench", "-q")
 TAGS: Final = {"base": range(100), "candidate": range(100, 200)}

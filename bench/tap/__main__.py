@@ -29,7 +29,7 @@ from bench.common.process import PeerFailedError, Running, execute
 from bench.common.servers import serving_redis
 from bench.common.tools import KVMARK, program
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure
 from kvmark.testbed.state import Testbed
 
 THROUGHPUT: Final = PeerFigure(name="throughput", heading="requests per second")

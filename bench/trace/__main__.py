@@ -21,7 +21,7 @@ from bench.common.comparison import Benchmark, Figures, at_most, say
 from bench.common.process import execute
 from bench.common.tools import KVMARK
 
-from kvmark.analysis.external.peers import PeerBound, PeerCase, PeerFigure
+from kvmark.analysis.peers import PeerBound, PeerCase, PeerFigure
 
 ROWS: Final = 5_000_000
 LINES: Final = 500_000
