@@ -30,8 +30,9 @@ from kvmark.experiment.environment import every_core
 from kvmark.experiment.journal import Journal
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
+from kvmark.testbed import testbeds_root
 from kvmark.testbed.host import other_busy_cores
-from kvmark.testbed.state import all_testbeds, testbeds_root
+from kvmark.testbed.state import all_testbeds
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".venv/bin/kvmark"
