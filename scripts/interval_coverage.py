@@ -24,9 +24,9 @@ from kvmark import catalog
 from kvmark.analysis.summary.run import throughput
 from kvmark.plan.compile import PRECISE_INTERVALS, compile_run, interval_ns
 from kvmark.records import Records, Run, recover
-from kvmark.run.execution import carry_out
+from kvmark.run.context import RunContext
+from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.run.setting import Setting
 from kvmark.spec.run import LONGEST_NS, SECOND_NS, RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import LEAST_INTERVALS, Counts, Estimate, quantile_of_intervals, rate_of_intervals
@@ -155,8 +155,8 @@ def engine_run(folder: Path, phi: float, seed: int, end: Mapping[str, Any]) -> R
         **end,
     )
     with LocalGenerator() as generator:
-        setting = Setting((), generator, Records(folder), host={}, versions={})
-        carried = carry_out(compile_run(spec), spec.as_json(), setting, _silent)
+        setting = RunContext((), generator, Records(folder), host={}, versions={})
+        carried = execute(compile_run(spec), spec.as_json(), setting, _silent)
     return recover(carried.folder.path)
 
 

@@ -30,9 +30,9 @@ from kvmark.report.format.terminal import charts_text
 from kvmark.report.model.answers import Curve
 from kvmark.report.model.figures import quantile_figure
 from kvmark.report.views.gather import run_answer
-from kvmark.run.execution import carry_out
+from kvmark.run.context import RunContext
+from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 
@@ -67,8 +67,8 @@ def carried_out(spec: RunSpec, folder: Path) -> RunFolder:
     """A run that has ended and isn't closed."""
     plan = compile_run(spec)
     with LocalGenerator() as generator:
-        setting = Setting((), generator, Records(folder), host={}, versions={})
-        return carry_out(plan, spec.as_json(), setting, lambda *_: None).folder
+        setting = RunContext((), generator, Records(folder), host={}, versions={})
+        return execute(plan, spec.as_json(), setting, lambda *_: None).folder
 
 
 def stalled(folder: Path) -> Run:

@@ -25,7 +25,7 @@ from bench.common.tools import KVMARK, find, find_example
 
 from kvmark.analysis.peers import PeerBound, PeerCase
 from kvmark.testbed.console import connect
-from kvmark.testbed.memcached.up import told
+from kvmark.testbed.memcached.data import stats
 from kvmark.testbed.state import Testbed
 
 BARE: Final = "bare epoll loop"
@@ -52,7 +52,7 @@ CASES: Final = (Case(name="get", workload="memcached/get"), CHECKED)
 
 def misses(server: Testbed) -> int:
     """Reads of missing keys since the server started."""
-    return int(told(connect(server, server.nodes[0]))["get_misses"])
+    return int(stats(connect(server, server.nodes[0]))["get_misses"])
 
 
 def kvmark_words(job: Job) -> list[object]:

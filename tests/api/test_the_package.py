@@ -53,9 +53,9 @@ def test_importing_the_package_loads_nothing_else() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        "import kvmark; import kvmark.run.setting; print(kvmark.run.__module__)",
-        "import kvmark.run.setting, kvmark; print(kvmark.run.__module__)",
-        "import kvmark; kvmark.run; from kvmark.run.setting import Setting;"
+        "import kvmark; import kvmark.run.context; print(kvmark.run.__module__)",
+        "import kvmark.run.context, kvmark; print(kvmark.run.__module__)",
+        "import kvmark; kvmark.run; from kvmark.run.context import RunContext;"
         "print(kvmark.run.__module__)",
     ],
 )

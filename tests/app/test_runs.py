@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server isn't installed")
     root = tmp_path_factory.mktemp("testbeds")
-    yield redis.up(redis.Wanted(), root)
+    yield redis.up(redis.RedisOptions(), root)
     take_down(root)
 
 

@@ -18,7 +18,7 @@ PATIENT = tuple(
 
 
 @contextmanager
-def cassandra_up(root: Path, wanted: cassandra.Wanted) -> Iterator[Testbed]:
+def cassandra_up(root: Path, wanted: cassandra.CassandraOptions) -> Iterator[Testbed]:
     """The testbed while it is needed; a skip where it can't be made."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:

@@ -61,7 +61,7 @@ COUNTED = ("missing", "incomplete", "torn", "stale", "resurrected", "unacknowled
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """One node, which all tests of this file use."""
     root = tmp_path_factory.mktemp("testbeds")
-    with cassandra_up(root, cassandra.Wanted(settings=PATIENT)) as node:
+    with cassandra_up(root, cassandra.CassandraOptions(settings=PATIENT)) as node:
         yield node
 
 

@@ -62,7 +62,7 @@ Answer = Callable[[list[bytes], Ask], bytes]
 @pytest.fixture
 def verify(user: Kvmark, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Runs a workload through a proxy that answers so, and returns what reading back found."""
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     host, _, port = testbed.nodes[0].address.rpartition(":")
     (tmp_path / "strings.yaml").write_text(STRINGS)
 

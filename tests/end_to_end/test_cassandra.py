@@ -48,7 +48,7 @@ READY = sorted(name for name in catalog.names() if name.startswith("cql/"))
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """One node, which all tests of this file use."""
     root = tmp_path_factory.mktemp("testbeds")
-    wanted = cassandra.Wanted(password=Secret(SECRET), tls=True, settings=SETTINGS)
+    wanted = cassandra.CassandraOptions(password=Secret(SECRET), tls=True, settings=SETTINGS)
     with cassandra_up(root, wanted) as node:
         yield node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from command_line import Kvmark
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra.health import connect
+from kvmark.testbed.cassandra.server import connect
 from kvmark.testbed.console import Console
 from kvmark.testbed.control import kill_node, restart_node, wait_until_healthy
 from kvmark.testbed.observe import Observer
@@ -49,7 +50,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
             f" {available / 1e9:.1f} GB are free"
         )
     root = tmp_path_factory.mktemp("testbeds")
-    wanted = cassandra.Wanted(nodes=3, heap_bytes=HEAP_BYTES, settings=SETTINGS)
+    wanted = cassandra.CassandraOptions(nodes=3, heap_bytes=HEAP_BYTES, settings=SETTINGS)
     with cassandra_up(root, wanted) as nodes:
         yield nodes
 
@@ -82,7 +83,7 @@ def carried_bytes(nodes: Testbed) -> int:
                 carried[row["node"]] = row["network_sent_bytes"] + row["network_received_bytes"]
         return len(carried) == len(nodes.nodes)
 
-    with Observer(nodes) as observer:
+    with closing(Observer(nodes)) as observer:
         wait_until(is_known, "all nodes say what they carried")
     return sum(carried.values())
 
@@ -172,7 +173,7 @@ def outage(nodes: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Outage:
 def test_nodes_have_addresses_of_their_own_and_are_observed_by_name(nodes: Testbed) -> None:
     assert [node.host for node in nodes.nodes] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
     assert len({node.port for node in nodes.nodes}) == 1
-    with Observer(nodes) as observer:
+    with closing(Observer(nodes)) as observer:
         assert [row["node"] for row in observer.sample()] == ["node-1", "node-2", "node-3"]
 
 

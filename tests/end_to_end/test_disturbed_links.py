@@ -7,8 +7,9 @@ import pytest
 from command_line import Kvmark
 
 from kvmark.errors import UsageError
-from kvmark.testbed import network, redis
-from kvmark.testbed.network import Disturbance
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed import redis
+from kvmark.testbed.control import check_fault
 from kvmark.testbed.state import Testbed
 
 DELAY_NS = 20_000_000
@@ -18,7 +19,7 @@ WORDS = ("--rate", "200", "--clients", "64", "--interval", "300ms", "--records",
 @pytest.fixture
 def pair(user: Kvmark) -> Testbed:
     """A primary and its replica, each with a link of its own."""
-    wanted = redis.Wanted(replicas=1, network=True)
+    wanted = redis.RedisOptions(replicas=1, network=True)
     try:
         return redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
     except UsageError as refused:
@@ -50,9 +51,8 @@ def test_operations_fail_while_a_server_is_cut_off_and_go_well_again(
 
 
 def test_a_delay_is_part_of_every_response_time(user: Kvmark, pair: Testbed) -> None:
-    assert pair.network is not None
     try:
-        network.check_disturbance(pair.network, Disturbance("delay", delay_ns=DELAY_NS))
+        check_fault(pair, parse_fault("0s delay primary-1 by 20ms"))
     except UsageError as refused:
         pytest.skip(str(refused))
     summary(user, pair, "--duration", "2s", "--fault", "0s delay primary-1 by 20ms for 10s")

@@ -28,7 +28,7 @@ def user(kvmark: Kvmark, tmp_path: Path) -> Iterator[Kvmark]:
 
 def up(user: Kvmark, **wishes: Any) -> Testbed:
     """Starts servers on free loopback ports."""
-    wanted = memcached.Wanted(memory_bytes=2**26, **wishes)
+    wanted = memcached.MemcachedOptions(memory_bytes=2**26, **wishes)
     return memcached.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
 
 

@@ -138,9 +138,9 @@ def store(request: pytest.FixtureRequest, kvmark: Kvmark, tmp_path: Path) -> Ite
     kvmark.more["KVMARK_TESTBEDS"] = str(root)
     try:
         if request.param == "redis":
-            yield Redis(redis.up(redis.Wanted(), root, lambda _: None))
+            yield Redis(redis.up(redis.RedisOptions(), root, lambda _: None))
         else:
-            yield Memcached(memcached.up(memcached.Wanted(memory_bytes=2**26), root))
+            yield Memcached(memcached.up(memcached.MemcachedOptions(memory_bytes=2**26), root))
     finally:
         take_down(root)
 
@@ -338,7 +338,7 @@ class Tables:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """One node, which all tests of this file use."""
     root = tmp_path_factory.mktemp("testbeds")
-    with cassandra_up(root, cassandra.Wanted(settings=PATIENT)) as node:
+    with cassandra_up(root, cassandra.CassandraOptions(settings=PATIENT)) as node:
         yield node
 
 

@@ -87,7 +87,7 @@ def cli(port: int, *words: str, text: str | None = None) -> str:
 
 
 def server(user: Kvmark) -> tuple[Testbed, int]:
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     return testbed, testbed.nodes[0].port
 
 
@@ -209,7 +209,7 @@ def test_what_a_killed_tap_wrote_can_be_read(user: Kvmark, tapped: Tapped) -> No
 def test_what_memcached_counted_is_in_the_trace_of_a_tap(user: Kvmark, tapped: Tapped) -> None:
     if shutil.which("memcached") is None:
         pytest.skip("memcached isn't installed: apt-get install memcached")
-    wanted = memcached.Wanted(memory_bytes=2**26)
+    wanted = memcached.MemcachedOptions(memory_bytes=2**26)
     testbed = memcached.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
     tap = tapped(testbed.url)
 
@@ -294,7 +294,7 @@ def test_recording_ends_where_the_disk_may_take_no_more(user: Kvmark, tapped: Ta
 
 
 def test_a_server_with_tls_is_tapped_by_clients_without(user: Kvmark, tapped: Tapped) -> None:
-    testbed = redis.up(redis.Wanted(tls=True), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(tls=True), Path(user.more["KVMARK_TESTBEDS"]))
     tap = tapped(testbed.url)
     assert tap.cli("set", "k", "x" * 100_000) == "OK\n"
     assert tap.cli("get", "k") == "x" * 100_000 + "\n"
@@ -315,7 +315,7 @@ def test_a_connection_that_leaves_is_not_recorded_any_more(user: Kvmark, tapped:
 
 
 def test_clients_that_are_sent_past_the_tap_are_told(user: Kvmark, tapped: Tapped) -> None:
-    testbed = redis.up(redis.Wanted(cluster=3), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(cluster=3), Path(user.more["KVMARK_TESTBEDS"]))
     tap = tapped(f"redis://{testbed.nodes[0].address}")
     answers = [tap.cli("get", f"key{number}") for number in range(30)]
     moved = sum("MOVED" in answer for answer in answers)

@@ -22,7 +22,7 @@ STEPS = ("load", "A", "B", "C", "F", "D", "delete", "reload", "E")
 
 def up(user: Kvmark, **wishes: Any) -> Testbed:
     """Starts a server on a free loopback port."""
-    return redis.up(redis.Wanted(**wishes), Path(user.more["KVMARK_TESTBEDS"]))
+    return redis.up(redis.RedisOptions(**wishes), Path(user.more["KVMARK_TESTBEDS"]))
 
 
 def again(testbed: Testbed) -> Testbed:

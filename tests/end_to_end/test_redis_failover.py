@@ -10,7 +10,7 @@ from command_line import Going, Kvmark
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
 from kvmark.testbed.console import connect
-from kvmark.testbed.redis.nodes import facts_in
+from kvmark.testbed.redis.server import info_fields
 from kvmark.testbed.state import Testbed
 from waiting import wait_until
 
@@ -22,7 +22,7 @@ PROMOTE = "1s promote replica-1 for 6s"
 def role(testbed: Testbed, node: str) -> str:
     """What a server says it is."""
     now = Testbed.read(testbed.folder)
-    return facts_in(connect(now, now.node(node)).ask("INFO", "replication"))["role"]
+    return info_fields(connect(now, now.node(node)).ask("INFO", "replication"))["role"]
 
 
 def miss_soon(testbed: Testbed) -> None:
@@ -35,7 +35,7 @@ def miss_soon(testbed: Testbed) -> None:
 def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(
     user: Kvmark, going: Callable[..., Going]
 ) -> None:
-    wanted = redis.Wanted(cluster=3, replicas=1, appendonly=True)
+    wanted = redis.RedisOptions(cluster=3, replicas=1, appendonly=True)
     testbed = redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
     assert role(testbed, "replica-1") == "slave"
     words = ("--rate", "300", "--clients", "128", "--duration", "12s", "--interval", "250ms")
@@ -60,7 +60,7 @@ def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(
 
 
 def test_a_promoted_replica_serves_clients_while_its_primary_is_away(user: Kvmark) -> None:
-    wanted = redis.Wanted(replicas=1, appendonly=True, appendfsync="always", network=True)
+    wanted = redis.RedisOptions(replicas=1, appendonly=True, appendfsync="always", network=True)
     try:
         testbed = redis.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
     except UsageError as refused:

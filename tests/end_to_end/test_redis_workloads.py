@@ -17,7 +17,7 @@ KILLED = ("--duration", "4s", "--rate", "5000", "--records", "5000", "--clients"
 
 def up(user: Kvmark, **wishes: Any) -> Testbed:
     """Starts servers on free loopback ports."""
-    return redis.up(redis.Wanted(**wishes), Path(user.more["KVMARK_TESTBEDS"]))
+    return redis.up(redis.RedisOptions(**wishes), Path(user.more["KVMARK_TESTBEDS"]))
 
 
 def outcomes(manifest: dict[str, Any]) -> set[str]:

@@ -46,7 +46,8 @@ through: {{proxies: {{other: "redis://:{secret}@{address}"}}}}
 def locked(user: Kvmark) -> Testbed:
     """A server that asks for the secret."""
     return redis.up(
-        redis.Wanted(name="locked", password=Secret(CANARY)), Path(user.more["KVMARK_TESTBEDS"])
+        redis.RedisOptions(name="locked", password=Secret(CANARY)),
+        Path(user.more["KVMARK_TESTBEDS"]),
     )
 
 

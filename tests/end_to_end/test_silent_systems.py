@@ -46,7 +46,7 @@ def levels(user: Kvmark) -> dict[str, str]:
 def test_a_stopped_redis_ends_the_phase_and_is_named(
     user: Kvmark, going: Callable[..., Going], phase: str
 ) -> None:
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     records = "1G" if phase == "load" else "100"
     warmup = ("--warmup", "1h") if phase == "warm_up" else ()
     words = ("--system", testbed.url, "--records", records, *warmup, *LONG, *LIMIT, "-q")
@@ -108,7 +108,7 @@ def test_a_server_whose_answers_are_all_too_late_is_not_silent(kvmark: Kvmark) -
 def test_a_planned_pause_that_is_longer_than_the_limit_ends_nothing(
     user: Kvmark, going: Callable[..., Going]
 ) -> None:
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     fault = ("--fault", "300ms pause primary-1 for 4s", "--records", "100")
     run = going("ycsb/c", "--system", testbed.url, *LONG, *LIMIT, *fault, "-q")
     log = run.folder / "events.jsonl"
@@ -158,7 +158,7 @@ def test_a_limit_that_is_shorter_than_a_look_is_refused(kvmark: Kvmark) -> None:
 
 
 def test_a_server_that_was_stopped_before_is_named_and_unharmed(user: Kvmark) -> None:
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     words = ("run", "ycsb/c", "--system", testbed.url, "--records", "10", "--operations", "100")
     with stopped(testbed):
         ended = user(*words, "-q", *LIMIT, exits=3)

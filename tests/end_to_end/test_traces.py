@@ -82,7 +82,7 @@ def test_wrong_use_is_told_in_a_sentence(made: Kvmark) -> None:
 
 
 def test_what_redis_counted_is_in_the_trace_of_its_monitor(user: Kvmark) -> None:
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     port = str(testbed.nodes[0].port)
     told = user.folder / "m.txt"
 

@@ -26,7 +26,7 @@ groups: [{{mix: {{WRITE: 1}}, keys: sequential}}]
 
 
 def server(user: Kvmark) -> tuple[str, Console]:
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     return testbed.url, connect(testbed, testbed.nodes[0])
 
 

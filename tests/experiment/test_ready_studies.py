@@ -19,7 +19,7 @@ from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import Testbed
-from kvmark.testbed.words import read_size
+from kvmark.testbed.system import read_size
 
 QUIET = ("-q", "--json", "--report", "none")
 THREE_NODES_BYTES = 8 * 2**30
@@ -42,7 +42,7 @@ def needs(*programs: str) -> None:
 
 def up(root: Path) -> Testbed:
     needs("redis-server")
-    return redis.up(redis.Wanted(), root)
+    return redis.up(redis.RedisOptions(), root)
 
 
 def by_levels(folder: Path, *names: str) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_proxy_goes_straight_and_through_at_a_rate(
     needs("haproxy")
     system = up(root)
     target = proxy.Target("redis", system.nodes[0].address, system.url)
-    way = proxy.up(proxy.Wanted("haproxy", target, threads=1), root)
+    way = proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), root)
     words = ("--system", "up:redis", "--through", "up:haproxy", "--repetitions", "1")
     ended = program(tmp_path, "study", "proxy", *words, "--scale", "0.2", *QUIET)
     take_down(root)

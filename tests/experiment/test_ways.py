@@ -199,9 +199,9 @@ def redis_and_haproxy(
     root = tmp_path / "testbeds"
     monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
     try:
-        system = redis.up(redis.Wanted(), root)
+        system = redis.up(redis.RedisOptions(), root)
         target = proxy.Target("redis", system.nodes[0].address, system.url)
-        yield system, proxy.up(proxy.Wanted("haproxy", target, threads=1), root)
+        yield system, proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), root)
     finally:
         take_down(root)
 

@@ -19,9 +19,9 @@ from kvmark.frontends.ycsb.steps import SEQUENCE, Repeating, Step, YcsbStudy
 from kvmark.frontends.ycsb.workloads import read_ycsb
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
-from kvmark.run.execution import carry_out
+from kvmark.run.context import make_run_context
+from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.run.setting import make_setting
 from kvmark.spec.url import parse_system_url
 
 Cost = Callable[[Step], float]
@@ -265,8 +265,8 @@ def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path:
     limit = Limit(left_s=1.0, share_s=0.1, grace_s=0.0)
     before = signal.getsignal(signal.SIGINT)
     with LocalGenerator() as generator:
-        setting = make_setting(("kvmark",), plan, generator, Records(tmp_path))
-        carried = carry_out(
+        setting = make_run_context(("kvmark",), plan, generator, Records(tmp_path))
+        carried = execute(
             plan, {}, setting, lambda _, told: limit.watch(told), may_go_on=limit.may_go_on
         )
     assert limit.is_over

@@ -1,4 +1,4 @@
-"""Fleets of this process and of a Ray cluster; the helpers are modules of this folder."""
+"""Fleets of this process; the helpers are modules of this folder."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,58 +16,58 @@ from kvmark.cli.commands.run import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run, RunFolder
-from kvmark.run.execution import Carried, carry_out
+from kvmark.run.context import RunContext
+from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.run.setting import Setting
 
 WORDS = ("--clients", "6", "--interval", "50ms", "--no-settle", "--workers", "1")
 
 
 def planned(*words: str) -> Plan:
-    """The plan of the words of a `kvmark run`."""
+    """The plan of a `kvmark run`."""
     return compile_run(parse_run([*words, *WORDS]).spec)
 
 
 @dataclass
 class Runs:
-    """Runs kept in a folder of the test's own."""
+    """Runs in a test's folder."""
 
     records: Records
     generator: LocalGenerator
 
-    def carry_out(self, plan: Plan, crew: LocalCrew | None = None, **more: Any) -> Carried:
+    def execute(self, plan: Plan, crew: LocalCrew | None = None, **more: Any) -> ExecutedRun:
         """One plan on a crew, or in this process."""
         generator = self.generator if crew is None else LocalFleet(lambda: crew)
-        setting = Setting(("kvmark",), generator, self.records, host={}, versions={})
-        progress = more.pop("progress", lambda told: None)
+        context = RunContext(("kvmark",), generator, self.records, host={}, versions={})
+        progress = more.pop("progress", lambda _: None)
         spec = more.pop("spec", {"workers": 1})
 
-        def tell(_: RunFolder, told: Mapping[str, Any]) -> None:
-            progress(told)
+        def report(_: RunFolder, values: Mapping[str, Any]) -> None:
+            progress(values)
 
-        return carry_out(plan, spec, setting, tell, **more)
+        return execute(plan, spec, context, report, **more)
 
-    def closed(self, carried: Carried) -> Run:
+    def closed(self, executed: ExecutedRun) -> Run:
         """The run, closed."""
-        return self.records.open(carried.folder.id)
+        return self.records.open(executed.folder.id)
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Carries out plans."""
+    """Executes plans."""
     with LocalGenerator() as generator:
         yield Runs(Records(tmp_path / "runs"), generator)
 
 
 @pytest.fixture
 def plan() -> Callable[..., Plan]:
-    """Makes plans of words."""
+    """Makes plans of arguments."""
     return planned
 
 
 @pytest.fixture
 def crew() -> Iterator[Callable[..., LocalCrew]]:
-    """Makes a crew of so many agents of this process."""
+    """Makes a crew with this number of agents."""
     made: list[LocalCrew] = []
 
     def make(number: int = 3, **more: Any) -> LocalCrew:

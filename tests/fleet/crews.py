@@ -1,4 +1,4 @@
-"""A fleet without Ray: agents in threads of this process, which can be killed and made deaf."""
+"""A fleet without Ray: agents in threads of this process, which can be killed or silenced."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
 from kvmark.secret import Secret
 
-Told = tuple[int, Report | Lost]
+Received = tuple[int, Report | Lost]
 
 
 @dataclass
 class LocalCrew:
-    """Agents in threads; `skews_ns` are what their clocks are ahead."""
+    """Agents in threads."""
 
     machines: Sequence[Machine]
     lease_s: float = 60.0
     stops: int = 0
-    #: Called with each report before it is handed over.
     watch: Callable[[int, Report], object] = lambda share, report: None
-    told: SimpleQueue[Told] = field(default_factory=SimpleQueue)
+    """Called with each report before the coordinator gets it."""
+    queue: SimpleQueue[Received] = field(default_factory=SimpleQueue)
     agents: dict[int, Agent] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
-    begun: list[tuple[int, int, int]] = field(default_factory=list)
-    ended: list[tuple[int, int]] = field(default_factory=list)
+    sent: list[tuple[str, int, dict[str, int]]] = field(default_factory=list)
+    muted: set[str] = field(default_factory=set)
+    """Commands that don't arrive."""
     asked_for_all_cores: bool = False
 
     def start(self, share: int, plan: Plan) -> None:
@@ -41,40 +42,28 @@ class LocalCrew:
 
         def work() -> None:
             for report in agent.run(plan.to_json(), None, all_cores=False):
-                self.told.put((share, report))
+                self.queue.put((share, report))
 
         threading.Thread(target=work, daemon=True).start()
 
-    def reports(self, timeout_s: float) -> list[Told]:
+    def reports(self, timeout_s: float) -> list[Received]:
         deadline_s = time.monotonic() + timeout_s
-        found: list[Told] = []
+        found: list[Received] = []
         while True:
             try:
-                share, told = self.told.get(timeout=max(deadline_s - time.monotonic(), 0.001))
+                share, report = self.queue.get(timeout=max(deadline_s - time.monotonic(), 0.001))
             except Empty:
                 return found
-            if share in self.lost and isinstance(told, Report):
+            if share in self.lost and isinstance(report, Report):
                 continue
-            if isinstance(told, Report):
-                self.watch(share, told)
-            found.append((share, told))
+            if isinstance(report, Report):
+                self.watch(share, report)
+            found.append((share, report))
 
-    def begin(self, share: int, phase: int, wall_ns: int) -> None:
-        self.begun.append((share, phase, wall_ns))
-        self.agents[share].begin(phase, wall_ns)
-
-    def end_phase(self, share: int, phase: int) -> None:
-        self.ended.append((share, phase))
-        self.agents[share].end_phase(phase)
-
-    def renew(self, share: int) -> None:
-        self.agents[share].renew()
-
-    def stop(self, share: int) -> None:
-        self.agents[share].stop()
-
-    def disturb(self, share: int, *, acts: bool) -> None:
-        self.agents[share].disturb(acts=acts)
+    def send(self, share: int, command: str, **arguments: int) -> None:
+        self.sent.append((command, share, arguments))
+        if command not in self.muted:
+            getattr(self.agents[share], command)(**arguments)
 
     def dismiss(self, share: int) -> None:
         self.kill(share)
@@ -82,16 +71,21 @@ class LocalCrew:
     def stops_asked(self) -> int:
         return self.stops
 
+    def begun(self) -> list[tuple[int, int]]:
+        """Phase and start of all begun phases, in order."""
+        sent = [arguments for command, _, arguments in self.sent if command == "begin"]
+        return [(one["phase"], one["wall_ns"]) for one in sent]
+
     def close(self) -> None:
         """Ends every agent's process."""
         for agent in self.agents.values():
             agent.generator.close()
 
     def kill(self, share: int) -> None:
-        """Nothing more is heard of an agent, and its engine ends."""
+        """Ends an agent's engine and loses the agent."""
         self.lost.add(share)
         self.agents[share].stop()
-        self.told.put((share, Lost("it was killed")))
+        self.queue.put((share, Lost("it was killed")))
 
 
 def machines(number: int) -> list[Machine]:
@@ -101,7 +95,7 @@ def machines(number: int) -> list[Machine]:
 
 @dataclass
 class LocalFleet:
-    """Carries out plans on a crew of this process, as `RayFleet` does on a cluster."""
+    """Executes plans on a crew of this process, as `RayFleet` does on a cluster."""
 
     crew: Callable[[], LocalCrew]
 

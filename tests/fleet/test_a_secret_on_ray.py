@@ -59,7 +59,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server isn't installed: apt-get install redis-server")
     root = tmp_path / "testbeds"
-    yield redis.up(redis.Wanted(password=Secret(CANARY)), root).nodes[0].address
+    yield redis.up(redis.RedisOptions(password=Secret(CANARY)), root).nodes[0].address
     take_down(root)
 
 

@@ -1,4 +1,4 @@
-"""Three agents led as one generator: real engines in this process, without Ray."""
+"""Three agents coordinated as one generator: real engines in this process, without Ray."""
 
 import os
 import signal
@@ -15,11 +15,12 @@ from kvmark.records.histograms import decode
 from kvmark.run import agent
 
 # What one operation of the slow system takes: a run of a few hundred lasts for seconds.
+Make = Callable[..., Any]
 SLOW = ("--system", "sim:?mean_us=2000&servers=1000")
 
 
 def done(run: Run) -> Counter[tuple[Any, ...]]:
-    """How many operations of which kind ended how."""
+    """The numbers of operations by phase, group, kind and outcome."""
     totals = run.manifest.engine.totals
     keys = [(one.phase, one.group, one.operation, one.part, one.outcome) for one in totals]
     return Counter(dict(zip(keys, (one.count for one in totals), strict=True)))
@@ -27,12 +28,12 @@ def done(run: Run) -> Counter[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("workload", ["ycsb/a", "ycsb/e", "ycsb/f"])
 def test_three_machines_do_the_operations_of_one(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any], workload: str
+    runs: Any, plan: Make, crew: Make, workload: str
 ) -> None:
     words = ("--system", "null:", "--operations", "20001", "--load", "always")
     whole = plan(workload, *words, "--records", "1001")
-    one = runs.closed(runs.carry_out(whole))
-    three = runs.closed(runs.carry_out(whole, crew()))
+    one = runs.closed(runs.execute(whole))
+    three = runs.closed(runs.execute(whole, crew()))
     assert sum(done(one).values()) >= 20_001
     assert done(three) == done(one)
     load, measured = (three.manifest.engine.phases[index] for index in (0, -1))
@@ -54,7 +55,7 @@ def test_a_machine_has_a_worker_on_each_core_unless_their_number_was_reckoned_wi
 ) -> None:
     """cassandra-stress's connections are divided among the workers of its plan."""
     team = crew()
-    runs.carry_out(plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
+    runs.execute(plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
     assert team.asked_for_all_cores is on_all_cores
 
 
@@ -79,10 +80,8 @@ def test_an_agent_looks_at_its_machine_before_it_keeps_it_busy(
     assert told["host"] == {"cores": 2, "engine_overhead_ns_per_operation": 300.0}
 
 
-def test_intervals_and_totals_agree(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
-) -> None:
-    run = runs.closed(runs.carry_out(plan("ycsb/a", *SLOW, "--operations", "900"), crew()))
+def test_intervals_and_totals_agree(runs: Any, plan: Make, crew: Make) -> None:
+    run = runs.closed(runs.execute(plan("ycsb/a", *SLOW, "--operations", "900"), crew()))
     assert run.intervals["start_ns"].n_unique() > 1
     for total in run.manifest.engine.totals:
         rows = run.intervals.filter(
@@ -96,15 +95,15 @@ def test_intervals_and_totals_agree(
 
 
 def test_all_begin_at_one_instant_whatever_their_clocks_say(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     # As if the second machine's clock had been found to be ahead: it begins later by its own.
     ahead_ns = 150_000_000
     skewed = team.machines[1].__class__("machine-1", {}, ahead_ns, 1000)
     team.machines[1] = skewed
-    run = runs.closed(runs.carry_out(plan("ycsb/c", *SLOW, "--operations", "300"), team))
-    (first, second, third) = [wall_ns for _, phase, wall_ns in team.begun if phase == 1]
+    run = runs.closed(runs.execute(plan("ycsb/c", *SLOW, "--operations", "300"), team))
+    (first, second, third) = [wall_ns for phase, wall_ns in team.begun() if phase == 1]
     assert (second - first, third - first) == (ahead_ns, 0)
     agents = run.manifest.engine.agents
     agreed_ns = run.manifest.engine.phases[-1].start_ns
@@ -114,15 +113,15 @@ def test_all_begin_at_one_instant_whatever_their_clocks_say(
 
 
 def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     words = ("--warmup", "400ms", "--duration", "600ms", "--load", "never")
-    run = runs.closed(runs.carry_out(plan("ycsb/c", *SLOW, *words), team))
+    run = runs.closed(runs.execute(plan("ycsb/c", *SLOW, *words), team))
     warm_up, measure = run.manifest.engine.phases
     assert (warm_up.name, measure.name) == ("warm_up", "measure")
     # Both have leave before either begins.
-    assert [phase for _, phase, _ in team.begun] == [0, 0, 0, 1, 1, 1]
+    assert [phase for phase, _ in team.begun()] == [0, 0, 0, 1, 1, 1]
     kinds = [(event["kind"], event.get("phase")) for event in run.events]
     begun = [kind for kind in kinds if kind[0] in {"phase_started", "phase_ended"}]
     assert sorted(begun) == sorted(
@@ -145,20 +144,21 @@ def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(
 
 
 def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     words = ("--load", "never", "--interval", "20ms", "--warmup-until", "stationary")
     limits = ("--warmup", "10m", "--precision", "0.2", "--duration", "10m")
-    run = runs.closed(runs.carry_out(plan("ycsb/c", *SLOW, *words, *limits), team))
+    run = runs.closed(runs.execute(plan("ycsb/c", *SLOW, *words, *limits), team))
     warm_up, measure = run.manifest.engine.phases
     assert (warm_up.stopped_by, measure.stopped_by) == ("until", "until")
-    assert sorted(team.ended) == [(share, phase) for share in range(3) for phase in range(2)]
+    ended = [(share, one["phase"]) for command, share, one in team.sent if command == "end_phase"]
+    assert sorted(ended) == [(share, phase) for share in range(3) for phase in range(2)]
     assert measure.window_ns < 300 * 10**9
 
 
 def test_intervals_stream_into_the_folder_while_the_run_goes(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     seen: list[int] = []
@@ -169,13 +169,13 @@ def test_intervals_stream_into_the_folder_while_the_run_goes(
         # It ends when the folder was seen to grow, and not before.
         team.stops = int(len({*seen} - {0}) > 1)
 
-    carried = runs.carry_out(plan("ycsb/a", *SLOW, "--duration", "1h"), team, progress=look)
-    assert isinstance(carried.failure, Interrupted)
+    executed = runs.execute(plan("ycsb/a", *SLOW, "--duration", "1h"), team, progress=look)
+    assert isinstance(executed.failure, Interrupted)
     assert sorted(seen) == seen
 
 
 def test_what_the_others_measured_is_kept_when_one_is_killed(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     seen: Counter[int] = Counter()
@@ -187,9 +187,9 @@ def test_what_the_others_measured_is_kept_when_one_is_killed(
 
     team.watch = kill_in_the_middle
     whole = plan("ycsb/c", *SLOW, "--operations", "6000")
-    carried = runs.carry_out(whole, team)
-    assert carried.failure is None
-    run = runs.closed(carried)
+    executed = runs.execute(whole, team)
+    assert executed.failure is None
+    run = runs.closed(executed)
     kept = done(run)
     assert 4_000 < sum(kept.values()) < 6_000
     (lost,) = [agent for agent in run.manifest.engine.agents if agent.lost]
@@ -203,7 +203,7 @@ def test_what_the_others_measured_is_kept_when_one_is_killed(
 
 
 def test_what_the_others_measured_is_kept_when_one_s_engine_crashes(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     seen: Counter[int] = Counter()
@@ -215,9 +215,9 @@ def test_what_the_others_measured_is_kept_when_one_s_engine_crashes(
             os.kill(team.agents[1].generator.pid, signal.SIGSEGV)
 
     team.watch = crash_in_the_middle
-    carried = runs.carry_out(plan("ycsb/c", *SLOW, "--operations", "6000"), team)
-    assert carried.failure is None
-    run = runs.closed(carried)
+    executed = runs.execute(plan("ycsb/c", *SLOW, "--operations", "6000"), team)
+    assert executed.failure is None
+    run = runs.closed(executed)
     assert 4_000 < sum(done(run).values()) < 6_000
     (lost,) = [agent for agent in run.manifest.engine.agents if agent.lost]
     assert lost.share == 1
@@ -225,26 +225,24 @@ def test_what_the_others_measured_is_kept_when_one_s_engine_crashes(
     assert {reason.code for reason in judge(run).reasons} >= {"lost_share"}
 
 
-def test_agents_stop_when_nobody_renews_their_lease(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
-) -> None:
+def test_agents_stop_when_nobody_renews_their_lease(runs: Any, plan: Make, crew: Make) -> None:
     team = crew(2, lease_s=3.0)
 
     def fall_silent(told: Any) -> None:
         if told["completed"] > 50:
-            team.renew = lambda share: None
+            team.muted.add("renew")
 
     whole = plan("ycsb/c", *SLOW, "--duration", "1h")
-    carried = runs.carry_out(whole, team, progress=fall_silent)
-    assert isinstance(carried.failure, FleetError)
-    run = runs.closed(carried)
+    executed = runs.execute(whole, team, progress=fall_silent)
+    assert isinstance(executed.failure, FleetError)
+    run = runs.closed(executed)
     reasons = [agent.lost.reason for agent in run.manifest.engine.agents]
     assert reasons == ["it gave up, having heard nothing for long"] * 2
     assert sum(done(run).values()) > 0
 
 
 def test_an_interrupt_ends_all_and_keeps_what_was_measured(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
 
@@ -252,27 +250,27 @@ def test_an_interrupt_ends_all_and_keeps_what_was_measured(
         team.stops = 1 if told["completed"] > 100 else 0
 
     whole = plan("ycsb/c", *SLOW, "--duration", "1h")
-    carried = runs.carry_out(whole, team, progress=interrupt)
-    assert isinstance(carried.failure, Interrupted)
-    run = runs.closed(carried)
+    executed = runs.execute(whole, team, progress=interrupt)
+    assert isinstance(executed.failure, Interrupted)
+    run = runs.closed(executed)
     assert run.manifest.engine.interrupted
     assert run.manifest.engine.phases[-1].stopped_by == "cancelled"
     assert sum(done(run).values()) > 100
 
 
 def test_a_machine_that_cannot_open_the_system_is_named_and_no_run_is_left(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     with pytest.raises(SystemUnderTestError, match=r"^machine-0: .*127\.0\.0\.1:1"):
-        runs.carry_out(plan("ycsb/a", "--system", "redis://127.0.0.1:1"), crew())
+        runs.execute(plan("ycsb/a", "--system", "redis://127.0.0.1:1"), crew())
     assert list(runs.records.root.iterdir()) == []
 
 
 def test_a_machine_lost_before_anything_was_measured_leaves_no_run(
-    runs: Any, plan: Callable[..., Any], crew: Callable[..., Any]
+    runs: Any, plan: Make, crew: Make
 ) -> None:
     team = crew()
     team.watch = lambda share, report: team.kill(2) if 2 in team.agents and not team.lost else None
     with pytest.raises(FleetError, match="machine-2 was lost before the run began"):
-        runs.carry_out(plan("ycsb/c", *SLOW, "--duration", "1h"), team)
+        runs.execute(plan("ycsb/c", *SLOW, "--duration", "1h"), team)
     assert list(runs.records.root.iterdir()) == []

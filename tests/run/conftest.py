@@ -1,4 +1,4 @@
-"""Real servers in a folder of the test's own; all are down when it ends."""
+"""Real servers in a test's folder; all are stopped when the test ends."""
 
 import json
 import shutil
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import waiting
+from kvmark.errors import UsageError
 from kvmark.records import RunFolder, read_events
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
@@ -20,17 +21,17 @@ from kvmark.testbed.state import Testbed
 
 @pytest.fixture
 def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Testbed]]:
-    """Starts Redis testbeds with the given wishes."""
+    """Starts Redis testbeds with these options."""
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server isn't installed: apt-get install redis-server")
     root = tmp_path / "testbeds"
     monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
-    yield lambda **wishes: redis.up(redis.Wanted(**wishes), root)
+    yield lambda **options: redis.up(redis.RedisOptions(**options), root)
     take_down(root)
 
 
-class Going:
-    """A run's folder as the engine fills it, without an engine."""
+class RunningRun:
+    """A run's folder as the engine writes it, without an engine."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir()
@@ -54,7 +55,7 @@ class Going:
         return [event for event in events if event["kind"] == "fault"]
 
     def states(self) -> list[str]:
-        """How the faults went so far."""
+        """The states of faults so far."""
         return [event["state"] for event in self.faults()]
 
     def write(self, *events: dict[str, Any]) -> None:
@@ -64,14 +65,23 @@ class Going:
 
 
 @pytest.fixture
-def going(tmp_path: Path) -> Going:
-    """A run that is being made."""
-    return Going(tmp_path / "run")
+def running(tmp_path: Path) -> RunningRun:
+    """A run in progress."""
+    return RunningRun(tmp_path / "run")
+
+
+@pytest.fixture
+def pair(up: Callable[..., Testbed]) -> Testbed:
+    """A primary and its replica, each with its own link."""
+    try:
+        return up(replicas=1, network=True)
+    except UsageError as refused:
+        pytest.skip(str(refused))
 
 
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], object], str], None]:
-    """Waits for a condition; a deadline only ends a wait that is in vain."""
+    """Waits for a condition, with a long deadline."""
     return waiting.wait_until
 
 

@@ -21,10 +21,10 @@ from kvmark.plan.model import Plan
 from kvmark.records import Records, RunFolder, files
 from kvmark.records.files import HISTOGRAMS
 from kvmark.records.files import INTERVAL_LOG as INTERVALS
-from kvmark.run.execution import Carried, carry_out
+from kvmark.run.context import RunContext
+from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import Caller, LocalGenerator
-from kvmark.run.setting import Setting
-from kvmark.run.worker import heard
+from kvmark.run.worker import read_messages
 from kvmark.secret import Secret
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import PASSWORD_VARIABLE, parse_system_url
@@ -60,11 +60,11 @@ SIM = "sim:?clock=virtual"
 ENDLESS: Mapping[str, Any] = {"operations": None, "duration_ns": 3600 * 10**9, "interval_ns": 10**7}
 
 
-def carried(
+def executed(
     generator: LocalGenerator, folder: Path, plan: Plan, progress: Any = lambda *_: None
-) -> Carried:
-    setting = Setting(("kvmark",), generator, Records(folder), host={}, versions={})
-    return carry_out(plan, {}, setting, progress)
+) -> ExecutedRun:
+    context = RunContext(("kvmark",), generator, Records(folder), host={}, versions={})
+    return execute(plan, {}, context, progress)
 
 
 def child(*words: str, **more: Any) -> subprocess.Popen[str]:
@@ -83,20 +83,18 @@ def test_it_has_nothing_loaded_but_the_engine() -> None:
     assert own == {"kvmark._engine", "kvmark.errors", "kvmark.run", "kvmark.run.worker"}
 
 
-def test_one_process_carries_out_plan_after_plan(generator: LocalGenerator, tmp_path: Path) -> None:
+def test_one_process_executes_plan_after_plan(generator: LocalGenerator, tmp_path: Path) -> None:
     first = generator.pid
     for _ in range(3):
-        assert carried(generator, tmp_path, planned()).failure is None
+        assert executed(generator, tmp_path, planned()).failure is None
     assert generator.pid == first
     generator.close()
     assert not psutil.pid_exists(first)
 
 
-def test_the_mark_of_the_most_memory_begins_anew_with_each_plan(
-    generator: LocalGenerator, tmp_path: Path
-) -> None:
+def test_the_peak_of_memory_is_that_of_each_plan(generator: LocalGenerator, tmp_path: Path) -> None:
     peaks = [
-        carried(generator, tmp_path, planned(SIM, clients=clients)).manifest.engine
+        executed(generator, tmp_path, planned(SIM, clients=clients)).manifest.engine
         for clients in (50_000, 1)
     ]
     most, later = (one.phases[-1].process.max_resident_bytes for one in peaks)
@@ -109,32 +107,32 @@ def test_a_crash_leaves_a_run_that_is_recovered_and_the_next_has_a_new_process(
     first = generator.pid
 
     def crash(folder: RunFolder, told: Mapping[str, Any]) -> None:
-        # A line that was cut off is no figure: nothing is kept of such a run.
+        # Without a whole line, the run isn't kept.
         logs = [files.whole_lines(folder.path / name) for name in (INTERVALS, HISTOGRAMS)]
         if told["completed"] and logs[0] and b"Tag=" in logs[1]:
             os.kill(first, signal.SIGSEGV)
 
-    ended = carried(generator, tmp_path, planned(**ENDLESS), crash)
+    ended = executed(generator, tmp_path, planned(**ENDLESS), crash)
     assert isinstance(ended.failure, GeneratorDied)
     assert "crashed with SIGSEGV" in str(ended.failure)
     assert ended.manifest.closed_by == "recovered"
     assert ended.manifest.engine.totals
-    assert carried(generator, tmp_path, planned()).failure is None
+    assert executed(generator, tmp_path, planned()).failure is None
     assert generator.pid != first
 
 
-def test_what_it_said_last_is_told_and_a_run_without_a_figure_is_not_kept(
+def test_its_last_output_is_reported_and_a_run_without_records_is_not_kept(
     generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dying = "import sys; sys.exit('terminate called after throwing std::bad_alloc')"
     module = sys.modules[LocalGenerator.__module__]
-    monkeypatch.setattr(module, "_WORDS", (sys.executable, "-c", dying))
+    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", dying))
     with pytest.raises(GeneratorDied, match="exit code 1, and said last: terminate called after"):
-        carried(generator, tmp_path, planned())
+        executed(generator, tmp_path, planned())
     assert Records(tmp_path).list() == []
 
 
-def test_what_a_callback_raises_goes_to_the_caller_and_ends_the_process(
+def test_an_exception_in_a_callback_ends_the_process(
     generator: LocalGenerator, tmp_path: Path
 ) -> None:
     first = generator.pid
@@ -143,11 +141,11 @@ def test_what_a_callback_raises_goes_to_the_caller_and_ends_the_process(
         raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        carried(generator, tmp_path, planned(**ENDLESS), fail)
+        executed(generator, tmp_path, planned(**ENDLESS), fail)
     assert not psutil.pid_exists(first)
 
 
-def test_it_ends_with_the_one_who_wanted_the_load() -> None:
+def test_it_ends_with_its_parent() -> None:
     with child("-c", RUNS, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
         worker = psutil.Process(int(process.stdout.readline()))
@@ -159,7 +157,7 @@ def test_it_ends_with_the_one_who_wanted_the_load() -> None:
 def test_an_interrupt_of_the_whole_group_ends_the_run_once_and_keeps_it(
     generator: LocalGenerator, tmp_path: Path
 ) -> None:
-    # What a terminal sends to every process of a command, whose child is to be told by its parent.
+    # As a terminal does with all processes of a command; the child gets a message from its parent.
     seen: list[int] = []
 
     def interrupt(_: RunFolder, told: Mapping[str, Any]) -> None:
@@ -170,14 +168,14 @@ def test_an_interrupt_of_the_whole_group_ends_the_run_once_and_keeps_it(
             signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    ended = carried(generator, tmp_path, planned(**ENDLESS), interrupt)
+    ended = executed(generator, tmp_path, planned(**ENDLESS), interrupt)
     assert isinstance(ended.failure, Interrupted)
     assert ended.manifest.closed_by == "engine"
     assert ended.manifest.engine.interrupted
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_password_is_a_variable_of_one_plan_and_stands_nowhere_else(
+def test_a_password_is_a_variable_of_one_plan_only(
     generator: LocalGenerator, tmp_path: Path
 ) -> None:
     seen: list[str] = []
@@ -189,7 +187,7 @@ def test_a_password_is_a_variable_of_one_plan_and_stands_nowhere_else(
     folder = tmp_path / "one"
     folder.mkdir()
     plan = planned(operations=None, duration_ns=10**8, interval_ns=10**7)
-    # The driver reads what the system's options name; one plan after it finds nothing.
+    # The driver reads the variable; the next plan doesn't find it.
     generator.run(plan.to_json(), folder, Caller(look), password=Secret("hunter2"))
     assert seen
     assert not any("hunter2" in text for text in seen)
@@ -220,10 +218,10 @@ def test_nothing_is_imported_from_the_current_folder(
     here.mkdir()
     (here / "queue.py").write_text("raise SystemExit('another queue')\n")
     monkeypatch.chdir(here)
-    assert carried(generator, tmp_path / "runs", planned()).failure is None
+    assert executed(generator, tmp_path / "runs", planned()).failure is None
 
 
-def test_half_a_line_is_the_end_of_who_wanted_the_load() -> None:
+def test_it_ends_after_an_incomplete_line_of_its_parent() -> None:
     line, there = socket.socketpair()
     with there:
         worker = child("-m", "kvmark.run.worker", stdin=there)
@@ -233,7 +231,7 @@ def test_half_a_line_is_the_end_of_who_wanted_the_load() -> None:
         assert worker.wait(PATIENCE_S) == 0
 
 
-def test_an_open_file_is_of_the_line_that_it_was_sent_with(tmp_path: Path) -> None:
+def test_an_open_file_belongs_to_the_line_that_it_was_sent_with(tmp_path: Path) -> None:
     line, there = socket.socketpair()
     with there, (tmp_path / "locked").open("w") as file:
         with line:
@@ -241,9 +239,9 @@ def test_an_open_file_is_of_the_line_that_it_was_sent_with(tmp_path: Path) -> No
             socket.send_fds(line, [b" "], [file.fileno()])
             # Longer than what is read at once.
             line.sendall(json.dumps({"plan": "p" * 100_000}).encode() + b'\n{"begins": 0}\n')
-        told = list(heard(there))
-        lent = [one.pop("lent") for one in told]
-        assert told == [{"stops": 1}, {"plan": "p" * 100_000}, {"begins": 0}]
+        messages = list(read_messages(there))
+        lent = [one.pop("lent") for one in messages]
+        assert messages == [{"stops": 1}, {"plan": "p" * 100_000}, {"begins": 0}]
         assert [len(files) for files in lent] == [0, 1, 0]
         assert os.path.sameopenfile(lent[1][0], file.fileno())
         os.close(lent[1][0])
@@ -258,11 +256,11 @@ for number, line in enumerate(sys.stdin):
 """
 
 
-def test_words_of_another_plan_are_not_told(
+def test_output_during_another_plan_is_not_reported(
     generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = sys.modules[LocalGenerator.__module__]
-    monkeypatch.setattr(module, "_WORDS", (sys.executable, "-c", TALKING))
+    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", TALKING))
     said = []
     for _ in range(2):
         with pytest.raises(RunError) as raised:
@@ -279,11 +277,11 @@ for line in sys.stdin:
 """
 
 
-def test_a_process_whose_threads_hang_in_a_store_is_killed_and_the_next_plan_has_another(
+def test_a_process_with_hanging_threads_is_replaced(
     generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = sys.modules[LocalGenerator.__module__]
-    monkeypatch.setattr(module, "_WORDS", (sys.executable, "-c", HANGING))
+    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", HANGING))
     before = generator.pid
     assert generator.run("{}", tmp_path, Caller(lambda _: None))["abandoned"]
     assert not psutil.pid_exists(before)

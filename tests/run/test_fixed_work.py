@@ -1,4 +1,4 @@
-"""The work by which the speed of a core is told."""
+"""The fixed work that shows the speed of a core."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from kvmark.run import sampler
 from kvmark.run.sampler import fixed_work_ns
 
 
-def test_it_is_done_on_the_core_that_was_named_and_leaves_the_thread_as_it_was(
+def test_it_runs_on_the_named_core_and_restores_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = os.sched_getaffinity(0)
@@ -23,6 +23,6 @@ def test_it_is_done_on_the_core_that_was_named_and_leaves_the_thread_as_it_was(
     assert os.sched_getaffinity(0) == before
 
 
-def test_time_in_which_it_has_no_core_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_without_a_core_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "_work", lambda: lambda: time.sleep(0.1))
     assert 0 < fixed_work_ns() < 50_000_000

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM are counted where they come and answered where a command can stop."""
+"""Ctrl-C and SIGTERM are counted at once and answered where a command can stop."""
 
 import os
 import signal

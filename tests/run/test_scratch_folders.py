@@ -1,4 +1,4 @@
-"""A database of a command's own is gone with it, even if the command was killed."""
+"""A command's temporary database is removed, even if the command was killed."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ with scratch_folder(Path(sys.argv[1])) as folder:
 """
 
 
-def test_what_killed_commands_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_folders_of_killed_commands_are_removed(tmp_path: Path) -> None:
     words = [sys.executable, "-c", HOLD, str(tmp_path)]
     (tmp_path / "20260101-000000-mine-abcd").mkdir()
     (tmp_path / "scratch-file").write_text("no folder")
@@ -41,7 +41,7 @@ def test_what_killed_commands_left_is_removed_and_nothing_else(tmp_path: Path) -
     assert all((tmp_path / notes / "notes.txt").read_text() == "mine" for notes in users)
 
 
-def test_a_scratch_folder_with_a_file_of_the_users_stays(tmp_path: Path) -> None:
+def test_a_folder_with_a_file_of_the_user_stays(tmp_path: Path) -> None:
     with scratch_folder(tmp_path) as own:
         (own / "notes.txt").write_text("mine")
     assert (own / "notes.txt").read_text() == "mine"

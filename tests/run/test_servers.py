@@ -1,4 +1,4 @@
-"""A run knows the servers that kvmark started, and what others hold."""
+"""The servers of a run, and existing records of servers."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.plan.names import KeyNames
 from kvmark.run.existing import DatasetClaim, check_existing, make_room
-from kvmark.run.faults import served_by
+from kvmark.run.faults import find_servers
 from kvmark.secret import Secret
 from kvmark.spec.faults import parse_fault
 from kvmark.spec.run import RunSpec
@@ -46,9 +46,9 @@ def keys(testbed: Testbed, database: int = 0) -> object:
 
 def test_the_testbed_behind_an_address_is_described(up: Up) -> None:
     testbed = up(password=Secret("hush"), settings=(("maxmemory", "64mb"),))
-    served = served_by(plan_of(testbed.url))
-    assert served.testbed is not None
-    description = served.description or {}
+    servers = find_servers(plan_of(testbed.url))
+    assert servers.testbed is not None
+    description = servers.description or {}
     assert description["observed"] is True
     assert description["version"] == testbed.version
     assert description["settings"]["maxmemory"] == str(64 * 2**20)
@@ -56,58 +56,58 @@ def test_the_testbed_behind_an_address_is_described(up: Up) -> None:
     assert "hush" not in json.dumps(description)
 
 
-def test_a_server_elsewhere_is_not_observed_and_says_so(up: Up) -> None:
+def test_a_server_elsewhere_is_not_observed(up: Up) -> None:
     up()
-    served = served_by(plan_of("redis://127.0.0.1:1"))
-    assert served.testbed is None
-    assert served.description == {
+    servers = find_servers(plan_of("redis://127.0.0.1:1"))
+    assert servers.testbed is None
+    assert servers.description == {
         "observed": False,
         "reason": "no testbed in use here has a server at 127.0.0.1:1",
     }
 
 
-def test_another_testbeds_damage_does_not_matter(up: Up) -> None:
+def test_damage_of_another_testbed_is_ignored(up: Up) -> None:
     testbed = up()
     (testbed.folder / "testbed.json").chmod(0o600)
     (testbed.folder / "testbed.json").write_text("{}")
     try:
-        assert (served_by(plan_of("redis://127.0.0.1:1")).description or {})["observed"] is False
+        assert (find_servers(plan_of("redis://127.0.0.1:1")).description or {})["observed"] is False
     finally:
         testbed.write()
 
 
 def test_an_embedded_system_has_no_server() -> None:
-    assert served_by(plan_of("null:")).description is None
+    assert find_servers(plan_of("null:")).description is None
 
 
 def test_faults_without_a_testbed_are_refused() -> None:
     with pytest.raises(UsageError, match="only servers that kvmark started can be broken"):
-        served_by(plan_of("redis://127.0.0.1:1")).check_faults([parse_fault("1s kill n1")])
+        find_servers(plan_of("redis://127.0.0.1:1")).check_faults([parse_fault("1s kill n1")])
 
 
-def test_faults_of_a_server_that_is_not_there_are_refused(up: Up) -> None:
-    served = served_by(plan_of(up().url))
-    served.check_faults([parse_fault("1s kill primary-1")])
+def test_faults_of_a_missing_server_are_refused(up: Up) -> None:
+    servers = find_servers(plan_of(up().url))
+    servers.check_faults([parse_fault("1s kill primary-1")])
     with pytest.raises(UsageError) as refusal:
-        served.check_faults([parse_fault("1s kill primary-2")])
+        servers.check_faults([parse_fault("1s kill primary-2")])
     assert str(refusal.value) == (
         "fault '1s kill primary-2': testbed redis has no node 'primary-2'; it has primary-1"
     )
 
 
-def test_records_that_are_there_are_a_reason_to_refuse(up: Up) -> None:
+def test_existing_records_are_refused(up: Up) -> None:
     testbed = up()
     fill(testbed)
     system = parse_system_url(testbed.url)
-    told = r"redis://127.* already holds 2 keys without the mark"
-    with pytest.raises(UsageError, match=told):
+    sentence = r"redis://127.* already holds 2 keys without the mark"
+    with pytest.raises(UsageError, match=sentence):
         check_existing(system, "refuse")
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=sentence):
         make_room(system, "refuse", OWN)
     assert keys(testbed) == 2
 
 
-def test_records_are_kept_or_removed_if_the_user_says_so(up: Up) -> None:
+def test_records_are_kept_or_removed_with_the_option(up: Up) -> None:
     testbed = up()
     fill(testbed)
     make_room(parse_system_url(testbed.url), "keep", OWN)
@@ -130,7 +130,7 @@ def test_a_database_that_was_empty_is_emptied_again_and_no_other(up: Up) -> None
     assert client.ask("KEYS", "*") == [MARK]
 
 
-def test_a_key_that_somebody_added_keeps_the_database(up: Up) -> None:
+def test_a_foreign_key_keeps_the_database(up: Up) -> None:
     testbed = up()
     system = parse_system_url(testbed.url)
     make_room(system, "refuse", OWN)
@@ -140,7 +140,7 @@ def test_a_key_that_somebody_added_keeps_the_database(up: Up) -> None:
     assert keys(testbed) == 3
 
 
-def test_what_another_command_loaded_is_not_this_ones(up: Up) -> None:
+def test_records_of_another_command_are_refused(up: Up) -> None:
     testbed = up()
     system = parse_system_url(testbed.url)
     make_room(system, "refuse", OWN)
@@ -150,7 +150,7 @@ def test_what_another_command_loaded_is_not_this_ones(up: Up) -> None:
     assert keys(testbed) == 2
 
 
-def test_a_cluster_holds_what_all_its_primaries_hold(up: Up) -> None:
+def test_the_keys_of_all_primaries_of_a_cluster_count(up: Up) -> None:
     testbed = up(cluster=3)
     system = parse_system_url(testbed.url)
     for node, key in zip(testbed.nodes, ("b", "c", "a"), strict=True):
@@ -192,7 +192,7 @@ def test_a_password_of_the_url_or_a_variable_is_used(
     assert "wrong@" not in str(refusal.value)
 
 
-def test_a_user_who_may_not_empty_the_database_is_told_what_does_without(up: Up) -> None:
+def test_a_user_without_permissions_gets_the_option_that_needs_none(up: Up) -> None:
     testbed = up()
     few = ("on", ">door", "~*", "+@all", "-@dangerous")
     assert connect(testbed, testbed.nodes[0]).ask("ACL", "SETUSER", "bob", *few) == "OK"
@@ -205,6 +205,6 @@ def test_a_user_who_may_not_empty_the_database_is_told_what_does_without(up: Up)
         make_room(system, "refuse", OWN)
 
 
-def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SystemUnderTestError, match=r"127\.0\.0\.1:1 doesn't say what it holds"):
+def test_a_missing_server_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SystemUnderTestError, match=r"127\.0\.0\.1:1 doesn't report its contents"):
         check_existing(parse_system_url("redis://127.0.0.1:1"), "refuse")

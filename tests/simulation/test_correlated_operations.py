@@ -12,9 +12,9 @@ from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.side_by_side import side_by_side_figures
-from kvmark.run.execution import carry_out
+from kvmark.run.context import RunContext
+from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.run.setting import Setting
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -34,8 +34,8 @@ def queue(folder: Path, duration_s: int) -> Run:
         load="never",
     )
     with LocalGenerator() as generator:
-        setting = Setting((), generator, Records(folder), host={}, versions={})
-        carried = carry_out(compile_run(spec), spec.as_json(), setting, lambda *_: None)
+        setting = RunContext((), generator, Records(folder), host={}, versions={})
+        carried = execute(compile_run(spec), spec.as_json(), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 

@@ -14,9 +14,9 @@ from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, recover
 from kvmark.records.files import INTERVAL_LOG
 from kvmark.records.recovery import record_of_logs
-from kvmark.run.execution import carry_out
+from kvmark.run.context import RunContext
+from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.run.setting import Setting
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 
@@ -39,8 +39,8 @@ def measured(
         load="never",
     )
     with LocalGenerator() as generator:
-        setting = Setting((), generator, Records(folder), host={}, versions={})
-        carried = carry_out(compile_run(spec), spec.as_json(), setting, lambda *_: None)
+        setting = RunContext((), generator, Records(folder), host={}, versions={})
+        carried = execute(compile_run(spec), spec.as_json(), setting, lambda *_: None)
     return recover(carried.folder.path)
 
 

@@ -1,4 +1,4 @@
-"""Fetching Cassandra and finding Java, with programs that stand in for Maven and Java."""
+"""Fetching Cassandra and finding Java, with programs that replace Maven and Java."""
 
 import threading
 from pathlib import Path
@@ -28,6 +28,7 @@ class Programs:
         self.folder = folder
         self.runs = folder / "runs"
         patch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+        patch.setenv("XDG_CACHE_HOME", str(folder.parent))
         patch.delenv("JAVA_HOME", raising=False)
 
     def add(self, name: str, text: str) -> Path:
@@ -51,66 +52,60 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     return Programs(folder, monkeypatch)
 
 
-def silent(_: str) -> None:
-    pass
-
-
-def test_a_version_is_fetched_once_and_progress_is_told(programs: Programs, tmp_path: Path) -> None:
+def test_a_version_is_fetched_once_with_progress(programs: Programs, tmp_path: Path) -> None:
     programs.maven()
-    told: list[str] = []
-    found = fetch("5.0.9", told.append, tmp_path / "cache")
-    assert found.folder == tmp_path / "cache" / "cassandra-5.0.9"
+    progress: list[str] = []
+    found = fetch("5.0.9", progress.append)
+    assert found.folder == tmp_path / "kvmark" / "cassandra-5.0.9"
     assert [path.name for path in found.jars] == ["cassandra-all-5.0.9.jar", "jamm-0.4.0.jar"]
     assert found.exporter.exists()
-    assert told[0] == "Fetching Cassandra 5.0.9 with Maven"
-    assert told[-1].endswith("with Maven: 3 files, jmx_prometheus_javaagent-1.0.1.jar")
-    assert fetch("5.0.9", told.append, tmp_path / "cache") == found
+    assert progress[0] == "Fetching Cassandra 5.0.9 with Maven"
+    assert progress[-1].endswith("with Maven: 3 files, jmx_prometheus_javaagent-1.0.1.jar")
+    assert fetch("5.0.9", progress.append) == found
     assert programs.times == 1
 
 
-def test_what_is_there_needs_no_maven(programs: Programs, tmp_path: Path) -> None:
+def test_complete_artifacts_need_no_maven(programs: Programs) -> None:
     programs.maven()
-    fetch("5.0.9", silent, tmp_path)
+    fetch("5.0.9", print)
     (programs.folder / "mvn").unlink()
     (programs.folder / "cp").symlink_to("/bin/cp")
-    assert fetch("5.0.9", silent, tmp_path).is_whole
+    assert fetch("5.0.9", print).is_complete
 
 
 def test_a_fetch_that_was_cut_off_is_never_used(programs: Programs, tmp_path: Path) -> None:
     programs.maven("kill -9 $$")
     with pytest.raises(SystemUnderTestError, match=r"Maven could not fetch Cassandra 5\.0\.9"):
-        fetch("5.0.9", silent, tmp_path)
-    assert [path.name for path in tmp_path.glob("cassandra-*")] == ["cassandra-5.0.9.lock"]
-    (tmp_path / "cassandra-5.0.9.part").mkdir()
+        fetch("5.0.9", print)
+    assert [path.name for path in (tmp_path / "kvmark").glob("cassandra-*")] == [
+        "cassandra-5.0.9.lock"
+    ]
+    half = tmp_path / "kvmark" / "cassandra-5.0.9.part"
+    half.mkdir()
     programs.maven()
-    assert fetch("5.0.9", silent, tmp_path).is_whole
-    assert not (tmp_path / "cassandra-5.0.9.part").exists()
+    assert fetch("5.0.9", print).is_complete
+    assert not half.exists()
 
 
-def test_a_folder_that_lost_or_changed_a_file_is_fetched_again(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_a_folder_that_lost_or_changed_a_file_is_fetched_again(programs: Programs) -> None:
     programs.maven()
-    found = fetch("5.0.9", silent, tmp_path)
+    found = fetch("5.0.9", print)
     found.jars[0].unlink()
-    assert fetch("5.0.9", silent, tmp_path).is_whole
+    assert fetch("5.0.9", print).is_complete
     found.jars[0].write_text("cut")
-    assert fetch("5.0.9", silent, tmp_path).is_whole
+    assert fetch("5.0.9", print).is_complete
     assert programs.times == 3
 
 
-def test_two_at_once_fetch_once(programs: Programs, tmp_path: Path) -> None:
+def test_two_at_once_fetch_once(programs: Programs) -> None:
     programs.maven()
     found: list[Artifacts] = []
-    both = [
-        threading.Thread(target=lambda: found.append(fetch("5.0.9", silent, tmp_path)))
-        for _ in range(2)
-    ]
+    both = [threading.Thread(target=lambda: found.append(fetch("5.0.9", print))) for _ in range(2)]
     for one in both:
         one.start()
     for one in both:
         one.join()
-    assert [one.is_whole for one in found] == [True, True]
+    assert [one.is_complete for one in found] == [True, True]
     assert programs.times == 1
 
 
@@ -130,19 +125,20 @@ def test_two_at_once_fetch_once(programs: Programs, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_maven_refuses_is_one_sentence(
-    programs: Programs, tmp_path: Path, line: str, error: type[Exception], sentence: str
+def test_an_error_of_maven_is_one_sentence(
+    programs: Programs, line: str, error: type[Exception], sentence: str
 ) -> None:
     programs.maven(f"echo '{line}'; echo '[ERROR] Re-run Maven'; exit 1")
     with pytest.raises(error) as refused:
-        fetch("5.0.9", silent, tmp_path)
+        fetch("5.0.9", print)
     assert str(refused.value).endswith(sentence)
 
 
 def test_a_missing_maven_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(UsageError, match=r"Maven, .* is missing: .*apt-get install maven"):
-        fetch("5.0.9", silent, tmp_path)
+        fetch("5.0.9", print)
 
 
 def test_versions_stand_for_exact_ones() -> None:

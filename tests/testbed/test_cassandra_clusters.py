@@ -1,28 +1,27 @@
-"""Nodes that can't start, and wrong use: what one shared node can't show."""
+"""Nodes of Cassandra that can't start, and wrong use."""
 
 import re
 import socket
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import cassandra
 
 HEAP_BYTES = 512 * 2**20
 NEEDED_BYTES = 6 * 10**9
-Output = pytest.CaptureFixture[str]
+Run = Callable[..., tuple[int, str, str]]
 
 
-def test_a_setting_that_cassandra_refuses_is_told_and_nothing_is_left(
-    root: Path, with_cassandra: None, capsys: Output
+def test_a_setting_that_cassandra_refuses_is_reported_and_nothing_is_left(
+    root: Path, with_cassandra: None, kvmark: Run
 ) -> None:
-    command = ["up", "cassandra", "--heap", "512M", "--set", "read_request_timeout=5"]
-    assert main(command) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("kvmark: Cassandra refused a setting: read_request_timeout: Invalid dur")
+    options = ["--heap", "512M", "--set", "read_request_timeout=5"]
+    code, _, err = kvmark("up", "cassandra", *options)
+    sentence = "kvmark: Cassandra refused a setting: read_request_timeout: Invalid dur"
+    assert (code, err.splitlines()[-1].startswith(sentence)) == (2, True)
     assert not list(root.iterdir())
 
 
@@ -30,24 +29,25 @@ def test_a_node_that_ends_leaves_the_log_that_the_error_names(
     root: Path, with_cassandra: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A heap that the virtual machine can't lay out in its regions.
-    module = sys.modules["kvmark.testbed.cassandra.up"]
-    monkeypatch.setattr(module, "check_memory", lambda *_: None)
+    monkeypatch.setattr(cassandra.config, "check_memory", lambda *_: None)
     with pytest.raises(SystemUnderTestError) as ended:
-        cassandra.up(cassandra.Wanted(heap_bytes=2**50), root)
+        cassandra.up(cassandra.CassandraOptions(heap_bytes=2**50), root)
     found = re.fullmatch(
-        r"cassandra/node-1 ended by itself; line (\d+) of (.*) says: .+", str(ended.value)
+        r"cassandra/node-1 ended by itself; line (\d+) of (.*): .+", str(ended.value)
     )
     assert found is not None
     assert len(Path(found[2]).read_text().splitlines()) >= int(found[1])
 
 
-def test_one_more_port_that_is_in_use_is_refused(root: Path, with_cassandra: None) -> None:
+def test_a_port_in_use_on_another_address_is_refused(root: Path, with_cassandra: None) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.2", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"port {port} of 127.0.0.2 is in use: give another"):
-            cassandra.up(cassandra.Wanted(nodes=2, heap_bytes=HEAP_BYTES, port=port), root)
+            cassandra.up(
+                cassandra.CassandraOptions(nodes=2, heap_bytes=HEAP_BYTES, port=port), root
+            )
     assert not root.exists()
 
 
@@ -68,9 +68,7 @@ def test_one_more_port_that_is_in_use_is_refused(root: Path, with_cassandra: Non
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(
-    root: Path, with_cassandra: None, words: list[str], sentence: str, capsys: Output
+    root: Path, with_cassandra: None, words: list[str], sentence: str, kvmark: Run
 ) -> None:
-    assert main(["up", *words]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(sentence)
-    assert said.count("\n") == 1
+    code, _, err = kvmark("up", *words)
+    assert (code, err.startswith(sentence), err.count("\n")) == (2, True, 1)

@@ -1,4 +1,4 @@
-"""One real node from a user's words: found, observed, described, broken on purpose, and stopped."""
+"""One real node of Cassandra: found, observed, described, broken, and stopped."""
 
 import io
 import json
@@ -8,7 +8,7 @@ import ssl
 import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import pytest
 from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
-from kvmark.testbed.cassandra.health import connect
+from kvmark.testbed.cassandra.server import connect
 from kvmark.testbed.console import Console
 from kvmark.testbed.control import (
     describe,
@@ -45,13 +45,13 @@ SECRET = "it's open #1"
 
 @dataclass(frozen=True)
 class Started:
-    """What `kvmark up` left: a testbed and what was printed."""
+    """A testbed and the output of `kvmark up`."""
 
     folder: Path
     out: str
     err: str
-    #: Whether the kernel lets a node's memory be bounded.
     is_bounded: bool
+    """Whether the kernel can bound a node's memory."""
 
 
 def can_bound() -> bool:
@@ -64,7 +64,7 @@ def can_bound() -> bool:
 
 @pytest.fixture(scope="module")
 def started(with_cassandra: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """One node with password, TLS and settings, which all tests share and the last one stops."""
+    """One node with password, TLS and settings, which the last test stops."""
     place = tmp_path_factory.mktemp("cassandra")
     root, secret = place / "testbeds", place / "secret"
     secret.write_text(f"{SECRET}\n")
@@ -85,15 +85,15 @@ def started(with_cassandra: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def node(started: Started) -> Testbed:
-    """That node, with the process it has now."""
+    """That node, with its current process."""
     return Testbed.read(started.folder)
 
 
-def test_up_speaks_json_and_bounds_memory(started: Started, node: Testbed) -> None:
-    told = json.loads(started.out)
+def test_up_prints_json_and_bounds_memory(started: Started, node: Testbed) -> None:
+    shown = json.loads(started.out)
     assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in started.err
-    assert told["url"] == node.url
-    assert [each["address"] for each in told["nodes"]] == [node.nodes[0].address]
+    assert shown["url"] == node.url
+    assert [each["address"] for each in shown["nodes"]] == [node.nodes[0].address]
     if started.is_bounded:
         (first,) = node.nodes
         assert first.group is not None
@@ -117,7 +117,7 @@ def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
         assert owner.name == "cassandra"
 
 
-def test_values_of_all_kinds_that_are_asked_for_are_read(node: Testbed) -> None:
+def test_values_of_all_types_are_read(node: Testbed) -> None:
     client = connect(node, node.nodes[0], PATIENCE_S)
     (local,) = client.ask("SELECT * FROM system.local")
     assert local["rpc_address"] == "127.0.0.1"
@@ -151,7 +151,7 @@ def test_values_of_all_kinds_that_are_asked_for_are_read(node: Testbed) -> None:
     }
 
 
-def test_nobody_gets_in_without_the_password_or_tls(node: Testbed) -> None:
+def test_password_and_tls_are_required(node: Testbed) -> None:
     (first,) = node.nodes
     place = {"address": first.address}
     encrypted = {**place, "tls": "true", "ca_file": node.facts["ca_file"]}
@@ -183,7 +183,7 @@ def test_the_certificate_is_for_the_nodes_own_addresses(node: Testbed) -> None:
             pass
 
 
-def test_the_password_stands_in_a_private_file_only(node: Testbed) -> None:
+def test_the_password_is_in_a_private_file_only(node: Testbed) -> None:
     files = [path for path in node.folder.rglob("*") if path.is_file()]
     holders = [path for path in files if SECRET.encode() in path.read_bytes()]
     assert [path.name for path in holders] == ["password"]
@@ -208,26 +208,21 @@ def test_a_manifest_gets_version_settings_and_a_fingerprint(node: Testbed) -> No
     assert word not in repr(known)
 
 
-def test_observing_tells_what_the_node_used(node: Testbed) -> None:
+def wait_for_counters(observer: Observer, node: Testbed, least_bytes: int = -1) -> None:
+    def have_come() -> bool:
+        (row,) = observer.sample()
+        return row["gc_count"] is not None and row["network_received_bytes"] > least_bytes
+
+    wait_until(have_come, "answer", node.watched(), PATIENCE_S)
+
+
+def test_observing_shows_the_resource_usage_of_the_node(node: Testbed) -> None:
     client = connect(node, node.nodes[0], PATIENCE_S)
-    with Observer(node) as observer:
-        wait_until(
-            lambda: observer.sample()[0]["gc_count"] is not None,
-            "answer",
-            node.watched(),
-            PATIENCE_S,
-        )
+    with closing(Observer(node)) as observer:
+        wait_for_counters(observer, node)
         before = observer.sample()[0]
         client.ask(f"SELECT key FROM system.local WHERE key = '{'x' * 60_000}'")
-        wait_until(
-            lambda: (
-                (observer.sample()[0]["network_received_bytes"] or 0)
-                > (before["network_received_bytes"] or 0) + 60_000
-            ),
-            "count what it received",
-            node.watched(),
-            PATIENCE_S,
-        )
+        wait_for_counters(observer, node, before["network_received_bytes"] + 60_000)
         after = observer.sample()[0]
     assert after["node"] == FIRST
     assert after["gc_count"] > 0
@@ -237,56 +232,50 @@ def test_observing_tells_what_the_node_used(node: Testbed) -> None:
     assert after["disk_written_bytes"] > 0
 
 
-def test_a_paused_node_is_observed_without_what_it_alone_knows(node: Testbed) -> None:
-    with Observer(node) as observer:
+def test_a_paused_node_is_observed_without_its_own_counters(node: Testbed) -> None:
+    with closing(Observer(node)) as observer:
         pause_node(node, FIRST)
         try:
             (paused,) = observer.sample()
             assert (paused["gc_count"], paused["network_sent_bytes"]) == (None, None)
             assert paused["resident_bytes"] > 0
-            with pytest.raises(SystemUnderTestError, match=r"line \d+ of .*server\.log says: "):
+            with pytest.raises(SystemUnderTestError, match=r"line \d+ of .*server\.log: "):
                 wait_until_healthy(node, 0.1)
         finally:
             resume_node(node, FIRST)
-        wait_until(
-            lambda: observer.sample()[0]["gc_count"] is not None,
-            "answer",
-            node.watched(),
-            PATIENCE_S,
-        )
+        wait_for_counters(observer, node)
     assert "Broken pipe" not in node.log_of(node.nodes[0]).read_text()
 
 
-def test_a_killed_node_starts_again_with_what_it_acknowledged(node: Testbed) -> None:
+def insert(node: Testbed, keyspace: str) -> None:
+    """One row in a new table."""
     client = connect(node, node.nodes[0], PATIENCE_S)
-    client.ask(
-        "CREATE KEYSPACE kept WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-    )
-    client.ask("CREATE TABLE kept.rows (k int PRIMARY KEY, v text)")
-    client.ask("INSERT INTO kept.rows (k, v) VALUES (1, 'value')")
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    client.ask(f"CREATE KEYSPACE {keyspace} WITH replication = {replication}")
+    client.ask(f"CREATE TABLE {keyspace}.rows (k int PRIMARY KEY, v text)")
+    client.ask(f"INSERT INTO {keyspace}.rows (k, v) VALUES (1, 'value')")
+
+
+def rows(node: Testbed, keyspace: str) -> object:
+    return connect(node, node.nodes[0], PATIENCE_S).ask(f"SELECT * FROM {keyspace}.rows")
+
+
+def test_a_killed_node_starts_again_with_acknowledged_rows(node: Testbed) -> None:
+    insert(node, "kept")
     assert kill_node(node, FIRST)
     assert not kill_node(node, FIRST)
     with pytest.raises(SystemUnderTestError, match=r"cassandra/node-1 ended by itself; line \d+"):
         wait_until_healthy(node)
     changed = restart_node(node, FIRST)
     wait_until_healthy(changed)
-    assert connect(changed, changed.nodes[0], PATIENCE_S).ask("SELECT * FROM kept.rows") == [
-        {"k": 1, "v": "value"}
-    ]
+    assert rows(changed, "kept") == [{"k": 1, "v": "value"}]
 
 
-def test_a_node_that_was_down_is_back_with_its_rows_and_its_bound(
+def test_a_node_that_was_down_is_started_again_with_its_rows_and_its_bound(
     node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KVMARK_TESTBEDS", str(node.folder.parent))
-    client = connect(node, node.nodes[0], PATIENCE_S)
-    client.ask(
-        "CREATE KEYSPACE again WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-    )
-    client.ask("CREATE TABLE again.rows (k int PRIMARY KEY, v text)")
-    client.ask("INSERT INTO again.rows (k, v) VALUES (1, 'value')")
+    insert(node, "again")
     assert main(["down", node.name]) == 0
     assert main(["up", "cassandra", "--heap", "1G"]) == 2
     assert "--heap says something else than testbed 'cassandra' was" in capsys.readouterr().err
@@ -297,12 +286,10 @@ def test_a_node_that_was_down_is_back_with_its_rows_and_its_bound(
     assert first.process is not None
     if first.group is not None:
         assert first.group.name in Path(f"/proc/{first.process.pid}/cgroup").read_text()
-    assert connect(back, first, PATIENCE_S).ask("SELECT * FROM again.rows") == [
-        {"k": 1, "v": "value"}
-    ]
+    assert rows(back, "again") == [{"k": 1, "v": "value"}]
 
 
-def test_down_speaks_json_and_leaves_no_bound_on_memory_behind(
+def test_down_prints_json_and_removes_the_bound_on_memory(
     node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (first,) = node.nodes

@@ -1,55 +1,65 @@
-"""A bound on a server's memory, in files that look like the kernel's, and in the kernel's own."""
+"""Bounds on a server's memory, in files like the kernel's, and in the kernel's own."""
 
 import os
 import subprocess
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kvmark.errors import UsageError
+from kvmark.testbed import process
 from kvmark.testbed.process import joining, make_group, ran_out, remove_group
 
 GIB = 2**30
 
 
-def kernel(folder: Path, lines: str, *groups: str) -> tuple[Path, Path]:
-    """A kernel that says which groups a process is in, and shows them."""
-    own, mount = folder / "own", folder / "mount"
-    own.write_text(lines)
-    for group in ("", *groups):
-        (mount / group).mkdir(parents=True, exist_ok=True)
-    return own, mount
+Kernel = Callable[..., Path]
 
 
-def test_a_group_of_version_1_is_made_inside_ones_own(tmp_path: Path) -> None:
-    own, mount = kernel(tmp_path, "4:memory:/job/1\n0::/\n", "memory/job/1")
-    group = make_group("kvmark-1-node-1", GIB, own, mount)
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """A kernel that shows these groups, and the process in some of them."""
+
+    def make(lines: str, *groups: str) -> Path:
+        own, mount = tmp_path / "own", tmp_path / "mount"
+        own.write_text(lines)
+        for group in ("", *groups):
+            (mount / group).mkdir(parents=True, exist_ok=True)
+        monkeypatch.setattr(process, "_OWN", own)
+        monkeypatch.setattr(process, "_MOUNT", mount)
+        return mount
+
+    return make
+
+
+def test_a_group_of_version_1_is_made_inside_the_process_s_own(kernel: Kernel) -> None:
+    mount = kernel("4:memory:/job/1\n0::/\n", "memory/job/1")
+    group = make_group("kvmark-1-node-1", GIB)
     assert group == mount / "memory/job/1/kvmark-1-node-1"
     assert (group / "memory.limit_in_bytes").read_text() == str(GIB)
 
 
-def test_a_group_of_version_2_is_made_beside_ones_own(tmp_path: Path) -> None:
-    own, mount = kernel(tmp_path, "0::/user.slice/session-1.scope\n", "user.slice")
+def test_a_group_of_version_2_is_made_next_to_the_process_s_own(kernel: Kernel) -> None:
+    mount = kernel("0::/user.slice/session-1.scope\n", "user.slice")
     (mount / "user.slice/cgroup.subtree_control").write_text("cpu memory pids\n")
-    group = make_group("kvmark-1-node-1", GIB, own, mount)
+    group = make_group("kvmark-1-node-1", GIB)
     assert group == mount / "user.slice/kvmark-1-node-1"
     assert (group / "memory.max").read_text() == str(GIB)
     assert (group / "memory.swap.max").read_text() == "0"
 
 
 @pytest.mark.parametrize("controllers", ["cpu pids\n", None])
-def test_where_memory_can_not_be_bounded_it_is_said_in_a_sentence(
-    tmp_path: Path, controllers: str | None
-) -> None:
-    own, mount = kernel(tmp_path, "0::/a/b\n", "a")
+def test_a_bound_that_is_not_possible_is_refused(kernel: Kernel, controllers: str | None) -> None:
+    mount = kernel("0::/a/b\n", "a")
     if controllers is not None:
         (mount / "a/cgroup.subtree_control").write_text(controllers)
     with pytest.raises(UsageError, match=r"can't be bounded here \(.*\): be root .* leave --mem"):
-        make_group("kvmark", GIB, own, mount)
+        make_group("kvmark", GIB)
 
 
-def test_a_command_joins_its_group_and_keeps_its_words_and_its_process(tmp_path: Path) -> None:
+def test_a_command_joins_its_group_in_the_same_process(tmp_path: Path) -> None:
     group = tmp_path / "a group"
     group.mkdir()
     command = joining(group, ("sh", "-c", 'echo $$ "$1"', "sh", 'two "words"'))
@@ -63,7 +73,7 @@ def test_a_command_joins_its_group_and_keeps_its_words_and_its_process(tmp_path:
     ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"),
     ("memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill {}\n"),
 ])  # fmt: skip
-def test_a_server_that_the_kernel_killed_for_its_memory_is_told(
+def test_a_server_that_the_kernel_killed_for_its_memory_is_recognised(
     tmp_path: Path, name: str, lines: str
 ) -> None:
     assert not ran_out(tmp_path)

@@ -1,4 +1,4 @@
-"""Processes are known by number and start, and signalled only when both agree."""
+"""Processes are identified by number and start, and signalled only when both agree."""
 
 import os
 import signal
@@ -20,123 +20,15 @@ PATIENCE_S = 300.0
 READY = "print('ready', flush=True)\n"
 SLEEP = "import time\ntime.sleep(600)\n"
 DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "server.log"
-
-
-@pytest.fixture
-def start(log: Path) -> Iterator[Start]:
-    """Starts a Python program, and kills it at the end of the test."""
-    started: list[Identity] = []
-
-    def run(program: str, cores: Sequence[int] = ()) -> Identity:
-        command = [sys.executable, "-c", program]
-        started.append(process.start(command, log, cores=cores))
-        return started[-1]
-
-    yield run
-    for one in started:
-        process.kill(one)
-
-
-def wait_for(text: str, one: Identity, log: Path) -> None:
-    watched = [Watched(name="program", process=one, log=log)]
-    process.wait_until(lambda: text in log.read_text(), f"say {text}", watched, PATIENCE_S)
-
-
-def test_a_process_is_detached_and_its_output_is_in_the_log(start: Start, log: Path) -> None:
-    one = start(READY + SLEEP)
-    wait_for("ready", one, log)
-    assert os.getsid(one.pid) == one.pid
-    assert process.lives(one)
-
-
-def test_a_process_gets_nothing_of_the_environment(
-    start: Start, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KVMARK_PASSWORD", "sesame")
-    one = start("import os\nprint(sorted(os.environ), flush=True)\n" + READY + SLEEP)
-    wait_for("ready", one, log)
-    assert "KVMARK_PASSWORD" not in log.read_text()
-
-
-def test_stopping_lets_a_process_end_by_itself_first(start: Start, log: Path) -> None:
-    told = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: exit(print('told')))\n"
-    one = start(told + READY + SLEEP)
-    wait_for("ready", one, log)
-    assert process.stop([one]) == [one]
-    assert log.read_text().split() == ["ready", "told"]
-    assert not process.lives(one)
-
-
-def test_one_that_says_no_at_first_is_asked_again(start: Start, log: Path) -> None:
-    # As Redis does that writes its first append-only file.
-    answers = "import signal\nwords = ['no', 'yes']\ndef answer(*_):\n    print(words.pop(0))\n"
-    ends = "    words or exit()\nsignal.signal(signal.SIGTERM, answer)\n"
-    one = start(answers + ends + READY + SLEEP)
-    wait_for("ready", one, log)
-    assert process.stop([one]) == [one]
-    assert log.read_text().split() == ["ready", "no", "yes"]
-
-
-def test_what_does_not_end_is_killed(start: Start, log: Path) -> None:
-    one = start(DEAF + READY + SLEEP)
-    wait_for("ready", one, log)
-    assert process.stop([one], grace_s=0.05) == [one]
-    assert not process.lives(one)
-
-
-def test_a_paused_process_can_be_stopped(start: Start, log: Path) -> None:
-    one = start(READY + SLEEP)
-    wait_for("ready", one, log)
-    assert process.pause(one)
-    assert process.stop([one]) == [one]
-
-
-def test_a_paused_process_stands_still_until_it_is_resumed(start: Start, log: Path) -> None:
-    one = start(READY + SLEEP)
-    wait_for("ready", one, log)
-    watched = [Watched(name="program", process=one, log=log)]
-    process.pause(one)
-    found = psutil.Process(one.pid)
-    process.wait_until(
-        lambda: found.status() == psutil.STATUS_STOPPED, "pause", watched, PATIENCE_S
-    )
-    process.resume(one)
-    process.wait_until(
-        lambda: found.status() != psutil.STATUS_STOPPED, "resume", watched, PATIENCE_S
-    )
-
-
-def test_another_process_of_the_same_number_is_not_signalled(start: Start) -> None:
-    one = start(SLEEP)
-    boot, _, ticks = one.started.rpartition("/")
-    former = Identity(pid=one.pid, started=f"{boot}/{int(ticks) - 1}")
-    assert process.stop([former]) == []
-    assert not process.kill(former)
-    assert not process.pause(former)
-    assert process.lives(one)
-
-
-def test_what_has_ended_is_not_stopped_again(start: Start) -> None:
-    one = start(SLEEP)
-    assert process.kill(one)
-    assert not process.kill(one)
-    assert process.stop([one]) == []
-
-
-def test_a_process_is_bound_to_its_cores_and_the_starter_is_not(start: Start, log: Path) -> None:
-    own = os.sched_getaffinity(0)
-    chosen = max(own)
-    one = start(READY + SLEEP, cores=[chosen])
-    wait_for("ready", one, log)
-    assert os.sched_getaffinity(one.pid) == {chosen}
-    assert os.sched_getaffinity(0) == own
-
-
+ENDS = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: exit(print('ends')))\n"
+# Redis rejects the signal while it writes its first append-only file.
+REJECTS_ONCE = """import signal
+words = ['no', 'yes']
+def answer(*_):
+    print(words.pop(0))
+    words or exit()
+signal.signal(signal.SIGTERM, answer)
+"""
 THREADS = """import threading, time
 for _ in range(8): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 def more():
@@ -146,12 +38,101 @@ threading.Thread(target=more, daemon=True).start()
 """
 
 
-def test_a_process_that_goes_is_bound_with_all_its_threads_and_those_it_starts(
-    start: Start, log: Path
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "server.log"
+
+
+@pytest.fixture
+def start(log: Path) -> Iterator[Start]:
+    """Starts a Python program, waits until it is ready, and kills it at the end of the test."""
+    started: list[Identity] = []
+
+    def run(program: str = "", cores: Sequence[int] = ()) -> Identity:
+        command = [sys.executable, "-c", program + READY + SLEEP]
+        started.append(process.start(command, log, cores=cores))
+        wait_for(lambda: "ready" in log.read_text(), started[-1], log)
+        return started[-1]
+
+    yield run
+    for one in started:
+        process.kill(one)
+
+
+def wait_for(
+    condition: Callable[[], bool], one: Identity, log: Path, within_s: float = PATIENCE_S
 ) -> None:
+    process.wait_until(condition, "dance", [Watched("program", one, log)], within_s)
+
+
+def test_a_process_is_detached_and_has_nothing_of_the_environment(
+    start: Start, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVMARK_PASSWORD", "sesame")
+    one = start("import os\nprint(sorted(os.environ), flush=True)\n")
+    assert os.getsid(one.pid) == one.pid
+    assert process.lives(one)
+    assert "KVMARK_PASSWORD" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("program", "grace_s", "output"),
+    [
+        (ENDS, 15.0, ["ready", "ends"]),
+        (REJECTS_ONCE, 15.0, ["ready", "no", "yes"]),
+        (DEAF, 0.05, ["ready"]),
+    ],
+)
+def test_stopping_asks_repeatedly_and_then_kills(
+    start: Start, log: Path, program: str, grace_s: float, output: list[str]
+) -> None:
+    one = start(program)
+    assert process.stop([one], grace_s) == [one]
+    assert log.read_text().split() == output
+    assert not process.lives(one)
+
+
+def test_a_paused_process_is_resumed_or_stopped(start: Start, log: Path) -> None:
+    one = start()
+    status = psutil.Process(one.pid).status
+    for _ in range(2):
+        assert process.pause(one)
+        wait_for(lambda: status() == psutil.STATUS_STOPPED, one, log)
+        assert process.resume(one)
+        wait_for(lambda: status() != psutil.STATUS_STOPPED, one, log)
+    assert process.pause(one)
+    assert process.stop([one]) == [one]
+
+
+def test_another_process_with_the_same_number_is_not_signalled(start: Start) -> None:
+    one = start()
+    boot, _, ticks = one.started.rpartition("/")
+    former = Identity(pid=one.pid, started=f"{boot}/{int(ticks) - 1}")
+    assert process.stop([former]) == []
+    assert not process.kill(former)
+    assert not process.pause(former)
+    assert process.lives(one)
+
+
+def test_a_process_that_has_ended_is_not_stopped_again(start: Start) -> None:
+    one = start()
+    assert process.kill(one)
+    assert not process.kill(one)
+    assert process.stop([one]) == []
+
+
+def test_a_process_is_bound_to_its_cores_and_the_starter_is_not(start: Start) -> None:
+    own = os.sched_getaffinity(0)
+    one = start(cores=[max(own)])
+    assert os.sched_getaffinity(one.pid) == {max(own)}
+    assert os.sched_getaffinity(0) == own
+    with pytest.raises(UsageError, match="core 4095 can't be used: choose among"):
+        start(cores=[4095])
+
+
+def test_a_running_process_is_bound_with_all_its_threads(start: Start) -> None:
     usable = os.sched_getaffinity(0)
-    one = start(THREADS + READY + SLEEP, cores=[max(usable)])
-    wait_for("ready", one, log)
+    one = start(THREADS, cores=[max(usable)])
     for cores in (usable, {min(usable)}, {max(usable)}):
         process.bind(one, cores)
         for thread in psutil.Process(one.pid).threads():
@@ -159,11 +140,8 @@ def test_a_process_that_goes_is_bound_with_all_its_threads_and_those_it_starts(
                 assert os.sched_getaffinity(thread.id) == cores
 
 
-def test_what_has_ended_is_bound_to_nothing_and_cores_that_are_not_there_are_said(
-    start: Start, log: Path
-) -> None:
-    one = start(READY + SLEEP)
-    wait_for("ready", one, log)
+def test_missing_cores_are_reported_and_ended_processes_are_ignored(start: Start) -> None:
+    one = start()
     with pytest.raises(SystemUnderTestError, match="can't be bound to other cores because Inv"):
         process.bind(one, [4095])
     process.kill(one)
@@ -172,27 +150,19 @@ def test_what_has_ended_is_bound_to_nothing_and_cores_that_are_not_there_are_sai
     process.bind(Identity(pid=os.getpid(), started="long ago"), [4095])
 
 
-def test_a_core_that_is_not_there_is_refused(start: Start) -> None:
-    with pytest.raises(UsageError, match="core 4095 can't be used: choose among"):
-        start(SLEEP, cores=[4095])
-
-
-def test_waiting_for_a_process_that_ends_quotes_its_last_line(start: Start, log: Path) -> None:
-    one = start("print('no luck today\\n\\n')")
-    watched = [Watched(name="program", process=one, log=log)]
+def test_waiting_for_a_process_that_ends_quotes_its_last_line(log: Path) -> None:
+    one = process.start([sys.executable, "-c", "print('no luck today\\n\\n')"], log)
     with pytest.raises(SystemUnderTestError, match=r"^program ended by itself: no luck today$"):
-        process.wait_until(lambda: False, "start", watched, PATIENCE_S)
+        wait_for(lambda: False, one, log)
 
 
-def test_waiting_too_long_says_for_what_and_quotes_the_log(start: Start, log: Path) -> None:
-    one = start(READY + SLEEP)
-    wait_for("ready", one, log)
-    watched = [Watched(name="program", process=one, log=log)]
+def test_waiting_too_long_is_reported_with_the_purpose_and_the_log(start: Start, log: Path) -> None:
+    one = start()
     with pytest.raises(SystemUnderTestError, match=r"longer than 0.01 s to dance.*is: ready$"):
-        process.wait_until(lambda: False, "dance", watched, 0.01)
+        wait_for(lambda: False, one, log, 0.01)
 
 
-def test_a_program_that_is_not_there_is_said(log: Path) -> None:
+def test_a_missing_program_is_reported(log: Path) -> None:
     with pytest.raises(SystemUnderTestError, match="no-such-program can't be started because No"):
         process.start(["/no-such-program"], log)
 
@@ -200,11 +170,9 @@ def test_a_program_that_is_not_there_is_said(log: Path) -> None:
 def test_a_started_process_takes_signals_that_the_starter_ignores(start: Start, log: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        one = start(READY + SLEEP)
+        one = start()
     finally:
         signal.signal(signal.SIGINT, before)
-    wait_for("ready", one, log)
     os.kill(one.pid, signal.SIGINT)
-    watched = [Watched(name="program", process=one, log=log)]
     with pytest.raises(SystemUnderTestError, match="ended by itself"):
-        process.wait_until(lambda: False, "go on", watched, PATIENCE_S)
+        wait_for(lambda: False, one, log)

@@ -1,16 +1,16 @@
-"""Proxies before a system: what can't be had, what they are told, and real ones."""
+"""Proxies: refused options, their files, and real ones."""
 
 import json
 import shutil
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from kvmark.cli import main
 from kvmark.cli.session import named_system
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
@@ -18,36 +18,26 @@ from kvmark.spec.url import SystemName
 from kvmark.testbed import proxy
 from kvmark.testbed.console import Console
 from kvmark.testbed.control import describe, restart_node, take_down
+from kvmark.testbed.network import choose_ports
 from kvmark.testbed.observe import Observer
-from kvmark.testbed.ports import choose_ports
-from kvmark.testbed.proxy.programs import built_path, find_program
-from kvmark.testbed.proxy.up import Place, command, files
-from kvmark.testbed.proxy.up import describe as described
+from kvmark.testbed.proxy import Target, command, files
+from kvmark.testbed.proxy.programs import built_path
 from kvmark.testbed.state import Node, Testbed, owner_of
 
-Output = pytest.CaptureFixture[str]
+Run = Callable[..., tuple[int, str, str]]
 Up = Callable[..., Testbed]
 
-REDIS = proxy.Target("redis", "127.0.0.1:6379", "redis://127.0.0.1:6379")
-CQL = proxy.Target("cql", "db", "cql://db")
+REDIS = Target("redis", "127.0.0.1:6379", "redis://127.0.0.1:6379")
+CQL = Target("cql", "db", "cql://db")
 
 
-def before(testbed: Testbed, **more: Any) -> proxy.Target:
-    """The target that a Redis testbed is."""
-    return proxy.Target("redis", testbed.nodes[0].address, testbed.url, **more)
+def before(testbed: Testbed, **more: Any) -> Target:
+    """A Redis testbed as a target."""
+    return Target("redis", testbed.nodes[0].address, testbed.url, **more)
 
 
 def ping(testbed: Testbed) -> object:
     return Console("redis", {"address": testbed.nodes[0].address}).ask("PING")
-
-
-@pytest.fixture
-def with_haproxy() -> None:
-    """Skips the test where there is no HAProxy."""
-    try:
-        find_program("haproxy", "release", lambda _: None)
-    except UsageError as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture
@@ -57,66 +47,57 @@ def closed_port() -> int:
     return port
 
 
-# What can't be had.
+# Refused options.
 
 
 def test_a_target_without_a_port_has_the_usual_one_of_its_driver() -> None:
     assert (REDIS.host, REDIS.port) == ("127.0.0.1", 6379)
     assert (CQL.host, CQL.port) == ("db", 9042)
-    assert proxy.Target("cql", "[::1]:19042", "cql://[::1]:19042").host == "::1"
+    assert Target("cql", "[::1]:19042", "cql://[::1]:19042").host == "::1"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sentence"),
+    ("kind", "to", "more", "sentence"),
     [
-        (proxy.Wanted("haproxy", proxy.Target("sim", "", "sim:")), "to: sim: is no server that"),
-        (proxy.Wanted("cql-proxy", REDIS), "to: cql-proxy speaks CQL"),
-        (proxy.Wanted("haproxy", REDIS, build="debug"), "build: haproxy comes in one build"),
-        (proxy.Wanted("haproxy", REDIS, threads=0), "threads: must be from 1 to 64, not 0"),
-        (
-            proxy.Wanted("shotover", proxy.Target("redis", "h:1", "rediss://h:1", encrypted=True)),
-            "to: shotover would have to decrypt",
-        ),
-        (
-            proxy.Wanted("haproxy", proxy.Target("redis", "a:1,b:1", "redis://a:1,b:1")),
-            "to: a proxy stands before one host and port",
-        ),
-        (
-            proxy.Wanted("haproxy", proxy.Target("redis", "a:1", "redis://a:1", cluster=True)),
-            "to: clients of redis://a:1 are told the addresses of all its nodes",
-        ),
-        (
-            proxy.Wanted("cql-proxy", proxy.Target("cql", "a:1", "cql://a:1", password=True)),
-            "to: cql-proxy logs in by itself",
-        ),
+        ("haproxy", Target("sim", "", "sim:"), {}, "to: sim: is no server that"),
+        ("cql-proxy", REDIS, {}, "to: cql-proxy speaks CQL"),
+        ("haproxy", REDIS, {"build": "debug"}, "build: haproxy comes in one build"),
+        ("haproxy", REDIS, {"threads": 0}, "threads: must be from 1 to 64, not 0"),
+        ("haproxy", REDIS, {"threads": 65}, "threads: must be from 1 to 64, not 65"),
+        ("shotover", replace(REDIS, encrypted=True), {}, "to: shotover would have to decrypt"),
+        ("haproxy", replace(REDIS, address="a:1,b:1"), {}, "to: a proxy stands before one host"),
+        ("haproxy", replace(REDIS, cluster=True), {}, "to: clients of redis://127.0.0.1:6379 get"),
+        ("cql-proxy", replace(CQL, password=True), {}, "to: cql-proxy logs in by itself"),
     ],
 )
-def test_what_a_proxy_cannot_do_is_refused(root: Path, wanted: proxy.Wanted, sentence: str) -> None:
+def test_unsupported_options_are_refused(
+    root: Path, kind: proxy.Kind, to: Target, more: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(UsageError) as refused:
-        proxy.up(wanted, root)
+        proxy.up(proxy.ProxyOptions(kind=kind, to=to, **more), root)
     assert str(refused.value).startswith(sentence)
     assert not root.exists()
 
 
-def test_a_system_that_is_not_there_is_told_before_anything_is_started(
+def test_a_missing_system_is_reported_before_anything_is_started(
     root: Path, closed_port: int
 ) -> None:
     address = f"127.0.0.1:{closed_port}"
-    target = proxy.Target("redis", address, f"redis://{address}")
+    target = Target("redis", address, f"redis://{address}")
     with pytest.raises(SystemUnderTestError, match=f"{address} can't be reached"):
-        proxy.up(proxy.Wanted("haproxy", target), root)
+        proxy.up(proxy.ProxyOptions(kind="haproxy", to=target), root)
     assert not root.exists()
 
 
 def test_a_missing_haproxy_names_its_package(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+    root: Path, monkeypatch: pytest.MonkeyPatch, kvmark: Run
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
-        assert main(["up", "proxy", "--kind", "haproxy", "--to", url]) == 2
+        code, _, err = kvmark("up", "proxy", "--kind", "haproxy", "--to", url)
     sentence = "kvmark: haproxy is missing: install it with `sudo apt-get install haproxy`\n"
-    assert capsys.readouterr().err == sentence
+    assert (code, err) == (2, sentence)
 
 
 @pytest.mark.parametrize(
@@ -131,34 +112,29 @@ def test_a_missing_haproxy_names_its_package(
         (["--kind", "haproxy", "--to", "redis://h", "--nodes", "2"], 2, "--nodes is no option of"),
     ],
 )
-def test_wrong_words_are_told_in_one_sentence(
-    root: Path, words: list[str], code: int, sentence: str, capsys: Output
+def test_wrong_arguments_are_reported(
+    root: Path, words: list[str], code: int, sentence: str, kvmark: Run
 ) -> None:
-    assert main(["up", "proxy", *words]) == code
-    assert sentence in capsys.readouterr().err
+    assert kvmark("up", "redis", "--kind", "haproxy")[2].startswith("kvmark: --kind is no option")
+    found, _, err = kvmark("up", "proxy", *words)
+    assert (found, sentence in err) == (code, True)
 
 
-def test_words_of_proxies_are_refused_for_servers(root: Path, capsys: Output) -> None:
-    assert main(["up", "redis", "--kind", "haproxy"]) == 2
-    assert capsys.readouterr().err.startswith("kvmark: --kind is no option of redis")
+# Files and commands.
 
 
-# What they are told.
-
-
-def test_each_kind_is_told_where_to_listen_and_what_to_pass_on_to(tmp_path: Path) -> None:
-    place = Place(tmp_path, "127.0.0.1", 7000)
-    haproxy = files("haproxy", place, REDIS, 3)["haproxy.cfg"]
+def test_each_kind_has_its_address_and_the_systems() -> None:
+    haproxy = files("haproxy", 7000, REDIS, 3)["haproxy.cfg"]
     assert "nbthread 3" in haproxy
     assert "bind 127.0.0.1:7000" in haproxy
     assert "server system 127.0.0.1:6379" in haproxy
     assert "mode tcp" in haproxy
-    topology = files("shotover", place, CQL, 3)["topology.yaml"]
+    topology = files("shotover", 7000, CQL, 3)["topology.yaml"]
     assert 'listen_addr: "127.0.0.1:7000"' in topology
     assert 'remote_address: "db:9042"' in topology
     assert "CassandraSinkSingle" in topology
-    assert "ValkeySinkSingle" in files("shotover", place, REDIS, 3)["topology.yaml"]
-    assert "port: 9042" in files("cql-proxy", place, CQL, 3)["cql-proxy.yaml"]
+    assert "ValkeySinkSingle" in files("shotover", 7000, REDIS, 3)["topology.yaml"]
+    assert "port: 9042" in files("cql-proxy", 7000, CQL, 3)["cql-proxy.yaml"]
 
 
 def test_threads_reach_each_kind(tmp_path: Path) -> None:
@@ -168,8 +144,8 @@ def test_threads_reach_each_kind(tmp_path: Path) -> None:
 
 def test_a_fingerprint_changes_with_threads_and_not_with_ports(tmp_path: Path) -> None:
     def fingerprint(port: int, threads: int) -> str:
-        told = dict(files("haproxy", Place(tmp_path, "127.0.0.1", port), REDIS, threads))
-        facts = {"kind": "haproxy", "build": "", "threads": threads, "to": "", "files": told}
+        texts = files("haproxy", port, REDIS, threads)
+        facts = {"kind": "haproxy", "build": "", "threads": threads, "to": "", "files": texts}
         testbed = Testbed(
             name="haproxy",
             system="proxy",
@@ -180,7 +156,7 @@ def test_a_fingerprint_changes_with_threads_and_not_with_ports(tmp_path: Path) -
             facts=facts,
             folder=tmp_path,
         )
-        return str(described(testbed)["fingerprint"])
+        return str(describe(testbed)["fingerprint"])
 
     assert fingerprint(7000, 1) == fingerprint(7001, 1)
     assert fingerprint(7000, 1) != fingerprint(7000, 2)
@@ -189,11 +165,11 @@ def test_a_fingerprint_changes_with_threads_and_not_with_ports(tmp_path: Path) -
 # Real ones.
 
 
-def test_haproxy_passes_on_until_it_is_down_and_the_system_stays(
+def test_haproxy_passes_requests_on_until_it_is_down(
     up: Up, root: Path, with_haproxy: None
 ) -> None:
     system = up()
-    made = proxy.up(proxy.Wanted("haproxy", before(system), threads=1), root)
+    made = proxy.up(proxy.ProxyOptions(kind="haproxy", to=before(system), threads=1), root)
     assert made.url == f"redis://{made.nodes[0].address}"
     assert ping(made) == "PONG"
     owner = owner_of(made.nodes[0].address, root)
@@ -204,8 +180,7 @@ def test_haproxy_passes_on_until_it_is_down_and_the_system_stays(
     assert known["version"].startswith("haproxy 2") or known["version"].startswith("haproxy 3")
     assert known["threads"] == 1
     assert "nbthread 1" in known["settings"]["haproxy.cfg"]
-    with Observer(made) as observer:
-        (row,) = observer.sample()
+    (row,) = Observer(made).sample()
     assert row["node"] == "haproxy"
     assert row["resident_bytes"] > 0
     made = restart_node(made, "haproxy")
@@ -217,36 +192,31 @@ def test_haproxy_passes_on_until_it_is_down_and_the_system_stays(
         ping(made)
 
 
-def test_the_command_names_what_it_started(
-    up: Up, root: Path, with_haproxy: None, capsys: Output
-) -> None:
+def test_the_command_prints_the_proxy(up: Up, root: Path, with_haproxy: None, kvmark: Run) -> None:
     system = up()
     words = ["up", "proxy", "--kind", "haproxy", "--to", "up:redis", "--name", "front", "--json"]
-    assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["name"] == "front"
-    assert told["system"] == "proxy"
-    assert psutil.pid_exists(told["nodes"][0]["pid"])
+    made = json.loads(kvmark(*words)[1])
+    assert (made["name"], made["system"]) == ("front", "proxy")
+    assert psutil.pid_exists(made["nodes"][0]["pid"])
     assert named_system(SystemName("up:")).text == system.url
-    assert named_system(SystemName("up:front")).text == told["url"]
-    assert main(["down", "front"]) == 0
-    assert capsys.readouterr().out.startswith("Stopped front: haproxy 127.0.0.1:")
+    assert named_system(SystemName("up:front")).text == made["url"]
+    assert kvmark("down", "front")[1].startswith("Stopped front: haproxy 127.0.0.1:")
 
 
 def test_options_of_the_system_stay_in_the_proxys_url(
     up: Up, root: Path, with_haproxy: None
 ) -> None:
     system = up(password=Secret("open sesame"))
-    made = proxy.up(proxy.Wanted("haproxy", before(system, password=True)), root)
+    made = proxy.up(proxy.ProxyOptions(kind="haproxy", to=before(system, password=True)), root)
     options = system.url.partition("?")[2]
     assert made.url == f"redis://{made.nodes[0].address}?{options}"
     assert "open sesame" not in (made.folder / "testbed.json").read_text()
 
 
-def test_shotover_passes_on(up: Up, root: Path) -> None:
+def test_shotover_passes_requests_on(up: Up, root: Path) -> None:
     if not built_path("shotover").exists():
         pytest.skip("Shotover wasn't built: kvmark up proxy --kind shotover builds it once")
     system = up()
-    made = proxy.up(proxy.Wanted("shotover", before(system), threads=1), root)
+    made = proxy.up(proxy.ProxyOptions(kind="shotover", to=before(system), threads=1), root)
     assert ping(made) == "PONG"
     assert describe(made)["build"] == "release"

@@ -1,4 +1,4 @@
-"""`kvmark up X` after `kvmark down X`, a crash, or half of one brings X back with what it kept."""
+"""`kvmark up` after `kvmark down` or a crash starts a testbed again on its data."""
 
 import fcntl
 import json
@@ -11,35 +11,20 @@ from typing import Any
 
 import pytest
 
-from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import bring_back, kill_node, take_down
 from kvmark.testbed.network import choose_network
-from kvmark.testbed.proxy.programs import find_program
 from kvmark.testbed.state import Node, Testbed, known_testbed
-from kvmark.testbed.words import kept_wishes
+from kvmark.testbed.system import made_with
 
-Output = pytest.CaptureFixture[str]
 Up = Callable[..., Testbed]
 Ask = Callable[..., Any]
+Run = Callable[..., tuple[int, str, str]]
 
 FIRST = "primary-1"
 SECRET = "open sesame #1"
-
-
-@pytest.fixture
-def said(root: Path, capsys: Output) -> Callable[..., tuple[int, str, str]]:
-    """Types a command; its exit code, its answer, and what else it said."""
-
-    def apply(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return apply
 
 
 def pids(testbed: Testbed) -> list[int]:
@@ -48,17 +33,15 @@ def pids(testbed: Testbed) -> list[int]:
 
 @pytest.fixture
 def taken_port(root: Path, up: Up) -> Iterator[int]:
-    """The port of a testbed that is down, where another program listens now."""
+    """The port of a testbed that is down and another program listens on."""
     port = up(appendonly=True).nodes[0].port
     take_down(root)
     with socket.create_server(("127.0.0.1", port)):
         yield port
 
 
-def test_no_testbed_of_a_users_has_a_name_that_a_study_would_remove(
-    said: Callable[..., tuple[int, str, str]], root: Path
-) -> None:
-    code, _, err = said("up", "redis", "--name", "study-smoke")
+def test_a_name_with_the_prefix_of_studies_is_refused(kvmark: Run, root: Path) -> None:
+    code, _, err = kvmark("up", "redis", "--name", "study-smoke")
     assert code == 2
     assert "whose names begin with 'study-'" in err
     assert not list(root.glob("*"))
@@ -67,45 +50,45 @@ def test_no_testbed_of_a_users_has_a_name_that_a_study_would_remove(
 # With its data.
 
 
-def test_what_was_down_is_back_at_its_url_with_its_data(
-    root: Path, with_redis: None, ask: Ask, said: Callable[..., tuple[int, str, str]]
+def test_a_testbed_is_up_again_at_its_url_with_its_data(
+    root: Path, with_redis: None, ask: Ask, kvmark: Run
 ) -> None:
-    _, made, _ = said("up", "redis", "--appendonly", "yes", "--set", "hz=20")
+    _, made, _ = kvmark("up", "redis", "--appendonly", "yes", "--set", "hz=20")
     ask(Testbed.read(root / "redis"), FIRST, "SET", "key", "value")
-    assert said("down", "redis")[0] == 0
-    code, back, _ = said("up", "redis")
+    assert kvmark("down", "redis")[0] == 0
+    code, back, _ = kvmark("up", "redis")
     assert code == 0
     assert back == made.replace("is up as", "is up again as")
     assert ask(Testbed.read(root / "redis"), FIRST, "GET", "key") == "value"
     assert ask(Testbed.read(root / "redis"), FIRST, "CONFIG", "GET", "hz") == ["hz", "20"]
-    assert said("up", "redis")[1] == made.replace("is up as", "is up already as")
+    assert kvmark("up", "redis")[1] == made.replace("is up as", "is up already as")
     assert [path.name for path in root.iterdir()] == ["redis"]
 
 
-def test_a_server_that_keeps_nothing_says_so_when_it_is_back(
-    up: Up, root: Path, said: Callable[..., tuple[int, str, str]]
+def test_a_lost_dataset_is_reported_when_a_server_is_up_again(
+    up: Up, root: Path, kvmark: Run
 ) -> None:
     up()
     take_down(root)
-    assert "keeps its data in memory only" in said("up", "redis")[1]
-    assert "in memory only" not in said("up", "redis")[1]
+    assert "keeps its data in memory only" in kvmark("up", "redis")[1]
+    assert "in memory only" not in kvmark("up", "redis")[1]
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "options",
     [
         {"replicas": 1},
         {"cluster": 2, "replicas": 1},
         {"password": Secret(SECRET), "tls": True},
     ],
 )
-def test_every_arrangement_of_servers_comes_back(
-    up: Up, ask: Ask, root: Path, wishes: dict[str, Any]
+def test_every_arrangement_of_servers_is_started_again(
+    up: Up, ask: Ask, root: Path, options: dict[str, Any]
 ) -> None:
-    made = up(appendonly=True, **wishes)
-    slot = "{a}" if "cluster" in wishes else "key"
+    made = up(appendonly=True, **options)
+    slot = "{a}" if "cluster" in options else "key"
     holder = made.nodes[0].name
-    if "cluster" in wishes:
+    if "cluster" in options:
         slots = ask(made, holder, "CLUSTER", "KEYSLOT", slot)
         holder = "primary-1" if slots < 8192 else "primary-2"
     ask(made, holder, "SET", slot, "value")
@@ -116,9 +99,7 @@ def test_every_arrangement_of_servers_comes_back(
     assert ask(back, holder, "GET", slot) == "value"
 
 
-def test_servers_that_were_killed_are_back_and_those_that_live_are_left_alone(
-    up: Up, ask: Ask, root: Path
-) -> None:
+def test_only_killed_servers_are_started_again(up: Up, ask: Ask, root: Path) -> None:
     made = up(appendonly=True, appendfsync="always", replicas=1)
     ask(made, FIRST, "SET", "key", "value")
     kill_node(made, "replica-1")
@@ -148,21 +129,17 @@ def test_a_network_comes_back_with_its_addresses(up: Up, ask: Ask, root: Path) -
     assert ask(back, "replica-1", "GET", "key") == "value"
 
 
-def test_a_proxy_comes_back_before_its_system_and_not_without_it(
-    up: Up, root: Path, said: Callable[..., tuple[int, str, str]]
+def test_a_proxy_is_started_again_only_with_its_system(
+    up: Up, root: Path, with_haproxy: None, kvmark: Run
 ) -> None:
-    try:
-        find_program("haproxy", "release", lambda _: None)
-    except UsageError as missing:
-        pytest.skip(str(missing))
     system = up()
     target = proxy.Target("redis", system.nodes[0].address, system.url)
-    made = proxy.up(proxy.Wanted("haproxy", target, threads=1), root)
+    made = proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), root)
     take_down(root)
-    code, _, err = said("up", "haproxy")
+    code, _, err = kvmark("up", "haproxy")
     assert (code, "can't be reached" in err) == (3, True)
-    assert said("up", "redis")[0] == 0
-    code, out, _ = said("up", "proxy", "--kind", "haproxy", "--to", "up:redis", "--threads", 1)
+    assert kvmark("up", "redis")[0] == 0
+    code, out, _ = kvmark("up", "proxy", "--kind", "haproxy", "--to", "up:redis", "--threads", 1)
     assert code == 0
     assert out.startswith(f"{made.url}\n")
     assert "is up again as 'haproxy'" in out
@@ -171,19 +148,17 @@ def test_a_proxy_comes_back_before_its_system_and_not_without_it(
 # Which one.
 
 
-def test_new_makes_another_and_a_name_says_which(
-    up: Up, root: Path, said: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_new_starts_another_testbed_and_a_name_selects_one(up: Up, root: Path, kvmark: Run) -> None:
     for _ in range(2):
         up()
     up(name="cache")
     take_down(root)
-    assert "is up again as 'redis'" in said("up", "redis")[1]
-    assert "is up as 'redis-3'" in said("up", "redis", "--new")[1]
-    assert "is up again as 'redis-2'" in said("up", "redis-2")[1]
-    assert "is up again as 'cache'" in said("up", "redis", "--name", "cache")[1]
-    assert "is up already as 'cache'" in said("up", "cache")[1]
-    assert "is up as 'other'" in said("up", "redis", "--name", "other")[1]
+    assert "is up again as 'redis'" in kvmark("up", "redis")[1]
+    assert "is up as 'redis-3'" in kvmark("up", "redis", "--new")[1]
+    assert "is up again as 'redis-2'" in kvmark("up", "redis-2")[1]
+    assert "is up again as 'cache'" in kvmark("up", "redis", "--name", "cache")[1]
+    assert "is up already as 'cache'" in kvmark("up", "cache")[1]
+    assert "is up as 'other'" in kvmark("up", "redis", "--name", "other")[1]
 
 
 @pytest.mark.parametrize(
@@ -211,10 +186,10 @@ def test_new_makes_another_and_a_name_says_which(
         (["cache", "--save", "9 1"], "--save says something else"),
     ],
 )  # fmt: skip
-def test_words_that_contradict_a_testbed_are_one_sentence_and_change_nothing(
-    root: Path, said: Callable[..., tuple[int, str, str]], words: list[str], sentence: str
+def test_options_that_contradict_a_testbed_are_one_sentence_and_change_nothing(
+    root: Path, kvmark: Run, words: list[str], sentence: str
 ) -> None:
-    wanted = redis.Wanted(name="cache", appendonly=True, settings=(("hz", "20"),))
+    options = redis.RedisOptions(name="cache", appendonly=True, settings=(("hz", "20"),))
     folder = root / "cache"
     folder.mkdir(parents=True)
     made = Testbed(
@@ -224,11 +199,11 @@ def test_words_that_contradict_a_testbed_are_one_sentence_and_change_nothing(
         created="",
         url="redis://127.0.0.1:7",
         nodes=(Node(name=FIRST, role="primary", host="127.0.0.1", port=7, command=()),),
-        made_with=kept_wishes(wanted, port=7),
+        made_with=made_with(options, port=7),
         folder=folder,
     )
     made.write()
-    code, out, err = said("up", *words)
+    code, out, err = kvmark("up", *words)
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
@@ -236,34 +211,28 @@ def test_words_that_contradict_a_testbed_are_one_sentence_and_change_nothing(
     assert Testbed.read(folder) == made
 
 
-def test_words_that_say_the_same_are_fine(
-    up: Up, root: Path, tmp_path: Path, said: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_the_same_options_are_accepted(up: Up, root: Path, tmp_path: Path, kvmark: Run) -> None:
     secret = tmp_path / "secret"
     secret.write_text(f"{SECRET}\n")
     more = (("hz", "20"), ("maxmemory-policy", "allkeys-lru"))
     made = up(appendonly=True, password=Secret(SECRET), settings=more, cores=(0,))
     take_down(root)
     words = ["--appendonly", "yes", "--set", "hz=20", "--port", made.nodes[0].port, "--core", "0"]
-    assert said("up", "redis", *words, "--password-file", secret)[0] == 0
-    assert said("up", "redis", "--password")[0] == 0
+    assert kvmark("up", "redis", *words, "--password-file", secret)[0] == 0
+    assert kvmark("up", "redis", "--password")[0] == 0
     secret.write_text("another\n")
-    code, _, err = said("up", "redis", "--password-file", secret)
+    code, _, err = kvmark("up", "redis", "--password-file", secret)
     assert (code, "was made with (another password)" in err, SECRET in err) == (2, True, False)
-
-
-def test_no_secret_is_in_what_a_testbed_was_made_with(up: Up) -> None:
-    made = up(password=Secret(SECRET))
     assert SECRET not in json.dumps(made.made_with)
     assert "password" not in made.made_with
 
 
-def test_a_testbed_that_is_down_says_how_it_comes_back(
-    up: Up, root: Path, said: Callable[..., tuple[int, str, str]]
+def test_a_testbed_that_is_down_is_reported_with_the_command(
+    up: Up, root: Path, kvmark: Run
 ) -> None:
     up(name="cache")
     take_down(root)
-    code, _, err = said("run", "redis/kv", "--system", "up:cache")
+    code, _, err = kvmark("run", "redis/kv", "--system", "up:cache")
     assert code == 2
     assert err == "kvmark: testbed 'cache' is down; bring it back with kvmark up cache\n"
 
@@ -271,10 +240,8 @@ def test_a_testbed_that_is_down_says_how_it_comes_back(
 # When it can't.
 
 
-def test_a_port_that_was_taken_meanwhile_is_told(
-    taken_port: int, said: Callable[..., tuple[int, str, str]]
-) -> None:
-    code, _, err = said("up", "redis")
+def test_a_taken_port_is_reported(taken_port: int, kvmark: Run) -> None:
+    code, _, err = kvmark("up", "redis")
     assert code == 2
     assert err == (
         f"kvmark: port {taken_port} of 127.0.0.1, which testbed 'redis' listened on, is in use by"
@@ -282,7 +249,7 @@ def test_a_port_that_was_taken_meanwhile_is_told(
     )
 
 
-def test_the_testbed_that_has_its_port_now_is_named(up: Up, root: Path) -> None:
+def test_the_testbed_with_the_port_is_named(up: Up, root: Path) -> None:
     made = up()
     take_down(root)
     up(name="other", port=made.nodes[0].port)
@@ -290,7 +257,7 @@ def test_the_testbed_that_has_its_port_now_is_named(up: Up, root: Path) -> None:
         bring_back(Testbed.read(made.folder))
 
 
-def test_what_does_not_come_back_leaves_every_file_and_no_process(up: Up, root: Path) -> None:
+def test_a_failed_start_leaves_every_file_and_no_process(up: Up, root: Path) -> None:
     made = up(appendonly=True, replicas=1)
     take_down(root)
     settings = made.folder / "replica-1" / "redis.conf"
@@ -302,18 +269,16 @@ def test_what_does_not_come_back_leaves_every_file_and_no_process(up: Up, root: 
     assert not any(node.lives for node in Testbed.read(made.folder).nodes)
 
 
-def test_a_testbed_whose_start_never_ended_is_not_brought_back(
-    up: Up, root: Path, said: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_an_incomplete_testbed_is_not_started_again(up: Up, root: Path, kvmark: Run) -> None:
     made = up()
     made.model_copy(update={"was_up": False}).write()
-    assert said("up", "redis")[0] == 2
+    assert kvmark("up", "redis")[0] == 2
     take_down(root)
-    code, _, err = said("up", "redis")
+    code, _, err = kvmark("up", "redis")
     assert code == 2
     assert "testbed 'redis' has never been up" in err
     assert "kvmark down redis --remove" in err
-    assert said("down", "redis", "--remove")[0] == 0
+    assert kvmark("down", "redis", "--remove")[0] == 0
     assert known_testbed(root, "redis") is None
 
 
@@ -330,7 +295,7 @@ def test_two_commands_do_not_start_the_same_servers(up: Up, root: Path) -> None:
     assert bring_back(made).lives
 
 
-def test_a_program_that_is_gone_is_named(up: Up, root: Path, tmp_path: Path) -> None:
+def test_a_missing_program_is_named(up: Up, root: Path, tmp_path: Path) -> None:
     program = tmp_path / "my-redis"
     program.symlink_to(shutil.which("redis-server") or "")
     made = up(server=str(program))

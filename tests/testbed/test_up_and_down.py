@@ -1,64 +1,52 @@
 """The commands `kvmark up` and `kvmark down`, as a user types them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kvmark.cli import main
-
-Output = pytest.CaptureFixture[str]
+Run = Callable[..., tuple[int, str, str]]
 
 
-def test_up_prints_the_url_first_and_down_says_what_it_stopped(
-    root: Path, with_redis: None, capsys: Output
+def test_up_prints_the_url_first_and_down_the_stopped_servers(
+    root: Path, with_redis: None, kvmark: Run
 ) -> None:
-    assert main(["up", "redis", "--appendonly", "yes"]) == 0
-    url, started, _ = capsys.readouterr().out.splitlines()
-    assert url.startswith("redis://127.0.0.1:")
-    assert started.startswith("redis ")
-    assert main(["up"]) == 0
-    assert url in capsys.readouterr().out
-    assert main(["down"]) == 0
+    code, out, _ = kvmark("up", "redis", "--appendonly", "yes")
+    url, started, _ = out.splitlines()
+    assert (code, url.startswith("redis://127.0.0.1:"), started[:6]) == (0, True, "redis ")
+    code, out, _ = kvmark("up")
+    assert (code, url in out) == (0, True)
     address = url.removeprefix("redis://")
-    assert capsys.readouterr().out == f"Stopped redis: primary-1 {address}\n"
-    assert main(["down"]) == 0
-    assert capsys.readouterr().out == "Nothing was up\n"
-    assert main(["down", "redis", "--remove"]) == 0
+    assert kvmark("down")[:2] == (0, f"Stopped redis: primary-1 {address}\n")
+    assert kvmark("down")[:2] == (0, "Nothing was up\n")
+    assert kvmark("down", "redis", "--remove")[0] == 0
     assert not list(root.iterdir())
+    sentence = "Nothing is up; start a system with: kvmark up redis\n"
+    assert kvmark("up")[:2] == (0, sentence)
 
 
-def test_up_and_down_speak_json(root: Path, with_redis: None, capsys: Output) -> None:
-    assert main(["up", "redis", "--json"]) == 0
-    started = json.loads(capsys.readouterr().out)
-    assert main(["up", "--json"]) == 0
-    (listed,) = json.loads(capsys.readouterr().out)["testbeds"]
+def test_up_and_down_print_json(root: Path, with_redis: None, kvmark: Run) -> None:
+    started = json.loads(kvmark("up", "redis", "--json")[1])
+    (listed,) = json.loads(kvmark("up", "--json")[1])["testbeds"]
     assert {"schema": "kvmark/testbed/1", **listed} == started
     assert started["nodes"][0]["up"]
-    assert main(["down", "--json"]) == 0
-    (stopped,) = json.loads(capsys.readouterr().out)["stopped"]
+    (stopped,) = json.loads(kvmark("down", "--json")[1])["stopped"]
     assert stopped["name"] == started["name"]
     assert [node["address"] for node in stopped["nodes"]] == [started["nodes"][0]["address"]]
 
 
 def test_a_password_never_reaches_the_output(
-    root: Path, with_redis: None, capsys: Output, tmp_path: Path
+    root: Path, with_redis: None, kvmark: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "secret"
     file.write_text("open sesame\n")
-    assert main(["up", "redis", "--password-file", str(file)]) == 0
-    assert main(["up", "redis", "--password", "--new"]) == 0
-    assert main(["up"]) == 0
-    shown = "".join(capsys.readouterr())
+    commands = (["up", "redis", "--password-file", file], ["up", "redis", "--password", "--new"])
+    shown = "".join(map(str, [kvmark(*command) for command in (*commands, ["up"])]))
     assert (root / "redis" / "password").read_text() == "open sesame"
     for name in ("redis", "redis-2"):
         assert (root / name / "password").read_text() not in shown
         assert f"password_file={root}/{name}/password" in shown
-
-
-def test_nothing_up_says_how_to_start(root: Path, capsys: Output) -> None:
-    assert main(["up"]) == 0
-    assert capsys.readouterr().out == "Nothing is up; start a system with: kvmark up redis\n"
 
 
 @pytest.mark.parametrize(
@@ -71,9 +59,7 @@ def test_nothing_up_says_how_to_start(root: Path, capsys: Output) -> None:
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(
-    root: Path, words: list[str], sentence: str, capsys: Output
+    root: Path, words: list[str], sentence: str, kvmark: Run
 ) -> None:
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(sentence)
-    assert said.count("\n") == 1
+    code, _, err = kvmark(*words)
+    assert (code, err.startswith(sentence), err.count("\n")) == (2, True, 1)

@@ -16,8 +16,8 @@ from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 if TYPE_CHECKING:
     from kvmark.plan.model import Plan
     from kvmark.records import Records
+    from kvmark.run.context import RunContext
     from kvmark.run.generator import Generator
-    from kvmark.run.setting import Setting
 
 _UP: Final = "up:"
 
@@ -103,7 +103,7 @@ def session(
     prometheus: int | None = None,
     quiet: bool = False,
     stall_limit_ns: int | None = None,
-) -> Iterator[Setting]:
+) -> Iterator[RunContext]:
     """The setting of all runs of a command, whose first or typical plan this is.
 
     `others` are plans of cases whose engine may cost something else, by their titles. Where
@@ -116,13 +116,13 @@ def session(
         UsageError: the plan makes no sense on a fleet, it can't be joined, or the port can't be
             used.
     """
+    from kvmark.run.context import engine_overhead, make_run_context
     from kvmark.run.generator import LocalGenerator
-    from kvmark.run.setting import engine_overhead, make_setting
     from kvmark.run.shares import check_divisible
 
     with ExitStack() as stack:
         generator = stack.enter_context(LocalGenerator())
-        setting = make_setting(command, plan, generator, records, tags, commit)
+        setting = make_run_context(command, plan, generator, records, tags, commit)
         overheads = {case: engine_overhead(one, generator) for case, one in (others or {}).items()}
         setting = replace(setting, overheads=overheads, stall_limit_ns=stall_limit_ns)
         if fleet is not None:

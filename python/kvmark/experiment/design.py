@@ -19,7 +19,7 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import Manifest, Records, RunFolder
-from kvmark.run.execution import Carried
+from kvmark.run.execution import ExecutedRun
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.run import RunSpec
@@ -86,7 +86,7 @@ class RunRequest:
     commit: str | None = None
     limit: TimeLimit | None = None
     #: What the design has to know of the run, as plain values, now and when it is gone on with.
-    keep: Callable[[Carried], Mapping[str, Any]] | None = None
+    keep: Callable[[ExecutedRun], Mapping[str, Any]] | None = None
     watch: Callable[[RunFolder, Mapping[str, Any]], object] | None = None
 
 
@@ -101,7 +101,7 @@ class RunOutcome:
     took_s: float = 0.0
     kept: Mapping[str, Any] = field(default_factory=dict)
     #: None for a run of an earlier pass.
-    carried: Carried | None = None
+    carried: ExecutedRun | None = None
 
     def id_or_raise(self) -> str:
         """The run's id.

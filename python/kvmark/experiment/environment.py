@@ -20,12 +20,12 @@ from kvmark.experiment.designs.matrix.definition import Study
 from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
 from kvmark.run.existing import DatasetClaim, OnExisting, make_room
 from kvmark.spec.url import SystemUrl, parse_system_url
-from kvmark.testbed import OF_STUDIES, testbeds_root
+from kvmark.testbed import STUDY_PREFIX, testbeds_root
 from kvmark.testbed.control import take_down, wait_until_healthy
 from kvmark.testbed.process import Identity, bind
 from kvmark.testbed.state import Testbed, all_testbeds
+from kvmark.testbed.system import option_specs
 from kvmark.testbed.systems import SYSTEMS
-from kvmark.testbed.words import wishes_of
 
 _LONGEST: Final = 40
 
@@ -121,7 +121,7 @@ class Environment:
     @property
     def _name(self) -> str:
         """The testbed's name: the study's, as testbeds write theirs."""
-        return re.sub(r"[^a-z0-9-]", "-", f"{OF_STUDIES}{self.study.name}")[:_LONGEST]
+        return re.sub(r"[^a-z0-9-]", "-", f"{STUDY_PREFIX}{self.study.name}")[:_LONGEST]
 
 
 def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] | None:
@@ -155,14 +155,14 @@ def _lent(
 
 def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Testbed:
     system, said = SYSTEMS[wanted.system], wanted.said()
-    wishes: dict[str, Any] = {
+    options: dict[str, Any] = {
         "name": name,
         "tls": wanted.tls,
         "network": wanted.network,
         "cores": wanted.cores,
         "settings": tuple(wanted.set.items()),
     }
-    for wish in wishes_of(system.wanted).values():
-        if wish.written in said:
-            wishes[wish.field] = wish.read(said[wish.written])
-    return system.up(system.wanted(**wishes), testbeds_root(), tell)
+    for spec in option_specs(system.options).values():
+        if spec.name in said:
+            options[spec.field] = spec.parse(said[spec.name])
+    return system.up(system.options(**options), testbeds_root(), tell)

@@ -21,8 +21,8 @@ from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, Time
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import Usability, usability
 from kvmark.records import Manifest, Records, RunFolder
-from kvmark.run.execution import Carried, Progress, carry_out
-from kvmark.run.setting import Setting
+from kvmark.run.context import RunContext
+from kvmark.run.execution import ExecutedRun, Progress, execute
 
 Place = tuple[str, int]
 """A case by its title, and a repetition."""
@@ -105,7 +105,7 @@ class Executor:
 
     journal: Journal
     #: Asked when the first run is to be carried out, and not before.
-    begin: Callable[[], Setting]
+    begin: Callable[[], RunContext]
     audience: Audience
     progress: Progress
     known: Mapping[Made, Attempt] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class Executor:
         self._block = None
 
     @cached_property
-    def _setting(self) -> Setting:
+    def _setting(self) -> RunContext:
         return self.begin()
 
     @cached_property
@@ -190,7 +190,7 @@ class Executor:
         """Blocks of earlier passes that are whole."""
         return frozenset(one.block for one in self.known.values() if one.block is not None)
 
-    def _outcome(self, request: RunRequest, setting: Setting) -> RunOutcome:
+    def _outcome(self, request: RunRequest, setting: RunContext) -> RunOutcome:
         try:
             carried = self._carried(request, setting)
         except (Interrupted, RunError):
@@ -201,7 +201,7 @@ class Executor:
         kept = {} if request.keep is None or failure is not None else request.keep(carried)
         return RunOutcome(run=carried.folder.id, failure=failure, carried=carried, kept=kept)
 
-    def _carried(self, request: RunRequest, setting: Setting) -> Carried:
+    def _carried(self, request: RunRequest, setting: RunContext) -> ExecutedRun:
         made, limit = request.make(), request.limit
 
         def progress(folder: RunFolder, told: Mapping[str, Any]) -> None:
@@ -231,15 +231,15 @@ def _check_wanted() -> None:
 
 
 def _carry_out(
-    made: RunMade, setting: Setting, progress: Progress, limit: TimeLimit | None
-) -> Carried:
-    return carry_out(
+    made: RunMade, setting: RunContext, progress: Progress, limit: TimeLimit | None
+) -> ExecutedRun:
+    return execute(
         made.plan, made.spec, setting, progress, made.faults, made.exporters,
         may_go_on=None if limit is None else limit.may_go_on, password=made.password,
     )  # fmt: skip
 
 
-def _failure(carried: Carried, limit: TimeLimit | None) -> KvmarkError | None:
+def _failure(carried: ExecutedRun, limit: TimeLimit | None) -> KvmarkError | None:
     """Why a run came to no end; where its limit has ended it, what that says."""
     if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
         return limit.failure()

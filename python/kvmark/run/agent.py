@@ -1,12 +1,11 @@
-"""One generator on one machine of a fleet, and what it tells the coordinator while it goes.
+"""One generator on one machine of a fleet, and its reports to the coordinator during a run.
 
-It writes its records to a folder of its own; each time it says how it goes, and each time it waits
-for a phase to begin, the lines that are new there are reported. It is written for Ray, and knows
-nothing of it.
+Its records are in its own folder. Each time the engine reports progress or waits for a phase, the
+new lines of the records are reported. It runs as an actor of Ray, but doesn't depend on Ray.
 
-An agent goes on only while its lease is renewed: when the coordinator is gone, the load stops.
+An agent continues only while its lease is renewed: without the coordinator, the load stops.
 
-Tapes are sent to its machine once, by who made them, and kept in the cache.
+A tape is sent to a machine once, by the machine with the plan, and kept in the cache.
 """
 
 from __future__ import annotations
@@ -32,45 +31,44 @@ from kvmark.plan.model import OnTape, Plan
 from kvmark.records import files
 from kvmark.records.files import Tail
 from kvmark.removal import remove_file
+from kvmark.run.context import engine_overhead
 from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.sampler import sample
-from kvmark.run.setting import engine_overhead
 from kvmark.secret import Secret
 from kvmark.testbed.host import describe_host
 from kvmark.trace import tapes_folder
 
 LEASE_S: Final = 10.0
-"""How long an agent goes on after it last heard of the coordinator: a hung host isn't told from a
-slow one sooner."""
-BEAT_S: Final = 1.0
-"""An agent reports at least so often."""
+"""How long an agent continues without a renewal: a shorter lease would end slow hosts too."""
+_REPORT_S: Final = 1.0
+"""The longest time between two reports."""
 
 _PIECE_BYTES: Final = 8 << 20
 
 
 def version() -> str:
-    """What must be the same on all machines."""
+    """The version, which must be the same on all machines."""
     return f"{kvmark.__version__} with engine {_engine.version} ({_engine.build_profile})"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent has to tell; the last one has a result or a problem."""
+    """One message of an agent; the last one has a result or a problem."""
 
-    #: Whole lines since the last report, as the engine wrote them.
     intervals: bytes = b""
+    """New whole lines of this log, as the engine wrote them."""
     histograms: bytes = b""
     events: bytes = b""
-    #: The engine's progress, when it told of it.
     progress: Mapping[str, Any] | None = None
-    #: Index of the phase before which the engine waits.
+    """The engine's progress, if it is new."""
     waits_for: int | None = None
-    #: A sample of what the process uses.
+    """The index of the phase for which the engine waits."""
     resources: Mapping[str, Any] | None = None
-    #: What the engine returned.
+    """A sample of the process's resource usage."""
     result: Mapping[str, Any] | None = None
-    #: Why the engine couldn't begin: the name of an error and its sentence.
+    """The engine's result."""
     problem: tuple[str, str] | None = None
+    """Why the engine couldn't begin: the name and the text of an error."""
 
     @property
     def is_last(self) -> bool:
@@ -78,72 +76,98 @@ class Report:
         return self.result is not None or self.problem is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some bytes of a tape."""
+
+    name: str
+    """The name of the tape's file."""
+    offset: int
+    data: bytes
+    is_last: bool
+
+
 class Agent:
-    """Carries out one run after the other. Everything but `run` may be called while it goes."""
+    """Executes one run after the other. All methods except `run` may be called during a run."""
 
     def __init__(self, lease_s: float = LEASE_S) -> None:
         self.generator = LocalGenerator()
         self._lease_s = lease_s
+        self._reset()
+
+    def _reset(self) -> None:
         self._renewed_s = time.monotonic()
-        self._instants: dict[int, int] = {}
+        self.starts_ns: dict[int, int] = {}
+        """By phase: its start, in this machine's wall time."""
         self._stops = 0
-        self._ended_phase: int | None = None
-        self._disturbed = False
+        self.ended_phase: int | None = None
+        """The index of the last phase that was ended from outside."""
+        self.is_disturbed = False
 
     def describe(self, calibration: str) -> dict[str, Any]:
-        """The machine, what the engine costs there with this plan, and kvmark's version."""
-        # Before the calibration, which another agent on this machine would take for other programs.
+        """The machine, the engine's overhead there with this plan, and kvmark's version."""
+        # Before the calibration, which another agent on this machine would count as other load.
         host = describe_host()
-        plan = _with_own_tapes(Plan.from_json(calibration))
+        plan = _with_local_tapes(Plan.from_json(calibration))
         overhead = engine_overhead(plan, self.generator)
         return {"host": {**host, **overhead}, "version": version()}
 
     def lacks_tape(self, name: str, size_bytes: int) -> bool:
         """Whether a tape has to be sent to this machine."""
-        return _lacks(name, size_bytes)
+        try:
+            return _local_tape(name).stat().st_size != size_bytes
+        except OSError:
+            return True
 
     def take_piece(self, piece: Piece) -> None:
-        """Keeps the next piece of a tape.
+        """Writes the next piece of a tape, which gets its name when it is complete.
 
         Raises:
             OSError: it can't be written.
         """
-        _take(piece)
+        tape = _local_tape(piece.name)
+        # Several agents on one machine may get the same tape.
+        partial = tape.with_suffix(f".{os.getpid()}")
+        try:
+            tape.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("r+b" if piece.offset else "wb") as file:
+                file.seek(piece.offset)
+                file.write(piece.data)
+            if piece.is_last:
+                partial.rename(tape)
+        except OSError:
+            with suppress(OSError):
+                remove_file(partial)
+            raise
 
     def wall_ns(self) -> int:
         """The machine's wall time since the Unix epoch."""
         return time.time_ns()
 
     def renew(self) -> None:
-        """Lets the agent go on for as long as a lease lasts."""
+        """Renews the lease."""
         self._renewed_s = time.monotonic()
 
     def begin(self, phase: int, wall_ns: int) -> None:
-        """Lets a phase begin at an instant of this machine's wall time."""
-        self._instants[phase] = wall_ns
+        """Sets the start of a phase, in this machine's wall time."""
+        self.starts_ns[phase] = wall_ns
 
     def end_phase(self, phase: int) -> None:
-        """Ends a phase; the plan goes on with the next."""
-        self._ended_phase = phase
+        """Ends a phase; the plan continues with the next."""
+        self.ended_phase = phase
 
     def stop(self) -> None:
-        """Ends the run as the user's interrupt would; the second time at once."""
+        """Ends the run like the user's interrupt; the second call ends it at once."""
         self._stops += 1
 
     def disturb(self, *, acts: bool) -> None:
-        """Takes note of whether a planned fault acts, so that the system may be silent."""
-        self._disturbed = acts
-
-    def is_disturbed(self) -> bool:
-        """Whether a planned fault acts."""
-        return self._disturbed
+        """Sets whether a planned fault acts, so that the system may be silent."""
+        self.is_disturbed = acts
 
     def run(self, plan: str, password: Secret | None, *, all_cores: bool) -> Iterator[Report]:
-        """Carries out a share of a run; `all_cores` puts a worker on each core of this machine."""
-        self._renewed_s = time.monotonic()
-        self._instants, self._stops = {}, 0
-        self._ended_phase, self._disturbed = None, False
-        own = _with_own_tapes(Plan.from_json(plan))
+        """Executes a share of a run; `all_cores` puts a worker on each core of this machine."""
+        self._reset()
+        own = _with_local_tapes(Plan.from_json(plan))
         if all_cores:
             own = own.model_copy(update={"workers": len(os.sched_getaffinity(0))})
         with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder:
@@ -156,23 +180,15 @@ class Agent:
             yield from _with_samples(engine.reports, process)
             thread.join()
 
-    def may_begin(self, phase: int) -> bool | int:
-        """When a phase may begin; false while that isn't known."""
-        return self._instants.get(phase, False)
-
-    def ended_phase(self) -> int | None:
-        """Index of the newest phase that was ended from outside."""
-        return self._ended_phase
-
     def stops(self) -> int:
-        """How often the run is to stop: when it was told so, or when nobody wants it any more."""
+        """The number of stop requests; without a lease, at least one."""
         if time.monotonic() - self._renewed_s > self._lease_s:
             self._stops = max(self._stops, 1)
         return self._stops
 
 
 class _Engine:
-    """One run of the generator, led by a thread of its own."""
+    """One run of the generator, on its own thread."""
 
     def __init__(self, agent: Agent, folder: Path) -> None:
         self.reports: SimpleQueue[Report] = SimpleQueue()
@@ -181,60 +197,51 @@ class _Engine:
         names = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
         self._logs = tuple(Tail(folder / name) for name in names)
         self._begun = 0
-        #: The phase that was asked for last, and its name.
-        self._asked = (-1, "")
+        self._waits_for = (-1, "")
+        """The last phase that waited, and its name."""
 
     def run(self, plan: str, password: Secret | None) -> None:
-        """Carries out the plan; whatever comes of it is reported."""
+        """Executes the plan, and reports its result or problem."""
         agent = self._agent
+        caller = Caller(
+            # The logs have whole lines when progress is reported.
+            lambda progress: self._report(progress=progress),
+            self._may_begin,
+            is_disturbed=lambda: agent.is_disturbed,
+            ended_phase=lambda: agent.ended_phase,
+        )
         try:
-            answer = agent.generator.run(
-                plan,
-                self._folder,
-                Caller(
-                    self._told,
-                    self._may_begin,
-                    is_disturbed=agent.is_disturbed,
-                    ended_phase=agent.ended_phase,
-                ),
-                agent.stops,
-                password,
-            )
-            self._report(result=answer)
+            result = agent.generator.run(plan, self._folder, caller, agent.stops, password)
+            self._report(result=result)
         except KvmarkError as problem:
             self._report(problem=(type(problem).__name__, str(problem)))
-        except BaseException as problem:  # noqa: BLE001 - the coordinator must hear of it
+        except BaseException as problem:  # noqa: BLE001 - the coordinator needs the error
             self._report(problem=("RunError", f"the engine stopped: {problem!r}"))
-
-    def _told(self, progress: Mapping[str, Any]) -> None:
-        # Whole lines are there when progress is told of them.
-        self._report(progress=progress)
 
     def _may_begin(self, name: str) -> bool | int:
         if self._logs[-1].has_new:
             self._report()
-        # Leave to measure is asked for before the warm-up that goes over into it has begun.
-        if self._asked[0] < self._begun or self._asked[1] != name:
-            self._asked = (max(self._begun, self._asked[0] + 1), name)
-            self._report(waits_for=self._asked[0])
-        return self._agent.may_begin(self._asked[0])
+        # The engine asks for the measurement before a warm-up that continues into it has begun.
+        index, waiting = self._waits_for
+        if index < self._begun or waiting != name:
+            index = max(self._begun, index + 1)
+            self._waits_for = (index, name)
+            self._report(waits_for=index)
+        return self._agent.starts_ns.get(index, False)
 
-    def _report(self, **told: Any) -> None:
+    def _report(self, **news: Any) -> None:
         intervals, histograms, events = (log.whole() for log in self._logs)
-        self._begun += sum(map(_begins_phase, events.splitlines()))
-        self.reports.put(Report(intervals, histograms, events, **told))
-
-
-def _begins_phase(line: bytes) -> bool:
-    return json.loads(line).get("kind") in {"phase_started", "phase_skipped"}
+        begun = {"phase_started", "phase_skipped"}
+        self._begun += sum(json.loads(line).get("kind") in begun for line in events.splitlines())
+        self.reports.put(Report(intervals, histograms, events, **news))
 
 
 def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iterator[Report]:
-    """The reports up to the last one, and once a second what a process uses."""
+    """The reports up to the last one, with a sample of a process's resource usage each second."""
     next_s = time.monotonic()
     while True:
         if time.monotonic() >= next_s:
-            next_s += BEAT_S
+            next_s += _REPORT_S
             with suppress(psutil.NoSuchProcess):
                 yield Report(resources=sample(process))
         try:
@@ -250,7 +257,7 @@ def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iter
 
 
 def _together(one: Report, next_one: Report) -> Report:
-    """Two reports as one: what was waiting needs one message."""
+    """Two reports as one message."""
     return Report(
         intervals=one.intervals + next_one.intervals,
         histograms=one.histograms + next_one.histograms,
@@ -262,17 +269,6 @@ def _together(one: Report, next_one: Report) -> Report:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some bytes of a tape."""
-
-    name: str
-    """Of the tape's file."""
-    offset: int
-    data: bytes
-    is_last: bool
-
-
 def tapes_of(plan: Plan) -> tuple[Path, ...]:
     """The tapes that a plan needs."""
     arrivals = (group.arrival for group in plan.groups)
@@ -280,7 +276,7 @@ def tapes_of(plan: Plan) -> tuple[Path, ...]:
 
 
 def pieces(tape: Path) -> Iterator[Piece]:
-    """A tape in pieces, one at least."""
+    """A tape in pieces, at least one."""
     with tape.open("rb") as file:
         size, offset = os.fstat(file.fileno()).st_size, 0
         while offset < size or not offset:
@@ -289,51 +285,16 @@ def pieces(tape: Path) -> Iterator[Piece]:
             offset += max(len(data), 1)
 
 
-def _lacks(name: str, size_bytes: int) -> bool:
-    """Whether this machine has no such tape."""
-    try:
-        return _own(name).stat().st_size != size_bytes
-    except OSError:
-        return True
+def _with_local_tapes(plan: Plan) -> Plan:
+    """The plan with the paths of its tapes on this machine."""
+    groups = []
+    for group in plan.groups:
+        arrival = group.arrival
+        if isinstance(arrival, OnTape) and (tape := _local_tape(arrival.path)).exists():
+            arrival = arrival.model_copy(update={"path": str(tape)})
+        groups.append(group.model_copy(update={"arrival": arrival}))
+    return plan.model_copy(update={"groups": tuple(groups)})
 
 
-def _take(piece: Piece) -> None:
-    """Writes the next piece of a tape, which has its name once it is whole.
-
-    Raises:
-        OSError: it can't be written.
-    """
-    own = _own(piece.name)
-    # Several agents of one machine may be sent the same.
-    beside = own.with_suffix(f".{os.getpid()}")
-    try:
-        own.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("r+b" if piece.offset else "wb") as file:
-            file.seek(piece.offset)
-            file.write(piece.data)
-        if piece.is_last:
-            beside.rename(own)
-    except OSError:
-        with suppress(OSError):
-            remove_file(beside)
-        raise
-
-
-def _with_own_tapes(plan: Plan) -> Plan:
-    """The plan with the tapes of this machine in the place of those of who made it."""
-    groups = tuple(
-        group.model_copy(update={"arrival": _with_own(group.arrival)})
-        if isinstance(group.arrival, OnTape)
-        else group
-        for group in plan.groups
-    )
-    return plan.model_copy(update={"groups": groups})
-
-
-def _with_own(arrival: OnTape) -> OnTape:
-    own = _own(Path(arrival.path).name)
-    return arrival.model_copy(update={"path": str(own)}) if own.exists() else arrival
-
-
-def _own(name: str) -> Path:
+def _local_tape(name: str) -> Path:
     return tapes_folder() / Path(name).name

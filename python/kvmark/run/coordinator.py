@@ -1,6 +1,6 @@
-"""Leads a run on several machines: who begins when, who is still there, and when all must end.
+"""Coordinates a run on several machines: starts of phases, lost machines, and the end.
 
-It knows nothing of Ray: a crew is agents that can be asked for reports and told what to do.
+It doesn't depend on Ray: a crew delivers the agents' reports and sends commands to them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from kvmark import errors
 from kvmark.errors import FleetError, GeneratorDied, KvmarkError
@@ -22,22 +22,26 @@ from kvmark.run.generator import Caller
 from kvmark.run.shares import divided
 
 LEAD_NS: Final = 250_000_000
-"""From agreeing on an instant to the instant: engines look every 50 ms and ask the system for its
+"""From the decision to the start of a phase: engines check every 50 ms and read the system's
 counters before it, and messages take a few milliseconds."""
 SILENCE_S: Final = 10.0
-"""An agent that said nothing for so long is lost; it has something to say every second."""
+"""An agent without a report for this time is lost; agents report every second."""
 _RENEW_S: Final = 1.0
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 
-ASKED: Final = 20
-"""How often a clock is asked: of so many round trips one is nearly undisturbed."""
+_ROUND_TRIPS: Final = 20
+"""Of this number, one is nearly undisturbed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An agent that won't say anything any more, and why."""
+    """The end of an agent without a result."""
 
     reason: str
+
+
+Command = Literal["begin", "end_phase", "renew", "stop", "disturb"]
+"""A method of `Agent`."""
 
 
 class Crew(Protocol):
@@ -48,37 +52,25 @@ class Crew(Protocol):
         """One for each share."""
 
     def start(self, share: int, plan: Plan) -> None:
-        """Lets an agent carry out its share."""
+        """Starts an agent's share."""
 
     def reports(self, timeout_s: float) -> Sequence[tuple[int, Report | Lost]]:
-        """What agents have to tell, in each one's order; waits for it so long at most."""
+        """New reports, in each agent's order; waits for them up to the timeout."""
 
-    def begin(self, share: int, phase: int, wall_ns: int) -> None:
-        """Tells an agent when a phase begins, in its own wall time."""
-
-    def end_phase(self, share: int, phase: int) -> None:
-        """Ends a phase of an agent's run."""
-
-    def renew(self, share: int) -> None:
-        """Lets an agent go on."""
-
-    def stop(self, share: int) -> None:
-        """Ends an agent's run; the second time at once."""
-
-    def disturb(self, share: int, *, acts: bool) -> None:
-        """Tells an agent whether a planned fault acts."""
+    def send(self, share: int, command: Command, **arguments: int) -> None:
+        """Calls a method of an agent."""
 
     def dismiss(self, share: int) -> None:
-        """Ends an agent that is taken for lost, whatever it does."""
+        """Ends a lost agent."""
 
     def stops_asked(self) -> int:
-        """How often the user has asked to stop."""
+        """The number of stop requests by the user."""
 
 
 def conduct(plan: Plan, crew: Crew, folder: RunFolder, caller: Caller) -> dict[str, Any]:
-    """Carries out a run on all machines of a crew.
+    """Executes a run on all machines of a crew.
 
-    Returns what an engine returns, `record` and `failure`; the record has `agents` too.
+    Returns an engine's result, `record` and `failure`; the record also has `agents`.
 
     Raises:
         KvmarkError: the run couldn't begin, or its records can't be written.
@@ -90,117 +82,110 @@ def conduct(plan: Plan, crew: Crew, folder: RunFolder, caller: Caller) -> dict[s
 
 
 class _Coordinator:
-    """One run, from its first agent to its record."""
+    """One run."""
 
     def __init__(self, plan: Plan, crew: Crew, gathering: Gathering, caller: Caller) -> None:
         self._plan, self._crew, self._gathering = plan, crew, gathering
         self._shares = gathering.shares
         self._caller = caller
         self._begun = -1
-        self._stops_passed_on = 0
-        self._goes_on = True
+        self._stops_sent = 0
+        self._continues = True
         self._disturbed = False
 
     def conduct(self) -> dict[str, Any]:
-        """Leads until each share is over."""
+        """Coordinates until each share is over."""
         self._start(0)
         renewed_s = time.monotonic()
         while not all(share.is_over for share in self._shares):
-            for index, told in self._crew.reports(_LOOK_S):
-                self._take(index, told)
+            for index, report in self._crew.reports(_POLL_S):
+                self._take(index, report)
             now_s = time.monotonic()
-            self._miss_silent(now_s)
+            self._lose_silent(now_s)
             if now_s - renewed_s >= _RENEW_S:
                 renewed_s = now_s
-                self._each_that_goes(self._crew.renew)
-            self._pass_on_stops()
-            self._pass_on_faults()
+                self._send_all("renew")
+            self._send_stops()
+            self._send_faults()
             self._gathering.merge()
-            self._end_by_rule()
-            self._let_begin()
+            phase = self._gathering.phase_to_end()
+            if phase is not None:
+                self._send_all("end_phase", phase=phase)
+            self._begin_phase()
         return self._answer()
 
-    def _take(self, index: int, told: Report | Lost) -> None:
+    def _take(self, index: int, report: Report | Lost) -> None:
         share = self._shares[index]
         if share.is_over:
             return
-        if isinstance(told, Lost):
-            self._lose(index, told.reason)
+        if isinstance(report, Lost):
+            self._lose(index, report.reason)
             return
-        if told.problem is not None and told.problem[0] == GeneratorDied.__name__:
-            self._lose(index, told.problem[1])
+        if report.problem is not None and report.problem[0] == GeneratorDied.__name__:
+            self._lose(index, report.problem[1])
             return
-        self._gathering.take(index, told)
-        if told.progress is not None:
-            shown = self._gathering.progress()
-            if shown is not None:
-                self._caller.progress(shown)
-        if told.waits_for is not None and self._goes_on:
-            # The first has made what was missing of the system's tables: others may open it now.
+        self._gathering.take(index, report)
+        if report.progress is not None:
+            progress = self._gathering.progress()
+            if progress is not None:
+                self._caller.progress(progress)
+        if report.waits_for is not None and self._continues:
+            # The first agent has created the system's missing tables: others may open it now.
             for other, waiting in enumerate(self._shares):
                 if waiting.heard_s is None:
                     self._start(other)
         if share.failure is not None:
             self._end_all()
-        elif share.result is not None and share.result["record"]["interrupted"] and self._goes_on:
+        elif share.result is not None and share.result["record"]["interrupted"] and self._continues:
             self._lose(index, "it gave up, having heard nothing for long")
 
     def _start(self, index: int) -> None:
         self._shares[index].heard_s = time.monotonic()
         self._crew.start(index, self._shares[index].plan)
 
-    def _miss_silent(self, now_s: float) -> None:
+    def _lose_silent(self, now_s: float) -> None:
         for index, share in enumerate(self._shares):
             silent_s = now_s - (share.heard_s or now_s)
-            if share.goes and silent_s > SILENCE_S:
+            if share.is_running and silent_s > SILENCE_S:
                 self._crew.dismiss(index)
                 self._lose(index, f"it said nothing for {silent_s:.0f} s")
 
     def _lose(self, index: int, reason: str) -> None:
         self._gathering.lose(index, reason, self._begun)
         if self._begun < 0:
-            # Nothing is measured yet, and what began without a share would measure something else.
+            # Without one of its shares, the run would measure something else.
             self._end_all()
 
-    def _pass_on_stops(self) -> None:
-        """Lets the agents know how often the user, or once the caller, asked to stop."""
-        asked = self._crew.stops_asked()
-        may_go_on = self._caller.may_go_on
-        # What the user wants goes before what the caller wants.
-        if asked == self._stops_passed_on == 0 and may_go_on is not None and not may_go_on():
-            asked = 1
-        while self._stops_passed_on < asked:
-            if self._stops_passed_on == 0:
+    def _send_stops(self) -> None:
+        """Sends new stop requests of the user, or the first one of the caller."""
+        requests = self._crew.stops_asked()
+        if requests == self._stops_sent == 0 and not self._caller.may_go_on():
+            requests = 1
+        while self._stops_sent < requests:
+            if self._stops_sent == 0:
                 self._gathering.write_event("interrupted")
-            self._stops_passed_on += 1
+            self._stops_sent += 1
             self._end_all()
 
-    def _pass_on_faults(self) -> None:
-        """Lets the agents know whether a planned fault acts."""
-        is_disturbed = self._caller.is_disturbed
-        acts = is_disturbed is not None and is_disturbed()
+    def _send_faults(self) -> None:
+        """Sends whether a planned fault acts, if it has changed."""
+        acts = self._caller.is_disturbed()
         if acts != self._disturbed:
             self._disturbed = acts
-            self._each_that_goes(lambda share: self._crew.disturb(share, acts=acts))
+            self._send_all("disturb", acts=acts)
 
     def _end_all(self) -> None:
-        self._goes_on = False
-        self._each_that_goes(self._crew.stop)
+        self._continues = False
+        self._send_all("stop")
         for index, share in enumerate(self._shares):
             if share.heard_s is None and not share.is_over:
                 self._gathering.leave_out(index)
 
-    def _end_by_rule(self) -> None:
-        """Ends a phase whose rule is met by the throughput of all machines together."""
-        phase = self._gathering.phase_to_end()
-        if phase is not None:
-            self._each_that_goes(lambda index: self._crew.end_phase(index, phase))
-
-    def _let_begin(self) -> None:
-        """Agrees on the instant of the next phase when all that are left wait for it."""
+    def _begin_phase(self) -> None:
+        """Sets the start of the next phase when all remaining agents wait for it."""
         phase = self._begun + 1
         living = [share for share in self._shares if not share.is_over]
-        if not self._goes_on or not living or any(share.waits_for != phase for share in living):
+        if not self._continues or not living or any(share.waits_for != phase for share in living):
             return
         self._gathering.end_phases(self._begun)
         name = self._plan.phases[phase].name
@@ -212,27 +197,27 @@ class _Coordinator:
         self._gathering.begin(phase, wall_ns)
         for index, share in enumerate(self._shares):
             if not share.is_over:
-                self._crew.begin(index, phase, wall_ns + share.machine.clock_offset_ns)
+                own_ns = wall_ns + share.machine.clock_offset_ns
+                self._crew.send(index, "begin", phase=phase, wall_ns=own_ns)
 
     def _answer(self) -> dict[str, Any]:
-        self._raise_if_not_begun()
+        if self._begun < 0:
+            self._raise_problem()
         self._gathering.end_phases(self._begun)
-        record = self._gathering.record(interrupted=self._stops_passed_on > 0)
+        record = self._gathering.record(interrupted=self._stops_sent > 0)
         return {"record": record, "failure": self._failure()}
 
-    def _raise_if_not_begun(self) -> None:
-        """Raises what kept the first phase from beginning."""
-        if self._begun >= 0:
-            return
-        for share in self._shares:
-            if share.failure is not None and share.heard_s is not None:
-                kind, text = share.failure
-                raise _error(kind, f"{share.machine.name}: {text}")
+    def _raise_problem(self) -> None:
+        """Raises the reason why the first phase didn't begin."""
+        failure = self._failure()
+        if failure is not None and failure["kind"] != FleetError.__name__:
+            error: type[KvmarkError] = getattr(errors, failure["kind"])
+            raise error(failure["message"])
         for share in self._shares:
             if share.lost is not None:
                 raise FleetError(
                     f"the machine {share.machine.name} was lost before the run began"
-                    f" ({share.lost[0]}); bring it back, or go on with those that are left"
+                    f" ({share.lost[0]}); bring it back, or continue with the others"
                 )
 
     def _failure(self) -> dict[str, str] | None:
@@ -244,23 +229,18 @@ class _Coordinator:
             return {"kind": "FleetError", "message": "every machine of the fleet was lost"}
         return None
 
-    def _each_that_goes(self, tell: Callable[[int], None]) -> None:
+    def _send_all(self, command: Command, **arguments: int) -> None:
         for index, share in enumerate(self._shares):
-            if share.goes:
-                tell(index)
-
-
-def _error(kind: str, text: str) -> KvmarkError:
-    found: type[KvmarkError] = getattr(errors, kind)
-    return found(text)
+            if share.is_running:
+                self._crew.send(index, command, **arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The other clock minus this one, and the round trip by which that is known.
+    """The other clock minus this one, and the round trip of the reading.
 
-    The other clock was read at some instant of the round trip. Taken as its middle, the offset is
-    off by half the round trip at most.
+    The clock is taken to be read in the middle of the round trip, so the error is at most half of
+    it.
     """
 
     offset_ns: int
@@ -268,14 +248,13 @@ class Offset:
 
 
 def clock_offset(
-    ask: Callable[[], int], asked: int = ASKED, now_ns: Callable[[], int] = time.time_ns
+    read_ns: Callable[[], int],
+    round_trips: int = _ROUND_TRIPS,
+    now_ns: Callable[[], int] = time.time_ns,
 ) -> Offset:
-    """The offset by the quickest of several round trips (Cristian 1989); `ask` reads the clock."""
-    return min((_once(ask, now_ns) for _ in range(asked)), key=lambda one: one.round_trip_ns)
-
-
-def _once(ask: Callable[[], int], now_ns: Callable[[], int]) -> Offset:
-    before_ns = now_ns()
-    theirs_ns = ask()
-    after_ns = now_ns()
-    return Offset(theirs_ns - (before_ns + after_ns) // 2, after_ns - before_ns)
+    """The offset by the quickest of several round trips (Cristian 1989)."""
+    offsets = []
+    for _ in range(round_trips):
+        before_ns, theirs_ns, after_ns = now_ns(), read_ns(), now_ns()
+        offsets.append(Offset(theirs_ns - (before_ns + after_ns) // 2, after_ns - before_ns))
+    return min(offsets, key=lambda one: one.round_trip_ns)

@@ -1,9 +1,9 @@
-"""One plan carried out from here: folder, engine or fleet, sampler, and what came of it kept."""
+"""Executes one plan: folder, generator or fleet, sampler, faults, and the records of the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -13,99 +13,95 @@ from kvmark.drivers import is_embedded
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import Header, Manifest, RunFolder
+from kvmark.run.context import RunContext
 from kvmark.run.existing import removed_if_refused
-from kvmark.run.faults import Faults, served_by
+from kvmark.run.faults import Faults, ServerInfo, find_servers
 from kvmark.run.generator import Caller
 from kvmark.run.sampler import Sampler
-from kvmark.run.setting import Setting
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed.observe import NodeExporter
-from kvmark.testbed.state import Testbed
 
 INTERRUPTED: Final = "interrupted"
-"""How the failure of a run begins that the user has ended."""
+"""The beginning of the failure of a run that the user ended."""
 
 Progress = Callable[[RunFolder, Mapping[str, Any]], object]
-"""Takes the engine's progress and the run that goes, once a second at most."""
+"""Takes the engine's progress and the current run, at most once a second."""
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """A run that has ended and isn't closed yet, and why it ended early if it did."""
+class ExecutedRun:
+    """A run that has ended and isn't closed yet."""
 
     folder: RunFolder
-    present: int
-    """How many records its inserts left in the dataset; 0 where there were none."""
+    inserted: int
+    """The number of records that its inserts left in the dataset."""
     failure: KvmarkError | None
+    """The reason if it ended early."""
     manifest: Manifest
-    """What is known when the engine has returned."""
 
-    def or_raise(self) -> Carried:
+    def or_raise(self) -> ExecutedRun:
         """Itself, if the run came to its end.
 
         Raises:
-            KvmarkError: what ended it early. The run is kept all the same.
+            KvmarkError: the reason why it ended early. The run is kept.
         """
         if self.failure is not None:
             raise self.failure
         return self
 
 
-def carry_out(
+def execute(
     plan: Plan,
     spec: Mapping[str, Any],
-    setting: Setting,
+    context: RunContext,
     progress: Progress,
     faults: Sequence[FaultSpec] = (),
     exporters: Sequence[NodeExporter] = (),
     may_go_on: Callable[[], bool] | None = None,
     password: Secret | None = None,
-) -> Carried:
-    """Carries out a plan with its faults and keeps what the engine returned.
+) -> ExecutedRun:
+    """Executes a plan with its faults and keeps the engine's records.
 
-    `may_go_on` is asked while the engine is at work and at no other time: what it says ends the run
-    as the user would, and never what is done with a run that came to its end. A process that
-    generated the load and died leaves a run that is recovered from its logs. Whatever fails when
-    the engine has returned is the failure of a run that is kept.
+    `may_go_on` is called only while the engine runs. False ends the run like an interrupt, but
+    doesn't change the result of a run that came to its end. If the generator died, the run is
+    recovered from its logs. A failure after the engine has returned is the failure of a kept run.
 
-    The run is left to be closed later, when nothing is measured any more.
+    The run has to be closed later, when nothing is measured any more.
 
     Raises:
-        KvmarkError: the run couldn't begin, and then no folder is left, or its records couldn't be
-            written, and then its logs are kept if something was measured.
+        KvmarkError: the run couldn't begin, and then no folder is left; or its records couldn't be
+            written, and then its logs are kept if it measured anything.
     """
     interrupts.check()
-    plan = _created_on_demand(setting.applied_to(plan))
-    served = served_by(plan)
-    served.check_faults(faults)
-    folder = setting.records.new(plan.name)
-    folder.begin(_header(plan, spec, setting, served.description))
-    generator = setting.generator
+    plan = _created_on_demand(context.applied_to(plan))
+    servers = find_servers(plan)
+    servers.check_faults(faults)
+    folder = context.records.new(plan.name)
+    folder.begin(_header(plan, spec, context, servers))
     result: Mapping[str, Any] | None = None
     try:
+        caller = Caller(
+            partial(progress, folder),
+            may_go_on=may_go_on or (lambda: True),
+            recording=context.recording,
+        )
         with (
-            _sampler(plan, folder, served.testbeds, exporters, generator.processes),
-            _broken_as_planned(faults, served.testbed, folder, plan) as broken,
+            _sampler(plan, folder, servers, exporters, context.generator.processes),
+            _with_faults(caller, plan, folder, servers, faults) as caller,
             removed_if_refused(plan),
-            _followed(setting, folder, plan),
+            context.exporter.following(folder, plan) if context.exporter else nullcontext(),
         ):
-            caller = Caller(partial(progress, folder), None, may_go_on, recording=setting.recording)
-            if broken is not None:
-                caller = replace(caller, may_begin=broken.may_begin, is_disturbed=broken.acts)
-            result = generator.generate(
-                plan,
-                folder,
-                caller,
-                password=password,
-                # Those of stress share its connections.
-                all_cores="stress" not in spec and spec.get("workers") is None and not plan.pin,
+            # Workers of stress share its connections.
+            all_cores = "stress" not in spec and spec.get("workers") is None and not plan.pin
+            result = context.generator.generate(
+                plan, folder, caller, password=password, all_cores=all_cores
             )
     except KeyboardInterrupt:
         if result is None:
             folder.abandon()
             raise
-        # The engine had returned: the run is whole, and the user wants nothing to follow it.
+        # The engine had returned: the run is complete, but nothing may follow it.
         return _kept(plan, folder, result, _interrupted(folder.id))
     except GeneratorDied as died:
         if folder.abandon():
@@ -115,7 +111,7 @@ def carry_out(
         if result is None:
             folder.abandon()
             raise
-        # What ends with the engine failed to end: what was measured before is whole.
+        # The end of the sampler or of faults failed: the measurement is complete.
         return _kept(plan, folder, result, _failed_after(problem, result, folder.id))
     except BaseException:
         folder.abandon()
@@ -124,84 +120,85 @@ def carry_out(
 
 
 def _header(
-    plan: Plan,
-    spec: Mapping[str, Any],
-    setting: Setting,
-    servers: Mapping[str, Any] | None,
+    plan: Plan, spec: Mapping[str, Any], context: RunContext, servers: ServerInfo
 ) -> Header:
     return Header(
-        command=setting.command,
+        command=context.command,
         spec=spec,
         plan=plan.model_dump(mode="json"),
-        host=setting.host,
-        versions=setting.versions,
-        tags=setting.tags,
-        commit=setting.commit,
-        testbed=servers,
+        host=context.host,
+        versions=context.versions,
+        tags=context.tags,
+        commit=context.commit,
+        testbed=servers.description,
     )
+
+
+@contextmanager
+def _with_faults(
+    caller: Caller,
+    plan: Plan,
+    folder: RunFolder,
+    servers: ServerInfo,
+    faults: Sequence[FaultSpec],
+) -> Iterator[Caller]:
+    """The caller of a run during which these faults act."""
+    if servers.testbed is None or not faults:
+        yield caller
+        return
+    limits_ns = (phase.duration_ns for phase in plan.phases if phase.name == "measure")
+    with Faults(faults, servers.testbed, folder, next(limits_ns, None)) as broken:
+        yield replace(caller, may_begin=broken.may_begin, is_disturbed=broken.acts)
 
 
 def _sampler(
     plan: Plan,
     folder: RunFolder,
-    testbeds: Sequence[Testbed],
+    servers: ServerInfo,
     exporters: Sequence[NodeExporter],
     processes: Mapping[str, int],
-) -> Sampler:
-    """Looks how fast those cores are that servers are bound to, or an embedded store's workers."""
-    bound = {core for testbed in testbeds for node in testbed.nodes for core in node.cores}
+) -> AbstractContextManager[object]:
+    """Also samples the speed of the cores of servers, or of an embedded store's workers."""
+    bound = {core for each in servers.testbeds for node in each.nodes for core in node.cores}
     own = plan.pin if is_embedded(plan.system.driver) else ()
-    return Sampler(folder, testbeds, exporters, processes, sorted(bound) or own)
+    return Sampler(folder, servers.testbeds, exporters, processes, sorted(bound) or own)
 
 
-def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> Carried:
-    """The run as its logs tell it."""
-    # Tables bring Polars, which nobody needs whose generator lives.
+def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> ExecutedRun:
+    """The run, recovered from its logs."""
+    # It imports Polars, which other runs don't need.
     from kvmark.records.recovery import recover  # noqa: PLC0415
 
     _check_place(folder)
     manifest = recover(folder.path).manifest
-    reason = GeneratorDied(f"{died}; what it had written is kept as run {folder.id}")
-    return Carried(folder, _present(plan, manifest), reason, manifest)
+    reason = GeneratorDied(f"{died}; its records are kept as run {folder.id}")
+    return ExecutedRun(folder, _inserted(plan, manifest), reason, manifest)
 
 
 def _kept(
     plan: Plan, folder: RunFolder, result: Mapping[str, Any], failure: KvmarkError | None
-) -> Carried:
-    """The run with what the engine returned on the disk."""
+) -> ExecutedRun:
+    """The run, with the engine's records written."""
     _check_place(folder)
     try:
         manifest = folder.end(result["record"])
     except BaseException:
         folder.abandon()
         raise
-    return Carried(folder, _present(plan, manifest), failure, manifest)
+    return ExecutedRun(folder, _inserted(plan, manifest), failure, manifest)
 
 
 def _check_place(folder: RunFolder) -> None:
-    """Says what became of a folder that the user moved or removed while it was written."""
+    """Reports a folder that the user moved or removed while it was written."""
     if not folder.path.is_dir():
         raise RunError(
-            f"run {folder.id} isn't in {folder.path.parent} any more: if the folder was moved, what"
-            " was measured is in it, and kvmark reads it where --runs says that it is now"
+            f"run {folder.id} isn't in {folder.path.parent} any more: if the folder was moved, it"
+            " has the records; give its new place to --runs"
         )
 
 
-def _followed(setting: Setting, folder: RunFolder, plan: Plan) -> AbstractContextManager[object]:
-    return setting.exporter.following(folder, plan) if setting.exporter else nullcontext()
-
-
-def _broken_as_planned(
-    faults: Sequence[FaultSpec], testbed: Testbed | None, folder: RunFolder, plan: Plan
-) -> AbstractContextManager[Faults | None]:
-    if testbed is None or not faults:
-        return nullcontext()
-    limits_ns = (phase.duration_ns for phase in plan.phases if phase.name == "measure")
-    return Faults(faults, testbed, folder, next(limits_ns, None))
-
-
-def _present(plan: Plan, manifest: Manifest) -> int:
-    """How far inserts came; 0 where there were none."""
+def _inserted(plan: Plan, manifest: Manifest) -> int:
+    """The number of records up to the last insert; 0 without inserts."""
     frontiers = [group.frontier or 0 for phase in manifest.engine.phases for group in phase.groups]
     return max([0, *(frontier - plan.dataset.start for frontier in frontiers)])
 
@@ -217,16 +214,16 @@ def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
 
 
 def _failed_after(problem: Exception, result: Mapping[str, Any], run: str) -> KvmarkError:
-    """What went wrong when the engine had returned, behind what the engine says of itself."""
+    """The error after the engine had returned, following the engine's own failure."""
     kind = type(problem) if isinstance(problem, KvmarkError) else RunError
-    told = str(problem) if isinstance(problem, KvmarkError) else repr(problem)
-    failed = _failure(result, run)
-    if failed is not None:
-        found: KvmarkError = type(failed)(f"{failed}; after it: {told}")
+    text = str(problem) if isinstance(problem, KvmarkError) else repr(problem)
+    failure = _failure(result, run)
+    if failure is not None:
+        combined: KvmarkError = type(failure)(f"{failure}; after it: {text}")
     else:
-        found = kind(f"{told}; what was measured before is whole and kept as run {run}")
-    found.__cause__ = problem
-    return found
+        combined = kind(f"{text}; what was measured before is whole and kept as run {run}")
+    combined.__cause__ = problem
+    return combined
 
 
 def _interrupted(run: str) -> Interrupted:
@@ -234,7 +231,7 @@ def _interrupted(run: str) -> Interrupted:
 
 
 def _created_on_demand(plan: Plan) -> Plan:
-    """The plan, with its system made where there is none, if the plan puts records in it."""
+    """The plan, with an option to create its embedded system if it loads records."""
     if not is_embedded(plan.system.driver) or "create" in plan.system.options:
         return plan
     if not (plan.dataset.count == 0 or any(phase.name == "load" for phase in plan.phases)):

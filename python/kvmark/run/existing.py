@@ -1,10 +1,9 @@
-"""What a system holds before a first load, and removing it: the only module that may.
+"""Existing records of a system before a first load, and their removal: no other module removes any.
 
-kvmark removes what it can prove that it wrote, and else only what the user says. A system that it
-found empty bears a mark with the claim of the study that will load it, from before the first
-record on. Records are the study's if the mark names its claim and every key is one that the study
-writes. Tables of CQL that kvmark makes for imitated tools bear a mark in their comment; they are
-kvmark's with all rows.
+kvmark removes only data that it can prove it wrote, or that the user names with an option. A system
+that was empty gets a mark with the claim of the study, before the first record. Records are the
+study's if the mark has its claim and every key is one that the study writes. Tables of CQL that
+kvmark makes for imitated tools have a mark in their comment and are kvmark's with all rows.
 """
 
 from __future__ import annotations
@@ -25,32 +24,32 @@ from kvmark.errors import (
 )
 from kvmark.plan.model import Plan
 from kvmark.plan.names import KeyNames
-from kvmark.spec.owned_tables import TableRemoval
+from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 from kvmark.spec.url import SystemUrl
 from kvmark.testbed.system import Contents
 from kvmark.testbed.systems import STORES, TABLES
 
 OnExisting: TypeAlias = Literal["refuse", "keep", "remove"]
-"""What to do with records that are there: refuse what isn't proven to be kvmark's own, load over
-all of them, remove all of them first."""
+"""For existing records: refuse those that aren't proven to be kvmark's, load over all of them, or
+remove all of them first."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetClaim:
-    """By what a study recognises its own records."""
+    """The proof by which a study recognises its own records."""
 
     id: str
-    """In the mark."""
+    """The text of the mark."""
     names: Callable[[], KeyNames]
-    """The names of the keys that it writes."""
+    """The names of the study's keys."""
 
 
 def check_existing(system: SystemUrl, on_existing: OnExisting) -> None:
-    """Refuses a system with records before a study begins, which has none of its own yet.
+    """Refuses a system with records before a study begins, as none can be the study's.
 
     Raises:
-        UsageError: it holds records.
-        SystemUnderTestError: the system doesn't say what it holds.
+        UsageError: there are records.
+        SystemUnderTestError: the system doesn't report its contents.
     """
     contents = _contents(system, on_existing)
     if contents is not None and contents.found and on_existing == "refuse":
@@ -58,17 +57,17 @@ def check_existing(system: SystemUrl, on_existing: OnExisting) -> None:
 
 
 def make_room(system: SystemUrl, on_existing: OnExisting, claim: DatasetClaim | None) -> None:
-    """Makes a system empty before a first load, and marks what it will hold.
+    """Empties a system before a first load, and marks it.
 
     Raises:
-        UsageError: it holds records that the study can't prove to be its own.
-        SystemUnderTestError: the system doesn't say what it holds, or doesn't let go of it.
+        UsageError: it has records that the study can't prove to be its own.
+        SystemUnderTestError: the system doesn't report its contents, or can't be emptied.
     """
     contents = _contents(system, on_existing)
     if contents is None:
         return
     if on_existing == "remove":
-        # The user said so, each time: nothing has to be proven later.
+        # The user gives the option each time, so a mark isn't needed.
         contents.remove()
         return
     if contents.found:
@@ -81,7 +80,7 @@ def make_room(system: SystemUrl, on_existing: OnExisting, claim: DatasetClaim | 
 def remove_tables(
     system: SystemUrl, removals: Sequence[TableRemoval], on_existing: OnExisting
 ) -> None:
-    """Drops or empties tables where they exist, all or none of them.
+    """Drops or empties existing tables, all or none of them.
 
     Raises:
         UsageError: kvmark didn't make one of them.
@@ -90,32 +89,32 @@ def remove_tables(
     if on_existing == "keep" or system.driver not in TABLES or not removals:
         return
     tables = TABLES[system.driver](system.options, system.password)
-    existing = [one for one in removals if tables.exists(one)]
+    existing = [(one, comment) for one in removals if (comment := tables.comment(one)) is not None]
     if on_existing == "refuse":
-        for one in existing:
-            if not tables.is_own(one):
+        for one, comment in existing:
+            if TABLE_MARK not in comment:
                 raise UsageError(
                     f"{system} has a {one.kind.lower()} {one.name} that kvmark can't show to have"
                     f" made: {one.verb} it with --on-existing remove, keep it with --on-existing"
                     " keep, or name another"
                 )
-    for one in existing:
+    for one, _ in existing:
         tables.remove(one)
 
 
 @contextmanager
 def removed_if_refused(plan: Plan) -> Iterator[None]:
-    """Removes a database that was made only now when the run within can't begin."""
+    """Removes a new database when the run within can't begin."""
     path = str(plan.system.options.get("path", ""))
     made = is_embedded(plan.system.driver) and path != "" and _is_vacant(plan.system.driver, path)
     try:
         yield
     except GeneratorDied:
-        # It had begun, and what it left may tell why it died.
+        # The run had begun, and the database may explain the death.
         raise
     except KvmarkError:
         if made:
-            # Files of others would be a reason to keep the folder, not to hide why it was refused.
+            # Foreign files keep the folder, but don't hide the error.
             with suppress(ForeignFile, SystemUnderTestError):
                 contents = STORES[plan.system.driver].contents({"path": path}, None)
                 if contents is not None:
@@ -124,7 +123,7 @@ def removed_if_refused(plan: Plan) -> Iterator[None]:
 
 
 def _is_vacant(driver: str, path: str) -> bool:
-    """Whether no folder is there, or one with kvmark's mark alone."""
+    """Whether the folder is missing, or has only kvmark's mark."""
     if not Path(path).exists():
         return True
     contents = STORES[driver].contents({"path": path}, None)
@@ -132,7 +131,7 @@ def _is_vacant(driver: str, path: str) -> bool:
 
 
 def _contents(system: SystemUrl, on_existing: OnExisting) -> Contents | None:
-    """What a system holds; None where nothing is to be removed, or it can't say what there is."""
+    """The records of a system; None if nothing is to be removed, or if it can't report them."""
     store = STORES.get(system.driver)
     if on_existing == "keep" or store is None:
         return None
@@ -143,7 +142,7 @@ def _prove(system: SystemUrl, contents: Contents, claim: DatasetClaim | None) ->
     """Refuses records that aren't the study's own.
 
     Raises:
-        UsageError: says which and what can be done.
+        UsageError: names them and the options.
     """
     place = system.options.get("path", system)
     remedy = (

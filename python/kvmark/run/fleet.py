@@ -1,7 +1,7 @@
 """Several machines that generate load together: the nodes of a Ray cluster.
 
-Ray places one agent on each node, carries reports and commands, and tells when an agent or its node
-is gone. What they do together is led by `coordinator`. Ray is imported here and nowhere else.
+Ray places one agent on each node, transports reports and commands, and detects lost agents and
+nodes. `coordinator` leads the run. No other module imports Ray.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from kvmark.interrupts import Interrupts
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.agent import Agent, Report, pieces, tapes_of, version
-from kvmark.run.coordinator import Lost, clock_offset, conduct
+from kvmark.run.coordinator import Command, Lost, clock_offset, conduct
 from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
 
 _CONNECT_S: Final = 3.0
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 _PLACE_S: Final = 60.0
-"""A machine that is there takes an agent within seconds; a cluster that grows takes longer."""
+"""Placing an agent takes seconds; longer in a cluster that scales up."""
 _CALLS: Final = 4
-"""Calls an agent takes at the same time: its run, and what it is told meanwhile."""
-_AS_URGENT_AS_OTHERS: Final = {"env_vars": {"RAY_worker_niceness": "0"}}
-"""Ray would let all other programs go first (ray-project/ray#24928), servers on the machine too."""
+"""Concurrent calls of an agent: its run, and commands."""
+_NORMAL_PRIORITY: Final = {"env_vars": {"RAY_worker_niceness": "0"}}
+"""Ray's default is a lower priority than all other programs (ray-project/ray#24928)."""
 
 
 @contextmanager
 def joined(address: str, machines: int | None, *, insecure: bool = False) -> Iterator[RayFleet]:
-    """The fleet at an address of Ray; so many machines of it, or all.
+    """The fleet at an address of Ray, with this number of machines or all.
 
-    One that asks for no token is refused unless `insecure`: anybody can run programs on it, and
-    look at what is sent to them.
+    A cluster without a token is refused unless `insecure`: other users can run programs on it, and
+    read the messages.
 
     Raises:
-        UsageError: Ray isn't installed, nothing answers there, or it is not for us.
+        UsageError: Ray isn't installed, nothing answers, or the cluster is refused.
     """
     ray = _ray()
     _check_address(address)
-    with _sent(1, 2):
+    with _redirected(1, 2):
         _join(ray, address)
         try:
             if not insecure:
@@ -69,15 +69,15 @@ def joined(address: str, machines: int | None, *, insecure: bool = False) -> Ite
 
 
 def _join(ray: Any, address: str) -> None:
-    said: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
     try:
-        # What Ray writes while it tries in vain is told in one sentence.
+        # One error message replaces Ray's output.
         with (
             Path(os.devnull).open("wb") as nowhere,
-            _sent(2, nowhere.fileno()),
+            _redirected(2, nowhere.fileno()),
             interrupts.kept(),
         ):
-            ray.init(address, namespace="kvmark", logging_level=logging.ERROR, **said)
+            ray.init(address, namespace="kvmark", logging_level=logging.ERROR, **quiet)
     except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as problem:
         first = str(problem).strip().partition("\n")[0].rstrip(".")
         raise UsageError(
@@ -87,13 +87,12 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _check_token(ray: Any, address: str) -> None:
-    """Refuses a cluster that asks for no token.
+    """Refuses a cluster without a token.
 
-    The mode is read from a process of the cluster too, because a cluster without tokens ignores
-    the token that it is given.
+    The mode is also read in a process of the cluster: a cluster without tokens accepts any token.
 
     Raises:
-        UsageError: it asks for no token, or runs nothing that could say so.
+        UsageError: it has no token, or runs no process.
     """
     mode = os.environ.get("RAY_AUTH_MODE")
     if mode == "token":
@@ -102,41 +101,41 @@ def _check_token(ray: Any, address: str) -> None:
         mode = ray.get(asked) if ready else None
     if mode != "token":
         raise UsageError(
-            f"fleet: the cluster at {address} asks for no token, so anybody can join it and read"
-            " the password of the system; start Ray with RAY_AUTH_MODE=token, or give"
+            f"fleet: the cluster at {address} asks for no token, so other users can join it and"
+            " read the password of the system; start Ray with RAY_AUTH_MODE=token, or give"
             " --insecure-fleet"
         )
 
 
 @contextmanager
-def _sent(output: int, to: int) -> Iterator[None]:
-    """Sends one of this process's outputs elsewhere: standard output is the answer's, not Ray's."""
+def _redirected(output: int, to: int) -> Iterator[None]:
+    """Redirects one of this process's outputs: standard output is for the answer, not for Ray."""
     sys.stdout.flush()
-    kept = os.dup(output)
+    original = os.dup(output)
     os.dup2(to, output)
     try:
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, output)
-        os.close(kept)
+        os.dup2(original, output)
+        os.close(original)
 
 
 @dataclass
 class RayFleet:
-    """The machines, and the agents that were placed on them."""
+    """The machines, and the agents on them."""
 
     ray: Any
     address: str
     machines: int | None
     _crew: _Crew | None = None
     _most: int = 0
-    #: Nodes that were lost: Ray takes up to a minute to know.
     _gone: set[str] = field(default_factory=set)
+    """Lost nodes: Ray detects them up to a minute later."""
 
     @property
     def processes(self) -> Mapping[str, int]:
-        """None: the agents tell of their own."""
+        """None: the agents sample their own."""
         return {}
 
     def generate(
@@ -148,7 +147,7 @@ class RayFleet:
         password: Secret | None,
         all_cores: bool,
     ) -> dict[str, Any]:
-        """Carries out a plan; see `kvmark.run.generator.Generator`."""
+        """Executes a plan; see `kvmark.run.generator.Generator`."""
         check_divisible(plan)
         nodes = self._nodes()
         self._most = max(self._most, len(nodes))
@@ -170,7 +169,7 @@ class RayFleet:
         return answer
 
     def dismiss(self) -> None:
-        """Ends the agents; the next run has new ones."""
+        """Ends the agents; the next run starts new ones."""
         crew, self._crew = self._crew, None
         if crew is not None:
             crew.close()
@@ -197,10 +196,10 @@ class RayFleet:
         return sorted(nodes, key=lambda node: (node.address, node.id))
 
     def _placed(self, nodes: Sequence[_Node], plan: Plan) -> _Crew:
-        if self._crew is not None and self._crew.is_whole(nodes):
-            # Who was lost since the last run is missed now, and others may take its place.
+        if self._crew is not None and self._crew.is_complete(nodes):
+            # Agents lost since the last run are detected now, and replaced.
             with suppress(FleetError):
-                self._crew.look_at_clocks()
+                self._crew.measure_clocks()
                 self._crew.send_tapes(plan)
                 return self._crew
         self.dismiss()
@@ -227,8 +226,8 @@ class _Crew:
     nodes: Sequence[_Node]
     all_cores: bool = True
     password: Secret | None = None
-    #: What the user asks while a run goes.
     interrupts: Interrupts | None = None
+    """The user's interrupts during a run."""
     lost: set[int] = field(default_factory=set)
     machines: list[Machine] = field(default_factory=list)
     _agents: list[Any] = field(default_factory=list)
@@ -236,17 +235,17 @@ class _Crew:
     _streams: dict[int, Any] = field(default_factory=dict)
 
     def place(self, plan: Plan) -> None:
-        """Puts an agent on each node and gets to know its machine.
+        """Places an agent on each node and describes its machine.
 
         Raises:
-            FleetError: the nodes are busy, or an agent can't live there.
+            FleetError: the nodes are busy, or an agent fails there.
         """
         util = self.ray.util
-        # Each node has a resource of its address, by which a bundle gets there and nowhere else.
+        # The resource of its address places a bundle on that node only.
         bundles = [{"CPU": 1, f"node:{node.address}": 0.001} for node in self.nodes]
         self._group = util.placement_group(bundles, strategy="STRICT_SPREAD")
         until_s = time.monotonic() + _PLACE_S
-        while not (placed := self._group.wait(_LOOK_S)) and time.monotonic() < until_s:
+        while not (placed := self._group.wait(_POLL_S)) and time.monotonic() < until_s:
             interrupts.check()
         if not placed:
             raise FleetError(
@@ -258,37 +257,37 @@ class _Crew:
             strategy = util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 self._group, placement_group_bundle_index=index
             )
-            options = {"scheduling_strategy": strategy, "runtime_env": _AS_URGENT_AS_OTHERS}
+            options = {"scheduling_strategy": strategy, "runtime_env": _NORMAL_PRIORITY}
             self._agents.append(kind.options(**options).remote())
         self.send_tapes(plan)
-        # An agent that still starts would be another one's busy machine.
+        # All agents have to be running: one that starts would disturb another's calibration.
         self._ask_all("wall_ns")
-        told = self._ask_all("describe", plan.to_json())
-        own = {version(), *(one["version"] for one in told)}
-        if len(own) > 1:
+        descriptions = self._ask_all("describe", plan.to_json())
+        versions = {version(), *(one["version"] for one in descriptions)}
+        if len(versions) > 1:
             raise UsageError(
-                f"fleet: the machines have different versions of kvmark ({', '.join(sorted(own))});"
-                " install the same one everywhere"
+                "fleet: the machines have different versions of kvmark"
+                f" ({', '.join(sorted(versions))}); install the same one everywhere"
             )
-        names = _names(self.nodes)
+        hosts = [one["host"] for one in descriptions]
         self.machines = [
-            Machine(name, one["host"], 0, 0) for name, one in zip(names, told, strict=True)
+            Machine(name, host, 0, 0) for name, host in zip(_names(self.nodes), hosts, strict=True)
         ]
-        self.look_at_clocks()
+        self.measure_clocks()
 
     def send_tapes(self, plan: Plan) -> None:
-        """Gives each machine the tapes of a plan that it doesn't have.
+        """Sends missing tapes of a plan to each machine.
 
         Raises:
-            FleetError: a machine can't keep one, or is gone.
+            FleetError: a machine can't store one, or is gone.
         """
         for tape in tapes_of(plan):
             lack = self._ask_all("lacks_tape", tape.name, tape.stat().st_size)
             lacking = [agent for agent, lacks in zip(self._agents, lack, strict=True) if lacks]
             for piece in pieces(tape) if lacking else ():
-                held = self.ray.put(piece)
+                reference = self.ray.put(piece)
                 try:
-                    self._get([agent.take_piece.remote(held) for agent in lacking])
+                    self._get([agent.take_piece.remote(reference) for agent in lacking])
                 except self.ray.exceptions.RayError as problem:
                     raise FleetError(
                         f"the trace's tape {tape} can't be sent to each machine ({_why(problem)});"
@@ -296,15 +295,15 @@ class _Crew:
                         " name another folder"
                     ) from problem
 
-    def look_at_clocks(self) -> None:
-        """Measures how far each machine's clock is from this one's.
+    def measure_clocks(self) -> None:
+        """Measures the offset of each machine's clock.
 
         Raises:
             FleetError: an agent is gone.
         """
         for index, agent in enumerate(self._agents):
             try:
-                offset = clock_offset(partial(self._ask, agent, "wall_ns"))
+                offset = clock_offset(partial(self._wall_ns, agent))
             except self.ray.exceptions.RayError as problem:
                 self.lost.add(index)
                 name = self.machines[index].name
@@ -317,29 +316,29 @@ class _Crew:
                 clock_round_trip_ns=offset.round_trip_ns,
             )
 
-    def is_whole(self, nodes: Sequence[_Node]) -> bool:
-        """Whether it can carry out one more run, on these nodes."""
+    def is_complete(self, nodes: Sequence[_Node]) -> bool:
+        """Whether it can execute another run, on these nodes."""
         return list(nodes) == list(self.nodes) and not self.lost and not self._streams
 
     def start(self, share: int, plan: Plan) -> None:
-        """Lets an agent carry out its share."""
+        """Starts an agent's share."""
         run = self._agents[share].run.options(num_returns="streaming")
         self._streams[share] = run.remote(plan.to_json(), self.password, all_cores=self.all_cores)
 
     def reports(self, timeout_s: float) -> Sequence[tuple[int, Report | Lost]]:
-        """What agents have to tell."""
+        """New reports; see `Crew`."""
         if not self._streams:
             time.sleep(timeout_s)
             return []
-        told: list[tuple[int, Report | Lost]] = []
+        reports: list[tuple[int, Report | Lost]] = []
         ready = self._ready(timeout_s, 1)
         while ready:
-            told += [(share, one) for share in ready if (one := self._next(share)) is not None]
+            reports += [(share, one) for share in ready if (one := self._next(share)) is not None]
             ready = self._ready(0, len(self._streams))
-        return told
+        return reports
 
     def _ready(self, timeout_s: float, number: int) -> list[int]:
-        """The shares whose agents have something to tell."""
+        """The shares with new reports."""
         if not self._streams:
             return []
         streams = list(self._streams.values())
@@ -361,47 +360,31 @@ class _Crew:
             del self._streams[share]
         return report
 
-    def begin(self, share: int, phase: int, wall_ns: int) -> None:
-        """Tells an agent when a phase begins, in its own wall time."""
-        self._agents[share].begin.remote(phase, wall_ns)
-
-    def end_phase(self, share: int, phase: int) -> None:
-        """Ends a phase of an agent's run."""
-        self._agents[share].end_phase.remote(phase)
-
-    def renew(self, share: int) -> None:
-        """Lets an agent go on."""
-        self._agents[share].renew.remote()
-
-    def stop(self, share: int) -> None:
-        """Ends an agent's run; the second time at once."""
-        self._agents[share].stop.remote()
-
-    def disturb(self, share: int, *, acts: bool) -> None:
-        """Tells an agent whether a planned fault acts."""
-        self._agents[share].disturb.remote(acts=acts)
+    def send(self, share: int, command: Command, **arguments: int) -> None:
+        """Calls a method of an agent."""
+        getattr(self._agents[share], command).remote(**arguments)
 
     def dismiss(self, share: int) -> None:
-        """Ends an agent that is taken for lost, whatever it does."""
+        """Ends a lost agent."""
         self.lost.add(share)
         self._streams.pop(share, None)
         with suppress(self.ray.exceptions.RayError):
             self.ray.kill(self._agents[share])
 
     def stops_asked(self) -> int:
-        """How often the user has asked to stop."""
+        """The number of stop requests by the user."""
         return 0 if self.interrupts is None else self.interrupts.take()
 
     def close(self) -> None:
-        """Ends the agents and gives their place back."""
+        """Ends the agents and frees their resources."""
         with suppress(self.ray.exceptions.RayError):
             for agent in self._agents:
                 self.ray.kill(agent)
             if self._group is not None:
                 self.ray.util.remove_placement_group(self._group)
 
-    def _get(self, asked: Any) -> Any:
-        """What was asked for, once it is there.
+    def _get(self, references: Any) -> Any:
+        """Waits for the values of Ray's references.
 
         Raises:
             KeyboardInterrupt: the user has asked to stop.
@@ -409,24 +392,24 @@ class _Crew:
         while True:
             interrupts.check()
             with suppress(self.ray.exceptions.GetTimeoutError):
-                return self.ray.get(asked, timeout=_LOOK_S)
+                return self.ray.get(references, timeout=_POLL_S)
 
-    def _ask(self, agent: Any, method: str) -> Any:
-        return self._get(getattr(agent, method).remote())
+    def _wall_ns(self, agent: Any) -> int:
+        return int(self._get(agent.wall_ns.remote()))
 
-    def _ask_all(self, method: str, *given: Any) -> list[Any]:
-        asked = [getattr(agent, method).remote(*given) for agent in self._agents]
+    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+        references = [getattr(agent, method).remote(*arguments) for agent in self._agents]
         try:
-            return list(self._get(asked))
+            return list(self._get(references))
         except self.ray.exceptions.RayError as problem:
             raise FleetError(f"an engine can't live on the fleet: {_why(problem)}") from problem
 
 
 def _ray() -> Any:
-    # Ray would report its use to its makers.
+    # By default, Ray reports its use to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        import ray  # noqa: PLC0415 - only who has a fleet has Ray
+        import ray  # noqa: PLC0415 - Ray is an extra
         import ray.exceptions  # noqa: PLC0415
         import ray.util.scheduling_strategies  # noqa: PLC0415
     except ModuleNotFoundError as problem:
@@ -437,10 +420,10 @@ def _ray() -> Any:
 
 
 def _check_address(address: str) -> None:
-    """Refuses an address at which nothing answers, which Ray itself would wait for long.
+    """Refuses an address at which nothing answers: Ray itself would wait for long.
 
     Raises:
-        UsageError: says what is wrong with it.
+        UsageError: names the problem.
     """
     if address.startswith("ray://"):
         raise UsageError(
@@ -469,7 +452,7 @@ def _check_address(address: str) -> None:
 
 
 def _token() -> str:
-    """The cluster's token where Ray looks for it: the variable, the file that is named, the own."""
+    """The cluster's token, from Ray's places: the variable, the named file, the user's file."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
     with suppress(OSError):
@@ -478,7 +461,7 @@ def _token() -> str:
 
 
 def _why(problem: Exception) -> str:
-    """Why an agent doesn't answer, in a few words."""
+    """The reason why an agent doesn't answer."""
     if "ActorUnavailable" in type(problem).__name__:
         return "its machine can't be reached any more"
     if "ActorDied" in type(problem).__name__:
@@ -487,7 +470,7 @@ def _why(problem: Exception) -> str:
 
 
 def _names(nodes: Sequence[_Node]) -> list[str]:
-    """What machines are called: by address, and where that is shared by the node's id too."""
+    """The names of machines: their addresses, with the node's id if an address isn't unique."""
     addresses = [node.address for node in nodes]
     return [
         one.address if addresses.count(one.address) == 1 else f"{one.address} (node {one.id[:6]})"
@@ -496,5 +479,5 @@ def _names(nodes: Sequence[_Node]) -> list[str]:
 
 
 def _own_address(ray: Any) -> str:
-    """The address by which the cluster knows this machine."""
+    """The address of this machine in the cluster."""
     return str(ray.util.get_node_ip_address())

@@ -1,8 +1,7 @@
-"""What the agents of a run tell, gathered into one folder while it goes and one record at its end.
+"""Gathers the agents' reports into one folder during a run, and into one record at its end.
 
-Records are merged interval by interval, so that who watches a run or recovers it finds what one
-engine would have written. Each share's own logs are kept aside until the end: of a share that is
-lost they are what is left.
+Records are merged interval by interval, so that the folder has the same logs as with one engine.
+Each share's own logs are kept until the end: a lost share is recovered from them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from kvmark.run.merging import (
     Intervals,
     Merged,
     Part,
-    gravest,
+    add_known,
+    main_cause,
     merge_records,
     missing_part,
     slices,
@@ -33,54 +33,54 @@ from kvmark.run.shares import clients_of
 
 _OVER = frozenset({"phase_ended", "phase_skipped"})
 _ANSWERED = ("ok", "miss")
-"""Outcomes that are no failure."""
+"""Outcomes other than failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where a share is carried out, and how its clock stands to this machine's."""
+    """The machine of a share, and its clock."""
 
     name: str
     host: Mapping[str, Any]
-    #: Its wall time minus this machine's.
     clock_offset_ns: int
-    #: Of the request by which that is known: the offset may be off by half of it.
+    """Its wall time minus this machine's."""
     clock_round_trip_ns: int
+    """Half of it is the largest error of the offset."""
 
 
 @dataclass(slots=True)
 class Share:
-    """What is known of one share."""
+    """The state of one share."""
 
     plan: Plan
     machine: Machine
     logs: Path
-    #: When it was last heard of, by the monotonic clock; none before it was started.
     heard_s: float | None = None
+    """The monotonic time of its last report or its start; None before."""
     origin_wall_ns: int | None = None
-    #: The phase before which its engine waits.
     waits_for: int | None = None
+    """The index of the phase for which its engine waits."""
     starts_ns: dict[int, int] = field(default_factory=dict)
     ended: dict[int, tuple[int, str]] = field(default_factory=dict)
     progress: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
     problem: tuple[str, str] | None = None
-    #: Why nothing more is heard of it, and in which phase that happened.
     lost: tuple[str, str | None] | None = None
+    """The reason of its loss, and the phase."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether no report follows."""
         return self.result is not None or self.problem is not None or self.lost is not None
 
     @property
-    def goes(self) -> bool:
-        """Whether its agent is at work."""
+    def is_running(self) -> bool:
+        """Whether its agent is running."""
         return self.heard_s is not None and not self.is_over
 
     @property
     def failure(self) -> tuple[str, str] | None:
-        """What ended its engine early: the name of an error and its sentence."""
+        """The error that ended its engine early: its name and text."""
         failure = None if self.result is None else self.result["failure"]
         return self.problem if failure is None else (failure["kind"], failure["message"])
 
@@ -107,45 +107,53 @@ class Gathering:
         self._origin_wall_ns: int | None = None
         self._newest_p99_ns: int | None = None
         self._ended = -1
-        self._told: set[int] = set()
+        self._announced: set[int] = set()
         self._rules = _rules(plan)
 
-    def take(self, index: int, told: Report) -> None:
-        """Takes what an agent tells.
+    def take(self, index: int, report: Report) -> None:
+        """Takes an agent's report.
 
         Raises:
             RunError: the run's folder can't be written.
         """
         share = self.shares[index]
         share.heard_s = time.monotonic()
-        _keep(share, told)
-        events = [json.loads(line) for line in told.events.splitlines()]
+        logs = {
+            files.INTERVAL_LOG: report.intervals,
+            files.HISTOGRAMS: report.histograms,
+            files.EVENTS: report.events,
+        }
+        for name, text in logs.items():
+            if text:
+                with (share.logs / name).open("ab") as log:
+                    log.write(text)
+        events = [json.loads(line) for line in report.events.splitlines()]
         for event in events:
             self._take_event(index, event)
-        for one in slices(told.intervals, told.histograms):
+        for one in slices(report.intervals, report.histograms):
             self._intervals.take(index, one)
-        # Not before: the last intervals of a phase come with the news that it is over.
+        # After the intervals: the last ones of a phase come with the event of its end.
         for event in events:
             if event["kind"] in _OVER:
                 self._intervals.end_phase(index, event["phase"])
-        if told.resources is not None:
-            at_wall_ns = int(told.resources["at_wall_ns"]) - share.machine.clock_offset_ns
-            row = {**told.resources, "at_wall_ns": at_wall_ns, "node": f"generator-{index}"}
+        if report.resources is not None:
+            at_wall_ns = int(report.resources["at_wall_ns"]) - share.machine.clock_offset_ns
+            row = {**report.resources, "at_wall_ns": at_wall_ns, "node": f"generator-{index}"}
             self._folder.append_resources([row])
-        share.progress = told.progress or share.progress
-        if told.waits_for is not None:
-            share.waits_for = told.waits_for
-        if told.is_last:
-            share.result, share.problem = told.result, told.problem
+        share.progress = report.progress or share.progress
+        if report.waits_for is not None:
+            share.waits_for = report.waits_for
+        if report.is_last:
+            share.result, share.problem = report.result, report.problem
             self._intervals.end(index)
 
     def leave_out(self, index: int) -> None:
-        """Takes note of a share that never began, because the run ended before."""
+        """Records a share that never began, because the run ended before."""
         self.shares[index].problem = ("RunError", "the run ended before this machine took part")
         self._intervals.end(index)
 
     def lose(self, index: int, reason: str, phase: int) -> None:
-        """Takes note of a share that is lost, in this phase or before the first."""
+        """Records a lost share, in this phase or before the first."""
         share = self.shares[index]
         share.lost = (reason, self._plan.phases[phase].name if phase >= 0 else None)
         self._intervals.end(index)
@@ -153,19 +161,19 @@ class Gathering:
         self.write_event("agent_lost", share=index, machine=machine, reason=reason)
 
     def begin(self, phase: int, wall_ns: int) -> None:
-        """Takes note of the instant, in this machine's wall time, at which a phase begins.
+        """Records the start of a phase, in this machine's wall time.
 
-        Or the warm-up that goes over into it without a gap, if that has not begun yet.
+        If a warm-up that continues into the phase hasn't begun yet, it is the warm-up's start.
         """
         start_ns = wall_ns - (self._origin_wall_ns or wall_ns)
         before = phase - 1
-        if before >= 0 and before not in self._told:
+        if before >= 0 and before not in self._announced:
             self._intervals.starts_ns[before] = start_ns
             start_ns += self._plan.phases[before].duration_ns or 0
         self._intervals.starts_ns[phase] = start_ns
 
     def end_phases(self, through: int) -> None:
-        """Merges what is left of phases that are over, and writes that they are."""
+        """Merges the rest of phases that are over, and writes their ends."""
         self.merge()
         while self._ended < through and self._is_over(self._ended + 1):
             self._ended += 1
@@ -178,17 +186,17 @@ class Gathering:
             ]
             if not ends:
                 continue
-            if phase not in self._told:
-                self._tell("phase_skipped", phase, max(ends)[0])
+            if phase not in self._announced:
+                self._announce("phase_skipped", phase, max(ends)[0])
                 continue
-            name, why = self._plan.phases[phase].name, gravest(why for _, why in ends)
-            self.write_event("phase_ended", max(ends)[0], phase=phase, name=name, stopped_by=why)
+            name, cause = self._plan.phases[phase].name, main_cause(cause for _, cause in ends)
+            self.write_event("phase_ended", max(ends)[0], phase=phase, name=name, stopped_by=cause)
 
     def _is_over(self, phase: int) -> bool:
         return all(share.is_over or phase in share.ended for share in self.shares)
 
     def merge(self) -> None:
-        """Writes the intervals to which no share can add any more.
+        """Writes the intervals that are complete.
 
         Raises:
             RunError: the run's folder can't be written.
@@ -203,7 +211,7 @@ class Gathering:
             self._newest_p99_ns = max(p99s_ns, default=self._newest_p99_ns)
 
     def phase_to_end(self) -> int | None:
-        """The phase whose rule is met now; each is returned once."""
+        """The phase whose rule is met now; once for each phase."""
         for phase, rule in self._rules.items():
             if rule.satisfied():
                 del self._rules[phase]
@@ -211,27 +219,28 @@ class Gathering:
         return None
 
     def progress(self) -> Mapping[str, Any] | None:
-        """How the whole goes in its newest phase: sums over the shares that are in it."""
-        all_told = [share.progress for share in self.shares if share.progress is not None]
-        if not all_told:
+        """The progress in the newest phase: sums over the shares that are in it."""
+        reported = [share.progress for share in self.shares if share.progress is not None]
+        if not reported:
             return None
-        newest = max(one["phase"] for one in all_told)
-        told = [one for one in all_told if one["phase"] == newest]
+        newest = max(one["phase"] for one in reported)
+        current = [one for one in reported if one["phase"] == newest]
         names = ("completed", "expected_operations", "rate_per_s", "failed", "missed", "backlog")
-        known = {name: [one[name] for one in told if one[name] is not None] for name in names}
+        silences_ns = [one["silent_ns"] for one in current]
         return {
-            **told[0],
-            **{name: sum(values) if values else None for name, values in known.items()},
-            "elapsed_ns": max(one["elapsed_ns"] for one in told),
-            "silent_ns": _silent_ns([one["silent_ns"] for one in told]),
+            **current[0],
+            **{name: add_known(one[name] for one in current) for name in names},
+            "elapsed_ns": max(one["elapsed_ns"] for one in current),
+            # None if a share has no outstanding operation.
+            "silent_ns": None if None in silences_ns else min(silences_ns),
             "response_ns_p99": self._newest_p99_ns,
         }
 
     def record(self, *, interrupted: bool) -> dict[str, Any]:
-        """The record of the whole.
+        """The record of the run.
 
         Raises:
-            FleetError: no share is left to tell anything.
+            FleetError: all shares were lost before they measured anything.
         """
         parts = [part for index in range(len(self.shares)) if (part := self._part(index))]
         if not parts:
@@ -244,7 +253,7 @@ class Gathering:
         record["agents"] = [self._agent(index, parts) for index in range(of)]
         return record
 
-    def write_event(self, kind: str, at_ns: int | None = None, **told: Any) -> None:
+    def write_event(self, kind: str, at_ns: int | None = None, **fields: Any) -> None:
         """Writes an event at an instant since the run's origin, or now.
 
         Raises:
@@ -252,7 +261,7 @@ class Gathering:
         """
         now_ns = time.time_ns()
         at_ns = now_ns - (self._origin_wall_ns or now_ns) if at_ns is None else at_ns
-        self._folder.append_event({"at_ns": at_ns, "kind": kind, **told})
+        self._folder.append_event({"at_ns": at_ns, "kind": kind, **fields})
 
     def _take_event(self, index: int, event: Mapping[str, Any]) -> None:
         share, kind = self.shares[index], event["kind"]
@@ -261,31 +270,29 @@ class Gathering:
                 self._open(index, event)
             case "phase_started":
                 share.starts_ns[event["phase"]] = event["at_ns"]
-                self._tell(kind, event["phase"], self._intervals.starts_ns[event["phase"]])
+                self._announce(kind, event["phase"], self._intervals.starts_ns[event["phase"]])
             case "phase_ended" | "phase_skipped":
                 share.ended[event["phase"]] = (event["at_ns"], event.get("stopped_by", "skipped"))
             case "notice":
                 at_ns = event["at_ns"] + self._intervals.shifts_ns[index]
-                told = {
-                    name: event.get(name)
-                    for name in ("phase", "code", "message", "evidence", "advice")
-                }
-                self.write_event(kind, at_ns, machine=share.machine.name, **told)
+                names = ("phase", "code", "message", "evidence", "advice")
+                fields = {name: event.get(name) for name in names}
+                self.write_event(kind, at_ns, machine=share.machine.name, **fields)
 
-    def _tell(self, kind: str, phase: int, at_ns: int) -> None:
-        """Writes once what becomes of a phase."""
-        if phase not in self._told:
-            self._told.add(phase)
+    def _announce(self, kind: str, phase: int, at_ns: int) -> None:
+        """Writes the start of a phase, or that it is skipped, once."""
+        if phase not in self._announced:
+            self._announced.add(phase)
             self.write_event(kind, at_ns, phase=phase, name=self._plan.phases[phase].name)
 
     def _open(self, index: int, event: Mapping[str, Any]) -> None:
-        """The first engine that is open gives the run its origin."""
+        """The first open engine sets the run's origin."""
         share = self.shares[index]
         share.origin_wall_ns = int(event["started_wall_ns"]) - share.machine.clock_offset_ns
         if self._origin_wall_ns is None:
             self._origin_wall_ns = share.origin_wall_ns
-            told = {name: event[name] for name in ("counting", "system", "capabilities", "clock")}
-            self.write_event("opened", 0, started_wall_ns=share.origin_wall_ns, **told)
+            fields = {name: event[name] for name in ("counting", "system", "capabilities", "clock")}
+            self.write_event("opened", 0, started_wall_ns=share.origin_wall_ns, **fields)
             self._append(files.HISTOGRAMS, _log_head(share.origin_wall_ns))
         self._intervals.shifts_ns[index] = share.origin_wall_ns - self._origin_wall_ns
 
@@ -339,7 +346,7 @@ def _rules(plan: Plan) -> dict[int, StopRule]:
 
 
 def _push(rule: StopRule | None, merged: Merged) -> None:
-    """Gives a rule the next interval of its phase's window."""
+    """Adds the next interval of its phase's window to a rule."""
     first = merged.rows[0]
     if rule is None or first["drain"]:
         return
@@ -349,25 +356,6 @@ def _push(rule: StopRule | None, merged: Merged) -> None:
     succeeded = sum(row["count"] for row in whole if row["outcome"] == "ok")
     largest_ns = max((row["service_ns_max"] or 0 for row in whole), default=0)
     rule.push(first["start_ns"], first["end_ns"], rows, succeeded, largest_ns)
-
-
-def _silent_ns(silences_ns: Sequence[int | None]) -> int | None:
-    """How long no share has had an answer; none where one has nothing outstanding."""
-    known = [silence_ns for silence_ns in silences_ns if silence_ns is not None]
-    return min(known) if len(known) == len(silences_ns) else None
-
-
-def _keep(share: Share, told: Report) -> None:
-    """Keeps a share's own logs."""
-    written = {
-        files.INTERVAL_LOG: told.intervals,
-        files.HISTOGRAMS: told.histograms,
-        files.EVENTS: told.events,
-    }
-    for name, text in written.items():
-        if text:
-            with (share.logs / name).open("ab") as log:
-                log.write(text)
 
 
 def _log_head(origin_wall_ns: int) -> str:

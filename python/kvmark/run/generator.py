@@ -1,4 +1,4 @@
-"""Who generates load: a process of this machine's own, or whoever can be asked in its place."""
+"""The generators of load: the interface, and the one that is a process on this machine."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ from kvmark.spec.url import PASSWORD_VARIABLE
 Progress = Callable[[Mapping[str, Any]], object]
 """Takes the engine's progress, about once an interval."""
 
-_WORDS: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
-"""Nothing is imported from the current folder, which may have modules of any name."""
-_LOOK_S: Final = 0.2
+_COMMAND: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
+"""With -P, Python doesn't import from the current folder."""
+_POLL_S: Final = 0.2
 _MOST_STOPS: Final = 2
-"""The first lets operations end, the second drops them."""
+"""The first waits for operations in flight, the second drops them."""
 _MOST_BYTES: Final = 1 << 16
 _ENDS_WITHIN_S: Final = 5.0
 _LAST_LINES: Final = 2
-"""Of what a process said before it died: a C++ exception takes two."""
+"""Lines of a dead process's output in the error: a C++ exception takes two."""
+_IDLE: Final[Mapping[str, object]] = {"stops": 0, "ended_phase": None, "disturbed": False}
+"""The requests to a plan when it begins."""
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the one who wants a plan carried out is told, and what it is asked meanwhile."""
+    """The callbacks of the code that wants a plan executed."""
 
     progress: Progress
-    #: Asked before each phase begins: whether it may, or at which instant of wall time in
-    #: nanoseconds; none where all may begin at once.
     may_begin: Callable[[str], bool | int] | None = None
-    #: The first time that it says no is like an interrupt of the user's.
-    may_go_on: Callable[[], bool] | None = None
-    #: Whether a planned fault acts, so that the system may be silent; none where none is planned.
-    is_disturbed: Callable[[], bool] | None = None
-    #: The index of the newest phase that ends now; none where phases end by themselves.
-    ended_phase: Callable[[], int | None] | None = None
-    #: Where measured operations are logged, and what their keys are hashed with; none where they
-    #: aren't, as on a fleet.
+    """Called before each phase: whether it may begin, or its start as wall time in nanoseconds."""
+    may_go_on: Callable[[], bool] = lambda: True
+    """The first False is like an interrupt by the user."""
+    is_disturbed: Callable[[], bool] = lambda: False
+    """Whether a planned fault acts, so that the system may be silent."""
+    ended_phase: Callable[[], int | None] = lambda: None
+    """The index of the last phase to end now; None if phases end by themselves."""
     recording: tuple[Path, bytes] | None = None
+    """The log of measured operations, and the hash key of their keys; None on a fleet."""
 
 
 class Generator(Protocol):
-    """Carries out plans: a process of this machine, or machines together."""
+    """Executes plans: a process on this machine, or machines together."""
 
     @property
     def processes(self) -> Mapping[str, int]:
-        """Numbers of the processes of this machine that are sampled, by what they are called."""
+        """The sampled processes of this machine, by name."""
 
     def generate(
         self,
@@ -74,9 +74,9 @@ class Generator(Protocol):
         password: Secret | None,
         all_cores: bool,
     ) -> Mapping[str, Any]:
-        """Carries out a plan and returns what an engine returns.
+        """Executes a plan and returns the engine's result.
 
-        With `all_cores` each machine of several has a worker on each of its own cores.
+        With `all_cores`, each machine of a fleet has a worker on each of its cores.
 
         Raises:
             KvmarkError: the plan couldn't begin.
@@ -85,16 +85,16 @@ class Generator(Protocol):
 
 
 class LocalGenerator:
-    """One process on this machine for plan after plan, as a context at whose end it is gone.
+    """One process on this machine for plan after plan, as a context that ends it.
 
-    It hears no Ctrl-C, which a terminal sends to every process of a command: it is told.
+    It ignores Ctrl-C, which a terminal sends to all processes of a command: it gets a message.
     """
 
     def __init__(self) -> None:
         self._process: _Process | None = None
 
     def __enter__(self) -> Self:
-        """Begins nothing yet: the process starts when it is first needed."""
+        """Starts nothing: the process starts when it is first needed."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,18 +118,18 @@ class LocalGenerator:
         caller: Caller,
         *,
         password: Secret | None,
-        all_cores: bool,  # noqa: ARG002 - a plan for one machine says its workers itself
+        all_cores: bool,  # noqa: ARG002 - a plan for one machine has its workers
     ) -> Mapping[str, Any]:
-        """Carries out a plan; see `Generator`."""
-        has_refused, may_go_on = False, caller.may_go_on
+        """Executes a plan; see `Generator`."""
+        has_refused = False
         with interrupts.patient() as asked:
 
             def stops() -> int:
                 nonlocal has_refused
                 count = asked.take()
-                # What the user wants goes before what the caller wants, who is asked once.
-                if not (count or has_refused or may_go_on is None):
-                    has_refused = not may_go_on()
+                # Interrupts by the user come first; the caller ends the run once.
+                if not (count or has_refused):
+                    has_refused = not caller.may_go_on()
                 return count + has_refused
 
             return self.run(plan.to_json(), folder.path, caller, stops, password, folder.lock)
@@ -143,13 +143,12 @@ class LocalGenerator:
         password: Secret | None = None,
         lock: int | None = None,
     ) -> Mapping[str, Any]:
-        """Carries out a plan and returns what the engine returns; see `kvmark._engine.run`.
+        """Executes a plan and returns the engine's result; see `kvmark._engine.run`.
 
-        How often the run is to stop is what `stops` returns, whatever the caller lets go on.
+        `stops` returns the number of stop requests; `caller.may_go_on` isn't called.
 
-        The process holds the file `lock` as long as it writes, also beyond the end of this one.
-        What a callback raises goes on to the caller, and ends the process; without `stops`, so
-        does a request to stop.
+        The process holds the file `lock` as long as it writes, even after the end of kvmark.
+        An exception in a callback ends the process; without `stops`, so does a stop request.
 
         Raises:
             KvmarkError: the plan couldn't begin.
@@ -159,7 +158,7 @@ class LocalGenerator:
         process, recording = self._running(), caller.recording
         try:
             process.lend(lock)
-            process.tell(
+            process.send(
                 plan=plan,
                 folder=str(folder),
                 variables={} if password is None else {PASSWORD_VARIABLE: password.reveal()},
@@ -174,7 +173,7 @@ class LocalGenerator:
         if isinstance(answer, KvmarkError):
             raise answer
         if answer["abandoned"]:
-            # Its threads hold the system, which nobody could open again.
+            # Its threads keep the system open.
             self._process = None
             process.kill()
         return answer
@@ -195,37 +194,35 @@ class LocalGenerator:
 def _answer(
     process: _Process, caller: Caller, stops: Callable[[], int] | None
 ) -> Mapping[str, Any] | KvmarkError:
-    """What came of the plan that the process was told."""
+    """The result of the plan, after answering the process's questions."""
     may_begin = caller.may_begin
-    for told in process.heard(stops, caller):
-        match told:
-            case {"progress": shown}:
-                caller.progress(shown)
+    for message in process.messages(stops, caller):
+        match message:
+            case {"progress": progress}:
+                caller.progress(progress)
             case {"asks": str(phase)} if may_begin is not None:
-                process.tell(begins=may_begin(phase))
+                process.send(begins=may_begin(phase))
             case {"result": result}:
                 return dict(result)
             case {"problem": [kind, sentence]}:
-                found: type[KvmarkError] = getattr(errors, kind)
-                # A defect has printed more than it is told of.
-                return found(sentence + (process.last_words() if found is RunError else ""))
+                error: type[KvmarkError] = getattr(errors, kind)
+                # A defect has printed more than its message.
+                return error(sentence + (process.last_lines() if error is RunError else ""))
     raise RunError("the process that generates load went on without a word")
 
 
 class _Process:
-    """The process, and the lines that go to and fro."""
+    """The process, and the messages to and from it."""
 
     def __init__(self) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        self._said_before = 0
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._output_before = 0
         self._unread = b""
-        self._stops_told = 0
-        self._ended_phase: int | None = None
-        self._disturbed_told = False
+        self._sent = _IDLE
         self._line, there = socket.socketpair()
-        with there, _held_back(_ENDING):
+        with there, _blocked(_ENDING):
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                _WORDS, stdin=there.fileno(), stdout=there.fileno(), stderr=self._said
+                _COMMAND, stdin=there.fileno(), stdout=there.fileno(), stderr=self._output
             )
 
     @property
@@ -236,25 +233,25 @@ class _Process:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def tell(self, **message: object) -> None:
-        """Sends a line.
+    def send(self, **message: object) -> None:
+        """Sends a message.
 
         Raises:
-            GeneratorDied: nobody is there to read it.
+            GeneratorDied: the process is gone.
         """
         if "plan" in message:
-            self._stops_told, self._ended_phase, self._disturbed_told = 0, None, False
-            self._said_before = self._said.seek(0, os.SEEK_END)
+            self._sent = _IDLE
+            self._output_before = self._output.seek(0, os.SEEK_END)
         try:
             self._line.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             raise self._died() from None
 
     def lend(self, lock: int | None) -> None:
-        """Sends an open file before the line that it belongs to.
+        """Sends an open file before the message that it belongs to.
 
         Raises:
-            GeneratorDied: nobody is there to take it.
+            GeneratorDied: the process is gone.
         """
         if lock is None:
             return
@@ -263,82 +260,75 @@ class _Process:
         except OSError:
             raise self._died() from None
 
-    def heard(self, stops: Callable[[], int] | None, caller: Caller) -> Iterator[dict[str, Any]]:
-        """Every message as it comes; meanwhile passes on stops, faults, and ends of phases.
+    def messages(self, stops: Callable[[], int] | None, caller: Caller) -> Iterator[dict[str, Any]]:
+        """Each message as it comes; sends requests of the user and the caller in the meantime.
 
         Raises:
             GeneratorDied: the process is gone.
             KeyboardInterrupt: the user has asked to stop, and there is no `stops`.
         """
-        waiting = select.poll()
-        waiting.register(self._line, select.POLLIN)
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
         listening = interrupts.current()
         if listening is not None:
-            waiting.register(listening, select.POLLIN)
+            poll.register(listening, select.POLLIN)
         while True:
             if stops is None:
                 interrupts.check()
-            asked = 0 if stops is None else min(stops(), _MOST_STOPS)
-            if asked > self._stops_told:
-                self._stops_told = asked
-                self.tell(stops=asked)
-            self._pass_on(caller)
-            if self._line.fileno() in dict(waiting.poll(1000 * _LOOK_S)):
+            requests = {
+                "stops": 0 if stops is None else min(stops(), _MOST_STOPS),
+                "disturbed": caller.is_disturbed(),
+                "ended_phase": caller.ended_phase(),
+            }
+            changes = {name: one for name, one in requests.items() if one != self._sent[name]}
+            if changes:
+                self._sent = requests
+                self.send(**changes)
+            if self._line.fileno() in dict(poll.poll(1000 * _POLL_S)):
                 yield from self._read()
-
-    def _pass_on(self, caller: Caller) -> None:
-        """Tells the process of what has changed: whether a fault acts, which phase has ended."""
-        disturbed = caller.is_disturbed is not None and caller.is_disturbed()
-        if disturbed != self._disturbed_told:
-            self._disturbed_told = disturbed
-            self.tell(disturbed=disturbed)
-        ended = None if caller.ended_phase is None else caller.ended_phase()
-        if ended != self._ended_phase:
-            self._ended_phase = ended
-            self.tell(ended_phase=ended)
 
     def _read(self) -> Iterator[dict[str, Any]]:
         try:
-            got = self._line.recv(_MOST_BYTES)
+            data = self._line.recv(_MOST_BYTES)
         except ConnectionResetError:
-            got = b""
-        if not got:
+            data = b""
+        if not data:
             raise self._died()
-        *lines, self._unread = (self._unread + got).split(b"\n")
+        *lines, self._unread = (self._unread + data).split(b"\n")
         return map(json.loads, lines)
 
     def end(self) -> None:
-        """Lets it end, which it does when nobody can tell it anything any more."""
+        """Closes the connection, which ends the process, and kills it if it doesn't end."""
         self._line.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDS_WITHIN_S)
         self.kill()
 
     def kill(self) -> None:
-        """Ends it whatever it does."""
+        """Kills the process."""
         self._process.kill()
-        # One that waits for a disk ends when that has answered.
+        # A process that waits for a disk ends later.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDS_WITHIN_S)
         self._line.close()
-        self._said.close()
+        self._output.close()
 
     def _died(self) -> GeneratorDied:
-        """What is known of its end: how, and what it said last."""
-        how = _how(self._process.wait())
-        return GeneratorDied(f"the process that generates load {how}{self.last_words()}")
+        """The cause of its end, and its last output."""
+        end = _end(self._process.wait())
+        return GeneratorDied(f"the process that generates load {end}{self.last_lines()}")
 
-    def last_words(self) -> str:
-        """What it printed last in this plan, as the end of a sentence; nothing if it didn't."""
-        self._said.seek(self._said_before)
-        lines = self._said.read().decode(errors="replace").splitlines()
+    def last_lines(self) -> str:
+        """Its last output during this plan, as the end of a sentence; empty without any."""
+        self._output.seek(self._output_before)
+        lines = self._output.read().decode(errors="replace").splitlines()
         last = "; ".join([line.strip() for line in lines if line.strip()][-_LAST_LINES:])
         return f", and said last: {last}" if last else ""
 
 
 @contextmanager
-def _held_back(signals: frozenset[signal.Signals]) -> Iterator[None]:
-    """Blocks signals while within; a process that is begun meanwhile never hears them."""
+def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
+    """Blocks signals temporarily; a process that starts within ignores them for ever."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -346,8 +336,8 @@ def _held_back(signals: frozenset[signal.Signals]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _how(code: int) -> str:
-    """How a process ended."""
+def _end(code: int) -> str:
+    """The end of a process, as a part of a sentence."""
     if code == -signal.SIGKILL:
         return "was killed: see in the kernel's log whether the memory was too small"
     if code < 0:

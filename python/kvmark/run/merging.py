@@ -1,7 +1,7 @@
-"""Intervals of several engines as those of one, while a run goes, and at its end their records.
+"""Merges intervals of several engines during a run, and their records at its end.
 
-An interval is merged when each share has sent it, has ended the phase, or is lost. Counts are
-added, histograms are added exactly, and quantiles are those of the sums.
+An interval is merged when each share has sent it, has ended the phase, or is lost. Counts and
+histograms are added exactly, and quantiles are those of the sums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOTAL: Final = "TOTAL"
 _Series = tuple[str, str, bool, str]
 """Group, operation, whether it is a part of a read-modify-write, outcome."""
 _Place = tuple[int, int, int]
-"""Phase, stage of it, number of the interval within: the order in which an engine writes."""
+"""Phase, stage, number of the interval in the stage: the order in which an engine writes."""
 _WINDOW: Final = 0
 _DRAIN: Final = 1
 _ENDED: Final = 2
@@ -34,14 +34,11 @@ _AFTER_ALL: Final = (2**32, 0, 0)
 
 _RECORD_SUMS: Final = ("issued", "completed", "ok", "dropped", "late", "late_busy", "abandoned")
 _PROCESS: Final = (
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "max_resident_bytes",
-    "voluntary_switches",
-    "involuntary_switches",
+    *("cpu_user_ns", "cpu_system_ns", "max_resident_bytes"),
+    *("voluntary_switches", "involuntary_switches"),
 )
-# What ended a phase for one share says most about the whole in this order.
-_GRAVEST: Final = ("failed", "cancelled", "until", "duration", "operations", "skipped", "killed")
+# Causes of the end of a phase, the most important first.
+_CAUSES: Final = ("failed", "cancelled", "until", "duration", "operations", "skipped", "killed")
 _SERIES: Final = ("phase", "group", "operation", "part", "outcome")
 
 Record = Mapping[str, Any]
@@ -67,12 +64,12 @@ class Slice:
 
     @property
     def start_ns(self) -> int:
-        """When it began."""
+        """Its start."""
         return int(self.rows[0]["start_ns"])
 
     @property
     def length_ns(self) -> int:
-        """How long it is."""
+        """Its length."""
         return int(self.rows[0]["end_ns"]) - self.start_ns
 
 
@@ -82,7 +79,7 @@ class Merged:
 
     rows: tuple[dict[str, Any], ...]
     lines: tuple[str, ...]
-    """Of the log of histograms."""
+    """Lines of the log of histograms."""
 
     @property
     def phase(self) -> int:
@@ -108,17 +105,17 @@ def slices(intervals: bytes, histograms: bytes) -> Iterator[Slice]:
 
 @dataclass
 class Intervals:
-    """What the shares have sent and isn't merged yet."""
+    """Intervals of the shares that aren't merged yet."""
 
     shares: int
     interval_ns: int
     several_groups: bool
     inserts_start: Mapping[int, int]
-    """By phase: the ordinal at which its inserts begin."""
+    """By phase: the ordinal of its first insert."""
     starts_ns: dict[int, int] = field(default_factory=dict)
-    """By phase: when it began for all, in the time of the whole."""
+    """By phase: its common start, in the time of the run."""
     shifts_ns: dict[int, int] = field(default_factory=dict)
-    """By share: what is added to its time to make it that of the whole."""
+    """By share: the offset from its time to the time of the run."""
     _reached: dict[int, _Place] = field(default_factory=dict)
     _open: dict[_Place, dict[int, Slice]] = field(default_factory=dict)
     _accounts: dict[tuple[int, int, str], Mapping[str, Any]] = field(default_factory=dict)
@@ -129,20 +126,20 @@ class Intervals:
         before = self._reached.get(share, _BEFORE_ALL)
         number = before[2] + 1 if before[:2] == (one.phase, stage) else 0
         place = (one.phase, stage, number)
-        # What was begun in a warm-up and ended in the measurement comes last.
+        # Operations from the warm-up that ended in the measurement come last.
         self._reached[share] = max(before, place)
         self._open.setdefault(place, {})[share] = one
 
     def end_phase(self, share: int, phase: int) -> None:
-        """A share sends nothing more of a phase."""
+        """A share has sent all intervals of a phase."""
         self._reached[share] = max(self._reached.get(share, _BEFORE_ALL), (phase, _ENDED, 0))
 
     def end(self, share: int) -> None:
-        """A share sends nothing more at all."""
+        """A share has sent all intervals."""
         self._reached[share] = _AFTER_ALL
 
     def ready(self) -> Iterator[Merged]:
-        """The intervals that no share can add to any more, in order."""
+        """The complete intervals, in order."""
         reached = min(self._reached.get(share, _BEFORE_ALL) for share in range(self.shares))
         for place in sorted(place for place in self._open if place <= reached):
             yield self._merged(place, self._open.pop(place))
@@ -164,32 +161,29 @@ class Intervals:
         if stage == _WINDOW:
             start_ns = self.starts_ns[phase] + number * self.interval_ns
             return start_ns, start_ns + max(one.length_ns for one in parts.values())
-        # The drain of all begins when the last one's window has ended.
+        # The common drain begins at the end of the last window.
         spans = [(one.start_ns + self.shifts_ns[share], one) for share, one in parts.items()]
         start_ns = max(begin_ns for begin_ns, _ in spans)
         return start_ns, max(start_ns, *(begin_ns + one.length_ns for begin_ns, one in spans))
 
     def _account(self, phase: int, group: str, parts: Mapping[int, Slice]) -> dict[str, Any]:
-        """How a group stands; shares that are through stand as they did at their last interval."""
+        """The account of a group; shares that have ended keep their last account."""
         start = self.inserts_start[phase]
         accounts = []
         for share in range(self.shares):
             place = (phase, share, group)
             rows = parts[share].rows if share in parts else ()
-            newest = next((row for row in rows if _is_total(row, group)), None)
+            totals = (row for row in rows if row["operation"] == _TOTAL)
+            newest = next((row for row in totals if row["group"] == group), None)
             known = self._accounts.get(place)
             if newest is not None:
                 self._accounts[place] = newest
             elif known is not None:
                 self._accounts[place] = {**known, "in_flight": 0}
             accounts.append(self._accounts.get(place, {"frontier": start}))
-        sums = {name: _sum(account.get(name) for account in accounts) for name in _SUMS}
+        sums = {name: add_known(account.get(name) for account in accounts) for name in _SUMS}
         frontiers = [int(account["frontier"]) for account in accounts]
         return {**sums, "frontier": acknowledged(frontiers, start)}
-
-
-def _is_total(row: Mapping[str, Any], group: str) -> bool:
-    return bool(row["operation"] == _TOTAL and row["group"] == group)
 
 
 def merge_rows(
@@ -200,18 +194,12 @@ def merge_rows(
 ) -> list[dict[str, Any]]:
     """The rows of one interval of all shares; `counts` are the sums of the histograms by tag.
 
-    Instants and accounts of arrivals are those of the first share: the caller knows better.
+    Instants and accounts of arrivals are those of the first share: the caller replaces them.
     """
     together: dict[_Series, list[Mapping[str, Any]]] = {}
     for row in chain.from_iterable(parts):
         key = (row["group"], row["operation"], row["part"], row["outcome"])
         together.setdefault(key, []).append(row)
-
-    def behind(key: _Series) -> list[_Series]:
-        """The series whose histograms a row adds up: all of a group behind its total."""
-        if key[1] != _TOTAL:
-            return [key]
-        return [one for one in together if one[0] == key[0] and one[1] != _TOTAL and not one[2]]
 
     def tag(series: _Series) -> str:
         group, operation, part, outcome = series
@@ -220,13 +208,17 @@ def merge_rows(
         return series_tag(*names, part=part, several_groups=several_groups)
 
     def times(key: _Series) -> dict[str, Counts]:
-        tags = [tag(series) for series in behind(key)]
+        series = [key]
+        if key[1] == _TOTAL:
+            group = [one for one in together if one[0] == key[0]]
+            series = [one for one in group if one[1] != _TOTAL and not one[2]]
+        tags = [tag(one) for one in series]
         return {
             time: Counts.merge(counts[f"{one}-{end}"] for one in tags if f"{one}-{end}" in counts)
             for time, end in TIME_TAGS.items()
         }
 
-    # By group in the order in which groups came; a group's total before its operations.
+    # By group in order of appearance; a group's total before its operations.
     groups = list(dict.fromkeys(key[0] for key in together))
     keys = sorted(together, key=lambda key: (groups.index(key[0]), key[1] != _TOTAL))
     return [_row(together[key], times(key)) for key in keys]
@@ -234,7 +226,7 @@ def merge_rows(
 
 def _row(parts: Sequence[Mapping[str, Any]], times: Mapping[str, Counts]) -> dict[str, Any]:
     row = dict(parts[0])
-    row.update({name: _sum(part.get(name) for part in parts) for name in _COUNTS})
+    row.update({name: add_known(part.get(name) for part in parts) for name in _COUNTS})
     for time, counts in times.items():
         known = [part for part in parts if part[f"{time}_ns_max"] is not None]
         if not known:
@@ -250,7 +242,7 @@ def _row(parts: Sequence[Mapping[str, Any]], times: Mapping[str, Counts]) -> dic
 
 
 def _timed(row: Mapping[str, Any]) -> int:
-    """The operations whose times a row has."""
+    """The number of operations whose times the row has."""
     return int(row["count"]) - int(row.get("carried") or 0)
 
 
@@ -275,7 +267,8 @@ def _lines(
         yield f"Tag={tag},{start},{length},{largest_ms:.6f},{encoded}"
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
+def add_known(values: Iterable[int | None]) -> int | None:
+    """The sum of the known values; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -291,12 +284,12 @@ def _seconds(ns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one share's engine returned, or what the logs of a lost one still say."""
+    """The record of one share, recovered from its logs if the share was lost."""
 
     share: int
     machine: str
-    #: What is added to its time to make it that of the whole.
     shift_ns: int
+    """The offset from its time to the time of the run."""
     record: Record
     lost: bool
 
@@ -304,9 +297,9 @@ class Part:
 def merge_records(
     parts: Sequence[Part], plan: Plan, of: int, origin_wall_ns: int, *, interrupted: bool
 ) -> dict[str, Any]:
-    """One record: counts and histograms added exactly, instants in the time of the whole.
+    """One record: counts and histograms added exactly, instants in the time of the run.
 
-    `of` is the number of shares, of which those lost early have no part.
+    `of` is the number of shares; shares that were lost early have no part.
     """
     first = parts[0].record
     numbers = sorted({phase["index"] for part in parts for phase in part.record["phases"]})
@@ -340,7 +333,7 @@ def merge_totals(totals: Iterable[Record]) -> list[dict[str, Any]]:
 
 
 def merge_lags(lags: Iterable[Record | None]) -> dict[str, Any] | None:
-    """One phase's generator lag over all machines; none where no machine sampled a read."""
+    """One phase's generator lag over all machines; None if no machine sampled a read."""
     known = [lag for lag in lags if lag is not None]
     if not known:
         return None
@@ -348,13 +341,13 @@ def merge_lags(lags: Iterable[Record | None]) -> dict[str, Any] | None:
     return {**_together(known, [lag["count"] for lag in known]), **sums}
 
 
-def gravest(stopped_by: Iterable[str]) -> str:
-    """What says most about a phase, of all that ended it for some share."""
-    return min(stopped_by, key=_GRAVEST.index)
+def main_cause(stopped_by: Iterable[str]) -> str:
+    """The most important cause of the end of a phase."""
+    return min(stopped_by, key=_CAUSES.index)
 
 
 def missing_part(parts: Sequence[Part], share: int, of: int) -> float:
-    """The part of the counted phases that was not measured because a share was lost, in [0, 1]."""
+    """The share of the counted phases that wasn't measured because of a loss, in [0, 1]."""
     everyone = [phase for part in parts for phase in part.record["phases"]]
     names = {phase["name"] for phase in everyone}
     counted = "measure" if "measure" in names else "load"
@@ -379,7 +372,7 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
         if phase["index"] == index
     ]
     phases = [phase for _, phase in found]
-    # How a lost share's phase ended says nothing of the others'.
+    # The end of a lost share's phase doesn't count.
     ended = [phase["stopped_by"] for part, phase in found if not part.lost] or ["killed"]
 
     def at(name: str, which: Callable[[Iterable[int]], int]) -> int:
@@ -391,16 +384,17 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
         "start_ns": at("start_ns", min),
         "end_ns": at("end_ns", max),
         "drained_ns": at("drained_ns", max),
-        "stopped_by": gravest(ended),
+        "stopped_by": main_cause(ended),
         "relative_stderr": None,
         "groups": list(_groups(found, plan, of)),
         "workers": _workers(phases),
         "process": {
-            name: _sum(phase.get("process", {}).get(name) for phase in phases) for name in _PROCESS
+            name: add_known(phase.get("process", {}).get(name) for phase in phases)
+            for name in _PROCESS
         },
         "statistics": _statistics(phases, plan.system.driver),
         "generator_lag": merge_lags(phase.get("generator_lag") for phase in phases),
-        "records_found": _sum(phase.get("records_found") for phase in phases),
+        "records_found": add_known(phase.get("records_found") for phase in phases),
     }
 
 
@@ -417,17 +411,17 @@ def _groups(found: Sequence[tuple[Part, Record]], plan: Plan, of: int) -> Iterat
         yield {
             "group": name,
             **{
-                field: _sum(group.get(field) for group in of_share.values()) or 0
+                field: add_known(group.get(field) for group in of_share.values()) or 0
                 for field in _RECORD_SUMS
             },
-            "due": _sum(group["due"] for group in of_share.values()),
-            "read_late": _sum(group.get("read_late") for group in of_share.values()),
+            "due": add_known(group["due"] for group in of_share.values()),
+            "read_late": add_known(group.get("read_late") for group in of_share.values()),
             "frontier": acknowledged([start if one is None else one for one in known], start),
         }
 
 
 def _workers(phases: Sequence[Record]) -> list[dict[str, Any]]:
-    """The workers of all machines, numbered through."""
+    """The workers of all machines, with consecutive numbers."""
     workers = [worker for phase in phases for worker in phase.get("workers", ())]
     return [{**worker, "worker": number} for number, worker in enumerate(workers)]
 
@@ -455,7 +449,7 @@ def _time(totals: Sequence[Record], time: str) -> dict[str, Any]:
 
 
 def _together(same: Sequence[Record], numbers: Sequence[int]) -> dict[str, Any]:
-    """One time of several, each of so many observations."""
+    """One time of several, with their numbers of observations."""
     if len(same) == 1:
         return dict(same[0])
     counts = Counts.merge(decode(one["histogram"]) for one in same)

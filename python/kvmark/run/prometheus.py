@@ -1,8 +1,7 @@
-"""Live figures of the run that goes, for Prometheus, at `http://127.0.0.1:PORT/metrics`.
+"""Live figures of the current run, for Prometheus, at `http://127.0.0.1:PORT/metrics`.
 
-The engine isn't asked for them: what it and the sampler append to the run's logs is read, by a
-thread of its own and only when somebody looks. Counters count the run that goes and begin again
-with the next one, which Prometheus knows how to read. `NAMES` is the whole of what is exposed.
+They come from the run's logs, which another thread reads only on a request. Counters restart with
+each run, as Prometheus expects. `NAMES` has all metrics.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _GROUP: Final = ("group",)
 _NODE: Final = ("node",)
 
 NAMES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "kvmark_run_info": ("The run that goes.", ("run", "workload", "driver")),
-    "kvmark_phase": ("1 for the phase that goes.", ("phase",)),
+    "kvmark_run_info": ("The current run.", ("run", "workload", "driver")),
+    "kvmark_phase": ("1 for the current phase.", ("phase",)),
     "kvmark_operations_total": (
         "Operations that ended, by outcome.",
         ("phase", *_OPERATION, "outcome"),
@@ -54,7 +53,7 @@ NAMES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "kvmark_in_flight_operations": ("Operations in flight.", _GROUP),
     "kvmark_late_operations_total": ("Operations issued after their intended start.", _GROUP),
     "kvmark_cpu_seconds_total": (
-        "Processor time of the generator and of servers.",
+        "CPU time of the generator and of servers.",
         (*_NODE, "mode"),
     ),
     "kvmark_resident_bytes": ("Resident memory of the generator and of servers.", _NODE),
@@ -62,15 +61,15 @@ NAMES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "kvmark_disk_written_bytes_total": ("Bytes written to disks.", _NODE),
     "kvmark_machine_cpu_ratio": ("Share of the generator's machine that is busy.", ()),
 }
-"""Every metric by name, with its help and its labels. Times are seconds, as Prometheus has them."""
+"""Each metric by name, with its help and its labels. Times are in seconds, as usual there."""
 
 
 @contextmanager
 def exporting(port: int) -> Iterator[Exporter]:
-    """Answers Prometheus on a port of 127.0.0.1 while within; 0 is one that is free.
+    """Answers Prometheus on a port of 127.0.0.1, as a context; 0 is a free port.
 
     Raises:
-        UsageError: the port is in use or isn't ours to use.
+        UsageError: the port can't be used.
     """
     exporter = Exporter()
     registry = CollectorRegistry()
@@ -96,23 +95,23 @@ def exporting(port: int) -> Iterator[Exporter]:
 
 
 class _Handler(WSGIRequestHandler):
-    """One request at a time, each of which has a second to be sent."""
+    """One request at a time, with a limit of a second."""
 
     timeout = 1
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        """Nobody reads it."""
+        """Requests aren't logged."""
 
 
 class _Server(WSGIServer):
-    """On one thread, whatever clients do: it shares its process with the measurement."""
+    """Has only one thread, as it shares its process with the measurement."""
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A request that was cut off is nobody's concern."""
+        """Incomplete requests are ignored."""
 
 
 def _guarded(app: WSGIApplication, port: int) -> WSGIApplication:
-    """Answers under the names of this machine alone, which no page from elsewhere can ask for."""
+    """Answers only under names of this machine, so that other sites' pages can't read it."""
     names = (f"{_HOST}:{port}", f"localhost:{port}")
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
@@ -125,7 +124,7 @@ def _guarded(app: WSGIApplication, port: int) -> WSGIApplication:
 
 
 class Exporter(Collector):
-    """What is told of the run that goes, or of the last one."""
+    """The metrics of the current run, or of the last one."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -134,7 +133,7 @@ class Exporter(Collector):
 
     @contextmanager
     def following(self, folder: RunFolder, plan: Plan) -> Iterator[None]:
-        """Tells of this run from now on, and of its end when the context is left."""
+        """Exports this run from now on; reads its end when the context ends."""
         run = _Followed(folder, plan)
         with self._lock:
             self._run = run
@@ -142,14 +141,14 @@ class Exporter(Collector):
             yield
         finally:
             with self._lock:
-                run.look()
+                run.read()
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric with its newest values."""
+        """Each metric with its newest values."""
         with self._lock:
             if self._run is None:
                 return
-            self._run.look()
+            self._run.read()
             values = dict(self._run.values())
         for name, (help_text, labels) in NAMES.items():
             counts = name.endswith("_total")
@@ -166,7 +165,7 @@ _Key = tuple[str, ...]
 
 
 class _Followed:
-    """One run, as its logs tell it so far."""
+    """One run, as far as its logs go."""
 
     def __init__(self, folder: RunFolder, plan: Plan) -> None:
         self._plan = plan
@@ -180,8 +179,8 @@ class _Followed:
         self._newest_ns = -1
         self._known = dict(_planned(folder.id, plan))
 
-    def look(self) -> None:
-        """Reads what was appended since the last look."""
+    def read(self) -> None:
+        """Reads new lines of the logs."""
         for event in self._events.new():
             if event.get("kind") == "phase_started":
                 self._phase = str(event.get("name"))
@@ -191,7 +190,7 @@ class _Followed:
             self._measured.update(_resources(row))
 
     def values(self) -> Iterator[tuple[_Key, float]]:
-        """Every value by metric and labels."""
+        """Each value by metric and labels."""
         yield from self._known.items()
         if self._phase:
             yield ("kvmark_phase", self._phase), 1.0
@@ -202,7 +201,7 @@ class _Followed:
         if row["part"]:
             return
         if row["start_ns"] != self._newest_ns and not row["drain"]:
-            # What was true of the interval before isn't any more.
+            # Values of the interval before don't apply any more.
             self._newest, self._newest_ns = {}, row["start_ns"]
         group, operation = str(row["group"]), str(row["operation"])
         if operation == "TOTAL":
@@ -212,7 +211,7 @@ class _Followed:
                     self._newest[f"kvmark_{name}_operations", group] = row[name]
         else:
             labels = (str(row["phase_name"]), group, operation, str(row["outcome"]))
-            # Each operation once: those carried from the warm-up are counted there.
+            # Operations carried from the warm-up are counted there.
             own = row["count"] - (row.get("carried") or 0)
             self._add(("kvmark_operations_total", *labels), own)
         if row["drain"]:
@@ -238,7 +237,7 @@ def _quantiles(row: Mapping[str, Any], group: str, operation: str) -> Iterator[t
 
 
 def _planned(run: str, plan: Plan) -> Iterator[tuple[_Key, float]]:
-    """What doesn't change while the run goes."""
+    """Values that don't change during the run."""
     yield ("kvmark_run_info", run, plan.name, plan.system.driver), 1.0
     for group in plan.groups:
         yield ("kvmark_clients", group.name), group.clients

@@ -1,6 +1,6 @@
-"""Samples what the generator and the servers use of their machine, once a second in a run.
+"""Samples resource usage of the generator and the servers, once a second in a run.
 
-A sample has the time that a fixed amount of work takes, too: it says how fast a core is just now.
+A sample includes the time for a fixed amount of work, which shows the current speed of a core.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psutil
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
 from kvmark.records.files import COORDINATOR, FIXED_WORK, GENERATOR
-from kvmark.testbed.observe import NodeExporter, Observer
+from kvmark.testbed.observe import NodeExporter, Observer, process_row
 from kvmark.testbed.process import bound_to
 from kvmark.testbed.state import Testbed
 
@@ -30,41 +30,24 @@ _PERIOD_S: Final = 1.0
 
 _OBJECTS: Final = 4096
 _READS: Final = 20_000
-"""A third of a millisecond's."""
+"""They take a third of a millisecond."""
 
 
 def sample(process: psutil.Process, node: str = GENERATOR) -> dict[str, Any]:
-    """One row of ``resources``: counters since the process, or for network the machine, began."""
+    """One row of ``resources``, with the network counters of the machine."""
     network = psutil.net_io_counters()
     return {
-        **_of_process(process, node),
+        **process_row(process, node),
         "network_sent_bytes": network.bytes_sent,
         "network_received_bytes": network.bytes_recv,
         "machine_cpu_percent": psutil.cpu_percent(interval=None),
     }
 
 
-def _of_process(process: psutil.Process, node: str) -> dict[str, Any]:
-    """A row without what is the machine's."""
-    with process.oneshot():
-        times, memory = process.cpu_times(), process.memory_info()
-    disk = process.io_counters()
-    return {
-        "at_wall_ns": time.time_ns(),
-        "node": node,
-        "cpu_user_s": times.user,
-        "cpu_system_s": times.system,
-        "resident_bytes": memory.rss,
-        "disk_read_bytes": disk.read_bytes,
-        "disk_written_bytes": disk.write_bytes,
-    }
-
-
 class Sampler:
-    """Appends a sample of this process when it is entered, each second, and when it is left.
+    """Appends samples at its start, each second, and at its end.
 
-    With testbeds there is a row for each of their servers too, and with node exporters one for each
-    of their machines.
+    There is one row for each process, each server of a testbed, and each node exporter.
     """
 
     def __init__(
@@ -75,15 +58,14 @@ class Sampler:
         processes: Mapping[str, int] = MappingProxyType({}),
         cores: Sequence[int] = (),
     ) -> None:
-        """Looks at what is named.
+        """Connects to the sampled processes.
 
         Args:
-            folder: where the samples are written.
-            testbeds: whose servers are watched.
-            exporters: of other machines.
-            processes: those that generate load on this machine, their numbers by what they are
-                called.
-            cores: what is under test has these; how fast they are is looked at in turn.
+            folder: the folder for the samples.
+            testbeds: testbeds with sampled servers.
+            exporters: node exporters of other machines.
+            processes: generators on this machine, by name.
+            cores: the cores of the system under test; their speed is sampled in turn.
         """
         self._folder = folder
         self._servers = tuple(map(Observer, testbeds))
@@ -95,7 +77,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
 
     def __enter__(self) -> Self:
-        """Takes the first sample and goes on in the background."""
+        """Takes the first sample and continues in the background."""
         self._take()
         self._thread.start()
         return self
@@ -114,10 +96,10 @@ class Sampler:
 
     def _take(self) -> None:
         rows: list[Mapping[str, Any]] = []
-        # Who is gone has nothing to say; that it is gone is told elsewhere.
+        # The end of a process is reported elsewhere.
         with suppress(psutil.NoSuchProcess):
             rows += [sample(process, name) for name, process in self._generators.items()]
-        take = _of_process if self._generators else sample
+        take = process_row if self._generators else sample
         rows.append({**take(self._own, COORDINATOR), FIXED_WORK: fixed_work_ns(next(self._cores))})
         for servers in self._servers:
             rows += servers.sample()
@@ -125,22 +107,22 @@ class Sampler:
         try:
             self._folder.append_resources(rows)
         except RunError:
-            # Closing the run meets the same disk and says so.
+            # Closing the run reports the same error.
             self._over.set()
 
 
 def fixed_work_ns(core: int | None = None) -> int:
-    """Processor time of this thread for reads of objects in an order of chance, from warm caches.
+    """CPU time of this thread for reads of objects in random order, from warm caches.
 
-    Other threads may take the core meanwhile; that time isn't counted.
+    Time of other threads on the core isn't counted.
 
     Args:
-        core: where it is done; anywhere where that isn't allowed, or nothing is said.
+        core: the core; any if it is None or can't be used.
     """
     work = _work()
     cores = () if core is None else {core} & os.sched_getaffinity(0)
     with bound_to(cores):
-        # What ran before has filled the caches with its own.
+        # Other work has filled the caches.
         work()
         before_ns = time.thread_time_ns()
         work()
@@ -149,8 +131,8 @@ def fixed_work_ns(core: int | None = None) -> int:
 
 @cache
 def _work() -> Callable[[], object]:
-    chance = random.Random(1)  # noqa: S311 - an order, not a secret
+    generator = random.Random(1)  # noqa: S311 - an order, not a secret
     objects = [1_000_000 + number for number in range(_OBJECTS)]
-    chance.shuffle(objects)
-    read = itemgetter(*chance.choices(range(_OBJECTS), k=_READS))
+    generator.shuffle(objects)
+    read = itemgetter(*generator.choices(range(_OBJECTS), k=_READS))
     return lambda: read(objects)

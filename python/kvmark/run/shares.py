@@ -1,10 +1,10 @@
-"""A run divided among the machines of a fleet: pure functions from one plan to several.
+"""Divides a run among the machines of a fleet: pure functions from one plan to several.
 
-A plan's `share` is all that differs: the engine finds its own operations, clients and inserts in
-it. Client number c lives in share c modulo the number of shares, and does the arrivals that are
-congruent to c modulo the number of clients; in the closed model operation number n belongs to share
-n modulo the number of shares, and so does the n-th insert everywhere. Together the shares do
-exactly the operations of the whole.
+The plans differ only in `share`, from which the engine derives its operations, clients and inserts.
+Client number c is in share c modulo the number of shares, and executes the arrivals that are
+congruent to c modulo the number of clients. In the closed model, operation number n is in share n
+modulo the number of shares, and so is the n-th insert in all models. Together, the shares execute
+exactly the operations of the plan.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kvmark.plan.model import Plan, Share
 
 
 def check_divisible(plan: Plan) -> None:
-    """Refuses what makes no sense on several machines.
+    """Refuses a plan that isn't possible on several machines.
 
     Raises:
-        UsageError: says what, and why.
+        UsageError: names the reason.
     """
     driver = plan.system.driver
     if is_embedded(driver):
@@ -57,7 +57,7 @@ def check_reachable(plan: Plan, machines: Iterable[str], here: str) -> None:
 
 
 def machines_used(plan: Plan, machines: int) -> int:
-    """How many machines a run can use: a client lives on one, and each needs one of each group."""
+    """The number of machines that a run can use: each needs a client of each group."""
     return min([machines, *(max(group.clients, 1) for group in plan.groups)])
 
 
@@ -69,22 +69,23 @@ def divided(plan: Plan, of: int) -> tuple[Plan, ...]:
 
 
 def clients_of(clients: int, index: int, of: int) -> int:
-    """How many of a group's clients live in a share: as equal as it goes, the first have more."""
+    """The number of a group's clients in a share: as equal as possible, the first have more."""
     return clients // of + (index < clients % of)
 
 
 def acknowledged(frontiers: Sequence[int], start: int) -> int:
-    """The end, exclusive, of the ordinals of which each is acknowledged by its share.
+    """The first ordinal that its share hasn't acknowledged.
 
-    The shares' own frontiers by index; `start` is the ordinal at which inserts began. A share
-    speaks for its own ordinals only: the first that it has not acknowledged ends the whole.
+    Args:
+        frontiers: the shares' own frontiers, by index.
+        start: the ordinal of the first insert.
     """
     of = len(frontiers)
     return min(_next_own(frontier, start + index, of) for index, frontier in enumerate(frontiers))
 
 
 def _next_own(frontier: int, first: int, of: int) -> int:
-    """The least ordinal of a share, whose first is `first`, that its frontier doesn't cover."""
+    """The least ordinal of a share, whose first is `first`, at or after its frontier."""
     return first + max(0, -(-(frontier - first) // of)) * of
 
 

@@ -1,6 +1,6 @@
-"""Systems to measure and the measuring machine: one file or folder a system, one for the host.
+"""Systems to measure and the measuring machine: one file or folder for each.
 
-Where testbeds lie, and their names, is told here without the models of what is in them.
+This module has the folders and names of testbeds, without importing their models.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 DESCRIPTION: Final = "testbed.json"
-OF_STUDIES: Final = "study-"
-"""How the names of testbeds begin that studies make and remove; no user's does."""
+STUDY_PREFIX: Final = "study-"
+"""The prefix of testbeds that studies start and remove; users can't use it."""
 
 
 def testbeds_root() -> Path:

@@ -1,35 +1,48 @@
-"""What can be done to servers that were started: stop, kill, pause, start again, describe."""
+"""Operations on the servers of a testbed: stop, kill, pause, restart, describe, break, restore.
+
+A `FaultGuard` restores broken servers when kvmark itself is killed. It is another process, which
+ends when the kernel closes the pipe from kvmark, after it has restored the servers still broken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
-from kvmark.errors import UsageError
+from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
 from kvmark.removal import remove_folder
+from kvmark.spec.faults import FaultSpec, parse_fault
 from kvmark.testbed import network, process
 from kvmark.testbed.launch import start_again, start_node, stop_servers
-from kvmark.testbed.network import Disturbance, Network
+from kvmark.testbed.network import Network
+from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
-from kvmark.testbed.system import Promotion
+from kvmark.testbed.system import Promotion, Tell
 from kvmark.testbed.systems import system_of
+
+_READY: Final = "ready"
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A testbed that was taken down."""
+    """A testbed after `take_down`."""
 
     name: str
     nodes: tuple[Node, ...]
-    """The servers that were there and are stopped now."""
+    """The servers that lived and were stopped."""
     removed: bool
     """Whether its folder was removed."""
 
 
 def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> list[Stopped]:
-    """Stops one testbed, or all below the root; what is down already is left as it is.
+    """Stops the servers of one testbed, or of all below the root.
 
     Raises:
         UsageError: there is no testbed of that name.
@@ -44,16 +57,12 @@ def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> l
     return stopped
 
 
-def bring_back(testbed: Testbed, tell: Callable[[str], None] = lambda _: None) -> Testbed:
-    """Starts what isn't there of a testbed, as it was and on its data, and waits until it is whole.
-
-    Args:
-        testbed: the testbed; one that is up is left as it is.
-        tell: is told what goes on.
+def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
+    """Starts the servers of a testbed that are down, and waits until all are healthy.
 
     Raises:
-        UsageError: what it had, such as a port, isn't free any more; or it never was up.
-        SystemUnderTestError: a server doesn't start; then all of its files are still there.
+        UsageError: a port or address isn't free any more; or the testbed never was up.
+        SystemUnderTestError: a server doesn't start; all files are kept.
     """
     return start_again(testbed, system_of(testbed), tell)
 
@@ -64,87 +73,39 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
 
 
 def kill_node(testbed: Testbed, name: str) -> bool:
-    """Kills (SIGKILL) a server and waits until it has ended; False when it had already."""
-    found = testbed.node(name).process
-    return found is not None and process.kill(found)
+    """Kills (SIGKILL) a server and waits for its end; False when it had ended."""
+    return _apply(testbed, name, process.kill)
 
 
 def stop_node(testbed: Testbed, name: str) -> bool:
-    """Asks a server to end (SIGTERM) and waits until it has; False when it had already."""
-    found = testbed.node(name).process
-    return found is not None and bool(process.stop([found]))
+    """Asks a server to end (SIGTERM) and waits for its end; False when it had ended."""
+    return _apply(testbed, name, lambda found: bool(process.stop([found])))
 
 
 def pause_node(testbed: Testbed, name: str) -> bool:
-    """Stops (SIGSTOP) a server where it stands; False when it had ended."""
-    found = testbed.node(name).process
-    return found is not None and process.pause(found)
+    """Pauses (SIGSTOP) a server; False when it had ended."""
+    return _apply(testbed, name, process.pause)
 
 
 def resume_node(testbed: Testbed, name: str) -> bool:
-    """Lets a paused server go on; False when it had ended."""
+    """Resumes (SIGCONT) a paused server; False when it had ended."""
+    return _apply(testbed, name, process.resume)
+
+
+def _apply(testbed: Testbed, name: str, action: Callable[[Identity], bool]) -> bool:
     found = testbed.node(name).process
-    return found is not None and process.resume(found)
-
-
-def check_disturbance(testbed: Testbed, disturbance: Disturbance) -> None:
-    """Makes sure that links of a testbed can be disturbed in this way.
-
-    Raises:
-        UsageError: they can't, or another server that it concerns isn't there.
-    """
-    own = _network(testbed)
-    for name in disturbance.towards:
-        testbed.node(name)
-    network.check_disturbance(own, disturbance)
-
-
-def disturb_link(testbed: Testbed, name: str, disturbance: Disturbance) -> bool:
-    """Disturbs a server's link until `heal_link`; False when the server had ended.
-
-    Raises:
-        UsageError: the testbed has no network of its own.
-        SystemUnderTestError: it failed.
-    """
-    own = _network(testbed)
-    if not testbed.node(name).lives:
-        return False
-    network.disturb(own, name, disturbance)
-    return True
-
-
-def heal_link(testbed: Testbed, name: str, disturbance: Disturbance) -> None:
-    """Makes a server's link as it was before.
-
-    Raises:
-        UsageError: the testbed has no network of its own.
-        SystemUnderTestError: it failed.
-    """
-    network.heal(_network(testbed), name, disturbance)
-
-
-def promotion_of(testbed: Testbed) -> Promotion:
-    """How a replica of a testbed takes its primary's place.
-
-    Raises:
-        UsageError: its servers have no primary.
-    """
-    found = system_of(testbed).promotion
-    if found is None:
-        raise UsageError(f"{testbed.system} has no primary whose place another could take")
-    return found
+    return found is not None and action(found)
 
 
 def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> Testbed:
-    """Starts a server again, as it was and on its data, and waits until it answers.
+    """Starts a server again on its data, after stopping it if it lives; waits until it answers.
 
-    One that is still there is stopped first. Others that are down don't hold it up: whether all
-    work together again is what `wait_until_healthy` waits for.
+    It doesn't wait for other servers; `wait_until_healthy` does.
 
     Args:
         testbed: the testbed.
         name: the server's name.
-        within_s: the limit in seconds; None for the system's own.
+        within_s: the limit in seconds; None for the system's default.
 
     Returns:
         The testbed with the server's new process.
@@ -155,27 +116,100 @@ def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> 
     node = testbed.node(name)
     if node.process is not None:
         process.stop([node.process])
-    changed = start_node(testbed, name)
-    system = system_of(changed)
+    changed, system = start_node(testbed, name), system_of(testbed)
     limit_s = system.healthy_within_s if within_s is None else within_s
     system.wait_for_answer(changed, changed.node(name), limit_s)
     return changed
 
 
 def wait_until_healthy(testbed: Testbed, within_s: float | None = None) -> None:
-    """Waits until each server of a testbed does its work together with the others.
+    """Waits until each server of a testbed works together with the others.
 
     Args:
         testbed: the testbed.
-        within_s: the limit for each in seconds; None for the system's own.
+        within_s: the limit for each in seconds; None for the system's default.
 
     Raises:
-        SystemUnderTestError: one isn't there, or the time is over.
+        SystemUnderTestError: one has ended, or the time is over.
     """
     system = system_of(testbed)
     limit_s = system.healthy_within_s if within_s is None else within_s
     for node in testbed.nodes:
         system.wait_for_node(testbed, node, limit_s)
+
+
+def promotion_of(testbed: Testbed) -> Promotion:
+    """The functions that promote a replica of a testbed.
+
+    Raises:
+        UsageError: its servers have no primary.
+    """
+    promotion = system_of(testbed).promotion
+    if promotion is None:
+        raise UsageError(f"{testbed.system} has no primary whose place another could take")
+    return promotion
+
+
+def check_fault(testbed: Testbed, fault: FaultSpec) -> None:
+    """Refuses a fault that isn't possible in this testbed.
+
+    Raises:
+        UsageError: a server doesn't exist or can't be promoted, or links can't be disturbed.
+    """
+    testbed.node(fault.node)
+    if fault.do == "promote":
+        promotion_of(testbed).check(testbed, fault.node)
+    if fault.is_of_link:
+        links = _network(testbed)
+        for name in fault.others:
+            testbed.node(name)
+        network.check_disturbance(links, fault)
+
+
+def begin_fault(testbed: Testbed, fault: FaultSpec) -> bool:
+    """Breaks a server or its link; False when the server had ended.
+
+    Raises:
+        UsageError: the fault isn't possible in this testbed.
+        SystemUnderTestError: it failed.
+    """
+    match fault.do:
+        case "pause":
+            return pause_node(testbed, fault.node)
+        case "kill":
+            return kill_node(testbed, fault.node)
+        case "restart":
+            return stop_node(testbed, fault.node)
+        case "promote":
+            promotion_of(testbed).begin(testbed, fault.node)
+        case "delay" | "loss" | "partition":
+            links = _network(testbed)
+            if not testbed.node(fault.node).lives:
+                return False
+            network.disturb(links, fault)
+    return True
+
+
+def end_fault(testbed: Testbed, fault: FaultSpec) -> Testbed | None:
+    """Restores a server or its link; None when the server ended while it was paused.
+
+    Returns:
+        The testbed, with the server's new process if it was started.
+
+    Raises:
+        UsageError: the fault isn't possible in this testbed.
+        SystemUnderTestError: it failed.
+    """
+    match fault.do:
+        case "pause":
+            return testbed if resume_node(testbed, fault.node) else None
+        case "kill" | "restart":
+            return restart_node(testbed, fault.node)
+        case "promote":
+            promotion_of(testbed).end(testbed, fault.node)
+        case "delay" | "loss" | "partition":
+            network.heal(_network(testbed), fault)
+    return testbed
 
 
 def _network(testbed: Testbed) -> Network:
@@ -185,3 +219,90 @@ def _network(testbed: Testbed) -> Network:
             " can be slow, lost or cut: start them with kvmark up --network, as root"
         )
     return testbed.network
+
+
+class FaultGuard:
+    """The process that restores broken servers, as a context.
+
+    If it has ended itself, messages to it are dropped: the run restores its servers as well.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """For the testbed of a folder."""
+        # Without -P, a user's file such as json.py would replace Python's own.
+        self._command = [sys.executable, "-P", "-m", __name__, str(folder)]
+
+    def __enter__(self) -> Self:
+        """Starts the process and waits until it is ready, so that it disturbs no measurement.
+
+        Raises:
+            SystemUnderTestError: it doesn't start.
+        """
+        # Its own session: signals that a terminal sends to kvmark's processes don't reach it.
+        self._process = subprocess.Popen(  # noqa: S603 - the command is kvmark's
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        if self._process.stdout is None or self._process.stdout.readline().strip() != _READY:
+            self.__exit__()
+            raise SystemUnderTestError(
+                "the process that sets servers free when kvmark is killed doesn't start: nothing"
+                " is broken without it"
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the pipe and waits until all servers are restored."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self._process.wait()
+
+    def note(self, fault: FaultSpec, *, acts: bool) -> None:
+        """Reports a fault that begins next, or that has ended."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(json.dumps([fault.text, acts]) + "\n")
+                self._process.stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process exists."""
+        return self._process.poll() is None
+
+
+def guard(folder: Path, lines: Iterable[str]) -> None:
+    """Reads the messages of `FaultGuard.note`, then restores broken servers, promotions last.
+
+    Errors are ignored: nothing is left to report them to.
+    """
+    acting: dict[str, FaultSpec] = {}
+    for line in lines:
+        text, acts = json.loads(line)
+        acting.pop(text, None)
+        if acts:
+            acting[text] = parse_fault(text)
+    for fault in sorted(acting.values(), key=lambda one: one.do == "promote"):
+        with suppress(KvmarkError, OSError):
+            testbed = Testbed.read(folder)
+            # kvmark may have been killed before it broke the server.
+            if fault.do not in ("kill", "restart") or not testbed.node(fault.node).lives:
+                end_fault(testbed, fault)
+
+
+if __name__ == "__main__":
+    # Signals that end kvmark mustn't end this process before the servers are restored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdout.write(f"{_READY}\n")
+    sys.stdout.flush()
+    guard(Path(sys.argv[1]), sys.stdin)

@@ -1,4 +1,4 @@
-"""The machine that generates the load: what it is, and what else it is doing."""
+"""The machine that generates the load: its hardware and settings, and its other load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-_LOOK_S = 0.2
+_INTERVAL_S = 0.2
 _SYSCTL = Path("/proc/sys")
 _SETTINGS = (
     "net.core.somaxconn", "net.core.rmem_max", "net.core.wmem_max", "net.core.busy_poll",
@@ -23,7 +23,7 @@ _HUGE_PAGES_FILE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def describe_host() -> dict[str, Any]:
-    """What a manifest keeps of the host. Takes a fifth of a second, to see what others do."""
+    """The host, for a manifest. Takes a fifth of a second, to measure other programs' load."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -31,42 +31,37 @@ def describe_host() -> dict[str, Any]:
         "kernel": platform.release(),
         "governor": _governor(),
         "sysctl": _kernel_settings(),
-        "other_busy_cores_before": round(other_busy_cores(_LOOK_S), 3),
+        "other_busy_cores_before": round(other_busy_cores(_INTERVAL_S), 3),
     }
 
 
-def other_busy_cores(look_s: float) -> float:
-    """Mean number of cores that other processes kept busy while this one looked on."""
-    busy = psutil.cpu_percent(interval=look_s) / 100 * (psutil.cpu_count() or 1)
-    return float(busy)
+def other_busy_cores(interval_s: float) -> float:
+    """Mean number of cores that other processes kept busy during this time."""
+    return float(psutil.cpu_percent(interval=interval_s) / 100 * (psutil.cpu_count() or 1))
 
 
 def _processor() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.machine()
 
 
 def _kernel_settings() -> dict[str, str]:
-    """Settings of the kernel that stores and their clients depend on; those that can be read."""
+    """Readable settings of the kernel that affect stores and their clients."""
     places = {name: _SYSCTL / name.replace(".", "/") for name in _SETTINGS}
-    found = {}
+    settings = {}
     for name, path in {**places, _HUGE_PAGES: _HUGE_PAGES_FILE}.items():
         with suppress(OSError):
-            # Of several words the one in brackets is in force.
+            # Of several words, the one in brackets is in effect.
             text = path.read_text().strip()
-            found[name] = text.partition("[")[2].partition("]")[0] or text
-    return found
+            settings[name] = text.partition("[")[2].partition("]")[0] or text
+    return settings
 
 
 def _governor() -> str:
-    """How the kernel chooses the processor's frequency; empty where it doesn't say."""
-    try:
-        path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-        return path.read_text().strip()
-    except OSError:
-        return ""
+    """The kernel's frequency governor; empty if unknown."""
+    with suppress(OSError):
+        return Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").read_text().strip()
+    return ""

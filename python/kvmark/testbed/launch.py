@@ -1,7 +1,10 @@
-"""Starts the servers of a testbed: for the first time, and again on the data that they kept.
+"""Starts the servers of a testbed: for the first time, and again on their data.
 
-Every system's launcher ends here, so that whatever fails leaves the same: no process and no network
-of that start; of a first one no folder either, and of a later one every file.
+All systems use it, so that a failed start always leaves the same: no process and no network; after
+a first start no folder either, and after a later one every file.
+
+Certificates are made with the openssl program. The authority's key is removed at once, so that
+nothing else can make a certificate that clients of the testbed trust.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,21 +23,40 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
+import psutil
+
 from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
-from kvmark.removal import discard_folder
+from kvmark.removal import discard_folder, remove_file
 from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
-from kvmark.testbed.certificates import Certificates
-from kvmark.testbed.ports import is_free
 from kvmark.testbed.process import joining, make_group, remove_group
 from kvmark.testbed.state import Node, Testbed, owner_of, write_private
-from kvmark.testbed.system import OwnFiles, System
-from kvmark.testbed.words import kept_wishes
+from kvmark.testbed.system import System, Tell, TestbedOptions, made_with
 
 RETURNS_WITHIN_S: Final = 1800.0
-"""How long servers may take to return, each: they read all the data that they kept."""
+"""The time in which each server starts again: it reads all its data."""
+CERTIFICATE_FILES: Final = r"tls/(ca\.crt|ca\.key|server\.(crt|key|p12)|p12-password|openssl\.cnf)"
+"""The files of certificates, as paths in a testbed's folder."""
 
+_REQUEST: Final = """\
+[req]
+distinguished_name = name
+prompt = no
+[name]
+CN = kvmark testbed
+[authority]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, keyCertSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = critical, CA:FALSE
+keyUsage = critical, digitalSignature
+extendedKeyUsage = serverAuth, clientAuth
+subjectAltName = DNS:localhost, {addresses}
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+"""
 _PASSWORD: Final = "password"  # noqa: S105 - a file's name
 _IN_USE: Final = re.compile(
     r"address already in use|cannot bind socket|is in use by another process|failed to bind port",
@@ -52,15 +76,15 @@ class PortTakenError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one system does when its servers are started for the first time."""
+    """The steps of one system when its servers are started for the first time."""
 
     prepare: Callable[[Testbed], Testbed]
-    """Writes everything that the servers read, beside the password."""
+    """Writes the files that the servers read, except the password."""
     complete: Callable[[Testbed], Testbed]
-    """Waits until all is as it is wanted; the testbed with what is known only now."""
+    """Waits until the testbed is healthy, and adds the values known only then."""
     refusal: Callable[[Path], str | None]
-    """What a log gives as the reason why its server ended, where the user can mend it."""
-    own_files: OwnFiles
+    """The reason in a log why its server ended, if the user can correct it."""
+    own_files: re.Pattern[str]
     keeps_log: bool = False
     """Whether the folder stays for the log that an error without a refusal names."""
 
@@ -68,7 +92,7 @@ class Launch:
 def planned(
     system: str,
     folder: Path,
-    wanted: Any,
+    options: TestbedOptions,
     nodes: Sequence[Node],
     url: str,
     *,
@@ -77,23 +101,23 @@ def planned(
     network: networks.Network | None = None,
     **decided: Any,
 ) -> Testbed:
-    """A testbed before its first process; its version is said later.
+    """A testbed before its first process; its version is added later.
 
     Args:
         system: the system's name.
         folder: its folder.
-        wanted: what was wished.
+        options: the user's options.
         nodes: its servers.
-        url: what `--system` takes, but for the files to read secrets from.
-        facts: what the system's own module needs later, but for those files.
-        username: of whom the password is; None where the scheme says TLS, and a password is enough.
-        network: a network of its own.
-        decided: what was left open in the wishes, by their names.
+        url: the value of `--system`, without the files of secrets.
+        facts: values that the system's own module needs later.
+        username: the password's user; None where the scheme says TLS and a password is enough.
+        network: the testbed's network.
+        decided: values of options that the user left open.
     """
     places = {}
-    if getattr(wanted, "password", None) is not None:
+    if getattr(options, "password", None) is not None:
         places["password_file"] = str(folder / _PASSWORD)
-    if getattr(wanted, "tls", False):
+    if getattr(options, "tls", False):
         places["ca_file"] = str(Certificates(folder / "tls").authority)
     own = {"password_file": f"username={username}", "ca_file": "tls=true"} if username else {}
     for name, place in places.items():
@@ -108,26 +132,56 @@ def planned(
         nodes=tuple(nodes),
         network=network,
         facts={**facts, **places},
-        made_with=kept_wishes(wanted, port=nodes[0].port, **decided),
+        made_with=made_with(options, port=nodes[0].port, **decided),
         folder=folder,
     )
 
 
-def launch(testbed: Testbed, wanted: Any, steps: Launch) -> Testbed:
-    """Starts a testbed that was planned, in its empty folder, and waits until it is healthy.
+def find_server(program: str, package: str) -> str:
+    """The path of a server's program.
 
     Raises:
-        UsageError: what is wanted can't be started here.
+        UsageError: it is missing.
+    """
+    path = shutil.which(program)
+    if path is None:
+        raise UsageError(
+            f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
+            " another program with --server"
+        )
+    return path
+
+
+def check_memory(servers: int, each_bytes: int, advice: str) -> None:
+    """Refuses servers that need more memory than is available.
+
+    Raises:
+        UsageError: with the figures.
+    """
+    available = psutil.virtual_memory().available
+    if servers * each_bytes > available:
+        count = "1 server" if servers == 1 else f"{servers} servers"
+        raise UsageError(
+            f"{count} of {each_bytes / 2**20:.0f} MiB need more memory than the"
+            f" {available / 2**20:.0f} MiB that are available: {advice}"
+        )
+
+
+def launch(testbed: Testbed, options: TestbedOptions, steps: Launch) -> Testbed:
+    """Starts a planned testbed in its empty folder, and waits until it is healthy.
+
+    Raises:
+        UsageError: the testbed can't be started here.
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
     testbed = testbed.model_copy(update={"was_up": False})
     try:
         if testbed.network is not None:
-            # Written down before it is made, so that it can be removed whatever happens.
+            # Written before the network is made, so that it can always be removed.
             testbed.write()
             networks.build_network(testbed.network)
             _give_service(testbed)
-        password: Secret | None = getattr(wanted, "password", None)
+        password: Secret | None = getattr(options, "password", None)
         if password is not None:
             write_private(testbed.folder / _PASSWORD, password.reveal())
         testbed = steps.prepare(testbed)
@@ -140,7 +194,7 @@ def launch(testbed: Testbed, wanted: Any, steps: Launch) -> Testbed:
         refused = _refusal(testbed, steps) if failed else None
         stop_servers(testbed)
         if not (failed and refused is None and steps.keeps_log):
-            # A file that isn't ours would be a reason to keep the folder, not to hide the error.
+            # A foreign file keeps the folder, but doesn't hide the error.
             discard_folder(testbed.folder, steps.own_files)
         if refused is not None:
             raise refused from problem
@@ -149,59 +203,64 @@ def launch(testbed: Testbed, wanted: Any, steps: Launch) -> Testbed:
 
 
 def _refusal(testbed: Testbed, steps: Launch) -> KvmarkError | None:
-    """The error for what a log gives as the reason why a server ended."""
+    """The error for the reason in the log of a server that ended."""
     for node in testbed.nodes:
         log = testbed.log_of(node)
         if node.lives:
             continue
         if _IN_USE.search(process.tail(log)):
             return PortTakenError(node)
-        found = steps.refusal(log)
-        if found is not None:
-            return UsageError(found)
+        reason = steps.refusal(log)
+        if reason is not None:
+            return UsageError(reason)
     return None
 
 
-def start_again(testbed: Testbed, system: System, tell: Callable[[str], None]) -> Testbed:
-    """Starts the servers of a testbed that aren't there, as they were and on their data.
+def start_again(testbed: Testbed, system: System, tell: Tell) -> Testbed:
+    """Starts the servers of a testbed that are down, with the same settings and on their data.
 
-    Those that are there are left alone; if it fails those are stopped that it started.
+    Other servers continue. If it fails, the servers that it started are stopped.
 
     Raises:
-        UsageError: what the testbed had, such as a port, isn't free any more.
+        UsageError: a port or an address of the testbed isn't free any more.
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
-    with _held(testbed.folder, testbed.name):
+    with _locked(testbed.folder):
         testbed = Testbed.read(testbed.folder)
-        _check_complete(testbed)
+        if not testbed.was_up:
+            name = testbed.name
+            raise UsageError(
+                f"testbed '{name}' has never been up, its start goes on or has failed: wait, or"
+                f" remove it with kvmark down {name} --remove, or start another with --new"
+            )
         gone = [node for node in testbed.nodes if not node.lives]
         if not gone:
             return testbed
         _check_ports(testbed, gone)
         system.check_again(testbed, tell)
         tell(f"Starting {testbed.name} again: {', '.join(node.name for node in gone)}")
-        begun: list[str] = []
+        started: list[process.Identity | None] = []
         try:
-            testbed = _surrounded(testbed, gone)
+            testbed = _with_surroundings(testbed, gone)
             for node in gone:
                 testbed = start_node(testbed, node.name)
-                begun.append(node.name)
+                started.append(testbed.node(node.name).process)
             for node in testbed.nodes:
                 system.wait_for_node(testbed, node, RETURNS_WITHIN_S)
         except BaseException:
             if len(gone) == len(testbed.nodes):
                 stop_servers(testbed)
             else:
-                process.stop(_processes(testbed.node(name) for name in begun))
+                process.stop(filter(None, started))
             raise
         return testbed
 
 
 def start_node(testbed: Testbed, name: str) -> Testbed:
-    """Starts one server with its command, on its cores and in its group; doesn't wait for it.
+    """Starts one server on its cores and in its control group; doesn't wait for it.
 
     Returns:
-        The testbed with the server's new process, written down.
+        The testbed with the server's new process, after writing its file.
 
     Raises:
         UsageError: a core can't be used.
@@ -214,13 +273,13 @@ def start_node(testbed: Testbed, name: str) -> Testbed:
 
 
 def stop_servers(testbed: Testbed) -> tuple[Node, ...]:
-    """Stops all servers at once, and removes groups and network; the servers that were there.
+    """Stops all servers, removes control groups and network, and returns the servers that lived.
 
     Raises:
         SystemUnderTestError: one can't be stopped.
     """
-    known = {node.process: node for node in testbed.nodes if node.process is not None}
-    stopped = tuple(known[each] for each in process.stop(known))
+    nodes = {node.process: node for node in testbed.nodes if node.process is not None}
+    stopped = tuple(nodes[each] for each in process.stop(nodes))
     for node in testbed.nodes:
         if node.group is not None:
             remove_group(node.group)
@@ -229,24 +288,14 @@ def stop_servers(testbed: Testbed) -> tuple[Node, ...]:
     return stopped
 
 
-def _check_complete(testbed: Testbed) -> None:
-    """Refuses a testbed that never was whole, or that another kvmark is just making."""
-    if not testbed.was_up:
-        name = testbed.name
-        raise UsageError(
-            f"testbed '{name}' has never been up, its start goes on or has failed: wait, or remove"
-            f" it with kvmark down {name} --remove, or start another with --new"
-        )
-
-
 def _check_ports(testbed: Testbed, gone: Sequence[Node]) -> None:
-    """Refuses ports that somebody else has now."""
+    """Refuses ports that another program has now."""
     name = testbed.name
     if testbed.network is not None:
         return
     for node in gone:
         for port in (node.port, *node.more_ports):
-            if is_free(port, node.host):
+            if networks.is_free(port, node.host):
                 continue
             owner = owner_of(f"{node.host}:{port}", testbed.folder.parent)
             who = "another program" if owner is None else f"testbed '{owner.name}'"
@@ -256,8 +305,8 @@ def _check_ports(testbed: Testbed, gone: Sequence[Node]) -> None:
             )
 
 
-def _surrounded(testbed: Testbed, gone: Sequence[Node]) -> Testbed:
-    """The testbed with its network and its servers' groups, which `kvmark down` has removed."""
+def _with_surroundings(testbed: Testbed, gone: Sequence[Node]) -> Testbed:
+    """The testbed after making its network and control groups, which `kvmark down` removed."""
     if testbed.network is not None and len(gone) == len(testbed.nodes):
         networks.rebuild_network(testbed.network)
         _give_service(testbed)
@@ -274,26 +323,81 @@ def _surrounded(testbed: Testbed, gone: Sequence[Node]) -> Testbed:
 
 
 def _give_service(testbed: Testbed) -> None:
-    """Gives the address that clients know, where there is one, to the first server."""
+    """Gives the service address, if there is one, to the first server."""
     if testbed.network is not None and "service" in testbed.facts:
         networks.move_service(testbed.network, testbed.nodes[0].name)
 
 
-def _processes(nodes: Iterable[Node]) -> list[process.Identity]:
-    return [node.process for node in nodes if node.process is not None]
-
-
 @contextmanager
-def _held(folder: Path, name: str) -> Iterator[None]:
-    """Keeps other kvmarks from starting the same servers meanwhile."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Prevents other kvmarks from starting the same servers."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"another kvmark is starting testbed '{name}' just now: wait for it"
+                f"another kvmark is starting testbed '{folder.name}' just now: wait for it"
             ) from None
         yield
     finally:
         os.close(handle)
+
+
+class Certificates:
+    """The files of a testbed's certificates, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = folder / "ca.crt"
+        """The certificate that clients trust."""
+        self.server = folder / "server.crt"
+        self.key = folder / "server.key"
+        self.keystore = folder / "server.p12"
+        """The server's certificate and key, after `make_keystore`."""
+
+
+def make_certificates(testbed: Path, hosts: Sequence[str]) -> Certificates:
+    """Makes the certificates for localhost and these addresses in a testbed's folder.
+
+    Raises:
+        UsageError: openssl isn't installed.
+        SystemUnderTestError: it failed.
+    """
+    made = Certificates(testbed / "tls")
+    made.folder.mkdir(mode=0o700)
+    request, signing_key = made.folder / "openssl.cnf", made.folder / "ca.key"
+    request.write_text(_REQUEST.format(addresses=", ".join(f"IP:{host}" for host in hosts)))
+    common = ("req", "-x509", "-config", request, "-days", "3650", "-nodes")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout")
+    own = ("-out", made.authority, "-extensions", "authority")
+    _openssl(*common, *key, signing_key, *own)
+    signed = ("-CA", made.authority, "-CAkey", signing_key, "-extensions", "server")
+    _openssl(*common, *key, made.key, "-out", made.server, *signed)
+    remove_file(signing_key)
+    return made
+
+
+def make_keystore(made: Certificates) -> str:
+    """Makes a keystore with certificate and key for Java, and returns its password.
+
+    Raises:
+        UsageError: openssl isn't installed.
+        SystemUnderTestError: it failed.
+    """
+    password, file = secrets.token_urlsafe(24), made.folder / "p12-password"
+    write_private(file, password)
+    pair = ("-inkey", made.key, "-in", made.server, "-certfile", made.authority)
+    output = ("-out", made.keystore, "-passout", f"file:{file}")
+    _openssl("pkcs12", "-export", "-name", "server", *pair, *output)
+    return password
+
+
+def _openssl(*arguments: str | Path) -> None:
+    program = shutil.which("openssl")
+    if program is None:
+        raise UsageError("openssl is missing: install it with `sudo apt-get install openssl`")
+    finished = process.run_captured([program, *arguments])
+    if finished.returncode != 0:
+        lines = finished.stderr.strip().splitlines() or ["it printed nothing"]
+        raise SystemUnderTestError(f"openssl could not make a certificate: {lines[-1]}")

@@ -1,13 +1,14 @@
-"""A network of a testbed's own: each server in a namespace, with an address and a link to a switch.
+"""Where servers listen: free ports of loopback addresses, or a network of the testbed's own.
 
-On the loopback address nothing between two servers can be slow, lost or cut. Here it can, on the
-link of one server, towards everybody or towards some others. The kernel's `netem` delays and loses
-packets. Every kernel can cut a link: it is taken off the switch, or, towards some others, they are
-given a hardware address for each other that nobody has.
+On loopback addresses nothing between two servers can be slow, lost or cut. In a network, each
+server is in a namespace, with an address and a link to a switch. A fault disturbs the link of one
+server, for everyone or for some other servers. The kernel's `netem` delays and loses packets. Every
+kernel can cut a link: it is taken off the switch, or, for some other servers, each gets an unused
+hardware address for the other.
 
-The addresses are of the range that is set aside for benchmarks (198.18.0.0/15, RFC 2544) and are
-this machine's alone: the namespaces have no other way out. The switch is in a namespace too, so
-that no firewall of the machine has a say in what it forwards.
+The addresses are of the range for benchmarks (198.18.0.0/15, RFC 2544) and exist on this machine
+only: the namespaces have no other way out. The switch has its own namespace, so that the machine's
+firewall doesn't see the packets that it forwards.
 """
 
 from __future__ import annotations
@@ -15,14 +16,24 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+import socket
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.spec.faults import FaultSpec
+from kvmark.testbed.process import run_captured
+
+HOST: Final = "127.0.0.1"
+"""Testbeds listen on this machine only."""
+
+_LOWEST_PORT: Final = 10_000
+_HIGHEST_PORT: Final = 65_535
+_PORT_ATTEMPTS: Final = 1000
+_OUTGOING: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 _MOST_SERVERS: Final = 250
 _SERVICE: Final = 253
@@ -31,21 +42,136 @@ _SUBNETS: Final = 512
 _ATTEMPTS: Final = 20
 _BRIDGE: Final = "switch"
 _LINK: Final = "eth0"
-"""What a server's end of its link is called in the server's namespace."""
-_NOBODY: Final = "02:00:00:00:00:01"
-"""A hardware address that no link has: what is sent there is gone, and nobody is told."""
+"""The name of a server's end of its link, in the server's namespace."""
+_UNUSED: Final = "02:00:00:00:00:01"
+"""A hardware address that no link has: packets to it are lost without an error."""
 _NO_RULES: Final = ("qdisc", "delete", "root", "dev")
 # Far more packets than are on their way at any time: else a delay would lose some.
-_WAITING_PACKETS: Final = "100000"
+_QUEUED_PACKETS: Final = "100000"
+
+
+def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int]:
+    """Ports for `count` servers: from `wanted` upwards, or free ones.
+
+    Free ones lie below the range from which the kernel takes ports of outgoing connections. While a
+    server is down, a client that reconnects to a port of that range may get that port itself, and
+    then nothing can listen there.
+
+    Args:
+        wanted: the first port, or None.
+        count: the number of servers.
+        companion: distance of a second port that each server needs; 0 for none.
+
+    Raises:
+        UsageError: a port is in use, or isn't a port.
+        SystemUnderTestError: no free port was found.
+    """
+    if wanted is None:
+        return _free_ports(count, companion)
+    ports = consecutive_ports(wanted, count, companion)
+    for port in ports:
+        for each in (port, port + companion):
+            _check_free(each, HOST)
+    return ports
+
+
+def consecutive_ports(first: int, count: int, companion: int = 0) -> list[int]:
+    """Ports for `count` servers, free or not.
+
+    Raises:
+        UsageError: one isn't a port.
+    """
+    ports = list(range(first, first + count))
+    for port in (ports[0], *(each + companion for each in ports)):
+        _check_port(port)
+    return ports
+
+
+def common_port(
+    hosts: Sequence[str], usual: int | None, wanted: int | None = None, *, but: Collection[int] = ()
+) -> int:
+    """One port for servers on several addresses of this machine.
+
+    Args:
+        hosts: the addresses.
+        usual: the preferred port, or None.
+        wanted: the required port, or None.
+        but: ports that the same servers need for another purpose.
+
+    Raises:
+        UsageError: the required port is in use, or isn't a port.
+        SystemUnderTestError: no free port was found.
+    """
+    if wanted is not None:
+        _check_port(wanted)
+        for host in hosts:
+            _check_free(wanted, host)
+        return wanted
+    end = _first_outgoing()
+    choices = range(_LOWEST_PORT, end if end > _LOWEST_PORT else _HIGHEST_PORT)
+    random_ports = (secrets.choice(choices) for _ in range(_PORT_ATTEMPTS))
+    for port in random_ports if usual is None else (usual, *random_ports):
+        if port not in but and all(is_free(port, host) for host in hosts):
+            return port
+    raise SystemUnderTestError(
+        f"no port that is free on {', '.join(hosts)} was found: stop other servers"
+    )
+
+
+def is_free(port: int, host: str = HOST) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as attempt:
+        # As servers do: a connection that ended a moment ago doesn't block the port.
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((host, port))
+            attempt.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def _check_port(port: int) -> None:
+    if not 0 < port <= _HIGHEST_PORT:
+        raise UsageError(f"port {port} is not one: choose one up to {_HIGHEST_PORT}")
+
+
+def _check_free(port: int, host: str) -> None:
+    if not is_free(port, host):
+        raise UsageError(
+            f"port {port} of {host} is in use: give another --port, or none for a free one"
+        )
+
+
+def _free_ports(count: int, companion: int) -> list[int]:
+    end = _first_outgoing() - companion
+    choices = range(_LOWEST_PORT, end if end > _LOWEST_PORT + count else _HIGHEST_PORT - companion)
+    ports: set[int] = set()
+    for _ in range(_PORT_ATTEMPTS):
+        port = secrets.choice(choices)
+        taken = ports | {each + companion for each in ports}
+        if taken.isdisjoint((port, port + companion)) and is_free(port):
+            if is_free(port + companion):
+                ports.add(port)
+            if len(ports) == count:
+                return sorted(ports)
+    raise SystemUnderTestError(f"no {count} free ports were found on {HOST}: stop other servers")
+
+
+def _first_outgoing() -> int:
+    try:
+        return int(_OUTGOING.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return _HIGHEST_PORT
 
 
 class Network(BaseModel):
-    """Servers' namespaces and addresses, in the servers' order."""
+    """Namespaces and addresses of servers, in the servers' order."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    """No other network of the machine has it; the generator's own end has this name too."""
+    """Unique on the machine; also the name of the generator's link."""
     prefix: str
     """The first three numbers of all addresses, such as `198.18.7`."""
     servers: tuple[str, ...]
@@ -62,33 +188,20 @@ class Network(BaseModel):
 
     @property
     def service(self) -> str:
-        """An address that goes from server to server; none has it before `move_service`."""
+        """An address that moves between servers; none has it before `move_service`."""
         return f"{self.prefix}.{_SERVICE}"
 
     def host(self, server: str) -> str:
-        """A server's own address."""
+        """The address of a server."""
         return f"{self.prefix}.{self.servers.index(server) + 1}"
 
     def namespace(self, server: str) -> str:
-        """A server's namespace."""
+        """The namespace of a server."""
         return f"{self.name}-{server}"
 
 
-@dataclass(frozen=True, slots=True)
-class Disturbance:
-    """What is done to a server's link, in both directions."""
-
-    kind: Literal["delay", "loss", "partition"]
-    delay_ns: int = 0
-    """What each packet waits, each way."""
-    loss: float = 0.0
-    """The share of packets that are lost."""
-    towards: tuple[str, ...] = ()
-    """The other servers that it concerns; everybody, clients too, when none is named."""
-
-
 def choose_network(servers: Sequence[str]) -> Network:
-    """A network that this machine hasn't yet. Nothing is made.
+    """A network with unused addresses. Nothing is made.
 
     Raises:
         UsageError: this user, or this machine, can't have one.
@@ -107,16 +220,16 @@ def choose_network(servers: Sequence[str]) -> Network:
             prefix=f"198.{18 + number // 256}.{number % 256}",
             servers=tuple(servers),
         )
-        if not _is_known(network.subnet):
+        if not _is_routed(network.subnet):
             return network
     raise _refused("the addresses 198.18.0.0/15 are in use here")
 
 
 def build_network(network: Network) -> None:
-    """Makes all namespaces and links. What was made before a failure is left to `remove_network`.
+    """Makes all namespaces and links. After a failure, `remove_network` removes the parts.
 
     Raises:
-        UsageError: the kernel, or who holds its keys, doesn't allow it.
+        UsageError: the kernel or a permission prevents it.
     """
     for command in _building(network):
         problem = _run(command)
@@ -125,80 +238,82 @@ def build_network(network: Network) -> None:
 
 
 def rebuild_network(network: Network) -> None:
-    """Makes a network again that was removed, or of which a reboot left only a part.
+    """Makes a network again that was removed, or that a reboot left incomplete.
 
     Raises:
-        UsageError: its addresses are another's now, or the kernel doesn't allow it.
+        UsageError: its addresses are in use, or the kernel doesn't allow it.
     """
     remove_network(network)
     if shutil.which("ip") is None:
         raise _refused("the program ip is missing: apt-get install iproute2")
-    if _is_known(network.subnet):
+    if _is_routed(network.subnet):
         raise _refused(f"the addresses {network.subnet}, which it had, are in use by another")
     build_network(network)
 
 
 def remove_network(network: Network) -> None:
-    """Removes what there is of a network whose servers have ended."""
+    """Removes all parts of a network whose servers have ended."""
     _run(["ip", "link", "delete", network.name])
     for namespace in (*map(network.namespace, network.servers), network.switch):
         _run(["ip", "netns", "delete", namespace])
 
 
-def inside(network: Network, server: str, command: Sequence[str]) -> tuple[str, ...]:
-    """A command that enters a server's namespace and then is the other, in the same process."""
+def inside(network: Network | None, server: str, command: Sequence[str]) -> tuple[str, ...]:
+    """The command, run in the server's namespace if there is a network, in the same process."""
+    if network is None:
+        return tuple(command)
     return ("nsenter", f"--net=/run/netns/{network.namespace(server)}", *command)
 
 
-def check_disturbance(network: Network, disturbance: Disturbance) -> None:
-    """Tries a disturbance where nobody is disturbed: on the switch's loopback link.
+def check_disturbance(network: Network, fault: FaultSpec) -> None:
+    """Tries a fault of a link where it has no effect: on the switch's loopback link.
 
     Raises:
         UsageError: the kernel can't do it.
     """
-    if disturbance.kind == "partition":
+    if fault.do == "partition":
         return
     try:
-        for rule in _rules("lo", disturbance, _others(network, disturbance), "src"):
+        for rule in _rules(network, "lo", fault, "src"):
             problem = _run(["tc", "-n", network.switch, *rule])
             if problem is not None:
                 raise UsageError(
-                    f"this machine's kernel knows no {disturbance.kind} of packets ({problem}):"
+                    f"this machine's kernel knows no {fault.do} of packets ({problem}):"
                     " load its modules sch_netem, sch_prio and cls_u32, or use another machine"
                 )
     finally:
         _run(["tc", "-n", network.switch, *_NO_RULES, "lo"])
 
 
-def disturb(network: Network, server: str, disturbance: Disturbance) -> None:
-    """Does it to a server's link, until `heal`.
+def disturb(network: Network, fault: FaultSpec) -> None:
+    """Begins a fault of a server's link.
 
     Raises:
-        SystemUnderTestError: it failed; then nothing is left of it.
+        SystemUnderTestError: it failed; the link is as before.
     """
     try:
-        for command in _doing(network, server, disturbance):
-            _must(command)
+        for command in _disturbing(network, fault):
+            _run_checked(command)
     except SystemUnderTestError:
-        for command in _undoing(network, server, disturbance):
+        for command in _healing(network, fault):
             _run(command)
         raise
 
 
-def heal(network: Network, server: str, disturbance: Disturbance) -> None:
-    """Makes a server's link as it was before.
+def heal(network: Network, fault: FaultSpec) -> None:
+    """Ends a fault of a server's link.
 
     Raises:
-        SystemUnderTestError: the link isn't there any more.
+        SystemUnderTestError: the link doesn't exist any more.
     """
-    # Each is tried: one that fails is no reason to leave the others undone.
-    problems = [_run(command) for command in _undoing(network, server, disturbance)]
+    # All commands run, even if one fails.
+    problems = [_run(command) for command in _healing(network, fault)]
     for problem in filter(None, problems):
         raise _unchangeable(problem)
 
 
 def move_service(network: Network, server: str) -> None:
-    """Gives the service address to a server, and takes it from whoever has it.
+    """Moves the service address to a server.
 
     Raises:
         SystemUnderTestError: it failed.
@@ -206,10 +321,10 @@ def move_service(network: Network, server: str) -> None:
     namespaces = [network.namespace(each) for each in network.servers]
     address = [f"{network.service}/32", "dev", _LINK]
     for namespace in namespaces:
-        # One has it at most.
+        # At most one has it.
         _run(["ip", "-n", namespace, "address", "delete", *address])
-    _must(["ip", "-n", network.namespace(server), "address", "add", *address])
-    # Who remembers where it was would ask there in vain for a while.
+    _run_checked(["ip", "-n", network.namespace(server), "address", "add", *address])
+    # Otherwise, neighbours would use the former link for a while.
     forget = ["neighbour", "flush", "to", network.service, "dev"]
     _run(["ip", *forget, network.name])
     for namespace in namespaces:
@@ -240,110 +355,85 @@ def _building(network: Network) -> Iterator[list[str]]:
     yield ["ip", "link", "set", network.name, "up"]
 
 
-def _doing(network: Network, server: str, disturbance: Disturbance) -> Iterator[list[str]]:
+def _disturbing(network: Network, fault: FaultSpec) -> Iterator[list[str]]:
     """The commands that disturb a link."""
-    if disturbance.kind == "partition":
-        if not disturbance.towards:
-            yield ["ip", "-n", network.switch, "link", "set", server, "nomaster"]
-        for here, there in _pairs(network, server, disturbance):
-            nobody = [there, "lladdr", _NOBODY, "nud", "permanent", "dev", _LINK]
-            yield ["ip", "-n", here, "neighbour", "replace", *nobody]
+    if fault.do == "partition":
+        if not fault.others:
+            yield ["ip", "-n", network.switch, "link", "set", fault.node, "nomaster"]
+        for here, there in _pairs(network, fault):
+            neighbour = [there, "lladdr", _UNUSED, "nud", "permanent", "dev", _LINK]
+            yield ["ip", "-n", here, "neighbour", "replace", *neighbour]
         return
-    others = _others(network, disturbance)
-    for (namespace, device), side in zip(_ends(network, server), ("dst", "src"), strict=True):
-        for rule in _rules(device, disturbance, others, side):
+    for (namespace, device), side in zip(_ends(network, fault.node), ("dst", "src"), strict=True):
+        for rule in _rules(network, device, fault, side):
             yield ["tc", "-n", namespace, *rule]
 
 
-def _undoing(network: Network, server: str, disturbance: Disturbance) -> Iterator[list[str]]:
-    """The commands that make it as it was."""
-    if disturbance.kind == "partition":
-        if not disturbance.towards:
-            yield ["ip", "-n", network.switch, "link", "set", server, "master", _BRIDGE]
-        for here, there in _pairs(network, server, disturbance):
+def _healing(network: Network, fault: FaultSpec) -> Iterator[list[str]]:
+    """The commands that restore a link."""
+    if fault.do == "partition":
+        if not fault.others:
+            yield ["ip", "-n", network.switch, "link", "set", fault.node, "master", _BRIDGE]
+        for here, there in _pairs(network, fault):
             yield ["ip", "-n", here, "neighbour", "delete", there, "dev", _LINK]
         return
-    for namespace, device in _ends(network, server):
+    for namespace, device in _ends(network, fault.node):
         yield ["tc", "-n", namespace, *_NO_RULES, device]
 
 
-def _pairs(network: Network, server: str, disturbance: Disturbance) -> Iterator[tuple[str, str]]:
-    """A namespace and the address that it is kept from, in both directions."""
-    for other in disturbance.towards:
-        yield network.namespace(server), network.host(other)
-        yield network.namespace(other), network.host(server)
+def _pairs(network: Network, fault: FaultSpec) -> Iterator[tuple[str, str]]:
+    """A namespace and the address that it can't reach, in both directions."""
+    for other in fault.others:
+        yield network.namespace(fault.node), network.host(other)
+        yield network.namespace(other), network.host(fault.node)
 
 
 def _ends(network: Network, server: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Namespace and device of both ends of a server's link: its own, and that on the switch."""
+    """Namespace and device of both ends of a server's link: the server's, and the switch's."""
     return (network.namespace(server), _LINK), (network.switch, server)
 
 
-def _others(network: Network, disturbance: Disturbance) -> list[str]:
-    return [network.host(server) for server in disturbance.towards]
+def _rules(network: Network, device: str, fault: FaultSpec, side: str) -> Iterator[list[str]]:
+    """Arguments of `tc` that disturb outgoing packets of a device.
 
-
-def _rules(
-    device: str, disturbance: Disturbance, others: Sequence[str], side: str
-) -> Iterator[list[str]]:
-    """The words of `tc` that disturb what leaves by a device; `side` says where addresses stand.
-
-    With others named, their packets alone take the way of a class that is disturbed.
+    If other servers are named, only packets with their addresses on that `side` are disturbed.
     """
-    if disturbance.kind == "delay":
-        words = ["delay", f"{max(disturbance.delay_ns // 1000, 1)}us"]
+    if fault.do == "delay":
+        amount = ["delay", f"{max(fault.delay_ns // 1000, 1)}us"]
     else:
-        words = ["loss", f"{disturbance.loss:.4%}"]
-    netem = ["netem", "limit", _WAITING_PACKETS, *words]
-    if not others:
-        yield ["qdisc", "add", "dev", device, "root", *netem]
+        amount = ["loss", f"{fault.loss:.4%}"]
+    netem = ["netem", "limit", _QUEUED_PACKETS, *amount]
+    add = ["qdisc", "add", "dev", device]
+    if not fault.others:
+        yield [*add, "root", *netem]
         return
     undisturbed = ["priomap", *["0"] * 16]
-    yield [
-        "qdisc",
-        "add",
-        "dev",
-        device,
-        "root",
-        "handle",
-        "1:",
-        "prio",
-        "bands",
-        "2",
-        *undisturbed,
-    ]
-    yield ["qdisc", "add", "dev", device, "parent", "1:2", *netem]
-    for address in others:
-        match_ = ["match", "ip", side, f"{address}/32", "flowid", "1:2"]
+    yield [*add, "root", "handle", "1:", "prio", "bands", "2", *undisturbed]
+    yield [*add, "parent", "1:2", *netem]
+    for other in fault.others:
+        match_ = ["match", "ip", side, f"{network.host(other)}/32", "flowid", "1:2"]
         yield ["filter", "add", "dev", device, "parent", "1:", "protocol", "ip", "u32", *match_]
 
 
-def _is_known(subnet: str) -> bool:
-    """Whether this machine knows a way to some of the addresses, other than that to everywhere."""
+def _is_routed(subnet: str) -> bool:
+    """Whether this machine has a route to some of the addresses, other than the default route."""
     for direction in ("match", "root"):
-        said = subprocess.run(  # noqa: S603 - the words are ours
-            ["ip", "-4", "route", "show", direction, subnet],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if any(not line.startswith("default") for line in said.stdout.splitlines()):
+        shown = run_captured(["ip", "-4", "route", "show", direction, subnet])
+        if any(not line.startswith("default") for line in shown.stdout.splitlines()):
             return True
     return False
 
 
 def _run(command: Sequence[str]) -> str | None:
-    """What a command complains of; None when it succeeds."""
-    done = subprocess.run(  # noqa: S603 - the words are ours
-        command, capture_output=True, text=True, check=False
-    )
+    """The error of a command; None when it succeeds."""
+    done = run_captured(command)
     if done.returncode == 0:
         return None
-    said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-    return f"`{' '.join(command)}`: {said[0].removeprefix('RTNETLINK answers: ')}"
+    lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+    return f"`{' '.join(command)}`: {lines[0].removeprefix('RTNETLINK answers: ')}"
 
 
-def _must(command: Sequence[str]) -> None:
+def _run_checked(command: Sequence[str]) -> None:
     problem = _run(command)
     if problem is not None:
         raise _unchangeable(problem)

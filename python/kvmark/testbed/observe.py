@@ -1,23 +1,22 @@
-"""What servers use of their machine, as rows of `resources`, one a server.
+"""Resource usage of servers, as rows of `resources`, one for each server.
 
-A row has the columns of the generator's own, and `gc_count` and `gc_time_s`, the collections of
-garbage and the time they took, which only servers on a Java virtual machine know. Counters began
-with the server's process: a smaller value than before means that it was started again. A value that
-can't be known is None.
+A row has the columns of the generator's row, and `gc_count` and `gc_time_s` for servers on a Java
+virtual machine. Counters start with the server's process: a smaller value than before means a
+restart. Unknown values are None.
 
-A server elsewhere is observed by a Prometheus node exporter on its machine. Its rows have two
-differences: they are about the machine, not about one process of it, and `cores` says how many it
-has.
+A Prometheus node exporter observes a server on another machine. Its rows are about the whole
+machine, and `cores` is the machine's number of cores.
 """
 
 from __future__ import annotations
 
 import re
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import psutil
@@ -27,118 +26,93 @@ from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Meter
 from kvmark.testbed.systems import system_of
 
-_PATIENCE_S: Final = 0.5
-_LARGEST: Final = 8 << 20
+_TIMEOUT_S: Final = 0.5
+_MOST_BYTES: Final = 8 << 20
 _LINE: Final = re.compile(r"(\w+)(?:\{([^}]*)\})?\s+(\S+)")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _USER: Final = ("user", "nice")
 _SYSTEM: Final = ("system", "irq", "softirq")
-# Partitions and what is layered above disks would be counted twice.
+# Partitions and layers above disks would be counted twice.
 _DISK: Final = re.compile(r"(sd[a-z]+|vd[a-z]+|xvd[a-z]+|nvme\d+n\d+)")
 
-_Sample = tuple[str, Mapping[str, str], float]
+
+def process_row(process: psutil.Process, node: str) -> dict[str, Any]:
+    """The columns of a process.
+
+    Raises:
+        psutil.NoSuchProcess: it has ended.
+    """
+    with process.oneshot():
+        times, memory = process.cpu_times(), process.memory_info()
+    try:
+        disk = process.io_counters()
+        disk_bytes = (disk.read_bytes, disk.write_bytes)
+    except (psutil.AccessDenied, NotImplementedError):
+        disk_bytes = None
+    return {
+        "at_wall_ns": time.time_ns(),
+        "node": node,
+        "cpu_user_s": times.user,
+        "cpu_system_s": times.system,
+        "resident_bytes": memory.rss,
+        "disk_read_bytes": disk_bytes and disk_bytes[0],
+        "disk_written_bytes": disk_bytes and disk_bytes[1],
+    }
 
 
 class Observer:
-    """Looks at a testbed's servers. Call `sample` once a second, from one thread."""
+    """Observes a testbed's servers. Call `sample` once a second, from one thread."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
         self._system = system_of(testbed)
-        self._seen: dict[str, _Seen] = {}
-
-    def __enter__(self) -> Self:
-        """Begins without looking."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Lets go of the servers."""
-        self.close()
+        self._observed: dict[str, tuple[psutil.Process, Meter]] = {}
 
     def close(self) -> None:
-        """Lets go of the servers."""
-        for seen in self._seen.values():
-            seen.meter.close()
-        self._seen.clear()
+        """Closes the connections to the servers."""
+        for _, meter in self._observed.values():
+            meter.close()
+        self._observed.clear()
 
     def sample(self) -> list[dict[str, Any]]:
-        """A row for each server that is there; one that was started again is found again.
+        """A row for each living server, also after a restart.
 
         It takes a fraction of a second at most, even if a server doesn't answer.
         """
         if not self._testbed.lives:
-            self._read_again()
-        rows = (self._row(node) for node in self._testbed.nodes if node.lives)
-        return [row for row in rows if row is not None]
+            # The folder may have been removed with its servers.
+            with suppress(SystemUnderTestError):
+                self._testbed = Testbed.read(self._testbed.folder)
+        rows = []
+        for node in self._testbed.nodes:
+            if node.process and node.lives:
+                with suppress(psutil.NoSuchProcess):
+                    rows.append(self._row(node, node.process.pid))
+        return rows
 
-    def _read_again(self) -> None:
-        try:
-            self._testbed = Testbed.read(self._testbed.folder)
-        except SystemUnderTestError:
-            # The folder was removed with its servers: there is nothing to see.
-            return
-
-    def _row(self, node: Node) -> dict[str, Any] | None:
-        try:
-            seen = self._look_at(node)
-            with seen.process.oneshot():
-                times, memory = seen.process.cpu_times(), seen.process.memory_info()
-        except psutil.NoSuchProcess:
-            return None
-        disk = _disk(seen.process)
-        counted = seen.meter.look()
+    def _row(self, node: Node, pid: int) -> dict[str, Any]:
+        process, meter = self._observed.get(node.name, (None, None))
+        if process is None or meter is None or process.pid != pid:
+            if meter is not None:
+                meter.close()
+            process, meter = psutil.Process(pid), self._system.meter(self._testbed, node)
+            self._observed[node.name] = process, meter
+        # The percentage of the machine is in the generator's row.
         return {
-            "at_wall_ns": time.time_ns(),
-            "node": node.name,
-            "cpu_user_s": times.user,
-            "cpu_system_s": times.system,
-            "resident_bytes": memory.rss,
-            "disk_read_bytes": disk[0] if disk else None,
-            "disk_written_bytes": disk[1] if disk else None,
-            "network_sent_bytes": counted.network_sent_bytes,
-            "network_received_bytes": counted.network_received_bytes,
-            # The machine is the generator's, whose rows have it.
+            **process_row(process, node.name),
             "machine_cpu_percent": None,
-            "gc_count": counted.gc_count,
-            "gc_time_s": counted.gc_time_s,
+            **asdict(meter.read()),
         }
-
-    def _look_at(self, node: Node) -> _Seen:
-        pid = node.process.pid if node.process else 0
-        seen = self._seen.get(node.name)
-        if seen is None or seen.process.pid != pid:
-            if seen is not None:
-                seen.meter.close()
-            seen = _Seen(psutil.Process(pid), self._system.meter(self._testbed, node))
-            self._seen[node.name] = seen
-        return seen
-
-
-class _Seen:
-    """A server's process and the way to ask it."""
-
-    def __init__(self, process: psutil.Process, meter: Meter) -> None:
-        self.process = process
-        self.meter = meter
-
-
-def _disk(process: psutil.Process) -> tuple[int, int] | None:
-    """Bytes read from and written to disks; the kernel may keep them to itself."""
-    try:
-        counters = process.io_counters()
-    except (psutil.AccessDenied, NotImplementedError):
-        return None
-    return counters.read_bytes, counters.write_bytes
 
 
 class NodeExporter:
     """One machine's exporter. Call `sample` once a second, from one thread."""
 
     def __init__(self, url: str) -> None:
-        """Looks once, so that a wrong address is told before anything begins.
+        """Reads one sample, to report a wrong address before a run begins.
 
         Raises:
-            UsageError: the URL isn't one of HTTP.
+            UsageError: it isn't an HTTP URL.
             SystemUnderTestError: there is no answer, or not an exporter's.
         """
         parts = urlsplit(url)
@@ -152,7 +126,7 @@ class NodeExporter:
         self._url = url if parts.path.strip("/") else f"{url.rstrip('/')}/metrics"
         self.node = parts.hostname
         try:
-            row = row_of(self._read(), self.node)
+            row = self._row()
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "reason", problem)
             raise SystemUnderTestError(f"observe: {url} doesn't answer: {reason}") from problem
@@ -160,39 +134,51 @@ class NodeExporter:
             raise SystemUnderTestError(f"observe: {url} has no node_cpu_seconds_total")
 
     def sample(self) -> dict[str, Any] | None:
-        """A row, or None where there was no answer within half a second."""
+        """A row; None without an answer within half a second."""
         try:
-            return row_of(self._read(), self.node)
+            return self._row()
         except (OSError, ValueError):
             return None
 
-    def _read(self) -> str:
+    def _row(self) -> dict[str, Any] | None:
         # The scheme is checked above.
-        with urllib.request.urlopen(self._url, timeout=_PATIENCE_S) as answer:  # noqa: S310
-            return bytes(answer.read(_LARGEST)).decode("utf-8", "replace")
+        with urllib.request.urlopen(self._url, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            text = bytes(answer.read(_MOST_BYTES)).decode("utf-8", "replace")
+        return row_of(text, self.node)
 
 
 def row_of(text: str, node: str) -> dict[str, Any] | None:
-    """The row that an exporter's text makes; None where it doesn't tell of processors."""
+    """The row of an exporter's text; None without figures of processors."""
     samples = list(_samples(text))
     cores = {labels.get("cpu") for name, labels, _ in samples if name == "node_cpu_seconds_total"}
     if not cores:
         return None
-    plain = {name: value for name, labels, value in samples if not labels}
-    total, free = (
-        plain.get("node_memory_MemTotal_bytes"),
-        plain.get("node_memory_MemAvailable_bytes"),
-    )
+
+    def total(name: str, counts: Callable[[Mapping[str, str]], object]) -> float | None:
+        values = [value for other, labels, value in samples if other == name and counts(labels)]
+        return sum(values) if values else None
+
+    def cpu_s(modes: tuple[str, ...]) -> float:
+        return total("node_cpu_seconds_total", lambda labels: labels.get("mode") in modes) or 0.0
+
+    def disk_bytes(name: str) -> int | None:
+        return _whole(total(name, lambda labels: _DISK.fullmatch(labels.get("device", ""))))
+
+    def network_bytes(name: str) -> int | None:
+        return _whole(total(name, lambda labels: labels.get("device") not in {None, "lo"}))
+
+    memory = total("node_memory_MemTotal_bytes", lambda labels: not labels)
+    free = total("node_memory_MemAvailable_bytes", lambda labels: not labels)
     return {
         "at_wall_ns": time.time_ns(),
         "node": node,
-        "cpu_user_s": _sum(samples, "node_cpu_seconds_total", "mode", _USER),
-        "cpu_system_s": _sum(samples, "node_cpu_seconds_total", "mode", _SYSTEM),
-        "resident_bytes": None if total is None or free is None else int(total - free),
-        "disk_read_bytes": _devices(samples, "node_disk_read_bytes_total"),
-        "disk_written_bytes": _devices(samples, "node_disk_written_bytes_total"),
-        "network_sent_bytes": _links(samples, "node_network_transmit_bytes_total"),
-        "network_received_bytes": _links(samples, "node_network_receive_bytes_total"),
+        "cpu_user_s": cpu_s(_USER),
+        "cpu_system_s": cpu_s(_SYSTEM),
+        "resident_bytes": None if memory is None or free is None else int(memory - free),
+        "disk_read_bytes": disk_bytes("node_disk_read_bytes_total"),
+        "disk_written_bytes": disk_bytes("node_disk_written_bytes_total"),
+        "network_sent_bytes": network_bytes("node_network_transmit_bytes_total"),
+        "network_received_bytes": network_bytes("node_network_receive_bytes_total"),
         "machine_cpu_percent": None,
         "gc_count": None,
         "gc_time_s": None,
@@ -200,37 +186,14 @@ def row_of(text: str, node: str) -> dict[str, Any] | None:
     }
 
 
-def _samples(text: str) -> Iterator[_Sample]:
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found is None or line.startswith("#"):
+        match = _LINE.match(line)
+        if match is None or line.startswith("#"):
             continue
-        try:
-            value = float(found[3])
-        except ValueError:
-            continue
-        yield found[1], dict(_LABEL.findall(found[2] or "")), value
-
-
-def _sum(samples: Sequence[_Sample], name: str, label: str, wanted: Sequence[str]) -> float:
-    return sum(
-        value for found, labels, value in samples if found == name and labels.get(label) in wanted
-    )
-
-
-def _devices(samples: Sequence[_Sample], name: str) -> int | None:
-    found = [
-        value
-        for other, labels, value in samples
-        if other == name and _DISK.fullmatch(labels.get("device", ""))
-    ]
-    return int(sum(found)) if found else None
-
-
-def _links(samples: Sequence[_Sample], name: str) -> int | None:
-    found = [
-        value
-        for other, labels, value in samples
-        if other == name and labels.get("device") not in {None, "lo"}
-    ]
-    return int(sum(found)) if found else None
+        with suppress(ValueError):
+            yield match[1], dict(_LABEL.findall(match[2] or "")), float(match[3])

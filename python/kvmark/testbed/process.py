@@ -1,26 +1,29 @@
-"""Server processes: started in the background, known by number and start, signalled, waited for.
+"""Processes: servers in the background, identified by number and start, and build tools.
 
-A process number is used again by the kernel some time after its process has ended. So a process is
-kept as its number and its start, and every signal goes through a handle of the kernel that was
-checked against both: another process of the same number is never signalled.
+The kernel reuses a process's number some time after its end. So a process is identified by its
+number and its start, and signals go through a handle of the kernel that was checked against both:
+another process of the same number is never signalled.
 
-A control group bounds what a server and the kernel's page cache for it take together. Without one
-the page cache of a large machine holds every file that a small server wrote, and no data set is too
-large for memory. The bound is the kernel's own, so it holds for the server's children and for
-whatever it maps. A group is made inside the one that this process is in, whose own bounds stay in
-force (version 1), or beside it, where version 2 allows no group in one that has processes.
+A control group bounds the memory of a server and of the kernel's page cache for it. Without one,
+the page cache of a large machine holds every file of a small server, and no dataset exceeds the
+memory. The bound also holds for the server's children and for memory-mapped files. A group is made
+inside this process's group, whose own bounds stay in force (version 1), or next to it, because
+version 2 allows no group in one that has processes.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,27 +32,26 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.processes import start_of
 from kvmark.removal import remove_empty
 
-_LOOK_S: Final = 0.02
-_ASK_AGAIN_S: Final = 0.5
-_BOUND_AFTER: Final = 100
-"""Looks for threads that were started meanwhile."""
+_POLL_S: Final = 0.02
+_LOCK_POLL_S: Final = 0.1
+_SIGNAL_AGAIN_S: Final = 0.5
+_MOST_BIND_ROUNDS: Final = 100
+"""Rounds to bind threads that were started during the round before."""
 _KILLED_WITHIN_S: Final = 30.0
 _LONGEST_LINE: Final = 300
-_TAIL_BYTES: Final = 2**16
-_MODE: Final = 0o644
+_MOST_BYTES: Final = 2**16
 
 _OWN: Final = Path("/proc/self/cgroup")
 _MOUNT: Final = Path("/sys/fs/cgroup")
-_PROCESSES: Final = "cgroup.procs"
 # Where the kernel counts the processes that it killed because the bound was reached.
 _KILLS: Final = ("memory.oom_control", "memory.events")
-# The bound, and that nothing is moved to a swap device instead of being read again.
+# The bound, and the setting that keeps memory from being swapped instead of read again.
 _VERSION_1: Final = ("memory.limit_in_bytes", "memory.swappiness")
 _VERSION_2: Final = ("memory.max", "memory.swap.max")
 
 
 class Identity(BaseModel):
-    """A process: its number, and its start as boot and ticks, which clock changes leave alone."""
+    """A process: its number, and its start as boot and ticks, which clock changes don't affect."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,37 +59,28 @@ class Identity(BaseModel):
     started: str
 
 
-class Watched(BaseModel):
-    """A process that others wait for, with the name and the log that errors quote."""
-
-    model_config = ConfigDict(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A process to wait for, with the name and the log that errors quote."""
 
     name: str
     process: Identity
     log: Path
 
 
-def start(
-    command: Sequence[str],
-    log: Path,
-    *,
-    cores: Sequence[int] = (),
-    environment: Mapping[str, str] | None = None,
-) -> Identity:
-    """Starts a server in a session of its own; its output is appended to `log`.
+def start(command: Sequence[str], log: Path, *, cores: Sequence[int] = ()) -> Identity:
+    """Starts a server in its own session; its output is appended to `log`.
 
-    It outlives this process. It gets `environment` and nothing of this process's own beside the
-    search path, so that no secret of the shell reaches it.
+    It outlives this process. Its environment has only the search path, so that no secret of the
+    shell reaches it.
 
     Raises:
         UsageError: a core can't be used.
         SystemUnderTestError: the program can't be executed.
     """
-    variables = {"PATH": os.environ.get("PATH", os.defpath), **(environment or {})}
-    output = (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _MODE)
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        output,
+        (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
@@ -95,7 +88,7 @@ def start(
             pid = os.posix_spawnp(
                 command[0],
                 list(command),
-                variables,
+                {"PATH": os.environ.get("PATH", os.defpath)},
                 file_actions=files,
                 setsid=True,
                 setsigmask=[],
@@ -109,20 +102,20 @@ def start(
 
 
 def lives(process: Identity) -> bool:
-    """Whether the process is there and hasn't ended."""
-    _collect(process.pid)
+    """Whether the process exists and hasn't ended."""
+    _reap(process.pid)
     return start_of(process.pid) == process.started
 
 
 def bind(process: Identity, cores: Collection[int]) -> None:
-    """Binds a process that goes to cores: all its threads, and so what these start.
+    """Binds a running process to cores: all its threads, and so the threads that they start.
 
     Raises:
         SystemUnderTestError: it can't be bound to them.
     """
     wanted = set(cores)
     try:
-        for _ in range(_BOUND_AFTER):
+        for _ in range(_MOST_BIND_ROUNDS):
             others = [one for one in _threads(process) if _cores_of(one) not in (None, wanted)]
             if not others:
                 return
@@ -137,64 +130,63 @@ def bind(process: Identity, cores: Collection[int]) -> None:
 
 
 def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]:
-    """Asks the processes to end, all at once, and kills those that don't; waits for all.
+    """Asks all processes to end, then kills those that don't; waits for all.
 
-    They are asked again and again: Redis says no, once, to one that writes its first append-only
-    file, and goes on.
+    The signal is repeated: Redis rejects one while it writes its first append-only file.
 
     Returns:
-        Those that were there.
+        The processes that existed.
 
     Raises:
         SystemUnderTestError: one can't be signalled, or doesn't even end when it is killed.
     """
     with ExitStack() as handles:
-        found = [(process, handles.enter_context(_handle(process))) for process in processes]
-        living = [(process, handle) for process, handle in found if handle is not None]
+        pairs = [(process, handles.enter_context(_handle(process))) for process in processes]
+        living = [(process, handle) for process, handle in pairs if handle is not None]
         for process, handle in living:
             _send(process, handle, signal.SIGTERM)
-            # A stopped process would not see that it is to end.
+            # A paused process wouldn't receive the signal.
             _send(process, handle, signal.SIGCONT)
         until = time.monotonic() + grace_s
         for process, handle in living:
-            while not _ended(handle, min(_ASK_AGAIN_S, until - time.monotonic())):
+            while not _ended(handle, min(_SIGNAL_AGAIN_S, until - time.monotonic())):
                 if time.monotonic() >= until:
                     _kill(process, handle)
                     break
                 _send(process, handle, signal.SIGTERM)
-            _collect(process.pid)
+            _reap(process.pid)
     return [process for process, _ in living]
 
 
 def kill(process: Identity) -> bool:
-    """Kills (SIGKILL) a process and waits until it has ended; False when it wasn't there."""
+    """Kills (SIGKILL) a process and waits for its end; False when it had ended."""
     with _handle(process) as handle:
         if handle is None:
             return False
         _kill(process, handle)
-    _collect(process.pid)
+    _reap(process.pid)
     return True
 
 
 def pause(process: Identity) -> bool:
-    """Stops (SIGSTOP) a process where it stands; False when it wasn't there."""
+    """Pauses (SIGSTOP) a process; False when it had ended."""
     return _signal(process, signal.SIGSTOP)
 
 
 def resume(process: Identity) -> bool:
-    """Lets a paused process go on (SIGCONT); False when it wasn't there."""
+    """Resumes (SIGCONT) a paused process; False when it had ended."""
     return _signal(process, signal.SIGCONT)
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str, watched: Sequence[Watched], within_s: float
+    condition: Callable[[], bool], purpose: str, watched: Sequence[Watched], within_s: float
 ) -> None:
-    """Waits for a condition while the processes it depends on live.
+    """Waits for a condition while the processes that it depends on live.
 
     Args:
-        condition: asked about fifty times a second.
-        what: what is waited for, as the end of the sentence "it took too long to …".
-        watched: the processes, in the order in which they are blamed.
+        condition: called about fifty times a second.
+        purpose: the end of the sentence "it took too long to …".
+        watched: the processes; a timeout is reported for the first.
         within_s: the limit in seconds.
 
     Raises:
@@ -209,14 +201,14 @@ def wait_until(
         if time.monotonic() > until:
             first = watched[0]
             raise SystemUnderTestError(
-                f"{first.name} took longer than {within_s:g} s to {what}; the last line of its log"
-                f" is: {_last_line(first.log)}"
+                f"{first.name} took longer than {within_s:g} s to {purpose}; the last line of its"
+                f" log is: {_last_line(first.log)}"
             )
-        interrupts.pause(_LOOK_S)
+        interrupts.pause(_POLL_S)
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a log that says something, shortened."""
+    """The last line of a log that isn't blank, shortened."""
     lines = [line.strip() for line in tail(log).splitlines() if line.strip()]
     return lines[-1][:_LONGEST_LINE] if lines else f"its log {log} is empty"
 
@@ -225,7 +217,7 @@ def tail(log: Path) -> str:
     """The end of a log; empty without one."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            file.seek(max(0, log.stat().st_size - _MOST_BYTES))
             return file.read().decode(errors="replace")
     except OSError:
         return ""
@@ -259,14 +251,14 @@ def _send(process: Identity, handle: int, number: signal.Signals) -> None:
 
 
 def _ended(handle: int, within_s: float) -> bool:
-    waiting = select.poll()
-    waiting.register(handle, select.POLLIN)
-    return bool(waiting.poll(max(0.0, within_s) * 1000))
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(max(0.0, within_s) * 1000))
 
 
 @contextmanager
 def _handle(process: Identity) -> Iterator[int | None]:
-    """A handle that means this very process whatever becomes of its number; None when it ended."""
+    """A handle that stays with this process when its number is reused; None when it ended."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -280,10 +272,10 @@ def _handle(process: Identity) -> Iterator[int | None]:
 
 @contextmanager
 def bound_to(cores: Collection[int]) -> Iterator[None]:
-    """Binds this thread for a while: what it starts meanwhile is bound before its first thread.
+    """Binds this thread temporarily: processes that it starts are bound from their first thread.
 
     Raises:
-        UsageError: it may not have one of the cores.
+        UsageError: it may not use one of the cores.
     """
     own = os.sched_getaffinity(0)
     missing = sorted(set(cores) - own)
@@ -303,39 +295,37 @@ def bound_to(cores: Collection[int]) -> Iterator[None]:
 def _threads(process: Identity) -> list[int]:
     """The numbers of its threads; none when it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        found = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
-        return found if lives(process) else []
+        numbers = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
+        return numbers if lives(process) else []
     return []
 
 
 def _cores_of(thread: int) -> set[int] | None:
-    """The cores of a thread; none when it has ended."""
+    """The cores of a thread; None when it has ended."""
     try:
         return os.sched_getaffinity(thread)
     except ProcessLookupError:
         return None
 
 
-def _collect(pid: int) -> None:
-    """Takes note of the end of a child, so that it leaves the kernel's table."""
+def _reap(pid: int) -> None:
+    """Removes a child that has ended from the kernel's table."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
-def make_group(name: str, most_bytes: int, own: Path = _OWN, mount: Path = _MOUNT) -> Path:
-    """The folder of a new group with that bound.
+def make_group(name: str, most_bytes: int) -> Path:
+    """The folder of a new control group.
 
     Args:
         name: a name that no other group has.
-        most_bytes: what its processes and their files in the page cache may take together.
-        own: where the kernel says which groups this process is in.
-        mount: where it shows them.
+        most_bytes: the bound on its processes and their files in the page cache together.
 
     Raises:
         UsageError: this user, or this machine, can't have one.
     """
     try:
-        parent, (bound, swap) = _parent(own, mount)
+        parent, (bound, swap) = _parent()
         folder = parent / name
         folder.mkdir()
     except OSError as problem:
@@ -352,36 +342,36 @@ def make_group(name: str, most_bytes: int, own: Path = _OWN, mount: Path = _MOUN
 
 
 def joining(group: Path, command: Sequence[str]) -> tuple[str, ...]:
-    """A command that joins a group and then is the other command, in the same process."""
-    return ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / _PROCESSES), *command)
+    """A command that joins a group and then becomes the other command, in the same process."""
+    return ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs"), *command)
 
 
 def ran_out(group: Path) -> bool:
-    """Whether the kernel killed a process of the group, for which its bound left no room."""
+    """Whether the kernel killed a process of the group because of the bound."""
     for name in _KILLS:
         with suppress(OSError):
-            counted = dict(line.split() for line in (group / name).read_text().splitlines())
-            return int(counted.get("oom_kill", 0)) > 0
+            counts = dict(line.split() for line in (group / name).read_text().splitlines())
+            return int(counts.get("oom_kill", 0)) > 0
     return False
 
 
 def remove_group(group: Path) -> None:
-    """Removes a group whose processes have ended; one that is gone already is left so."""
-    # An empty group costs nothing, and whatever holds it is not worth failing for.
+    """Removes a group whose processes have ended, if it exists."""
+    # An empty group costs nothing, so a failure is ignored.
     with suppress(OSError):
         remove_empty(group)
 
 
-def _parent(own: Path, mount: Path) -> tuple[Path, tuple[str, str]]:
-    """Where a group can be made that bounds memory, and the files of its bounds."""
-    lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+def _parent() -> tuple[Path, tuple[str, str]]:
+    """The folder for groups that bound memory, and the files of their bounds."""
+    lines = [line.split(":", 2) for line in _OWN.read_text().splitlines()]
     for _, controllers, path in lines:
         if "memory" in controllers.split(","):
-            return mount / "memory" / path.lstrip("/"), _VERSION_1
+            return _MOUNT / "memory" / path.lstrip("/"), _VERSION_1
     for _, controllers, path in lines:
         if not controllers:
-            here = mount / path.lstrip("/")
-            parent = here if here == mount else here.parent
+            here = _MOUNT / path.lstrip("/")
+            parent = here if here == _MOUNT else here.parent
             if "memory" in (parent / "cgroup.subtree_control").read_text().split():
                 return parent, _VERSION_2
     raise OSError("the kernel has no memory controller for groups of this process")
@@ -392,3 +382,89 @@ def _refused(why: str) -> UsageError:
         f"memory: what a server takes can't be bounded here ({why}): be root on a machine whose"
         " control groups can be written, or leave --memory out"
     )
+
+
+@contextmanager
+def locked(lock: Path, activity: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Holds a lock file, whose folder is created; `tell` gets the other process's activity.
+
+    The lock ends with the process.
+
+    Raises:
+        KeyboardInterrupt: the user has asked to stop.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        if not _try_lock(file.fileno()):
+            tell(f"Waiting for another kvmark that is {activity}")
+            while not _try_lock(file.fileno()):
+                interrupts.pause(_LOCK_POLL_S)
+        yield
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def run_streaming(
+    command: Sequence[str],
+    on_line: Callable[[str], None],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> int:
+    """Runs a program, passes each line of its output and errors on, and returns the exit code.
+
+    Raises:
+        KeyboardInterrupt: the user has asked to stop, and so the program was ended.
+    """
+    with subprocess.Popen(  # noqa: S603 - the command is kvmark's
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+    ) as running:
+        try:
+            for line in _lines(running.stdout):
+                on_line(line.decode(errors="replace"))
+        except BaseException:
+            running.terminate()
+            raise
+    return running.returncode
+
+
+def run_captured(
+    command: Sequence[str | Path], timeout_s: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program and returns its exit code, output and errors.
+
+    Raises:
+        OSError: it can't be executed.
+        subprocess.TimeoutExpired: it was ended at the limit.
+    """
+    return subprocess.run(  # noqa: S603 - the command is kvmark's
+        command, capture_output=True, text=True, check=False, timeout=timeout_s
+    )
+
+
+def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
+    """Each line as it comes, with its end."""
+    unread = b""
+    while stream is not None:
+        interrupts.wait_readable(stream.fileno())
+        data = os.read(stream.fileno(), _MOST_BYTES)
+        if not data:
+            break
+        *lines, unread = (unread + data).splitlines(keepends=True) or [b""]
+        if unread.endswith(b"\n"):
+            lines, unread = [*lines, unread], b""
+        yield from lines
+    if unread:
+        yield unread

@@ -1,6 +1,6 @@
-"""Folders of embedded RocksDB: what is in one, whose it is, and removing what kvmark made.
+"""Folders of embedded RocksDB: their contents and owner, and removing those that kvmark made.
 
-A folder that kvmark made bears its mark, a file beside RocksDB's own, from before the first record.
+A folder that kvmark made has its mark, an additional file, from before the first record.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
 from kvmark.secret import Secret
 from kvmark.testbed.console import Console
-from kvmark.testbed.system import Contents, IsOwnKey, Store
+from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey, Store
 
 _DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
@@ -32,22 +32,22 @@ _NAMES: Final = (
 )
 _OWN_FILES: Final = re.compile(_NAMES)
 _CURRENT: Final = "CURRENT"
-"""The file by which a folder is a database: written last when one is made."""
-_BEGUN: Final = re.compile(
+"""The file that makes a folder a database: it is written last."""
+_PARTIAL: Final = re.compile(
     rf"IDENTITY|LOCK|LOG|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.dbtmp|{re.escape(_MARK)}"
 )
-"""Files of a database whose making was cut short."""
+"""Files of a database that was only partly made."""
 _SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
-def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
-    """What is in the folder of a database.
+def _contents(options: DriverOptions, _: Secret | None) -> Contents:
+    """The contents of a database's folder.
 
     Raises:
         UsageError: it is a file.
     """
     named = Path(options["path"])
-    # Where a link leads is what the user means by it.
+    # A link means its target.
     folder = named.resolve()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{named} is a file, not a folder: name a folder for the database")
@@ -61,18 +61,18 @@ def _contents(options: Mapping[str, str], _: Secret | None) -> Contents:
         found=_found(folder),
         others="name another folder, or leave load out of --workloads",
         claim=_claim_of(folder),
-        foreign=lambda names: _foreign_key(folder, names),
+        foreign=lambda is_own: _foreign_key(folder, is_own),
         remove=remove,
         mark=lambda claim: _mark(folder, claim),
     )
 
 
 STORE: Final = Store(_DRIVER, _contents)
-"""What a folder holds, and removing it."""
+"""Folders of databases."""
 
 
 def _found(folder: Path) -> str | None:
-    """What is in a folder, in words; None for nothing beside kvmark's mark."""
+    """A description of a folder's contents; None if there is at most kvmark's mark."""
     if (folder / _CURRENT).exists():
         return "a database"
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
@@ -80,7 +80,7 @@ def _found(folder: Path) -> str | None:
 
 
 def _claim_of(folder: Path) -> str | None:
-    """The claim that a folder's mark names; None without a mark, or with a damaged one."""
+    """The claim in a folder's mark; None without a mark, or with a damaged one."""
     try:
         return str(json.loads((folder / _MARK).read_bytes())["claim"])
     except (OSError, ValueError, TypeError, KeyError):
@@ -88,7 +88,7 @@ def _claim_of(folder: Path) -> str | None:
 
 
 def _mark(folder: Path, claim: str) -> None:
-    """Marks an empty folder, made where there is none, so that what it will hold is kvmark's.
+    """Marks an empty folder as kvmark's; creates it if it is missing.
 
     Raises:
         SystemUnderTestError: the mark can't be written.
@@ -96,7 +96,7 @@ def _mark(folder: Path, claim: str) -> None:
     text = json.dumps({"made_by": "kvmark", "claim": claim}) + "\n"
     try:
         folder.mkdir(exist_ok=True)
-        # Somebody's link leads to somebody's file.
+        # Not through another user's link.
         handle = os.open(folder / _MARK, _MARKING, 0o644)
         with os.fdopen(handle, "w", encoding="utf-8") as mark:
             mark.write(text)
@@ -108,34 +108,33 @@ def _mark(folder: Path, claim: str) -> None:
 
 
 def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
-    """A key of the database that isn't one's own; None without one.
+    """A description of a key that isn't one's own; None without one.
 
-    Of a database that isn't there yet, a file that no begun one has.
+    In a folder without a complete database, of a file that no partly made one has.
 
     Raises:
         SystemUnderTestError: the database can't be read.
     """
     if not (folder / _CURRENT).exists():
         names = sorted(path.name for path in folder.iterdir())
-        others = (name for name in names if not _BEGUN.fullmatch(name))
-        return next((f"the file {name}" for name in others), None)
+        return next((f"the file {name}" for name in names if not _PARTIAL.fullmatch(name)), None)
     console = Console(_DRIVER, {"path": str(folder)})
     for table in console.ask("TABLES"):
         after: list[str] = []
         while keys := console.ask("KEYS", table, *after):
-            for key in keys:
-                if not is_own(key):
-                    return f"the key {key!r}"
+            foreign = next((key for key in keys if not is_own(key)), None)
+            if foreign is not None:
+                return f"the key {foreign!r}"
             after = [keys[-1]]
     return None
 
 
 @contextmanager
 def scratch_folder(root: Path) -> Iterator[Path]:
-    """A new folder for a database, removed in the end with what is in it.
+    """A new folder for a database, as a context that removes it with its contents.
 
-    What killed commands left in `root` is removed first. The kernel tells it from what is in use:
-    a command holds a lock on its folder for as long as it lives.
+    Folders that killed commands left in `root` are removed first: a running command holds a lock on
+    its folder.
 
     Raises:
         UsageError: `root` is a file.
@@ -155,7 +154,7 @@ def scratch_folder(root: Path) -> Iterator[Path]:
         ) from problem
     _remove_abandoned(root)
     with _opened(hidden) as handle:
-        # Under its name it is never seen without its lock.
+        # The name appears only with the lock.
         fcntl.flock(handle, fcntl.LOCK_EX)
         hidden.rename(folder)
         try:
@@ -165,7 +164,7 @@ def scratch_folder(root: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(root: Path) -> None:
-    """Removes scratch folders of commands that were killed: marked ones that nobody locks."""
+    """Removes scratch folders of killed commands: those with a mark and without a lock."""
     for path in root.glob(f"{_SCRATCH}*"):
         if not (_SCRATCH_NAME.fullmatch(path.name) and (path / _MARK).is_file()):
             continue

@@ -1,7 +1,7 @@
 """Testbeds on disk: one folder each, below one root, described by `testbed.json`.
 
-The file is written each time a server was started, so that what was started can be stopped even if
-the command that started it was killed. No secret stands in it.
+The file is written after each start of a server, so that servers can be stopped even if the command
+that started them was killed. It has no secrets.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from kvmark.testbed.process import Identity, Watched, lives
 Role = Literal["primary", "replica", "peer", "proxy"]
 
 OWN_FILES: Final = rf"\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?"
-"""What is written here, as paths in a testbed's folder."""
+"""The files written here, as paths in a testbed's folder."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _PORT: Final = re.compile(r":\d+$")
-_PRIVATE: Final = 0o600
-_MOST: Final = 1000
 
 
 class Node(BaseModel):
@@ -45,10 +43,10 @@ class Node(BaseModel):
     cores: tuple[int, ...] = ()
     """The cores it is bound to; none for any."""
     group: Path | None = None
-    """The control group that bounds its memory; None where nothing does."""
+    """The control group that bounds its memory; None without a bound."""
     process: Identity | None = None
     more_ports: tuple[int, ...] = ()
-    """Where it listens beside its port for clients."""
+    """Its ports for other servers and for exporters."""
 
     @property
     def address(self) -> str:
@@ -57,38 +55,38 @@ class Node(BaseModel):
 
     @property
     def lives(self) -> bool:
-        """Whether the very process that was started is still there."""
+        """Whether the process that was started still exists."""
         return self.process is not None and lives(self.process)
 
 
 class Testbed(BaseModel):
-    """A system that was started, and where."""
+    """A system that was started, and its servers."""
 
     model_config = ConfigDict(frozen=True)
-    __test__ = False  # not a test, whatever its name begins with
+    __test__ = False  # not a test, despite its name
 
     format: Literal[1] = 1
-    """Of `testbed.json`."""
+    """The format of `testbed.json`."""
     name: str
     system: str
     version: str
     created: str
     url: str
-    """What `--system` takes; names files that hold secrets, never a secret."""
+    """The value of `--system`; it names the files with secrets, but has none."""
     nodes: tuple[Node, ...]
     network: Network | None = None
-    """The network of its own; None where its servers listen on loopback addresses."""
+    """None for servers that listen on loopback addresses."""
     facts: dict[str, Any] = Field(default_factory=dict)
-    """What the system's own module needs to reach the nodes again."""
+    """Values that the system's own module needs later."""
     made_with: dict[str, Any] = Field(default_factory=dict)
-    """What it was made with, by the names of the system's wishes; no secret in it."""
+    """The options, by the fields of the system's `TestbedOptions`; no secret in it."""
     was_up: bool = True
-    """Whether all its servers were healthy once: what never was can't be brought back."""
+    """Whether all servers were healthy once; otherwise it can't be started again."""
     folder: Path = Field(exclude=True)
 
     @property
     def lives(self) -> bool:
-        """Whether all its servers are there."""
+        """Whether all servers exist."""
         return all(node.lives for node in self.nodes)
 
     def node(self, name: str) -> Node:
@@ -100,19 +98,14 @@ class Testbed(BaseModel):
         for node in self.nodes:
             if node.name == name:
                 return node
-        known = ", ".join(node.name for node in self.nodes)
-        raise UsageError(f"testbed {self.name} has no node '{name}'; it has {known}")
+        names = ", ".join(node.name for node in self.nodes)
+        raise UsageError(f"testbed {self.name} has no node '{name}'; it has {names}")
 
     def described(self) -> dict[str, Any]:
-        """What a manifest keeps of any testbed: its name, system, version and servers."""
+        """The part of a manifest that all testbeds have: name, system, version and servers."""
         nodes = [
-            {
-                "name": node.name,
-                "role": node.role,
-                "address": node.address,
-                "cores": list(node.cores),
-            }
-            for node in self.nodes
+            {"name": each.name, "role": each.role, "address": each.address, "cores": [*each.cores]}
+            for each in self.nodes
         ]
         return {
             "testbed": self.name,
@@ -123,24 +116,23 @@ class Testbed(BaseModel):
         }
 
     def folder_of(self, node: Node) -> Path:
-        """Where a server keeps its settings, log and data."""
+        """The folder of a server's settings, log and data."""
         return self.folder / node.name
 
     def log_of(self, node: Node) -> Path:
-        """What a server printed."""
+        """The output of a server."""
         return self.folder_of(node) / "server.log"
 
     def watched(self, *nodes: Node) -> list[Watched]:
-        """The servers, all if none is named, as something to wait for."""
-        chosen = nodes or self.nodes
+        """The processes of these servers, or of all, for `wait_until`."""
         return [
-            Watched(name=f"{self.name}/{node.name}", process=node.process, log=self.log_of(node))
-            for node in chosen
+            Watched(f"{self.name}/{node.name}", node.process, self.log_of(node))
+            for node in nodes or self.nodes
             if node.process is not None
         ]
 
     def with_process(self, name: str, process: Identity) -> Testbed:
-        """The testbed with a server's new process, written down."""
+        """The testbed with a server's new process, after writing its file."""
         nodes = tuple(
             node.model_copy(update={"process": process}) if node.name == name else node
             for node in self.nodes
@@ -150,7 +142,7 @@ class Testbed(BaseModel):
         return changed
 
     def write(self) -> None:
-        """Writes `testbed.json`, whole or not at all.
+        """Writes `testbed.json` atomically.
 
         Raises:
             SystemUnderTestError: it can't be written.
@@ -171,7 +163,7 @@ class Testbed(BaseModel):
         """The testbed of a folder.
 
         Raises:
-            SystemUnderTestError: it has no description, or a damaged one.
+            SystemUnderTestError: `testbed.json` is missing or damaged.
         """
         path = folder / DESCRIPTION
         try:
@@ -199,11 +191,11 @@ def find_testbed(root: Path, name: str) -> Testbed:
     Raises:
         UsageError: there is none.
     """
-    found = known_testbed(root, name)
-    if found is None:
-        known = ", ".join(names_of_testbeds(root))
-        raise UsageError(f"there is no testbed '{name}' in {root}; there is {known or 'none'}")
-    return found
+    testbed = known_testbed(root, name)
+    if testbed is None:
+        names = ", ".join(names_of_testbeds(root))
+        raise UsageError(f"there is no testbed '{name}' in {root}; there is {names or 'none'}")
+    return testbed
 
 
 def known_testbed(root: Path, name: str) -> Testbed | None:
@@ -220,19 +212,19 @@ def known_testbed(root: Path, name: str) -> Testbed | None:
 def owner_of(address: str, root: Path | None = None) -> Testbed | None:
     """The testbed with a living server at an address such as `127.0.0.1:16379`.
 
-    Of several addresses, separated by commas, one of its own is enough.
+    Of several addresses, separated by commas, one is enough.
     """
-    wanted = set(_plain_addresses(address))
+    addresses = set(_plain_addresses(address))
     for testbed in all_testbeds(testbeds_root() if root is None else root):
         service = testbed.facts.get("service")
         for node in testbed.nodes:
-            if node.lives and (node.address in wanted or service in wanted):
+            if node.lives and not addresses.isdisjoint((node.address, service)):
                 return testbed
     return None
 
 
 def make_folder(root: Path, system: str, name: str | None) -> Path:
-    """Makes the folder of a new testbed; without a name it is the system's, with a number if taken.
+    """Creates the folder of a new testbed. By default it is named like the system.
 
     Raises:
         UsageError: the name can't be used, or is in use.
@@ -241,7 +233,7 @@ def make_folder(root: Path, system: str, name: str | None) -> Path:
         raise UsageError(
             f"'{name}' can't be the name of a testbed: use up to 40 small letters, digits and '-'"
         )
-    names = [name] if name else [system, *(f"{system}-{number}" for number in range(2, _MOST))]
+    names = [name] if name else [system, *(f"{system}-{number}" for number in range(2, 1000))]
     for each in names:
         folder = (root / each).resolve()
         try:
@@ -261,8 +253,8 @@ def make_folder(root: Path, system: str, name: str | None) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes a new file that its owner alone can read, from its first moment on."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
+    """Writes a new file that only its owner can ever read."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
@@ -270,7 +262,7 @@ def write_private(path: Path, text: str) -> None:
 def _plain_addresses(text: str) -> Iterable[str]:
     hosts = text.rpartition("@")[2].partition("/")[0].split(",")
     for each in hosts:
-        # A port behind the last host alone is that of all, as in the URLs of CQL.
+        # A port after only the last host is the port of all, as in the URLs of CQL.
         place = each if _PORT.search(each) else each + "".join(_PORT.findall(hosts[-1]))
         host, colon, port = place.rpartition(":")
         if colon:

@@ -1,101 +1,270 @@
-"""What every kind of system in a testbed can be asked, whatever it is."""
+"""A kind of system that testbeds can hold: its options and what can be done with its servers.
+
+Options are the fields of a `TestbedOptions` class that `option` makes. They become options of
+`kvmark up` and keys of a study's `testbed`. `password`, `tls`, `network` and `cores` need no spec.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from types import NoneType
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args, get_type_hints
 
+from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
+from kvmark.spec.quantity import size_bytes
 from kvmark.testbed.state import Node, Testbed
 
+YES_OR_NO: Final = Literal["yes", "no"]
+"""The text of a truth value in some servers' settings; a study uses true and false."""
+_SIZES: Final = {unit + end: 1024**n for n, unit in enumerate("kmg", 1) for end in ("", "b", "ib")}
+_NOT_KEPT: Final = frozenset({"name", "password"})
+
+Tell: TypeAlias = Callable[[str], None]
+"""Reports progress in a few words."""
 IsOwnKey: TypeAlias = Callable[[str], bool]
-OwnFiles: TypeAlias = re.Pattern[str]
-"""Paths within a testbed's folder that its servers or kvmark make."""
+DriverOptions: TypeAlias = Mapping[str, str]
+Settings: TypeAlias = tuple[tuple[str, str], ...]
+"""Settings of a server by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestbedOptions:
+    """The options that every kind of system has."""
+
+    __test__: ClassVar[bool] = False
+
+    name: str | None = None
+    """None for the system's name, with a number if that is taken."""
+    cores: tuple[int, ...] = ()
+    """The cores that every server is bound to; none for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One option."""
+
+    field: str
+    name: str
+    """As users write it."""
+    type: Any
+    """Of the user's value."""
+    default: Any
+    """As users would write it; None for none."""
+    is_required: bool
+    help: str
+    """Follows the system's name and a colon."""
+    metavar: str | None = None
+    read: Callable[[str], Any] | None = None
+    """Converts the user's text to the field's value; raises `UsageError`."""
+    least: int | None = None
+    most: int | None = None
+    in_studies: bool = True
+
+    def parse(self, value: Any) -> Any:
+        """The field's value."""
+        return self.read(value) if self.read and isinstance(value, str) else value
+
+
+def option(default: Any, help_text: str, metavar: str | None = None, **spec: Any) -> Any:
+    """A field that is an option; `spec` has further fields of its `OptionSpec`.
+
+    `name` and `type` are given if they differ from the field's. `MISSING` makes it required.
+    """
+    return field(default=default, metadata={"help": help_text, "metavar": metavar, **spec})
+
+
+def size_option(default: int | None, help_text: str, name: str) -> Any:
+    """An option that is a size in bytes."""
+    read = partial(read_size, name.replace("_", "-"))
+    return option(default, help_text, "SIZE", name=name, type=str, read=read)
+
+
+def port_option(help_text: str) -> Any:
+    """An option that is a port, which studies leave to kvmark."""
+    return option(None, help_text, "PORT", in_studies=False)
+
+
+def settings_option(help_text: str) -> Any:
+    """An option for further settings; studies write them as a mapping."""
+    return option((), help_text, "KEY=VALUE", name="set", type=list[str], in_studies=False)
+
+
+def option_specs(options: type[TestbedOptions]) -> Mapping[str, OptionSpec]:
+    """The options with a spec, by field."""
+    hints, specs = get_type_hints(options), {}
+    for each in fields(options):
+        if "help" not in each.metadata:
+            continue
+        default = None if each.default in (MISSING, ()) else each.default
+        if each.metadata.get("type") is YES_OR_NO:
+            default = "yes" if default else "no"
+        hint = hints[each.name]
+        not_none = [kind for kind in get_args(hint) if kind is not NoneType]
+        own = {
+            "name": each.name,
+            "type": not_none[0] if NoneType in get_args(hint) else hint,
+            "default": default,
+            "is_required": each.default is MISSING,
+        }
+        specs[each.name] = OptionSpec(field=each.name, **{**own, **each.metadata})
+    return specs
+
+
+def read_size(name: str, text: str) -> int:
+    """A size in bytes as Java and memcached write it: `512K`, `64M`, `2G`, of 1024 each.
+
+    Raises:
+        SpecError: it can't be read; begins with the option's name.
+    """
+    try:
+        return size_bytes(text, _SIZES, "512M or 2G")
+    except SpecError as problem:
+        raise SpecError(f"{name}: {problem}") from None
+
+
+def made_with(options: TestbedOptions, **decided: Any) -> dict[str, Any]:
+    """The options as JSON values, to compare when the testbed is started again; no secret in them.
+
+    `decided` has the values of options that the user left open.
+    """
+    values = {name: value for name, value in asdict(options).items() if name not in _NOT_KEPT}
+    if "settings" in values:
+        values["settings"] = dict(values["settings"])
+    kept: dict[str, Any] = json.loads(json.dumps({**values, **decided}))
+    return kept
+
+
+def check_bounds(options: TestbedOptions) -> None:
+    """Refuses numbers outside the bounds of their specs.
+
+    Raises:
+        UsageError: names the option.
+    """
+    for spec in option_specs(type(options)).values():
+        value, least = getattr(options, spec.field), 1 if spec.least is None else spec.least
+        if value is None or (spec.least is None and spec.most is None):
+            continue
+        if value < least or (spec.most is not None and value > spec.most):
+            bounds = f"at least {least}" if spec.most is None else f"from {least} to {spec.most}"
+            raise UsageError(f"{spec.name.replace('_', '-')}: must be {bounds}, not {value}")
+
+
+def check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, str]) -> None:
+    """Refuses settings with an invalid name or value, and those that the testbed decides itself.
+
+    `decided` has the first parts of their names by the advice; options with the same name are such
+    settings as well.
+
+    Raises:
+        UsageError: names the setting.
+    """
+    written = (spec.name.replace("_", "-") for spec in option_specs(type(options)).values())
+    advice = {name: f"give --{name}" for name in written}
+    advice |= {name: text for text, several in decided.items() for name in several.split()}
+    for name, value in options.settings:
+        if not names.fullmatch(name):
+            raise UsageError(f"set: '{name}' is not the name of a setting; write --set key=value")
+        if not value.isprintable():
+            raise UsageError(f"set: the value of {name} must be one line of printable characters")
+        first = name.partition(".")[0].lower()
+        if first in advice:
+            raise UsageError(f"set: {first} is the testbed's own; {advice[first]}")
+
+
+def check_password(password: Secret | None, longest_bytes: int) -> None:
+    """Refuses a password that a server can't use.
+
+    Raises:
+        UsageError: it is too long, empty, or more than one line.
+    """
+    if password is None:
+        return
+    text = password.reveal()
+    length_bytes = len(text.encode())
+    if not 0 < length_bytes <= longest_bytes:
+        raise UsageError(f"the password must have 1 to {longest_bytes} bytes, not {length_bytes}")
+    if not text.isprintable():
+        raise UsageError("the password must be one line of printable characters")
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a server counted since it started; None where it doesn't say."""
+    """Counters of a server since it started; None where it reports none."""
 
     network_sent_bytes: int | None = None
     network_received_bytes: int | None = None
     gc_count: int | None = None
-    """Collections of garbage."""
+    """Garbage collections."""
     gc_time_s: float | None = None
-    """Time that they took."""
+    """Time spent in garbage collections."""
 
 
-class Meter(Protocol):
-    """Asks one server what only it knows of itself."""
+class Meter:
+    """Reads the counters of one server; this one of a server without any."""
 
-    def look(self) -> Counted:
-        """What it counted; nothing when it doesn't answer at once."""
-        ...
+    def read(self) -> Counted:
+        """The counters; none when the server doesn't answer at once."""
+        return Counted()
 
     def close(self) -> None:
-        """Lets go of the server."""
-        ...
+        """Closes the connection to the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """How a replica takes its primary's place, by name, and gives it back."""
+    """Makes a replica, by name, the primary, and the former primary again."""
 
     check: Callable[[Testbed, str], None]
-    """Refuses a server that can't."""
+    """Refuses a server that can't be promoted."""
     begin: Callable[[Testbed, str], None]
     end: Callable[[Testbed, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a system holds, whoever started it, and whose it is.
+    """The records of a system that anyone may have started, and their owner.
 
-    Nothing but `kvmark.run.existing` may call `remove`.
+    Only `kvmark.run.existing` may call `remove`.
     """
 
     found: str | None
-    """What a load would find there, in words; None for nothing."""
+    """A description of the records; None for an empty system."""
     others: str
-    """What a user can name instead, in words."""
+    """Advice which system to name instead."""
     claim: str | None
     """The claim in the mark that kvmark left when the system was empty; None without a mark."""
     foreign: Callable[[IsOwnKey], str | None]
-    """A record, in words, whose key isn't one's own; None without one. Reads all keys."""
+    """A description of a record whose key isn't one's own; None without one. Reads all keys."""
     remove: Callable[[], None]
-    """Removes all of it, the mark last."""
+    """Removes all records, the mark last."""
     mark: Callable[[str], None]
-    """Marks an empty system: what it will hold is this claim's."""
+    """Marks an empty system with a claim."""
 
 
-class Tables(Protocol):
-    """The tables of one system. Nothing but `kvmark.run.existing` may call `remove`."""
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of one system. Only `kvmark.run.existing` may call `remove`."""
 
-    def exists(self, removal: TableRemoval) -> bool:
-        """Whether it is there."""
-        ...
-
-    def is_own(self, removal: TableRemoval) -> bool:
-        """Whether it bears kvmark's mark."""
-        ...
-
-    def remove(self, removal: TableRemoval) -> None:
-        """Drops or empties it."""
-        ...
+    comment: Callable[[TableRemoval], str | None]
+    """The comment of a table; None if it doesn't exist."""
+    remove: Callable[[TableRemoval], None]
+    """Drops or empties a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What can be known and removed of what a driver's systems hold."""
+    """The records of a driver's systems."""
 
     driver: str
-    contents: Callable[[Mapping[str, str], Secret | None], Contents | None]
-    """Asked with the driver's options as text, and a password that isn't among them; None where
-    the system doesn't tell."""
+    contents: Callable[[DriverOptions, Secret | None], Contents | None]
+    """Takes a password that isn't among the options. None where the system reports nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +272,32 @@ class System:
     """One kind of system."""
 
     name: str
-    wanted: type[Any]
-    """A dataclass of what can be wished of it, with a `Word` for each option of its own."""
-    up: Callable[[Any, Path, Callable[[str], None]], Testbed]
-    """Starts what is wanted in a folder of its own below that one, and tells what goes on."""
+    options: type[TestbedOptions]
+    up: Callable[[Any, Path, Tell], Testbed]
+    """Starts a testbed in a new folder below that one."""
     wait_for_answer: Callable[[Testbed, Node, float], None]
-    """Waits, up to so many seconds, until a server answers for itself."""
+    """Waits, up to a limit in seconds, until a server answers."""
     wait_for_node: Callable[[Testbed, Node, float], None]
-    """Waits, up to so many seconds, until a server does its work together with the others."""
+    """Waits, up to a limit in seconds, until a server works together with the others."""
     describe: Callable[[Testbed], Mapping[str, Any]]
     """Version, effective settings and their fingerprint, for a manifest; no secret in it."""
     meter: Callable[[Testbed, Node], Meter]
-    own_files: OwnFiles
+    own_files: re.Pattern[str]
+    """Paths in a testbed's folder that its servers or kvmark write."""
     healthy_within_s: float
-    """How long its servers may take to start."""
+    """The time in which its servers start."""
     driver: str | None = None
-    """What speaks to it; None where that is another system's."""
+    """None where another system's driver connects to it."""
     store: Store | None = None
-    tables: Callable[[Mapping[str, str], Secret | None], Tables] | None = None
-    """Asked with the driver's options as text, and a password that isn't among them."""
+    tables: Callable[[DriverOptions, Secret | None], Tables] | None = None
+    """Takes a password that isn't among the options."""
     named_by: str | None = None
-    """The wish whose value is the usual name of a testbed; None for the system's own name."""
+    """The option whose value is a testbed's default name; None for the system's own name."""
     required: str = ""
-    """What is said where a wish is missing that has no usual value."""
+    """The error when an option without a default is missing."""
     forgets: Callable[[Mapping[str, Any]], str | None] = lambda _: None
-    """What is said when servers made with such wishes are up again without their data."""
+    """A note for servers with such options that are started again without their data."""
     promotion: Promotion | None = None
-    """How a replica takes its primary's place; None where that can't be said from outside."""
-    check_again: Callable[[Testbed, Callable[[str], None]], None] = lambda _, __: None
-    """Makes sure that what its servers need from outside is there before they start again."""
+    """None where replicas can't be promoted from outside."""
+    check_again: Callable[[Testbed, Tell], None] = lambda _, __: None
+    """Checks the requirements of servers before they are started again."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
@@ -14,44 +13,29 @@ from kvmark.testbed.memcached import SYSTEM as MEMCACHED
 from kvmark.testbed.proxy import SYSTEM as PROXY
 from kvmark.testbed.redis import SYSTEM as REDIS
 from kvmark.testbed.state import Testbed
-from kvmark.testbed.system import Store, System, Tables
+from kvmark.testbed.system import DriverOptions, Store, System, Tables
 
-SYSTEMS: Final[Mapping[str, System]] = MappingProxyType(
-    {
-        each.name: each
-        for each in (
-            CASSANDRA,
-            MEMCACHED,
-            PROXY,
-            REDIS,
-        )
-    }
+_ALL: Final = (
+    CASSANDRA,
+    MEMCACHED,
+    PROXY,
+    REDIS,
 )
-STORES: Final[Mapping[str, Store]] = MappingProxyType(
-    {
-        store.driver: store
-        for store in (rocksdb.STORE, *(system.store for system in SYSTEMS.values()))
-        if store is not None
-    }
-)
+SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in _ALL}
+_STORES: Final = (rocksdb.STORE, *(each.store for each in _ALL))
+STORES: Final[Mapping[str, Store]] = {each.driver: each for each in _STORES if each}
 """By driver; those of testbeds too."""
-TABLES: Final[Mapping[str, Callable[[Mapping[str, str], Secret | None], Tables]]] = (
-    MappingProxyType(
-        {
-            system.driver: system.tables
-            for system in SYSTEMS.values()
-            if system.driver is not None and system.tables is not None
-        }
-    )
-)
+TABLES: Final[Mapping[str, Callable[[DriverOptions, Secret | None], Tables]]] = {
+    each.driver: each.tables for each in _ALL if each.driver and each.tables
+}
 """By driver."""
 
 
 def system_of(testbed: Testbed) -> System:
-    """The kind of system a testbed holds.
+    """The kind of system of a testbed.
 
     Raises:
-        SystemUnderTestError: this kvmark doesn't know it.
+        SystemUnderTestError: this kvmark has no such kind.
     """
     try:
         return SYSTEMS[testbed.system]

@@ -22,7 +22,7 @@ from kvmark.spec.replay import is_trace
 if TYPE_CHECKING:
     from kvmark.plan.model import Plan
     from kvmark.records import Records
-    from kvmark.run.execution import Carried
+    from kvmark.run.execution import ExecutedRun
     from kvmark.spec.objective import Objective
     from kvmark.spec.replay import ReplaySpec
     from kvmark.spec.run import RunSpec
@@ -176,7 +176,7 @@ def _recorded(path: Path | None, spec: RunSpec) -> AbstractContextManager[RunRec
     return RunRecording(path, source, hash_key_in(None))
 
 
-def _said_of_log(carried: Carried) -> tuple[str, ...]:
+def _said_of_log(carried: ExecutedRun) -> tuple[str, ...]:
     """What the engine said of the log."""
     notices = carried.manifest.engine.notices
     return tuple(notice.message for notice in notices if notice.code == "log_incomplete")
@@ -231,10 +231,10 @@ def measured_run(
     *,
     quiet: bool,
     recording: RunRecording | None = None,
-) -> Carried:
+) -> ExecutedRun:
     """Carries out one run, and shows how it goes."""
     from kvmark.cli.live import LiveDisplay, show
-    from kvmark.run.execution import carry_out
+    from kvmark.run.execution import execute
 
     spec = asked.spec
     more: dict[str, Any] = {"fleet": asked.fleet, "prometheus": asked.prometheus, "quiet": quiet}
@@ -245,7 +245,7 @@ def measured_run(
         display.step(spec.workload.name, 1, 1)
         logged = None if recording is None else (recording.folder, recording.hash_key)
         setting = replace(shared, recording=logged)
-        return carry_out(
+        return execute(
             plan, spec.as_json(), setting, show(display), spec.faults,
             password=spec.system.password,
         )  # fmt: skip
@@ -358,7 +358,7 @@ def _replay(given: Mapping[str, Any]) -> ReplaySpec | None:
 
 
 def _answer(
-    carried: Carried,
+    carried: ExecutedRun,
     records: Records,
     report: Path | None,
     objectives: Sequence[Objective],

@@ -17,8 +17,7 @@ from kvmark.testbed import testbeds_root
 if TYPE_CHECKING:
     from kvmark.cli.commands.up_run import How
     from kvmark.testbed.state import Testbed
-    from kvmark.testbed.system import System
-    from kvmark.testbed.words import Wish
+    from kvmark.testbed.system import OptionSpec, System
 
 _Name: Final = Annotated[
     str | None,
@@ -27,7 +26,7 @@ _Name: Final = Annotated[
 _New: Final = Annotated[
     bool, typer.Option("--new", help="Another testbed beside the one that is there.")
 ]
-# What servers have in common, by the names of wishes.
+# Options that servers have in common, by field.
 _Password: Final = Annotated[
     bool, typer.Option("--password", help="Ask clients for a password, which is made up.")
 ]
@@ -100,37 +99,37 @@ def _system() -> Any:
 
 def _of_systems() -> Iterator[tuple[str, Any, Any]]:
     """The words of systems as parameters: first what several have, then what each has alone."""
+    from kvmark.testbed.system import option_specs
     from kvmark.testbed.systems import SYSTEMS
-    from kvmark.testbed.words import wishes_of
 
-    shared: dict[str, list[tuple[System, Wish]]] = {}
+    shared: dict[str, list[tuple[System, OptionSpec]]] = {}
     for system in SYSTEMS.values():
-        for field, wish in wishes_of(system.wanted).items():
-            shared.setdefault(field, []).append((system, wish))
+        for field, spec in option_specs(system.options).items():
+            shared.setdefault(field, []).append((system, spec))
     for those in sorted(shared.values(), key=lambda those: len(those) == 1):
         yield _option(those)
 
 
-def _option(those: Sequence[tuple[System, Wish]]) -> tuple[str, Any, Any]:
+def _option(those: Sequence[tuple[System, OptionSpec]]) -> tuple[str, Any, Any]:
     """The parameter for a word of one or several systems."""
     from kvmark.testbed.proxy import Target
 
-    _, wish = those[0]
-    helps = [f"{system.name.capitalize()}: {one.word.help}" for system, one in those]
-    helps += ["Repeatable."] if get_origin(wish.type) is list else []
-    reads_url = wish.type is Target
+    _, spec = those[0]
+    helps = [f"{system.name.capitalize()}: {one.help}" for system, one in those]
+    helps += ["Repeatable."] if get_origin(spec.type) is list else []
+    reads_url = spec.type is Target
     option = typer.Option(
-        f"--{wish.written.replace('_', '-')}",
-        metavar=wish.word.metavar,
-        min=wish.word.least,
+        f"--{spec.name.replace('_', '-')}",
+        metavar=spec.metavar,
+        min=spec.least,
         help=" ".join(helps),
         parser=system_name if reads_url else None,
         autocompletion=completion.system if reads_url else None,
     )
-    kind = SystemName if reads_url else wish.type
+    kind = SystemName if reads_url else spec.type
     # A usual value that isn't that of all would mislead.
-    default = wish.default if all(one.default == wish.default for _, one in those) else None
-    return wish.field, Annotated[kind if default is not None else kind | None, option], default
+    default = spec.default if all(one.default == spec.default for _, one in those) else None
+    return spec.field, Annotated[kind if default is not None else kind | None, option], default
 
 
 # And after `kvmark down`.
@@ -188,9 +187,9 @@ def _made(
     from kvmark.testbed.systems import SYSTEMS
 
     system = SYSTEMS[name]
-    wanted = system.wanted(**wishes(system, typed, said))
+    options = system.options(**wishes(system, typed, said))
     with telling(quiet=quiet) as tell:
-        return system.up(wanted, root, tell)
+        return system.up(options, root, tell)
 
 
 WITH_OPTIONS: Final = {"up": _with_options}

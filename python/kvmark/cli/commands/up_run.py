@@ -19,12 +19,11 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import OF_STUDIES, names_of_testbeds, proxy, testbeds_root
+from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy, testbeds_root
 from kvmark.testbed.control import Stopped
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
-from kvmark.testbed.system import System
+from kvmark.testbed.system import System, option_specs
 from kvmark.testbed.systems import SYSTEMS, system_of
-from kvmark.testbed.words import wishes_of
 
 How: TypeAlias = Literal["up", "up again", "up already"]
 _PASSWORD_BYTES: Final = 24
@@ -134,9 +133,9 @@ def _node_document(node: Node) -> dict[str, Any]:
 
 
 def _understood(system: System) -> dict[str, str]:
-    """The wishes that a user can speak of, and how those are written."""
-    names = {field.name for field in fields(system.wanted)}
-    found = {wish.field: wish.written for wish in wishes_of(system.wanted).values()}
+    """The options of a system as users write them, by field."""
+    names = {field.name for field in fields(system.options)}
+    found = {spec.field: spec.name for spec in option_specs(system.options).values()}
     found |= {name: written for name, written in _COMMON.items() if name in names}
     return found | {name: name for name in _PASSWORDS if "password" in names}
 
@@ -162,9 +161,9 @@ def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | N
                 f" kvmark up {found.system}, for another one"
             )
         return found
-    if name is not None and name.startswith(OF_STUDIES):
+    if name is not None and name.startswith(STUDY_PREFIX):
         raise UsageError(
-            f"name: a study removes testbeds whose names begin with '{OF_STUDIES}'; give another"
+            f"name: a study removes testbeds whose names begin with '{STUDY_PREFIX}'; give another"
         )
     named_by = SYSTEMS[system].named_by
     usual = context.params[named_by] if named_by else system
@@ -205,7 +204,7 @@ def wishes(system: System, params: Mapping[str, Any], typed: Sequence[str]) -> d
     Raises:
         SpecError: a wish is missing, or can't be read.
     """
-    required = (wish.field for wish in wishes_of(system.wanted).values() if wish.is_required)
+    required = (spec.field for spec in option_specs(system.options).values() if spec.is_required)
     if not set(typed).issuperset(required):
         raise SpecError(system.required)
     found = {name: _wish(system, name, params[name]) for name in typed if name not in _PASSWORDS}
@@ -273,8 +272,8 @@ def _wish(system: System, word: str, value: Any) -> Any:
         return tuple(listed(value, count)) if value else ()
     if isinstance(value, SystemName):
         return _target(value)
-    wish = wishes_of(system.wanted).get(word)
-    return value if wish is None else wish.read(value)
+    spec = option_specs(system.options).get(word)
+    return value if spec is None else spec.parse(value)
 
 
 def _target(to: SystemName) -> proxy.Target:

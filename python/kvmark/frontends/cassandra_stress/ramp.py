@@ -17,7 +17,7 @@ from kvmark.frontends.cassandra_stress.lines import Collections, Line, LineMaker
 from kvmark.frontends.cassandra_stress.plan import StressPlans
 from kvmark.interrupts import pause
 from kvmark.plan.model import Plan
-from kvmark.run.execution import Carried
+from kvmark.run.execution import ExecutedRun
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 
@@ -181,7 +181,7 @@ class StressLadder:
             self.teller.begin(clients, alone=self.spec.threads is not None)
             return RunMade(plan, self.spec.as_json(), password=self.password)
 
-        def keep(carried: Carried) -> Mapping[str, Any]:
+        def keep(carried: ExecutedRun) -> Mapping[str, Any]:
             following.catch_up(carried.folder.path)
             return {} if following.last is None else {"last": _kept(following.last)}
 

@@ -13,7 +13,7 @@ from kvmark.frontends.ycsb.rounds import Limit, Rounds
 from kvmark.frontends.ycsb.steps import LOADS, Repeating, Step, YcsbStudy
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.run.execution import Carried
+from kvmark.run.execution import ExecutedRun
 
 Say = Callable[[str], None]
 Watcher = Callable[[Step, Limit | None, Say], object]
@@ -94,9 +94,9 @@ class YcsbSequence:
             if limit is not None:
                 self.watcher(step, limit, say)
 
-        def keep(carried: Carried) -> Mapping[str, Any]:
+        def keep(carried: ExecutedRun) -> Mapping[str, Any]:
             told = {} if limit is None or carried.failure is None else limit.told()
-            return {"rate": carried.manifest.rate, "present": carried.present, **told}
+            return {"rate": carried.manifest.rate, "present": carried.inserted, **told}
 
         return RunRequest(
             case=step.case,

@@ -226,7 +226,7 @@ def _server(asked: Asked, system: SystemUrl) -> Server:
         return REDIS
     if system.driver != "cql" or asked.app.name not in _DEPENDING:
         return Server("cassandra", "", has_transactions=False)
-    from kvmark.testbed.cassandra.health import look_at
+    from kvmark.testbed.cassandra.server import look_at
 
     found = look_at(system.options["address"], _login(system), _authority(system))
     return recognised(found.version, found.system_tables, accord=found.accord)

@@ -1,29 +1,271 @@
-"""Cassandra: one node, or several on this machine, at 127.0.0.1, 127.0.0.2 and so on."""
+"""Cassandra: one node, or several on this machine, each with an equal part of the ring."""
 
-from typing import Final
+from __future__ import annotations
 
-from kvmark.testbed.cassandra.artifacts import VERSIONS
-from kvmark.testbed.cassandra.config import Wanted
-from kvmark.testbed.cassandra.data import CqlTables
-from kvmark.testbed.cassandra.describe import ExporterMeter, describe
-from kvmark.testbed.cassandra.health import DRIVER, wait_for_answer, wait_for_node
-from kvmark.testbed.cassandra.up import HEALTHY_WITHIN_S, OWN_FILES, check_again, up
-from kvmark.testbed.system import System
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-__all__ = ["SYSTEM", "VERSIONS", "Wanted", "up"]
+import psutil
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.secret import Secret
+from kvmark.spec.url import parse_system_url
+from kvmark.testbed import launch as launching
+from kvmark.testbed import network as networks
+from kvmark.testbed import state
+from kvmark.testbed.cassandra import config, server
+from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
+from kvmark.testbed.cassandra.config import CassandraOptions, Keystore
+from kvmark.testbed.cassandra.data import tables
+from kvmark.testbed.cassandra.server import DRIVER, USER
+from kvmark.testbed.console import Console
+from kvmark.testbed.launch import Launch, PortTakenError, launch, planned
+from kvmark.testbed.network import Network
+from kvmark.testbed.process import make_group, remove_group
+from kvmark.testbed.state import Node, Testbed, make_folder, write_private
+from kvmark.testbed.system import System, Tell
+
+_OWN_FILES: Final = re.compile(
+    rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
+    r"|node-\d+/(cassandra\.yaml|jvm\.args|logback\.xml|jmx-exporter\.yaml|server\.log"
+    r"|hs_err\.log|(data|tmp)/.+))"
+)
+
+_HEALTHY_WITHIN_S: Final = 180.0
+"""Nodes start in some ten seconds each, and later on a busy machine."""
+
+_USUAL_PORT: Final = 9042
+_USUAL_STORAGE_PORT: Final = 7000
+_USUAL_EXPORTER_PORT: Final = 9501
+_FIRST_PASSWORD: Final = Secret("cassandra")
+_MOST_STARTS: Final = 3
+"""Attempts with other ports: another program may take one before a node listens there."""
+
+
+def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Testbed:
+    """Starts a testbed in a new folder below `root`, and waits until it is healthy.
+
+    If that fails, no process is left; the folder is left only for the log that the error names.
+
+    Args:
+        options: the testbed.
+        root: the folder of testbeds.
+        tell: reports progress.
+
+    Raises:
+        UsageError: the testbed can't be started here.
+        SystemUnderTestError: a node doesn't start, or isn't healthy in time.
+    """
+    config.check(options)
+    java = find_java()
+    memory = psutil.virtual_memory()
+    heap_bytes = options.heap_bytes or config.heap_of(memory.total, options.nodes)
+    config.check_memory(heap_bytes, options.nodes, memory.available)
+    if options.memory_bytes is not None:
+        config.check_bound(options.memory_bytes, heap_bytes)
+    names = [f"node-{index + 1}" for index in range(options.nodes)]
+    network = networks.choose_network(names) if options.network else None
+    artifacts = fetch(exact_version(options.version), tell)
+    facts = {"heap_bytes": heap_bytes, "memory_bytes": options.memory_bytes, "java": java.version}
+    steps = Launch(
+        prepare=lambda testbed: _prepare(options, testbed, artifacts),
+        complete=lambda testbed: _healthy(options, testbed, tell),
+        refusal=_refusal,
+        own_files=_OWN_FILES,
+        keeps_log=True,
+    )
+    starts = 1
+    while True:
+        ports = _ports(options, network, first=starts == 1)
+        folder = make_folder(root, "cassandra", options.name)
+        try:
+            testbed = _planned(options, folder, java.program, ports, facts, network)
+            return launch(testbed, options, steps)
+        except PortTakenError:
+            if starts == _MOST_STARTS:
+                raise
+            starts += 1
+            tell("Another program took a port just now: starting with others")
+
+
+def _check_again(testbed: Testbed, tell: Tell) -> None:
+    """Checks the memory for nodes that are down, and fetches their program if it is missing."""
+    gone = sum(not node.lives for node in testbed.nodes)
+    config.check_memory(testbed.facts["heap_bytes"], gone, psutil.virtual_memory().available)
+    fetch(testbed.made_with.get("version", testbed.version), tell)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """The ports of the nodes, which are the same on each node's address."""
+
+    hosts: tuple[str, ...]
+    clients: int
+    storage: int
+    exporter: int
+
+
+def _ports(options: CassandraOptions, network: Network | None, *, first: bool) -> _Ports:
+    """Ports that are free now; at the first attempt the usual ones if possible.
+
+    Two testbeds that start at the same time would conflict on the usual ports again and again.
+    """
+    if network is not None:
+        hosts = tuple(map(network.host, network.servers))
+        (clients,) = networks.consecutive_ports(options.port or _USUAL_PORT, 1)
+        if clients in {_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT}:
+            raise UsageError(f"port {clients} is the nodes' own: choose another --port")
+        return _Ports(hosts, clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT)
+    hosts = tuple(f"127.0.0.{index + 1}" for index in range(options.nodes))
+    ports = [networks.common_port(hosts, _USUAL_PORT if first else None, options.port)]
+    for usual in (_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
+        ports.append(networks.common_port(hosts, usual if first else None, but=ports))
+    return _Ports(hosts, *ports)
+
+
+def _planned(
+    options: CassandraOptions,
+    folder: Path,
+    java: str,
+    ports: _Ports,
+    facts: Mapping[str, Any],
+    network: Network | None,
+) -> Testbed:
+    """The testbed before its first process."""
+    names = [f"node-{index + 1}" for index in range(options.nodes)]
+    nodes = [
+        Node(
+            name=name,
+            role="peer",
+            host=host,
+            port=ports.clients,
+            command=networks.inside(network, name, _command(java, folder / name)),
+            cores=options.cores,
+            more_ports=(ports.storage, ports.exporter),
+        )
+        for name, host in zip(names, ports.hosts, strict=True)
+    ]
+    version = exact_version(options.version)
+    # The name is unique, so that nodes of other clusters on this machine don't join.
+    cluster_name = f"kvmark {secrets.token_hex(4)}"
+    testbed = planned(
+        "cassandra",
+        folder,
+        options,
+        nodes,
+        f"cql://{','.join(node.address for node in nodes)}",
+        facts={**facts, "cluster_name": cluster_name, "exporter_port": ports.exporter},
+        username=USER,
+        network=network,
+        version=version,
+        heap_bytes=facts["heap_bytes"],
+    )
+    return testbed.model_copy(update={"version": version})
+
+
+def _command(java: str, folder: Path) -> tuple[str, ...]:
+    """The command that starts a node; each program replaces itself with the next one."""
+    words = ["env", "MALLOC_ARENA_MAX=4"]
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() == 0 and setpriv is not None:
+        # With the right to lock memory, the whole heap is resident from the start.
+        words += [setpriv, "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]
+    return (*words, java, f"@{folder / 'jvm.args'}")
+
+
+def _prepare(options: CassandraOptions, testbed: Testbed, artifacts: Artifacts) -> Testbed:
+    """Writes the files of the nodes, and makes control groups if memory is bounded."""
+    keystore = None
+    if options.tls:
+        hosts = [node.host for node in testbed.nodes]
+        made = launching.make_certificates(testbed.folder, hosts)
+        keystore = Keystore(made.keystore, launching.make_keystore(made))
+    for node in testbed.nodes:
+        folder = testbed.folder_of(node)
+        (folder / "tmp").mkdir(parents=True)
+        text = config.settings_text(options, testbed, node, keystore)
+        write_private(folder / "cassandra.yaml", text)
+        jvm = config.jvm_text(testbed, node, artifacts, testbed.facts["heap_bytes"])
+        (folder / "jvm.args").write_text(jvm, encoding="utf-8")
+        for name in ("logback.xml", "jmx-exporter.yaml"):
+            (folder / name).write_text(config.companion(name), encoding="utf-8")
+    return _bounded(options, testbed)
+
+
+def _bounded(options: CassandraOptions, testbed: Testbed) -> Testbed:
+    """The testbed with a control group for each node, if memory is bounded."""
+    if options.memory_bytes is None:
+        return testbed
+    cluster = str(testbed.facts["cluster_name"]).replace(" ", "-")
+    nodes: list[Node] = []
+    try:
+        for node in testbed.nodes:
+            group = make_group(f"{cluster}-{node.name}", options.memory_bytes)
+            nodes.append(node.model_copy(update={"group": group}))
+    except UsageError:
+        for node in nodes:
+            if node.group is not None:
+                remove_group(node.group)
+        raise
+    return testbed.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _healthy(options: CassandraOptions, testbed: Testbed, tell: Tell) -> Testbed:
+    """Waits until all nodes work together; the testbed with its version."""
+    count = len(testbed.nodes)
+    heap = f"with a heap of {testbed.facts['heap_bytes'] // 2**20} MiB"
+    tell(f"Starting Cassandra {testbed.version}, {count} {'nodes' if count > 1 else 'node'} {heap}")
+    if options.password is not None:
+        _change_password(testbed, options.password)
+    for index, node in enumerate(testbed.nodes):
+        server.wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+        tell(f"{index + 1} of {count} answer")
+    for node in testbed.nodes:
+        server.wait_for_node(testbed, node, _HEALTHY_WITHIN_S)
+    return testbed.model_copy(update={"version": server.version_of(testbed)})
+
+
+def _change_password(testbed: Testbed, password: Secret) -> None:
+    """Sets the first user's password, as soon as the nodes have created the user."""
+    first = testbed.nodes[0]
+    options = {**parse_system_url(testbed.url).options, "address": first.address}
+    quoted = password.reveal().replace("'", "''")
+
+    def changed() -> bool:
+        try:
+            Console(DRIVER, options, _FIRST_PASSWORD).ask(
+                f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
+            )
+        except SystemUnderTestError:
+            return False
+        return True
+
+    server.wait(testbed, first, changed, "take its password", _HEALTHY_WITHIN_S)
+
+
+def _refusal(log: Path) -> str | None:
+    """The setting that a node refused, if that is why it ended."""
+    setting = server.refused_setting(log)
+    return setting and f"Cassandra refused a setting: {setting}"
+
 
 SYSTEM: Final = System(
     "cassandra",
-    Wanted,
+    CassandraOptions,
     up,
-    wait_for_answer,
-    wait_for_node,
-    describe,
-    ExporterMeter,
-    OWN_FILES,
-    HEALTHY_WITHIN_S,
+    server.wait_for_answer,
+    server.wait_for_node,
+    server.describe,
+    server.ExporterMeter,
+    _OWN_FILES,
+    _HEALTHY_WITHIN_S,
     driver=DRIVER,
-    tables=CqlTables,
-    check_again=check_again,
+    tables=tables,
+    check_again=_check_again,
 )
-"""What testbeds of this kind can be asked."""

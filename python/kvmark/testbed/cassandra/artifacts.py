@@ -1,10 +1,10 @@
-"""Cassandra's server, the Java that it runs on, and what it needs: fetched once with Maven.
+"""Cassandra's server and its dependencies, fetched once with Maven, and the installed Java.
 
-The pom names the server and the agent that tells what its virtual machine does; Maven finds the
-rest, from wherever the user's own settings of Maven say. A version's folder appears whole or not at
-all: it is filled under another name, and its list of files is compared each time it is used.
+The pom names the server and the agent that exports metrics of its virtual machine; Maven resolves
+the rest with the user's settings. A version's folder appears only when it is complete: it is filled
+under another name, and its list of files is compared each time it is used.
 
-All of it but Java lies in the user's cache folder.
+The artifacts are in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -15,39 +15,32 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder
-from kvmark.testbed.cache import locked, run_told
+from kvmark.testbed.process import locked, run_captured, run_streaming
+from kvmark.testbed.system import Tell
 
-Tell = Callable[[str], None]
-"""Takes what is going on, as a few words for people."""
-
-VERSIONS: Final[Mapping[str, str]] = MappingProxyType({"5.0": "5.0.9", "6.0": "6.0-alpha2"})
-"""What is meant by a version that isn't exact."""
+VERSIONS: Final[Mapping[str, str]] = {"5.0": "5.0.9", "6.0": "6.0-alpha2"}
+"""The exact versions of short ones."""
 
 _EXACT: Final = re.compile(r"[56]\.\d+(\.\d+)?(-\w+)?")
 _AGENT: Final = "1.0.1"
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _PLATFORMS: Final = (
-    "osx-aarch_64",
-    "osx-x86_64",
-    "linux-aarch_64",
-    "linux-x86_64",
-    "linux-riscv64",
-    "windows-x86_64",
+    *("linux-aarch_64", "linux-x86_64", "linux-riscv64"),
+    *("osx-aarch_64", "osx-x86_64", "windows-x86_64"),
 )
 _MACHINES: Final = {"aarch64": "linux-aarch_64", "riscv64": "linux-riscv64"}
 _LIST: Final = "artifacts.json"
 _OWN_FILES: Final = re.compile(rf"pom\.xml|{re.escape(_LIST)}|(lib|agent)/[^/]+")
 _FETCHED: Final = re.compile(r"Downloaded from \S+: \S*/([\w.-]+\.jar) ")
-_NOT_THERE: Final = re.compile(
+_MISSING: Final = re.compile(
     r"Could not find artifact \S*:cassandra-all:|:cassandra-all:\S+ was not found"
 )
 _ERROR: Final = re.compile(r"^\[ERROR\] (.+?)(?: -> \[Help 1\])?$", re.MULTILINE)
@@ -81,7 +74,7 @@ _POM: Final = """\
 """
 
 _MAJOR: Final = 17
-"""The version of Java that both Cassandra 5.0 and 6.0 run on with the options kvmark gives them."""
+"""The version of Java that runs both Cassandra 5.0 and 6.0 with kvmark's options."""
 
 _VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _INSTALLED: Final = Path("/usr/lib/jvm")
@@ -97,56 +90,57 @@ class Artifacts:
 
     @property
     def exporter(self) -> Path:
-        """The agent that shows the figures of a virtual machine."""
+        """The agent that exports metrics of a virtual machine."""
         return self.folder / "agent" / f"jmx_prometheus_javaagent-{_AGENT}.jar"
 
     @property
     def jars(self) -> list[Path]:
-        """The server and what it needs, in the order of their names."""
+        """The server and its dependencies, by name."""
         return sorted((self.folder / "lib").glob("*.jar"))
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all files are there as they were fetched, for the pom of this kvmark."""
+    def is_complete(self) -> bool:
+        """Whether all files exist as they were fetched, for the pom of this kvmark."""
         try:
-            known = json.loads((self.folder / _LIST).read_bytes())
-            return bool(known == {"pom": _pom(self.version), "bytes": _sizes(self.folder)})
+            listed = json.loads((self.folder / _LIST).read_bytes())
+            return bool(listed == self.list_files())
         except (OSError, ValueError):
             return False
 
+    def list_files(self) -> dict[str, Any]:
+        """The pom, and the size of each jar by its path in the folder."""
+        jars = sorted(self.folder.glob("*/*.jar"))
+        sizes = {str(path.relative_to(self.folder)): path.stat().st_size for path in jars}
+        return {"pom": _pom(self.version), "bytes": sizes}
+
 
 def exact_version(version: str) -> str:
-    """The version to fetch for the one that was asked for.
+    """The exact version to fetch.
 
     Raises:
-        UsageError: this kvmark can't start it.
+        UsageError: this kvmark can't start the version.
     """
-    found = VERSIONS.get(version, version)
-    if not _EXACT.fullmatch(found):
+    exact = VERSIONS.get(version, version)
+    if not _EXACT.fullmatch(exact):
         raise UsageError(
             f"version: '{version}' of Cassandra can't be started; give {' or '.join(VERSIONS)}, or"
             f" an exact one such as {VERSIONS['5.0']}"
         )
-    return found
+    return exact
 
 
-def fetch(version: str, tell: Tell, cache: Path | None = None) -> Artifacts:
-    """The artifacts of an exact version, fetched if they aren't there yet.
+def fetch(version: str, tell: Tell) -> Artifacts:
+    """The artifacts of an exact version, fetched if they are missing.
 
-    If another process is fetching them it is waited for.
-
-    Args:
-        version: the exact version.
-        tell: is told what is being fetched.
-        cache: the folder to keep them in; None for kvmark's in the user's cache folder.
+    Waits for another process that fetches them.
 
     Raises:
         UsageError: Maven is missing, there is no such version, or the folder can't be written.
-        SystemUnderTestError: Maven can't get them.
+        SystemUnderTestError: Maven can't fetch them.
     """
-    root = cache_folder() if cache is None else cache
+    root = cache_folder()
     found = Artifacts(root / f"cassandra-{version}", version)
-    if found.is_whole:
+    if found.is_complete:
         return found
     maven = shutil.which("mvn")
     if maven is None:
@@ -156,7 +150,7 @@ def fetch(version: str, tell: Tell, cache: Path | None = None) -> Artifacts:
         )
     try:
         with locked(root / f"cassandra-{version}.lock", f"fetching Cassandra {version}", tell):
-            if not found.is_whole:
+            if not found.is_complete:
                 _fetch(maven, found, tell)
     except OSError as problem:
         raise UsageError(
@@ -167,9 +161,9 @@ def fetch(version: str, tell: Tell, cache: Path | None = None) -> Artifacts:
 
 
 def _fetch(maven: str, wanted: Artifacts, tell: Tell) -> None:
-    """Fills a folder under another name, and puts it in its place when it is whole."""
+    """Fills a folder under another name, and renames it when it is complete."""
     half = wanted.folder.with_name(f"{wanted.folder.name}.part")
-    # What an interrupted fetch left: the lock says that nobody writes there.
+    # An interrupted fetch may have left it: because of the lock, no process writes there.
     discard_folder(half, _OWN_FILES)
     half.mkdir()
     try:
@@ -179,8 +173,8 @@ def _fetch(maven: str, wanted: Artifacts, tell: Tell) -> None:
         made = Artifacts(half, wanted.version)
         made.exporter.parent.mkdir()
         (half / "lib" / made.exporter.name).rename(made.exporter)
-        known = {"pom": _pom(wanted.version), "bytes": _sizes(half)}
-        (half / _LIST).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(made.list_files(), indent=1) + "\n"
+        (half / _LIST).write_text(text, encoding="utf-8")
         discard_folder(wanted.folder, _OWN_FILES)
         half.rename(wanted.folder)
     except BaseException:
@@ -191,34 +185,33 @@ def _fetch(maven: str, wanted: Artifacts, tell: Tell) -> None:
 def _run_maven(maven: str, folder: Path, version: str, tell: Tell) -> None:
     own = _MACHINES.get(platform.machine(), "linux-x86_64")
     others = ",".join(name for name in _PLATFORMS if name != own)
-    # Maven checks what it was sent against the registry's checksums, and fails if they differ.
-    # It also remembers what it did not get, for a day: --update-snapshots lets it ask again.
-    command = [maven, "--batch-mode", "--strict-checksums", "--update-snapshots"]
-    words = ["--file", str(folder / "pom.xml")]
-    words += [f"-DoutputDirectory={folder / 'lib'}", "-DincludeScope=runtime"]
-    said: list[str] = []
+    # Maven compares files with the registry's checksums, and fails if they differ. It remembers
+    # missing files for a day: --update-snapshots lets it ask again.
+    command = [maven, "--batch-mode", "--strict-checksums", "--update-snapshots", _PLUGIN]
+    command += ["--file", str(folder / "pom.xml"), f"-DoutputDirectory={folder / 'lib'}"]
+    command += ["-DincludeScope=runtime", f"-DexcludeClassifiers={others}"]
+    lines: list[str] = []
     fetched = 0
 
-    def hear(line: str) -> None:
+    def on_line(line: str) -> None:
         nonlocal fetched
-        said.append(line)
+        lines.append(line)
         if jar := _FETCHED.search(line):
             fetched += 1
             tell(f"Fetching Cassandra {version} with Maven: {fetched} files, {jar[1]}")
 
-    words.append(f"-DexcludeClassifiers={others}")
-    if run_told([*command, _PLUGIN, *words], hear) != 0:
-        raise _refusal("".join(said), version)
+    if run_streaming(command, on_line) != 0:
+        raise _refusal("".join(lines), version)
 
 
-def _refusal(said: str, version: str) -> SystemUnderTestError | UsageError:
-    """The error for what Maven said."""
-    if _NOT_THERE.search(said):
+def _refusal(output: str, version: str) -> SystemUnderTestError | UsageError:
+    """The error for Maven's output."""
+    if _MISSING.search(output):
         return UsageError(
             f"version: Maven's registry has no Cassandra {version}; give {' or '.join(VERSIONS)}"
         )
-    first = _ERROR.search(said)
-    reason = first[1] if first else (said.strip().splitlines() or ["it said nothing"])[-1]
+    first = _ERROR.search(output)
+    reason = first[1] if first else (output.strip().splitlines() or ["it printed nothing"])[-1]
     return SystemUnderTestError(
         f"Maven could not fetch Cassandra {version}, look at the network and at Maven's"
         f" settings.xml: {reason[:_LONGEST]}"
@@ -227,12 +220,6 @@ def _refusal(said: str, version: str) -> SystemUnderTestError | UsageError:
 
 def _pom(version: str) -> str:
     return _POM.format(version=version, agent=_AGENT)
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """The size of each jar by its path in the folder."""
-    jars = sorted(folder.glob("*/*.jar"))
-    return {str(path.relative_to(folder)): path.stat().st_size for path in jars}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +237,7 @@ def find_java() -> Java:
     Raises:
         UsageError: there is none.
     """
-    found = [java for program in _programs() if (java := _look_at(program)) is not None]
+    found = [java for program in _programs() if (java := _inspect(program)) is not None]
     for java in found:
         if java.major == _MAJOR:
             return java
@@ -273,16 +260,10 @@ def _programs() -> Iterator[str]:
     yield from (str(path) for path in sorted(_INSTALLED.glob(f"*-{_MAJOR}-*/bin/java")))
 
 
-def _look_at(program: str) -> Java | None:
-    """What a program says of itself; None if it isn't Java."""
+def _inspect(program: str) -> Java | None:
+    """A program's version of Java; None if it isn't Java."""
     try:
-        answer = subprocess.run(  # noqa: S603 - the word is a program's path
-            [program, "-version"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_ANSWERS_WITHIN_S,
-        )
+        answer = run_captured([program, "-version"], _ANSWERS_WITHIN_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = _VERSION.search(answer.stderr)

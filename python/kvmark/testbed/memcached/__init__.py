@@ -1,34 +1,260 @@
-"""memcached: one server, or several that divide the keys among them."""
+"""memcached: one server, or several with a part of the keys each."""
 
-from typing import Final
+from __future__ import annotations
 
-from kvmark.testbed.memcached.data import contents
-from kvmark.testbed.memcached.up import (
-    HEALTHY_WITHIN_S,
-    OWN_FILES,
-    Wanted,
-    describe,
-    forgets,
-    meter,
-    up,
-    wait_for_answer,
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.secret import Secret
+from kvmark.testbed import launch as launching
+from kvmark.testbed import process, state
+from kvmark.testbed.console import Console, NetworkMeter, connect, fingerprint, settings_of
+from kvmark.testbed.launch import Certificates, Launch, find_server, launch, planned
+from kvmark.testbed.memcached.data import contents, stats
+from kvmark.testbed.network import HOST, choose_ports
+from kvmark.testbed.process import wait_until
+from kvmark.testbed.state import Node, Testbed, make_folder, write_private
+from kvmark.testbed.system import (
+    Settings,
+    Store,
+    System,
+    Tell,
+    TestbedOptions,
+    check_bounds,
+    check_password,
+    check_settings,
+    option,
+    port_option,
+    settings_option,
+    size_option,
 )
-from kvmark.testbed.system import Store, System
 
-__all__ = ["SYSTEM", "Wanted", "up"]
+_OWN_FILES: Final = re.compile(
+    rf"({state.OWN_FILES}|password|users|{launching.CERTIFICATE_FILES}|node-\d+/server\.log)"
+)
+_HEALTHY_WITHIN_S: Final = 60.0
+
+_FILES: Final = "failed to set rlimit for open files"
+# Messages about options that it refuses.
+_REFUSED: Final = re.compile(
+    r".*(?:unrecognized option|Illegal|doesn't allow an argument|requires an argument"
+    r"|not supported|must be|can not|cannot be|Unknown).*"
+)
+
+_RESERVED_CLIENTS: Final = 32
+"""Connections beyond the option: the observer, and manual inspection."""
+_USERNAME: Final = "kvmark"
+"""The user, if there is a password."""
+
+_MIB: Final = 2**20
+_LEAST_ITEM_BYTES: Final = 2**10
+_MOST_ITEM_BYTES: Final = 2**30
+_MOST_THREADS: Final = 64
+_LONGEST_PASSWORD: Final = 128
+_NAME: Final = re.compile(r"[a-z][a-z-]*")
+
+# Options that a testbed decides itself, by the advice.
+_DECIDED: Final = {
+    "give --memory": "memory-limit",
+    "give --maxclients": "conn-limit",
+    "give --item-size": "max-item-size",
+    "give --password-file": "auth-file",
+    "give --tls": "enable-ssl",
+    "a testbed listens on TCP": "listen unix-socket udp-port",
+    "kvmark speaks the text protocol": "protocol enable-sasl",
+    "kvmark keeps the process itself": "daemon pidfile user",
+    "a server has to be started": "help license version",
+}
+
+# These differ between testbeds and don't affect measurements.
+_PLACES: Final = frozenset(
+    {
+        *("tcpport", "udpport", "inter", "oldest", "auth_enabled_ascii"),
+        *("ssl_chain_cert", "ssl_key", "ssl_ca_cert"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemcachedOptions(TestbedOptions):
+    """The options of a memcached testbed."""
+
+    nodes: int = option(1, "servers, each with a part of the keys.", "N", least=1)
+    port: int | None = port_option("of the first server; else free ones.")
+    """The first server's port, the others' above it; None for free ones."""
+    threads: int | None = option(
+        None, "threads of each server; else 4.", "N", least=1, most=_MOST_THREADS
+    )
+    memory_bytes: int = size_option(
+        2**30, "most for items of each server, such as 64M; else 1G.", "memory"
+    )
+    """The limit for items of each server, which isn't allocated in advance."""
+    item_size_bytes: int | None = size_option(
+        None, "largest item, such as 8M; else 1M.", "item_size"
+    )
+    maxclients: int = option(10_000, "connections for clients.", "N", least=1)
+    password: Secret | None = None
+    tls: bool = False
+    settings: Settings = settings_option(
+        "any long option of memcached, yes for one without a value."
+    )
+    """Further options by their long names."""
+    server: str = option("memcached", "the server's program.", "PROGRAM", in_studies=False)
+
+
+def check(options: MemcachedOptions) -> None:
+    """Refuses options that can't be used.
+
+    Raises:
+        UsageError: a value is outside its range, or a setting is the testbed's own.
+    """
+    check_bounds(options)
+    if options.memory_bytes < _MIB:
+        raise UsageError("memory: must be at least 1M")
+    item = options.item_size_bytes
+    if item is not None and not _LEAST_ITEM_BYTES <= item <= _MOST_ITEM_BYTES:
+        raise UsageError("item-size: must be from 1K to 1G")
+    if item is not None and 2 * item > options.memory_bytes:
+        raise UsageError("item-size: must be at most half of the memory; raise --memory")
+    check_settings(options, _NAME, _DECIDED)
+    check_password(options.password, _LONGEST_PASSWORD)
+    if options.password is not None and re.search(r"[\s:]", options.password.reveal()):
+        raise UsageError("the password must have no blanks and no colons, for memcached")
+
+
+def up(options: MemcachedOptions, root: Path, _tell: Tell = lambda _: None) -> Testbed:
+    """Starts a testbed in a new folder below `root`, and waits until it is healthy.
+
+    If that fails, neither a process nor the folder is left.
+
+    Raises:
+        UsageError: the testbed can't be started here.
+        SystemUnderTestError: a server doesn't start, or isn't healthy in time.
+    """
+    check(options)
+    program = find_server(options.server, "memcached")
+    launching.check_memory(options.nodes, options.memory_bytes, "lower --memory")
+    ports = choose_ports(options.port, options.nodes)
+    folder = make_folder(root, "memcached", options.name)
+    nodes = [
+        Node(
+            name=f"node-{number}",
+            role="peer",
+            host=HOST,
+            port=port,
+            command=(program, *arguments(options, folder, port)),
+            cores=options.cores,
+        )
+        for number, port in enumerate(ports, 1)
+    ]
+    url = f"memcached://{','.join(node.address for node in nodes)}"
+    steps = Launch(
+        prepare=lambda testbed: _prepare(options, testbed),
+        complete=_healthy,
+        refusal=_refusal,
+        own_files=_OWN_FILES,
+    )
+    testbed = planned("memcached", folder, options, nodes, url, username=_USERNAME)
+    return launch(testbed, options, steps)
+
+
+def arguments(options: MemcachedOptions, folder: Path, port: int) -> list[str]:
+    """The arguments of one server; no secret in them."""
+    found = [f"--listen={HOST}", f"--port={port}", "--udp-port=0"]
+    found += [f"--memory-limit={options.memory_bytes // _MIB}"]
+    found += [f"--conn-limit={options.maxclients + _RESERVED_CLIENTS}"]
+    if os.geteuid() == 0:
+        # By default, it doesn't run as root.
+        found.append("--user=root")
+    if options.threads is not None:
+        found.append(f"--threads={options.threads}")
+    if options.item_size_bytes is not None:
+        found.append(f"--max-item-size={options.item_size_bytes}")
+    if options.password is not None:
+        found.append(f"--auth-file={folder / 'users'}")
+    if options.tls:
+        made = Certificates(folder / "tls")
+        files = f"ssl_chain_cert={made.server},ssl_key={made.key}"
+        found += ["--enable-ssl", f"--extended={files}"]
+    for name, value in options.settings:
+        found.append(f"--{name}" if value == "yes" else f"--{name}={value}")
+    return found
+
+
+def _prepare(options: MemcachedOptions, testbed: Testbed) -> Testbed:
+    """Writes the files that the servers read."""
+    if options.password is not None:
+        write_private(testbed.folder / "users", f"{_USERNAME}:{options.password.reveal()}\n")
+    if options.tls:
+        launching.make_certificates(testbed.folder, [HOST])
+    for node in testbed.nodes:
+        testbed.folder_of(node).mkdir()
+    return testbed
+
+
+def _healthy(testbed: Testbed) -> Testbed:
+    """Waits until all servers answer; the testbed with its version."""
+    for node in testbed.nodes:
+        _wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+    version: str = connect(testbed, testbed.nodes[0]).ask("version")
+    return testbed.model_copy(update={"version": version.removeprefix("VERSION ")})
+
+
+def _refusal(log: Path) -> str | None:
+    """The option that a server refused, if that is why it ended."""
+    text = process.tail(log)
+    if _FILES in text:
+        return (
+            "the server may not open a file for each client: raise `ulimit -n`, or lower"
+            " --maxclients"
+        )
+    refused = _REFUSED.search(text)
+    return refused and f"the server refused an option: {refused[0].strip()}"
+
+
+def _wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
+    wait_until(lambda: _answers(testbed, node), "answer stats", testbed.watched(node), within_s)
+
+
+def _answers(testbed: Testbed, node: Node) -> bool:
+    """Whether the server answers, and not another program that has taken the port."""
+    try:
+        pid = stats(connect(testbed, node)).get("pid")
+    except SystemUnderTestError:
+        return False
+    return node.process is not None and pid == str(node.process.pid)
+
+
+def _describe(testbed: Testbed) -> Mapping[str, Any]:
+    """Version, servers, the first one's settings and their fingerprint, for a manifest."""
+    node = testbed.nodes[0]
+    settings = settings_of(testbed, node, lambda: stats(connect(testbed, node), "settings"))
+    counted = {name: value for name, value in settings.items() if name not in _PLACES}
+    return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
+
+
+def _carried(console: Console) -> tuple[str, str]:
+    counters = stats(console)
+    return counters["bytes_written"], counters["bytes_read"]
+
 
 SYSTEM: Final = System(
     "memcached",
-    Wanted,
+    MemcachedOptions,
     up,
-    wait_for_answer,
-    wait_for_answer,
-    describe,
-    meter,
-    OWN_FILES,
-    HEALTHY_WITHIN_S,
+    _wait_for_answer,
+    _wait_for_answer,
+    _describe,
+    partial(NetworkMeter, carried=_carried),
+    _OWN_FILES,
+    _HEALTHY_WITHIN_S,
     driver="memcached",
     store=Store("memcached", contents),
-    forgets=forgets,
+    forgets=lambda _: "memcached keeps its data in memory only",
 )
-"""What testbeds of this kind can be asked."""

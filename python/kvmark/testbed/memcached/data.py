@@ -1,14 +1,14 @@
-"""What servers of memcached's protocol hold, whoever started them: items, whose they are, removal.
+"""The items of servers with memcached's protocol that anyone may have started: owner and removal.
 
-They are named by the options of their driver, as they come out of a URL. Each server that kvmark
-found empty has one item more, its mark, which isn't counted.
+The options of the driver name the servers. Each server that kvmark found empty has an additional
+item, its mark, which isn't counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -16,18 +16,23 @@ from urllib.parse import unquote
 from kvmark.errors import SystemUnderTestError
 from kvmark.interrupts import pause
 from kvmark.secret import Secret
-from kvmark.testbed.console import Console
-from kvmark.testbed.memcached.up import told
-from kvmark.testbed.system import Contents, IsOwnKey
+from kvmark.testbed.console import Console, naming_server
+from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey
 
 _MARK: Final = "kvmark:dataset"
-_LOOKS: Final = 20
-_LOOK_S: Final = 0.1
+_ATTEMPTS: Final = 20
+_PAUSE_S: Final = 0.1
 _LISTING_MS: Final = 300_000
-"""Listing all items takes as long as there are many."""
+"""Listing all items takes long if there are many."""
 _MOST_LISTED: Final = 1_000_000
-"""More items of an unknown server aren't listed, which takes about 100 bytes each."""
+"""A listing takes about 100 bytes for each item of an unknown server."""
 _KEY: Final = re.compile(r"^key=(\S+)", re.MULTILINE)
+
+
+def stats(console: Console, *section: str) -> dict[str, str]:
+    """The lines `STAT name value` of a server."""
+    lines = (line.split(" ", 2) for line in console.ask("stats", *section).splitlines())
+    return {words[1]: words[2] for words in lines if words[0] == "STAT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +42,15 @@ class _Server:
     address: str
     console: Console
     listing: Console
-    """The same server, with time for long answers."""
+    """The same server, with a limit for long replies."""
 
     def items(self) -> int | None:
-        """How many items there are beside the mark; None where the server doesn't count them."""
-        with self._named("doesn't say what it holds"):
-            count = told(self.console).get("curr_items")
+        """The number of items without the mark; None if the server doesn't count them."""
+        with self._naming("doesn't report its contents"):
+            count = stats(self.console).get("curr_items")
         if count is None:
             return None
-        # What was flushed is counted until the server looks at it, and isn't listed.
+        # Flushed items are counted until the server visits them, but aren't listed.
         keys = self._keys() if 0 < int(count) <= _MOST_LISTED else None
         if keys is None:
             return int(count) - (self.claim() is not None)
@@ -53,12 +58,12 @@ class _Server:
 
     def claim(self) -> str | None:
         """The claim in the server's mark; None without one."""
-        with self._named("doesn't say what it holds"):
+        with self._naming("doesn't report its contents"):
             lines = self.console.ask("get", _MARK).splitlines()
         return str(lines[1]) if len(lines) > 1 else None
 
     def foreign_key(self, is_own: IsOwnKey) -> str | None:
-        """An item whose key isn't one of these names, nor the mark; None without one."""
+        """A description of an item whose key isn't one's own; None without one."""
         keys = self._keys()
         if keys is None:
             return f"items that the server at {self.address} doesn't list"
@@ -67,21 +72,21 @@ class _Server:
 
     def remove(self) -> None:
         """Removes all items."""
-        with self._named("can't be emptied (--on-existing keep loads over what it holds)"):
+        with self._naming("can't be emptied (--on-existing keep loads over its records)"):
             self.console.ask("flush_all")
 
     def mark(self, claim: str) -> None:
         """Writes the mark."""
         refusal = "can't be marked as kvmark's own (--on-existing keep loads without a mark)"
-        with self._named(refusal):
+        with self._naming(refusal):
             self.console.ask("set", _MARK, 0, 0, f"{len(claim)}\r\n{claim}")
 
     def _keys(self) -> Sequence[str] | None:
         """All keys; None from a server that doesn't list them, such as one before 1.6.9.
 
-        The hash table is walked: items move between the lists of `metadump all`, which misses some.
+        It walks the hash table: items move between the lists of `metadump all`, which misses some.
         """
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             try:
                 listed = str(self.listing.ask("lru_crawler", "metadump", "hash"))
             except SystemUnderTestError:
@@ -89,22 +94,15 @@ class _Server:
             if not listed.startswith("BUSY"):
                 ended = listed.endswith("END")
                 return [unquote(key) for key in _KEY.findall(listed)] if ended else None
-            pause(_LOOK_S)
+            pause(_PAUSE_S)
         return None
 
-    @contextmanager
-    def _named(self, refusal: str) -> Iterator[None]:
-        """Says which server it was that failed, and in what."""
-        try:
-            yield
-        except SystemUnderTestError as problem:
-            raise SystemUnderTestError(
-                f"the server at {self.address} {refusal}: {problem}"
-            ) from problem
+    def _naming(self, failure: str) -> AbstractContextManager[None]:
+        return naming_server(self.address, failure)
 
 
-def contents(options: Mapping[str, str], password: Secret | None) -> Contents | None:
-    """What the servers hold; None where one doesn't count it.
+def contents(options: DriverOptions, password: Secret | None) -> Contents | None:
+    """The items of the servers; None if one doesn't count them.
 
     Raises:
         SystemUnderTestError: a server can't be reached, or refuses.
@@ -116,23 +114,26 @@ def contents(options: Mapping[str, str], password: Secret | None) -> Contents | 
         return None
     items = sum(count or 0 for count in counts)
     claims = {server.claim() for server, count in zip(servers, counts, strict=True) if count}
+
+    def foreign(is_own: IsOwnKey) -> str | None:
+        return next(filter(None, (server.foreign_key(is_own) for server in servers)), None)
+
     return Contents(
         found=f"{items:,} items" if items else None,
         others="name an empty server",
-        # A server with items and no mark was replaced, restarted or full: they may be others'.
+        # A server with items and no mark was replaced, restarted or full: the items may be others'.
         claim=claims.pop() if len(claims) == 1 else None,
-        foreign=lambda names: next(filter(None, (one.foreign_key(names) for one in servers)), None),
+        foreign=foreign,
         remove=lambda: _each(servers, _Server.remove),
         mark=lambda claim: _each(servers, lambda server: server.mark(claim)),
     )
 
 
-def _server(options: Mapping[str, str], address: str, password: Secret | None) -> _Server:
+def _server(options: DriverOptions, address: str, password: Secret | None) -> _Server:
     own = {**options, "address": address}
     patient = {**own, "connect_timeout_ms": str(_LISTING_MS)}
-    return _Server(
-        address, Console("memcached", own, password), Console("memcached", patient, password)
-    )
+    consoles = (Console("memcached", each, password) for each in (own, patient))
+    return _Server(address, *consoles)
 
 
 def _each(servers: Sequence[_Server], do: Callable[[_Server], None]) -> None:

@@ -1,33 +1,372 @@
-"""Proxies before a system: HAProxy, Shotover and cql-proxy, started like the systems themselves."""
+"""Proxies in front of a system: HAProxy, Shotover and cql-proxy.
 
-from typing import Final
+They only pass requests on, so that a measurement shows the cost of the additional hop.
+"""
 
-from kvmark.testbed.proxy.up import (
-    HEALTHY_WITHIN_S,
-    OWN_FILES,
-    NoMeter,
-    check_again,
-    describe,
-    up,
-    wait_for_proxy,
+from __future__ import annotations
+
+import os
+import re
+import resource
+import socket
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import psutil
+
+from kvmark.drivers import drivers, schemes
+from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed import state
+from kvmark.testbed.console import fingerprint
+from kvmark.testbed.launch import Launch, launch, planned
+from kvmark.testbed.network import HOST, choose_ports
+from kvmark.testbed.process import wait_until
+from kvmark.testbed.proxy.programs import Build, Kind, Program, find_program
+from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, write_private
+from kvmark.testbed.system import Meter, System, Tell, TestbedOptions, check_bounds, option
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+_OWN_FILES: Final = re.compile(
+    rf"{state.OWN_FILES}"
+    r"|[a-z-]+/(haproxy\.cfg|topology\.yaml|config\.yaml|cql-proxy\.yaml|server\.log)"
 )
-from kvmark.testbed.proxy.wanted import KINDS, Build, Kind, Target, Wanted
-from kvmark.testbed.system import System
+_HEALTHY_WITHIN_S: Final = 30.0
+_CONNECTS_WITHIN_S: Final = 5.0
 
-__all__ = ["KINDS", "SYSTEM", "Build", "Kind", "Target", "Wanted", "up"]
+_SHOTOVER_PROTOCOLS: Final = {
+    "redis": ("Valkey", "ValkeySinkSingle"),
+    "cql": ("Cassandra", "CassandraSinkSingle"),
+}
+"""Shotover's names of the drivers' protocols, as a source and as a sink."""
+
+_LONGEST_PORT: Final = 5
+_MOST_THREADS: Final = 64
+_MOST_CONNECTIONS: Final = 20_000
+_RESERVED_FILES: Final = 200
+_FILES_PER_CONNECTION: Final = 2
+
+_HAPROXY: Final = """\
+global
+    nbthread {threads}
+    maxconn {connections}
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+listen kvmark
+    bind {host}:{port}
+    server system {to_host}:{to_port}
+"""
+_SHOTOVER: Final = """\
+---
+sources:
+  - {source}:
+      name: "kvmark"
+      listen_addr: "{host}:{port}"
+      connection_limit: {connections}
+      chain:
+        - {sink}:
+            remote_address: "{to_host}:{to_port}"
+            connect_timeout_ms: 5000
+"""
+_SHOTOVER_LOG: Final = """\
+---
+main_log_level: "warn"
+"""
+_CQL_PROXY: Final = """\
+contact-points: ["{to_host}"]
+port: {to_port}
+bind: "{host}:{port}"
+"""
+
+# Addresses differ between testbeds and don't affect measurements.
+_PLACE: Final = re.compile(r"([\w.-]+|\[[0-9a-f:]+\]):\d+|(?<=port: )\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The system behind a proxy."""
+
+    driver: str
+    address: str
+    """Host and port; a host alone has the driver's default port."""
+    text: str
+    """The URL without credentials."""
+    encrypted: bool = False
+    password: bool = False
+    """Whether clients need a password."""
+    cluster: bool = False
+    """Whether clients get the addresses of other nodes."""
+
+    @property
+    def host(self) -> str:
+        """The host, or its address."""
+        return self._parts[0]
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        return self._parts[1]
+
+    @property
+    def _parts(self) -> tuple[str, int]:
+        host, colon, port = self.address.rpartition(":")
+        if colon and port.isdecimal() and len(port) <= _LONGEST_PORT:
+            return host.strip("[]"), int(port)
+        return self.address.strip("[]"), drivers()[self.driver].port or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyOptions(TestbedOptions):
+    """The options of a proxy."""
+
+    kind: Kind = option(MISSING, "which one. Shotover and cql-proxy are built once.")
+    to: Target = option(MISSING, "the system to stand before, a URL or up:NAME.", "URL")
+    port: int | None = option(None, "its own; else a free one.", "PORT")
+    threads: int | None = option(
+        None, "its threads; else as many as there are cores.", "N", most=_MOST_THREADS
+    )
+    build: Build | None = option(None, "how Shotover is compiled; else release.")
+
+
+def check(options: ProxyOptions) -> None:
+    """Refuses options that a kind of proxy doesn't support, before anything is built or started.
+
+    Raises:
+        UsageError: names the option and an alternative.
+    """
+    kind, to = options.kind, options.to
+    if drivers()[to.driver].port is None:
+        servers = " or ".join(one.beginning for one in schemes().values() if one.driver.port)
+        raise UsageError(
+            f"to: {to.text} is no server that a proxy can stand before; give a {servers} URL"
+        )
+    if to.address.startswith("/") or "," in to.address:
+        raise UsageError(f"to: a proxy stands before one host and port, not before {to.address}")
+    if kind == "shotover" and to.driver not in _SHOTOVER_PROTOCOLS:
+        raise UsageError(f"to: shotover doesn't speak what {to.text} does; take haproxy")
+    if kind == "cql-proxy" and to.driver != "cql":
+        raise UsageError(f"to: cql-proxy speaks CQL, and {to.text} doesn't; give a cql:// URL")
+    if to.cluster and kind != "cql-proxy":
+        raise UsageError(
+            f"to: clients of {to.text} get the addresses of all its nodes and go round {kind}; give"
+            " a system of one node"
+        )
+    if to.encrypted and kind != "haproxy":
+        raise UsageError(f"to: {kind} would have to decrypt {to.text}; take haproxy, or no TLS")
+    if to.password and kind == "cql-proxy":
+        raise UsageError(
+            "to: cql-proxy logs in by itself, so that its command would have a password; give a"
+            " system without one"
+        )
+    if options.build is not None and kind != "shotover":
+        raise UsageError(f"build: {kind} comes in one build; leave --build out")
+    check_bounds(options)
+
+
+def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbed:
+    """Starts a proxy in a new folder below `root`, and waits until it accepts connections.
+
+    If that fails, neither a process nor the folder is left.
+
+    Args:
+        options: the proxy.
+        root: the folder of testbeds.
+        tell: reports progress: a proxy may have to be built first.
+
+    Raises:
+        UsageError: the proxy can't be started here.
+        SystemUnderTestError: the system can't be reached, or the proxy can't be built or started.
+    """
+    check(options)
+    _check_nodes(options, root)
+    _check_target(options.to.host, options.to.port)
+    program = find_program(options.kind, options.build or "release", tell)
+    (port,) = choose_ports(options.port, 1)
+    folder = make_folder(root, options.kind, options.name)
+    steps = Launch(
+        prepare=_prepare, complete=_accepting, refusal=lambda _: None, own_files=_OWN_FILES
+    )
+    return launch(_planned(options, folder, program, port), options, steps)
+
+
+def _check_again(testbed: Testbed, tell: Tell) -> None:
+    """Checks the system behind the proxy, and finds or builds the proxy's program."""
+    host, _, port = testbed.facts["behind"].rpartition(":")
+    _check_target(host, int(port))
+    find_program(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
+
+
+def _prepare(testbed: Testbed) -> Testbed:
+    folder = testbed.folder_of(testbed.nodes[0])
+    folder.mkdir()
+    for name, text in testbed.facts["files"].items():
+        write_private(folder / name, text)
+    return testbed
+
+
+def _accepting(testbed: Testbed) -> Testbed:
+    _wait_for_proxy(testbed, testbed.nodes[0], _HEALTHY_WITHIN_S)
+    return testbed
+
+
+def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -> Testbed:
+    """The testbed before its process."""
+    kind, to = options.kind, options.to
+    threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
+    facts: dict[str, Any] = {
+        "kind": kind,
+        "build": program.build,
+        "threads": threads,
+        "to": to.text,
+        "behind": f"{to.host}:{to.port}",
+        "files": files(kind, port, to, threads),
+    }
+    node = Node(
+        name=kind,
+        role="proxy",
+        host=HOST,
+        port=port,
+        command=command(kind, program.path, folder / kind, threads),
+        cores=options.cores,
+    )
+    decided: dict[str, Any] = {"to": to.text, "threads": threads, "build": program.build or None}
+    url = _url(to, node.address)
+    testbed = planned("proxy", folder, options, [node], url, facts=facts, **decided)
+    return testbed.model_copy(update={"version": f"{kind} {program.version}"})
+
+
+def _url(to: Target, address: str) -> str:
+    """The system's URL with the proxy's address."""
+    scheme, _, rest = to.text.partition("://")
+    hosts = re.match(r"[^/?]*", rest)
+    return f"{scheme}://{address}{rest[hosts.end() if hosts else 0 :]}"
+
+
+def _check_nodes(options: ProxyOptions, root: Path) -> None:
+    """Refuses a testbed of several nodes behind a proxy that doesn't hide nodes."""
+    owner = owner_of(f"{options.to.host}:{options.to.port}", root)
+    nodes = 0 if owner is None else sum(node.role == "peer" for node in owner.nodes)
+    if owner is not None and nodes > 1 and options.kind != "cql-proxy":
+        raise UsageError(
+            f"to: {owner.name} has {nodes} nodes, and its clients find the others and go round"
+            f" {options.kind}; start one node with kvmark up cassandra --nodes 1"
+        )
+
+
+def files(kind: Kind, port: int, to: Target, threads: int) -> dict[str, str]:
+    """The files that a proxy reads, by name."""
+    source, sink = _SHOTOVER_PROTOCOLS.get(to.driver, ("", ""))
+    values = {
+        "host": HOST,
+        "port": port,
+        "to_host": f"[{to.host}]" if ":" in to.host else to.host,
+        "to_port": to.port,
+        "threads": threads,
+        "connections": _connections(),
+        "source": source,
+        "sink": sink,
+    }
+    match kind:
+        case "haproxy":
+            return {"haproxy.cfg": _HAPROXY.format(**values)}
+        case "shotover":
+            return {"topology.yaml": _SHOTOVER.format(**values), "config.yaml": _SHOTOVER_LOG}
+        case "cql-proxy":
+            return {"cql-proxy.yaml": _CQL_PROXY.format(**values)}
+
+
+def command(kind: Kind, program: str, folder: Path, threads: int) -> tuple[str, ...]:
+    """The command that runs a proxy in the foreground."""
+    match kind:
+        case "haproxy":
+            return (program, "-db", "-f", str(folder / "haproxy.cfg"))
+        case "shotover":
+            topology, config = str(folder / "topology.yaml"), str(folder / "config.yaml")
+            read = ("--topology-file", topology, "--config-file", config)
+            return (program, *read, "--core-threads", str(threads))
+        case "cql-proxy":
+            # Go's runtime takes the number of its threads from its environment only.
+            config = str(folder / "cql-proxy.yaml")
+            return ("env", f"GOMAXPROCS={threads}", program, "--config", config)
+
+
+def _connections() -> int:
+    """The limit of open connections: high, but within this process's own limit of files.
+
+    HAProxy allocates memory for the whole limit.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return max(1, min(_MOST_CONNECTIONS, (soft - _RESERVED_FILES) // _FILES_PER_CONNECTION))
+
+
+def _check_target(host: str, port: int) -> None:
+    """Checks that the system behind the proxy accepts connections.
+
+    Raises:
+        SystemUnderTestError: it doesn't.
+    """
+    try:
+        socket.create_connection((host, port), timeout=_CONNECTS_WITHIN_S).close()
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise SystemUnderTestError(
+            f"to: {host}:{port} can't be reached ({reason}): start the system first, or"
+            " correct --to"
+        ) from problem
+
+
+def _wait_for_proxy(testbed: Testbed, node: Node, within_s: float) -> None:
+    watched = testbed.watched(node)
+    wait_until(lambda: _accepts(node), "accept connections", watched, within_s)
+
+
+def _accepts(node: Node) -> bool:
+    """Whether the proxy listens, and not another program that has taken the port.
+
+    The kernel answers: a connection would also connect to the system behind.
+    """
+    if node.process is None:
+        return False
+    try:
+        connections = psutil.Process(node.process.pid).net_connections(kind="tcp")
+    except psutil.Error:
+        return False
+    ports = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
+    return node.port in ports
+
+
+def _describe(testbed: Testbed) -> Mapping[str, Any]:
+    """Kind, version, build, threads, and the files that the proxy reads, for a manifest."""
+    facts = testbed.facts
+    known = {name: facts[name] for name in ("kind", "build", "threads")}
+    without_places = {name: _PLACE.sub("", text) for name, text in facts["files"].items()}
+    return {
+        **testbed.described(),
+        **known,
+        "to": facts["to"],
+        "fingerprint": fingerprint({**known, "files": without_places, "version": testbed.version}),
+        "settings": facts["files"],
+    }
+
 
 SYSTEM: Final = System(
     "proxy",
-    Wanted,
+    ProxyOptions,
     up,
-    wait_for_proxy,
-    wait_for_proxy,
-    describe,
-    NoMeter,
-    OWN_FILES,
-    HEALTHY_WITHIN_S,
+    _wait_for_proxy,
+    _wait_for_proxy,
+    _describe,
+    lambda _, __: Meter(),
+    _OWN_FILES,
+    _HEALTHY_WITHIN_S,
     named_by="kind",
     required=f"a proxy needs its kind and a system: write --kind {'|'.join(KINDS)} --to URL",
-    check_again=check_again,
+    check_again=_check_again,
 )
-"""What testbeds of this kind can be asked."""

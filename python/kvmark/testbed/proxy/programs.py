@@ -1,7 +1,7 @@
-"""The programs of the proxies: HAProxy from the system, the others built once into the cache.
+"""The programs of the proxies: HAProxy is installed, the others are built once into the cache.
 
 Shotover is a library: a program of a few lines makes a proxy of it. cql-proxy is a Go module. Both
-are built at exact versions into kvmark's folder in the user's cache.
+are built at exact versions in kvmark's folder in the user's cache.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.cache import locked, run_told
-from kvmark.testbed.proxy.wanted import Build, Kind
+from kvmark.testbed.process import locked, run_captured, run_streaming
+from kvmark.testbed.system import Tell
 
-SHOTOVER: Final = "0.7.4"
-"""The version of Shotover's crate."""
-CQL_PROXY: Final = "0.2.0"
-"""The version of cql-proxy's module."""
+Kind = Literal["haproxy", "shotover", "cql-proxy"]
+Build = Literal["debug", "release"]
 
+_SHOTOVER: Final = "0.7.4"
+_CQL_PROXY: Final = "0.2.0"
 _GO_MODULE: Final = "github.com/datastax/cql-proxy"
 _VERSION: Final = re.compile(r"version (\d[\w.]*)")
 _LONGEST: Final = 300
@@ -32,12 +31,12 @@ _SHOTOVER_FILES: Final[Mapping[str, str]] = {
     "Cargo.toml": f"""\
 [package]
 name = "kvmark-shotover"
-version = "{SHOTOVER}"
+version = "{_SHOTOVER}"
 edition = "2021"
 publish = false
 
 [dependencies.shotover]
-version = "={SHOTOVER}"
+version = "={_SHOTOVER}"
 default-features = false
 features = ["cassandra", "valkey"]
 
@@ -52,7 +51,7 @@ fn main() {
 """,
 }
 _CQL_PROXY_FILES: Final[Mapping[str, str]] = {
-    "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{CQL_PROXY}\n"
+    "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{_CQL_PROXY}\n"
 }
 
 
@@ -62,13 +61,13 @@ class Program:
 
     path: str
     version: str
-    build: str
-    """How it was compiled; empty where it comes compiled."""
+    build: str = ""
+    """Empty for a program that has one build."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How a program is built in a folder of its own."""
+    """The files and the command that build a program in its folder."""
 
     name: str
     files: Mapping[str, str]
@@ -76,65 +75,54 @@ class _Recipe:
     product: str
     """The program, as a path in the folder."""
     tool: str
-    """Who builds it, and how it is installed."""
+    """The error if the tool that builds it is missing."""
 
 
-def find_program(
-    kind: Kind, build: Build, tell: Callable[[str], None], cache: Path | None = None
-) -> Program:
-    """A proxy's program; built if it isn't there yet, which takes minutes.
-
-    Args:
-        kind: which proxy.
-        build: how Shotover is compiled.
-        tell: is told what is being built.
-        cache: the folder to build in; None for kvmark's in the user's cache folder.
+def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
+    """A proxy's program. If it is missing, it is built, which takes minutes.
 
     Raises:
-        UsageError: it, or what builds it, is missing.
+        UsageError: it, or its build tool, is missing.
         SystemUnderTestError: it can't be built.
     """
     if kind == "haproxy":
         return _haproxy()
-    recipe = _recipe(kind, build)
-    program = built_path(kind, build, cache)
+    program = built_path(kind, build)
     if not program.exists():
-        _build(recipe, _folder(recipe, cache), tell)
-    version = SHOTOVER if kind == "shotover" else CQL_PROXY
-    return Program(str(program), version, build if kind == "shotover" else "")
+        _build(_recipe(kind, build), tell)
+    if kind == "shotover":
+        return Program(str(program), _SHOTOVER, build)
+    return Program(str(program), _CQL_PROXY)
 
 
-def built_path(kind: Kind, build: Build = "release", cache: Path | None = None) -> Path:
-    """Where a proxy's program lies once it is built."""
+def built_path(kind: Kind, build: Build = "release") -> Path:
+    """The path of a proxy's program after it is built."""
     recipe = _recipe(kind, build)
-    return _folder(recipe, cache) / recipe.product
+    return cache_folder() / recipe.name / recipe.product
 
 
 def _haproxy() -> Program:
-    found = shutil.which("haproxy")
-    # Debian puts it where only the administrator's search path leads.
-    found = found or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
-    if found is None:
+    path = shutil.which("haproxy")
+    # Debian's folder is only in root's search path.
+    path = path or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    if path is None:
         raise UsageError("haproxy is missing: install it with `sudo apt-get install haproxy`")
-    said = subprocess.run(  # noqa: S603 - the words are ours
-        [found, "-v"], capture_output=True, text=True, check=False
-    )
-    known = _VERSION.search(said.stdout)
-    return Program(found, known[1] if known else "", "")
+    version = _VERSION.search(run_captured([path, "-v"]).stdout)
+    return Program(path, version[1] if version else "")
 
 
 def _recipe(kind: Kind, build: Build) -> _Recipe:
     if kind == "shotover":
         release = ("--release",) if build == "release" else ()
         return _Recipe(
-            name=f"shotover-{SHOTOVER}",
+            name=f"shotover-{_SHOTOVER}",
             files=_SHOTOVER_FILES,
             command=("cargo", "build", *release),
             product=f"target/{build}/kvmark-shotover",
             tool="Cargo, which builds Shotover, is missing: install Rust",
         )
     return _Recipe(
-        name=f"cql-proxy-{CQL_PROXY}",
+        name=f"cql-proxy-{_CQL_PROXY}",
         files=_CQL_PROXY_FILES,
         command=("go", "build", "-mod=mod", "-o", "cql-proxy", _GO_MODULE),
         product="cql-proxy",
@@ -143,12 +131,8 @@ def _recipe(kind: Kind, build: Build) -> _Recipe:
     )
 
 
-def _folder(recipe: _Recipe, cache: Path | None) -> Path:
-    return (cache_folder() if cache is None else cache) / recipe.name
-
-
-def _build(recipe: _Recipe, folder: Path, tell: Callable[[str], None]) -> None:
-    tool = shutil.which(recipe.command[0])
+def _build(recipe: _Recipe, tell: Tell) -> None:
+    tool, folder = shutil.which(recipe.command[0]), cache_folder() / recipe.name
     if tool is None:
         raise UsageError(recipe.tool)
     try:
@@ -167,23 +151,21 @@ def _build(recipe: _Recipe, folder: Path, tell: Callable[[str], None]) -> None:
         ) from problem
 
 
-def _run(command: Sequence[str], folder: Path, name: str, tell: Callable[[str], None]) -> None:
-    """Builds; its lines are told as they come, and the last ones are the reason if it fails."""
+def _run(command: Sequence[str], folder: Path, name: str, tell: Tell) -> None:
+    """Builds; reports each line. If it fails, the last one is the reason."""
     step = f"Building {name}, which takes some minutes once"
     tell(step)
-    said: list[str] = []
-    # Where other builds put their output, and how, is no concern of this one.
+    lines: list[str] = []
+    # Settings of the user's other builds don't apply.
     own = {k: v for k, v in os.environ.items() if k not in {"CARGO_TARGET_DIR", "RUSTFLAGS"}}
 
-    def hear(line: str) -> None:
-        said.append(line.strip())
+    def on_line(line: str) -> None:
+        lines.append(line.strip())
         tell(f"{step}: {line.strip()}")
 
-    if run_told(command, hear, folder=folder, environment=own) != 0:
-        reasons = [line for line in said if line.startswith("error")] or [
-            line for line in said if line
-        ]
-        reason = (reasons or ["it said nothing"])[-1]
+    if run_streaming(command, on_line, folder=folder, environment=own) != 0:
+        reasons = [line for line in lines if line.startswith("error")] or list(filter(None, lines))
+        reason = (reasons or ["it printed nothing"])[-1]
         raise SystemUnderTestError(
             f"{name} can't be built with {Path(command[0]).name}, look at the network and at its"
             f" registry: {reason[:_LONGEST]}"

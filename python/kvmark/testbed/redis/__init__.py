@@ -1,36 +1,410 @@
-"""Redis, and servers that are started like it: one server, a replicated pair, a real cluster."""
+"""Redis, and servers that are started like it: one server, a replicated pair, or a cluster."""
 
-from typing import Final
+from __future__ import annotations
 
-from kvmark.testbed.redis.config import Wanted, forgets
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from kvmark.errors import SpecError, UsageError
+from kvmark.secret import Secret
+from kvmark.spec.quantity import size_bytes
+from kvmark.testbed import launch as launching
+from kvmark.testbed import network as networks
+from kvmark.testbed import process, state
+from kvmark.testbed.console import Console, connect
+from kvmark.testbed.launch import Certificates, Launch, find_server, launch, planned
+from kvmark.testbed.network import HOST, Network
+from kvmark.testbed.process import wait_until
+from kvmark.testbed.redis import server
 from kvmark.testbed.redis.data import contents
-from kvmark.testbed.redis.nodes import (
-    check_promotion,
-    demote,
-    describe,
-    meter,
-    promote,
-    wait_for_answer,
-    wait_for_node,
+from kvmark.testbed.state import Node, Role, Testbed, make_folder, write_private
+from kvmark.testbed.system import (
+    YES_OR_NO,
+    Promotion,
+    Settings,
+    Store,
+    System,
+    Tell,
+    TestbedOptions,
+    check_bounds,
+    check_password,
+    check_settings,
+    option,
+    port_option,
+    settings_option,
 )
-from kvmark.testbed.redis.up import HEALTHY_WITHIN_S, OWN_FILES, up
-from kvmark.testbed.system import Promotion, Store, System
 
-__all__ = ["SYSTEM", "Wanted", "up"]
+_OWN_FILES: Final = re.compile(
+    rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
+    r"|[a-z]+-\d+/(redis\.conf|server\.log|nodes\.conf(\.tmp.*)?|dump\.rdb|temp-[\w.-]+"
+    r"|appendonlydir/[\w.-]+|appendonly\.aof))"
+)
+_HEALTHY_WITHIN_S: Final = 60.0
+
+_BUS_DISTANCE: Final = 10_000
+"""Distance of the port for a cluster's internal traffic from the port for clients."""
+_RESERVED_CLIENTS: Final = 32
+"""Connections beyond the option: the observer, replicas, and manual inspection."""
+_USUAL_PORT: Final = 6379
+_LEAST_BYTES: Final = 64 * 2**20
+_LONGEST_PASSWORD: Final = 512
+_SIZES: Final = {"": 1, "b": 1} | {
+    unit + end: base**n
+    for n, unit in enumerate("kmg", 1)
+    for end, base in (("", 1000), ("b", 1024))
+}
+"""As redis.conf writes them: k is 1000 and kb is 1024."""
+_FATAL: Final = re.compile(r">>> '(.*)'\n(.*)")
+_FSYNC: Final = ("always", "everysec", "no")
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
+_EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - in a network of this machine only
+_SAVE: Final = re.compile(r"\d+ \d+(?: \d+ \d+)*")
+
+# Settings that a testbed decides itself, by the advice.
+_DECIDED: Final = {
+    "give --port": "tls-port",
+    "give --password-file": "requirepass masterauth masteruser user",
+    "give --replicas": "replicaof slaveof",
+    "give --cluster": "cluster-enabled cluster-port",
+    "give --tls": "tls-cert-file tls-key-file tls-ca-cert-file tls-replication tls-cluster"
+    " tls-auth-clients",
+    "a testbed listens on this machine only": "bind protected-mode",
+    "kvmark keeps the process itself": "daemonize supervised",
+    "the testbed has its own folder": "dir logfile pidfile include cluster-config-file aclfile",
+    "files keep their names": "dbfilename appendfilename appenddirname",
+    "kvmark chooses it": "cluster-announce-ip cluster-announce-port",
+    "kvmark needs what it changes": "rename-command proc-title-template",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisOptions(TestbedOptions):
+    """The options of a Redis testbed."""
+
+    port: int | None = port_option("of the first server; else free ones.")
+    """The first server's port, the others' above it; None for free ones."""
+    appendonly: bool = option(
+        False, "whether writes go to a log.", type=YES_OR_NO, read=lambda text: text == "yes"
+    )
+    appendfsync: str = option(
+        "everysec", "when that log goes to the disk.", type=Literal["always", "everysec", "no"]
+    )
+    save: str = option("", "snapshots, such as '3600 1'; else none.", "TEXT")
+    """Snapshots, as `seconds changes` once or several times; empty for none."""
+    password: Secret | None = None
+    tls: bool = False
+    replicas: int = option(0, "replicas of each primary.", "N", least=0)
+    cluster: int | None = option(None, "a cluster with this number of primaries.", "N", least=1)
+    """Primaries of a Redis Cluster; None for a server without cluster mode."""
+    io_threads: int | None = option(None, "the setting io-threads.", "N", least=1)
+    maxclients: int = option(10_000, "connections for clients.", "N", least=1)
+    settings: Settings = settings_option("any setting of redis.conf.")
+    """Further settings of redis.conf; they come last."""
+    server: str = option("redis-server", "the server's program.", "PROGRAM", in_studies=False)
+    network: bool = False
+    """Whether each server has its own address and link, which faults can disturb."""
+
+    @property
+    def primaries(self) -> int:
+        """The number of servers that take writes."""
+        return 1 if self.cluster is None else self.cluster
+
+    @property
+    def servers(self) -> int:
+        """The number of all servers."""
+        return self.primaries * (1 + self.replicas)
+
+
+def check(options: RedisOptions) -> None:
+    """Refuses options that can't be used.
+
+    Raises:
+        UsageError: a value is outside its range, or a setting is the testbed's own.
+    """
+    if options.appendfsync not in _FSYNC:
+        raise UsageError(
+            f"appendfsync: '{options.appendfsync}' is not known; give {', '.join(_FSYNC)}"
+        )
+    if options.save and not _SAVE.fullmatch(options.save):
+        raise UsageError(
+            f"save: '{options.save}' is not a list of seconds and changes; write it like '3600 1'"
+        )
+    check_bounds(options)
+    check_settings(options, _NAME, _DECIDED)
+    check_password(options.password, _LONGEST_PASSWORD)
+
+
+def _forgets(made_with: Mapping[str, Any]) -> str | None:
+    if made_with.get("appendonly") is not False or made_with.get("save"):
+        return None
+    return "Without --appendonly yes or --save Redis keeps its data in memory only"
+
+
+def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testbed:
+    """Starts a testbed in a new folder below `root`, and waits until it is healthy.
+
+    If that fails, neither a process nor the folder is left.
+
+    Raises:
+        UsageError: the testbed can't be started here.
+        SystemUnderTestError: a server doesn't start, or isn't healthy in time.
+    """
+    check(options)
+    program = find_server(options.server, "redis-server")
+    _check_memory(options)
+    bus = 0 if options.cluster is None else _BUS_DISTANCE
+    network = None
+    if options.network:
+        network = networks.choose_network([name for name, _ in _names(options)])
+        ports = networks.consecutive_ports(options.port or _USUAL_PORT, options.servers, bus)
+        if options.cluster is None:
+            # The service address moves to a replica with its port.
+            ports = [ports[0]] * options.servers
+    else:
+        ports = networks.choose_ports(options.port, options.servers, bus)
+    folder = make_folder(root, "redis", options.name)
+    steps = Launch(
+        prepare=lambda testbed: _prepare(options, testbed),
+        complete=lambda testbed: _healthy(options, testbed),
+        refusal=_refusal,
+        own_files=_OWN_FILES,
+    )
+    return launch(_planned(options, folder, program, ports, network), options, steps)
+
+
+def _planned(
+    options: RedisOptions, folder: Path, program: str, ports: list[int], network: Network | None
+) -> Testbed:
+    """The testbed before its first process."""
+    nodes = [
+        Node(
+            name=name,
+            role=role,
+            host=HOST if network is None else network.host(name),
+            port=port,
+            command=networks.inside(network, name, [program, str(folder / name / "redis.conf")]),
+            cores=options.cores,
+            more_ports=() if options.cluster is None else (port + _BUS_DISTANCE,),
+        )
+        for (name, role), port in zip(_names(options), ports, strict=True)
+    ]
+    facts: dict[str, Any] = {"cluster": options.cluster is not None}
+    if network is not None and options.cluster is None:
+        facts["service"] = f"{network.service}:{nodes[0].port}"
+    primaries = ",".join(node.address for node in nodes if node.role == "primary")
+    url = f"{'rediss' if options.tls else 'redis'}://{facts.get('service', primaries)}"
+    if options.cluster is not None:
+        url += "?cluster=true"
+    return planned("redis", folder, options, nodes, url, facts=facts, network=network)
+
+
+def _names(options: RedisOptions) -> Iterator[tuple[str, Role]]:
+    """Primaries first, then the replicas of each in turn."""
+    for index in range(options.primaries):
+        yield f"primary-{index + 1}", "primary"
+    for index in range(options.primaries * options.replicas):
+        yield f"replica-{index + 1}", "replica"
+
+
+def _prepare(options: RedisOptions, testbed: Testbed) -> Testbed:
+    """Writes the files that the servers read."""
+    hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
+    hosts += [testbed.network.service] if testbed.network else []
+    made = launching.make_certificates(testbed.folder, hosts) if options.tls else None
+    for node in testbed.nodes:
+        folder = testbed.folder_of(node)
+        folder.mkdir()
+        write_private(folder / "redis.conf", settings_text(options, testbed, node, made))
+    return testbed
+
+
+def settings_text(
+    options: RedisOptions, testbed: Testbed, node: Node, certificates: Certificates | None
+) -> str:
+    """The text of redis.conf for one server. It has the password: keep it private."""
+    lines = [
+        # The service address comes to a server when it is promoted.
+        f"bind {_EVERY_ADDRESS if options.network else node.host}",
+        f"dir {_quoted(testbed.folder_of(node))}",
+        "daemonize no",
+        'logfile ""',
+        f"appendonly {'yes' if options.appendonly else 'no'}",
+        f"appendfsync {options.appendfsync}",
+        *_snapshots(options.save),
+        f"maxclients {options.maxclients + _RESERVED_CLIENTS}",
+        # A new replica needn't wait for others to join it.
+        "repl-diskless-sync-delay 0",
+        *_listening(node.port, certificates),
+    ]
+    if options.io_threads is not None:
+        lines.append(f"io-threads {options.io_threads}")
+    if options.password is not None:
+        quoted = _quoted(options.password.reveal())
+        lines += [f"requirepass {quoted}", f"masterauth {quoted}"]
+    if node.role == "replica" and options.cluster is None:
+        lines.append(f"replicaof {testbed.nodes[0].host} {testbed.nodes[0].port}")
+    if options.network:
+        # Without a password, a server would answer on the loopback address only. Only this machine
+        # can reach the network.
+        lines.append("protected-mode no")
+    if options.cluster is not None:
+        lines += ["cluster-enabled yes", "cluster-config-file nodes.conf"]
+        lines.append(f"cluster-announce-ip {node.host}")
+    lines += (f"{name} {value or _quoted('')}" for name, value in options.settings)
+    return "\n".join(lines) + "\n"
+
+
+def _listening(port: int, certificates: Certificates | None) -> list[str]:
+    if certificates is None:
+        return [f"port {port}"]
+    return [
+        "port 0",
+        f"tls-port {port}",
+        f"tls-cert-file {_quoted(certificates.server)}",
+        f"tls-key-file {_quoted(certificates.key)}",
+        f"tls-ca-cert-file {_quoted(certificates.authority)}",
+        "tls-auth-clients no",
+        "tls-replication yes",
+        "tls-cluster yes",
+    ]
+
+
+def _snapshots(save: str) -> list[str]:
+    numbers = save.split()
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return [f"save {seconds} {changes}" for seconds, changes in pairs] or ['save ""']
+
+
+def _quoted(text: str | Path) -> str:
+    """A word of redis.conf that may have blanks or quotation marks."""
+    escaped = str(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _healthy(options: RedisOptions, testbed: Testbed) -> Testbed:
+    """Waits until all servers work together; the testbed with its version."""
+    for node in testbed.nodes:
+        server.wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+    if options.cluster is not None:
+        _form_cluster(testbed, options.replicas)
+    for node in testbed.nodes:
+        server.wait_for_node(testbed, node, _HEALTHY_WITHIN_S)
+    # A server that may not open enough files lowers maxclients and only logs it.
+    effective = int(server.effective_settings(testbed, testbed.nodes[0])["maxclients"])
+    if effective < options.maxclients + _RESERVED_CLIENTS:
+        raise UsageError(
+            f"the server takes {effective - _RESERVED_CLIENTS} clients and not"
+            f" {options.maxclients}, because it may not open more files: raise `ulimit -n`, or"
+            " lower --maxclients"
+        )
+    return testbed.model_copy(update={"version": server.version_of(testbed)})
+
+
+def _check_memory(options: RedisOptions) -> None:
+    """Each server needs some memory, or the value of `maxmemory`."""
+    each = _LEAST_BYTES
+    with suppress(SpecError):  # The server rejects an invalid value itself.
+        each = max(each, size_bytes(dict(options.settings).get("maxmemory", "0"), _SIZES))
+    launching.check_memory(options.servers, each, "start fewer, or lower maxmemory")
+
+
+def _refusal(log: Path) -> str | None:
+    """The setting that a server refused, if that is why it ended."""
+    fatal = _FATAL.search(process.tail(log))
+    return fatal and f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}"
+
+
+def slots_of(index: int, primaries: int) -> range:
+    """The slots of one primary: equal shares, in order."""
+    return range(index * server.SLOTS // primaries, (index + 1) * server.SLOTS // primaries)
+
+
+def _form_cluster(testbed: Testbed, replicas: int) -> None:
+    """Assigns slots to the primaries, introduces all servers, and assigns replicas in order.
+
+    Raises:
+        SystemUnderTestError: a server ends, or the time is over.
+    """
+    primaries = [node for node in testbed.nodes if node.role == "primary"]
+    followers = [node for node in testbed.nodes if node.role == "replica"]
+    for index, node in enumerate(primaries):
+        console = connect(testbed, node)
+        console.ask("CLUSTER", "ADDSLOTS", *slots_of(index, len(primaries)))
+        console.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+    _introduce(testbed, testbed.nodes)
+    for index, node in enumerate(followers):
+        _follow(testbed, node, primaries[index // replicas])
+    # A server announces its primary and its progress when it meets others: gossip takes long.
+    _introduce(testbed, followers)
+    _wait_for_all(testbed, _announces_all, "tell clients of all servers")
+
+
+def _introduce(testbed: Testbed, nodes: Sequence[Node]) -> None:
+    """Lets some servers meet all others, and waits until all know each other."""
+    for node in nodes:
+        console = connect(testbed, node)
+        for other in testbed.nodes:
+            if other != node:
+                console.ask("CLUSTER", "MEET", other.host, other.port)
+    _wait_for_all(testbed, _knows_all, "know all servers")
+
+
+def _follow(testbed: Testbed, node: Node, primary: Node) -> None:
+    """Assigns a replica to its primary, and waits until it has received data.
+
+    Servers don't announce a replica without data to clients.
+    """
+    source, follower = connect(testbed, primary), connect(testbed, node)
+    follower.ask("CLUSTER", "REPLICATE", source.ask("CLUSTER", "MYID"))
+
+    def has_data() -> bool:
+        # Waiting for more replicas than exist sends a request to each.
+        source.ask("WAIT", len(testbed.nodes), 10)
+        fields = server.info_fields(follower.ask("INFO", "replication"))
+        return int(fields.get("slave_repl_offset", 0)) > 0
+
+    watched = testbed.watched(node, primary)
+    wait_until(has_data, "follow its primary", watched, _HEALTHY_WITHIN_S)
+
+
+def _wait_for_all(
+    testbed: Testbed, condition: Callable[[Console, Testbed], bool], purpose: str
+) -> None:
+    for node in testbed.nodes:
+        ready = partial(condition, connect(testbed, node), testbed)
+        wait_until(ready, purpose, testbed.watched(node), _HEALTHY_WITHIN_S)
+
+
+def _knows_all(console: Console, testbed: Testbed) -> bool:
+    """Whether a server knows all servers, and all handshakes are complete."""
+    reply = console.ask("CLUSTER", "NODES")
+    return len(reply.splitlines()) == len(testbed.nodes) and "handshake" not in reply
+
+
+def _announces_all(console: Console, testbed: Testbed) -> bool:
+    """Whether a server's map of the slots has all servers, replicas included."""
+    shares = console.ask("CLUSTER", "SLOTS")
+    ports = {port for _, _, *servers in shares for _, port, *_ in servers}
+    return ports == {node.port for node in testbed.nodes}
+
 
 SYSTEM: Final = System(
     "redis",
-    Wanted,
+    RedisOptions,
     up,
-    wait_for_answer,
-    wait_for_node,
-    describe,
-    meter,
-    OWN_FILES,
-    HEALTHY_WITHIN_S,
+    server.wait_for_answer,
+    server.wait_for_node,
+    server.describe,
+    server.meter,
+    _OWN_FILES,
+    _HEALTHY_WITHIN_S,
     driver="redis",
     store=Store("redis", contents),
-    forgets=forgets,
-    promotion=Promotion(check_promotion, promote, demote),
+    forgets=_forgets,
+    promotion=Promotion(server.check_promotion, server.promote, server.demote),
 )
-"""What testbeds of this kind can be asked."""

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, create_model, model_validator
 
 from kvmark.spec.yaml_file import Count, Strict, at_key
-from kvmark.testbed.system import System
+from kvmark.testbed.system import YES_OR_NO, System, option_specs
 from kvmark.testbed.systems import SYSTEMS
-from kvmark.testbed.words import YES_OR_NO, wishes_of
 
 # Settings of servers whose value is a password.
 _SECRET: Final = re.compile(r"(pass|password|auth|^user)$")
@@ -34,8 +33,8 @@ _TYPES: Final[Mapping[Any, Any]] = {int: Count, str: _Text, YES_OR_NO: bool}
 
 def _words_of(system: System) -> dict[str, Any]:
     """The words that only some systems understand, with their types."""
-    wishes = (wish for wish in wishes_of(system.wanted).values() if wish.word.in_studies)
-    return {wish.written: _TYPES.get(wish.type, wish.type) for wish in wishes}
+    specs = (spec for spec in option_specs(system.options).values() if spec.in_studies)
+    return {spec.name: _TYPES.get(spec.type, spec.type) for spec in specs}
 
 
 _OF_SYSTEMS: Final = {name: _words_of(each) for name, each in SYSTEMS.items() if each.driver}

@@ -1,4 +1,4 @@
-"""What all runs of one command share: where it runs, with what, and what the engine costs here."""
+"""The context of all runs of one command: generator, records, host, versions, engine overhead."""
 
 from __future__ import annotations
 
@@ -21,75 +21,74 @@ if TYPE_CHECKING:
     from kvmark.run.prometheus import Exporter
 
 _CALIBRATIONS: Final = 5
-"""How often the engine's cost is measured: what takes a core away for a while spoils few."""
+"""Repetitions, so that other load on the core disturbs only few."""
 _CALIBRATION_OPERATIONS: Final = 4_000
 _CALIBRATION_NS: Final = 50_000_000
-"""Of each, at most: making large values takes long."""
-_DISTURBED: Final = 2.0
-"""Where the median is so many times the least, most calibrations measured something else too."""
+"""The limit for each: large values take long."""
+_MOST_RATIO: Final = 2.0
+"""With a higher ratio of median to minimum, most calibrations were disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """Kept in the manifest of each run of a command."""
+class RunContext:
+    """The values that all runs of a command share. Manifests have those not marked otherwise."""
 
     command: tuple[str, ...]
-    #: Who generates the load. Not kept; what comes of it is.
     generator: Generator
-    #: Where runs are kept.
+    """Not in manifests."""
     records: Records
+    """The folder of runs."""
     host: Mapping[str, Any]
     versions: Mapping[str, str]
     tags: tuple[str, ...] = ()
     commit: str | None = None
-    #: Who is told of each run while it goes. Not kept.
     exporter: Exporter | None = None
-    #: Where measured operations are logged, and what their keys are hashed with. Not kept.
+    """Exports live figures. Not in manifests."""
     recording: tuple[Path, bytes] | None = None
-    #: What the engine costs with the plans of some cases, by their titles, beside the host's.
+    """The log of measured operations, and the hash key of their keys. Not in manifests."""
     overheads: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    #: How long the system may be silent in any run of the command, 0 for no limit; None where each
-    #: run has a limit of its own. Not kept: it stands in the plan.
+    """The engine's overhead with the plans of some cases, by their titles."""
     stall_limit_ns: int | None = None
+    """The stall limit of all runs, 0 for none; None if each plan has its own. Part of the plan."""
 
     def applied_to(self, plan: Plan) -> Plan:
-        """The plan with what holds for all runs of the command."""
+        """The plan with the command's stall limit."""
         if self.stall_limit_ns is None:
             return plan
         return plan.model_copy(update={"stall_limit_ns": self.stall_limit_ns or None})
 
 
-def make_setting(
+def make_run_context(
     command: tuple[str, ...],
     plan: Plan,
     generator: LocalGenerator,
     records: Records,
     tags: tuple[str, ...] = (),
     commit: str | None = None,
-) -> Setting:
-    """Looks at the host and measures the engine with this plan's workload on the null driver."""
+) -> RunContext:
+    """Inspects the host and measures the engine's overhead with this plan's workload."""
     host = {**describe_host(), **engine_overhead(plan, generator)}
     versions = {
         "kvmark": kvmark.__version__,
         "engine": f"{_engine.version} ({_engine.build_profile})",
         "Python": platform.python_version(),
     }
-    return Setting(command, generator, records, host, versions, tags, commit)
+    return RunContext(command, generator, records, host, versions, tags, commit)
 
 
 def engine_overhead(plan: Plan, generator: LocalGenerator) -> dict[str, float | None]:
-    """What the engine adds per operation, for a manifest: the plan's mix on the null driver."""
+    """The engine's overhead per operation, for a manifest: the plan's mix on the null driver."""
     calibration = _calibration(plan).to_json()
     return overhead_of([_overhead_ns(calibration, generator) for _ in range(_CALIBRATIONS)])
 
 
 def overhead_of(costs_ns: Sequence[float]) -> dict[str, float | None]:
-    """What calibrations say together: their least, or else how far apart they are.
+    """The minimum of the calibrations; if they were disturbed, their minimum and median instead.
 
-    Whatever disturbs one makes it dearer, so that the least is the engine's own cost.
+    A disturbance only raises the cost, so the minimum is the engine's own.
     """
     least, median = min(costs_ns), statistics.median(costs_ns)
-    if median <= _DISTURBED * least:
+    if median <= _MOST_RATIO * least:
         return {"engine_overhead_ns_per_operation": round(least, 1)}
     return {
         "engine_overhead_ns_per_operation": None,
@@ -102,26 +101,21 @@ def _calibration(plan: Plan) -> Plan:
     """The plan's mix on the null driver, with one client."""
     measured = next(phase for phase in plan.phases if phase.name == "measure")
     active = measured.groups[0]
-    group = plan.groups[active.group].model_copy(update={"clients": 1, "check_values": "none"})
-    group = group.model_copy(update={"arrival": _as_fast_as_it_goes(group.arrival)})
+    group = plan.groups[active.group]
+    arrival: Arrival = Closed(process="closed", think_time_ns=0)
+    if isinstance(group.arrival, OnTape):
+        fast = {"speed": None, "loops": _CALIBRATION_OPERATIONS, "length_ns": 0}
+        arrival = group.arrival.model_copy(update=fast)
+    one_client = {"clients": 1, "check_values": "none", "arrival": arrival}
     part = active.model_copy(update={"group": 0, "operations": _CALIBRATION_OPERATIONS})
-    phase = measured.model_copy(
-        update={"groups": (part,), "duration_ns": _CALIBRATION_NS, "until": None}
-    )
+    short = {"groups": (part,), "duration_ns": _CALIBRATION_NS, "until": None}
     update = {
         "system": System(driver="null", options={}),
-        "groups": (group,),
-        "phases": (phase,),
+        "groups": (group.model_copy(update=one_client),),
+        "phases": (measured.model_copy(update=short),),
         "pin": plan.pin[:1],
     }
     return plan.model_copy(update=update)
-
-
-def _as_fast_as_it_goes(arrival: Arrival) -> Arrival:
-    if isinstance(arrival, OnTape):
-        again = arrival.model_copy(update={"speed": None, "loops": _CALIBRATION_OPERATIONS})
-        return again.model_copy(update={"length_ns": 0})
-    return Closed(process="closed", think_time_ns=0)
 
 
 def _overhead_ns(calibration: str, generator: LocalGenerator) -> float:

@@ -1,10 +1,10 @@
-"""Servers of a Redis testbed: when they are healthy, how they are set, and which of them leads.
+"""Servers of a Redis testbed: health, settings, counters, and promotion of replicas.
 
-A replica takes its primary's place, and gives it back, as a watchdog of Redis would do.
+A replica takes its primary's place, and gives it back, as with a watchdog of Redis.
 
-Clients know one address, which goes over to the new primary with its work, as with a virtual
-address on a network. So their connections are reset and they connect again. What the old primary
-had acknowledged and not passed on is lost, if it is gone for good or has to follow the new one.
+Clients know one address, which moves to the new primary, like a virtual address in a network. So
+their connections are reset and they connect again. Writes that the old primary acknowledged and
+didn't replicate are lost, if it is gone permanently or has to follow the new one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.console import ANSWERS_WITHIN_S, Console, NetworkMeter, connect, fingerprint
+from kvmark.testbed.console import Console, NetworkMeter, connect, fingerprint, settings_of
 from kvmark.testbed.network import Network, move_service
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed
@@ -24,14 +25,14 @@ SLOTS: Final = 16_384
 """Slots of a Redis Cluster."""
 
 _SECRET: Final = re.compile(r"pass$|^masterauth$|^masteruser$")
-# What differs from testbed to testbed and means nothing for what is measured.
+# These differ between testbeds and don't affect measurements.
 _PLACES: Final = re.compile(
     r"(tls-|cluster-announce-(tls-|bus-)?|replica-announce-|slave-announce-|cluster-)?port"
     r"|(cluster-announce|replica-announce|slave-announce)-(ip|hostname)"
     r"|dir|pidfile|logfile|unixsocket|replicaof|slaveof|aclfile|.*-file|proc-title-template"
 )
 
-_WITHIN_S = 60.0
+_HANDOVER_WITHIN_S: Final = 60.0
 
 
 def wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
@@ -44,7 +45,7 @@ def wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
 
 
 def wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
-    """Waits until a server does its work: it answers, sees its cluster, follows its primary.
+    """Waits until a server answers, sees its cluster and follows its primary.
 
     Raises:
         SystemUnderTestError: it ends, or the time is over.
@@ -57,90 +58,86 @@ def wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
 
 
 def _answers(testbed: Testbed, node: Node) -> bool:
-    """Whether the server answers, and is ours: another program may have taken the port."""
-    pid = _facts(testbed, node, "INFO", "server").get("process_id")
+    """Whether the server answers, and not another program that has taken the port."""
+    pid = _fields(testbed, node, "INFO", "server").get("process_id")
     return node.process is not None and pid == str(node.process.pid)
 
 
 def _is_in_step(testbed: Testbed, node: Node) -> bool:
-    """Whether it has its primary's data, or is a primary: in a cluster roles may have changed."""
-    known = _facts(testbed, node, "INFO", "replication")
-    return known.get("role") == "master" or known.get("master_link_status") == "up"
+    """Whether it has its primary's data, or is a primary: in a cluster, roles may have changed."""
+    fields = _fields(testbed, node, "INFO", "replication")
+    return fields.get("role") == "master" or fields.get("master_link_status") == "up"
 
 
-def _leads(testbed: Testbed, node: Node) -> bool:
-    """Whether it is a primary."""
-    return _facts(testbed, node, "INFO", "replication").get("role") == "master"
+def _is_primary(testbed: Testbed, node: Node) -> bool:
+    return _fields(testbed, node, "INFO", "replication").get("role") == "master"
 
 
 def _sees_cluster(testbed: Testbed, node: Node) -> bool:
-    known = _facts(testbed, node, "CLUSTER", "INFO")
+    fields = _fields(testbed, node, "CLUSTER", "INFO")
     return (
-        known.get("cluster_state") == "ok"
-        and known.get("cluster_slots_ok") == str(SLOTS)
-        and known.get("cluster_known_nodes") == str(len(testbed.nodes))
+        fields.get("cluster_state") == "ok"
+        and fields.get("cluster_slots_ok") == str(SLOTS)
+        and fields.get("cluster_known_nodes") == str(len(testbed.nodes))
     )
 
 
-def _facts(testbed: Testbed, node: Node, *words: str) -> dict[str, str]:
-    """The reply as lines of facts; none while the server isn't ready to give them."""
+def _fields(testbed: Testbed, node: Node, *command: str) -> dict[str, str]:
+    """The fields of a reply; none while the server isn't ready."""
     try:
-        return facts_in(connect(testbed, node).ask(*words))
+        return info_fields(connect(testbed, node).ask(*command))
     except SystemUnderTestError:
         return {}
 
 
-def facts_in(text: str) -> dict[str, str]:
-    """The lines `name:value` of a reply, as those of INFO."""
+def info_fields(text: str) -> dict[str, str]:
+    """The lines `name:value` of a reply such as that of INFO."""
     lines = (line.partition(":") for line in text.splitlines())
     return {name: value for name, colon, value in lines if colon}
 
 
 def version_of(testbed: Testbed) -> str:
-    """The version its first server says it has."""
-    known = facts_in(connect(testbed, testbed.nodes[0]).ask("INFO", "server"))
-    return known.get("valkey_version") or known.get("redis_version", "")
+    """The version of its first server."""
+    fields = info_fields(connect(testbed, testbed.nodes[0]).ask("INFO", "server"))
+    return fields.get("valkey_version") or fields.get("redis_version", "")
 
 
-def settings_of(testbed: Testbed, node: Node) -> dict[str, str]:
+def effective_settings(testbed: Testbed, node: Node) -> dict[str, str]:
     """The effective settings of a server, without its secrets.
 
     Raises:
-        SystemUnderTestError: it doesn't say.
+        SystemUnderTestError: the server doesn't return them.
     """
-    try:
-        told = connect(testbed, node).ask("CONFIG", "GET", "*")
-    except SystemUnderTestError as problem:
-        raise SystemUnderTestError(
-            f"{testbed.name}/{node.name} doesn't say its settings: {problem}"
-        ) from problem
-    found = dict(zip(told[::2], told[1::2], strict=True))
-    return {name: found[name] for name in sorted(found) if not _SECRET.search(name)}
+    return settings_of(testbed, node, lambda: _public_settings(connect(testbed, node)))
+
+
+def _public_settings(console: Console) -> dict[str, str]:
+    reply = console.ask("CONFIG", "GET", "*")
+    pairs = zip(reply[::2], reply[1::2], strict=True)
+    return {name: value for name, value in pairs if not _SECRET.search(name)}
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:
-    """What a manifest keeps: version, servers, the first one's settings and their fingerprint.
+    """Version, servers, the first one's settings and their fingerprint, for a manifest.
 
     Raises:
-        SystemUnderTestError: the first server doesn't say its settings.
+        SystemUnderTestError: the first server doesn't return its settings.
     """
-    settings = settings_of(testbed, testbed.nodes[0])
+    settings = effective_settings(testbed, testbed.nodes[0])
     counted = {name: value for name, value in settings.items() if not _PLACES.fullmatch(name)}
     return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
 
 
-def meter(testbed: Testbed, node: Node) -> NetworkMeter:
-    """Asks one server how many bytes its connections carried."""
-    return NetworkMeter(connect(testbed, node, ANSWERS_WITHIN_S), _carried)
-
-
 def _carried(console: Console) -> tuple[str, str]:
-    known = facts_in(console.ask("INFO", "stats"))
-    return known["total_net_output_bytes"], known["total_net_input_bytes"]
+    fields = info_fields(console.ask("INFO", "stats"))
+    return fields["total_net_output_bytes"], fields["total_net_input_bytes"]
+
+
+meter: Final = partial(NetworkMeter, carried=_carried)
 
 
 def check_promotion(testbed: Testbed, name: str) -> None:
-    """Makes sure that a server of a testbed can be promoted.
+    """Checks that a server of a testbed can be promoted.
 
     Raises:
         UsageError: it can't.
@@ -151,12 +148,12 @@ def check_promotion(testbed: Testbed, name: str) -> None:
 
 
 def promote(testbed: Testbed, name: str) -> None:
-    """Makes a replica the primary, gives it the clients' address, and lets the others follow it.
+    """Makes a replica the primary, gives it the service address, and lets the others follow it.
 
-    Others that are gone, or can't be reached, are left alone.
+    Servers that can't be reached stay as they are.
 
     Raises:
-        SystemUnderTestError: the replica doesn't do it.
+        SystemUnderTestError: the replica refuses.
     """
     node = testbed.node(name)
     _ask(testbed, node, "REPLICAOF", "NO", "ONE")
@@ -168,20 +165,22 @@ def promote(testbed: Testbed, name: str) -> None:
 
 
 def demote(testbed: Testbed, name: str) -> None:
-    """Gives the place back to the first primary, which has the replica's data by then.
+    """Makes the first server the primary again, after it has received the replica's data.
 
-    The servers do it in order (FAILOVER, since Redis 6.2), so that nothing is lost.
+    FAILOVER (since Redis 6.2) does it without loss.
 
     Raises:
         SystemUnderTestError: a server is gone, or the time is over.
     """
     primary, promoted = testbed.nodes[0], testbed.node(name)
+    watched, back = testbed.watched(primary, promoted), f"take its place back from {name}"
     _follow(testbed, primary, promoted)
-    watched = testbed.watched(primary, promoted)
-    wait_until(lambda: _is_in_step(testbed, primary), f"follow {name}", watched, _WITHIN_S)
-    what = f"take its place back from {name}"
-    wait_until(lambda: _hands_over(testbed, promoted, primary), what, watched, _WITHIN_S)
-    wait_until(lambda: _leads(testbed, primary), what, watched, _WITHIN_S)
+    for condition, purpose in (
+        (lambda: _is_in_step(testbed, primary), f"follow {name}"),
+        (lambda: _hands_over(testbed, promoted, primary), back),
+        (lambda: _is_primary(testbed, primary), back),
+    ):
+        wait_until(condition, purpose, watched, _HANDOVER_WITHIN_S)
     move_service(_service(testbed), primary.name)
     for node in testbed.nodes:
         if node not in (primary, promoted):
@@ -189,7 +188,7 @@ def demote(testbed: Testbed, name: str) -> None:
 
 
 def _service(testbed: Testbed) -> Network:
-    """The network whose clients' address can go over to another server."""
+    """The network whose service address can move to another server."""
     if testbed.facts.get("cluster"):
         raise UsageError(
             f"testbed {testbed.name} is a cluster, which promotes replicas itself: kill a primary"
@@ -207,7 +206,7 @@ def _follow(testbed: Testbed, node: Node, primary: Node) -> None:
 
 
 def _hands_over(testbed: Testbed, node: Node, to: Node) -> bool:
-    """Whether a primary begins to; it may not know yet that the other follows it."""
+    """Whether a primary starts the failover; it may not know yet that the other follows it."""
     try:
         _ask(testbed, node, "FAILOVER", "TO", to.host, to.port)
     except SystemUnderTestError:
@@ -215,9 +214,9 @@ def _hands_over(testbed: Testbed, node: Node, to: Node) -> bool:
     return True
 
 
-def _ask(testbed: Testbed, node: Node, *words: str | int) -> None:
+def _ask(testbed: Testbed, node: Node, *command: str | int) -> None:
     try:
-        connect(testbed, node, 1.0).ask(*words)
+        connect(testbed, node, 1.0).ask(*command)
     except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"{testbed.name}/{node.name} doesn't change its part: {problem}"

@@ -1,0 +1,180 @@
+"""A broken server is restored even if the process that broke it is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kvmark.errors import SystemUnderTestError
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed.console import connect
+from kvmark.testbed.control import FaultGuard, begin_fault, guard, kill_node, resume_node
+from kvmark.testbed.state import Testbed
+
+Up = Callable[..., Testbed]
+Wait = Callable[[Callable[[], object], str], None]
+State = Callable[[Testbed], str | None]
+NODE = "primary-1"
+STOPPED = {"T", None}
+
+PAUSE_AND_WAIT = """
+import sys
+from pathlib import Path
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed.control import FaultGuard, begin_fault
+from kvmark.testbed.state import Testbed
+folder, ended = Path(sys.argv[1]), sys.argv[2] == "ended"
+fault = parse_fault("0s pause primary-1")
+with FaultGuard(folder) as guard:
+    guard.note(fault, acts=True)
+    begin_fault(Testbed.read(folder), fault)
+    if ended:
+        guard.note(fault, acts=False)
+    print("broken", flush=True)
+    sys.stdin.read()
+"""
+
+
+FAULT_AND_WAIT = """
+import json, sys, time
+from datetime import UTC, datetime
+from pathlib import Path
+from kvmark.records import RunFolder
+from kvmark.run.faults import Faults
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed.state import Testbed
+testbed, folder = Testbed.read(Path(sys.argv[1])), RunFolder(Path(sys.argv[2]), datetime.now(UTC))
+opened = {"at_ns": 0, "kind": "opened", "started_wall_ns": time.time_ns()}
+begun = {"at_ns": 1, "kind": "phase_started", "phase": 0, "name": "measure"}
+folder.events.write_text(json.dumps(opened) + "\\n" + json.dumps(begun) + "\\n")
+with Faults([parse_fault(f"0s {sys.argv[3]} primary-1 for 1h")], testbed, folder, None):
+    sys.stdin.read()
+"""
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,
+    )
+
+
+@contextmanager
+def pausing(
+    testbed: Testbed, wait_until: Wait, state_of: State, ended: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that has paused a server, and waits."""
+    with python(PAUSE_AND_WAIT, str(testbed.folder), ended) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "broken\n"
+        # The kernel stops it when it is on a core next.
+        wait_until(lambda: state_of(testbed) == "T", "the server is paused")
+        yield process
+        process.kill()
+
+
+def messages(*faults: str) -> list[str]:
+    """Messages to the guard before servers are broken."""
+    return [json.dumps([parse_fault(f"0s {fault}").text, True]) for fault in faults]
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_a_paused_server_is_resumed_when_kvmark_is_killed(
+    up: Up, wait_until: Wait, state_of: State, *, group: bool
+) -> None:
+    testbed = up()
+    with pausing(testbed, wait_until, state_of) as process:
+        if group:
+            # As when a terminal is closed by force: all of its processes are killed at once.
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        wait_until(lambda: state_of(testbed) not in STOPPED, "the server is resumed")
+
+
+@pytest.mark.parametrize(("do", "state"), [("pause", "T"), ("kill", None)])
+def test_a_fault_ends_when_the_process_of_the_run_is_killed(
+    up: Up, tmp_path: Path, wait_until: Wait, state_of: State, do: str, state: str | None
+) -> None:
+    testbed, folder = up(), tmp_path / "run"
+    folder.mkdir()
+    with python(FAULT_AND_WAIT, str(testbed.folder), str(folder), do) as process:
+        wait_until(lambda: state_of(testbed) == state, "the server is broken")
+        process.kill()
+        wait_until(lambda: state_of(testbed) not in STOPPED, "the server is restored")
+
+
+def test_a_restored_server_is_ignored(up: Up, wait_until: Wait, state_of: State) -> None:
+    testbed = up()
+    with pausing(testbed, wait_until, state_of, "ended") as process:
+        assert process.stdin is not None
+        # The context and the guard end.
+        process.stdin.close()
+        process.wait()
+        assert state_of(testbed) == "T"
+    resume_node(testbed, NODE)
+
+
+def test_a_killed_server_is_started_again_despite_an_error_with_another(
+    up: Up, state_of: State
+) -> None:
+    testbed = up()
+    kill_node(testbed, NODE)
+    guard(testbed.folder, messages("pause nobody", f"kill {NODE}"))
+    assert state_of(testbed) not in STOPPED
+
+
+def test_a_server_that_was_not_killed_yet_is_not_started_twice(up: Up) -> None:
+    testbed = up()
+    guard(testbed.folder, messages(f"kill {NODE}"))
+    assert Testbed.read(testbed.folder).node(NODE).process == testbed.node(NODE).process
+
+
+@pytest.mark.parametrize("towards", ["", " from replica-1"])
+def test_a_cut_link_is_healed(pair: Testbed, towards: str) -> None:
+    cut = f"partition {NODE}{towards}"
+    begin_fault(pair, parse_fault(f"0s {cut}"))
+    assert has_wrong_neighbour(pair) == bool(towards)
+    guard(pair.folder, messages(cut))
+    assert not has_wrong_neighbour(pair)
+    assert answers(pair)
+
+
+def answers(testbed: Testbed) -> bool:
+    try:
+        return connect(testbed, testbed.node(NODE), 300.0).ask("PING") == "PONG"
+    except SystemUnderTestError:
+        return False
+
+
+def has_wrong_neighbour(testbed: Testbed) -> bool:
+    """Whether a server or the generator has a permanent wrong address of another server."""
+    command = ["ip", "-all", "netns", "exec", "ip", "neighbour", "show", "nud", "permanent"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    hosts = tuple(f"{node.host} " for node in testbed.nodes)
+    return any(line.startswith(hosts) for line in shown.splitlines())
+
+
+def test_the_guard_ignores_signals_and_modules_of_the_user(
+    up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "random", "string"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    testbed, fault = up(), parse_fault(f"0s pause {NODE}")
+    monkeypatch.chdir(tmp_path)
+    with FaultGuard(testbed.folder) as started:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(started.pid, number)
+        started.note(fault, acts=True)
+        started.note(fault, acts=False)
+        assert started.is_running

@@ -1,0 +1,163 @@
+"""Options become settings files and arguments, or are refused. No server is needed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark.errors import UsageError
+from kvmark.secret import Secret
+from kvmark.testbed import memcached, redis
+from kvmark.testbed.cassandra import config
+from kvmark.testbed.cassandra.config import CassandraOptions
+from kvmark.testbed.memcached import MemcachedOptions
+from kvmark.testbed.redis import RedisOptions
+from kvmark.testbed.state import Node, Testbed
+from kvmark.testbed.system import TestbedOptions, read_size
+
+CHECKS = {
+    RedisOptions: redis.check,
+    MemcachedOptions: memcached.check,
+    CassandraOptions: config.check,
+}
+NODE = Node(name="primary-1", role="primary", host="127.0.0.1", port=16379, command=())
+TESTBED = Testbed(
+    name="redis", system="redis", version="", created="", url="", nodes=(NODE,), folder=Path("t")
+)
+
+
+def lines(**options: Any) -> list[str]:
+    return redis.settings_text(RedisOptions(**options), TESTBED, NODE, None).splitlines()
+
+
+def arguments(**options: Any) -> set[str]:
+    return set(memcached.arguments(MemcachedOptions(**options), Path("t"), 11211))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("512K", 2**19), ("64M", 2**26), ("512m", 2**29), ("512MiB", 2**29), ("2GiB", 2**31)],
+)
+def test_a_size_is_written_as_java_and_memcached_do(text: str, size: int) -> None:
+    assert read_size("memory", text) == size
+    with pytest.raises(UsageError, match="heap: 'much' is not a size; write it like 512M or 2G"):
+        read_size("heap", "much")
+
+
+def test_redis_keeps_nothing_on_the_disk_by_default() -> None:
+    assert {"appendonly no", 'save ""'} <= set(lines())
+
+
+def test_redis_takes_connections_of_the_testbed_in_addition_to_those_of_clients() -> None:
+    assert "maxclients 10032" in lines()
+    assert "maxclients 132" in lines(maxclients=100)
+
+
+def test_snapshots_are_one_line_each() -> None:
+    assert {"save 3600 1", "save 60 10000"} <= set(lines(save="3600 1 60 10000"))
+
+
+def test_a_password_with_blanks_and_quotation_marks_stays_one_word() -> None:
+    assert r'requirepass "a \"b\" \\c #d"' in lines(password=Secret(r'a "b" \c #d'))
+
+
+def test_further_settings_come_last_and_may_be_empty() -> None:
+    settings = (("maxmemory", "1gb"), ("notify-keyspace-events", ""))
+    assert lines(settings=settings)[-2:] == ["maxmemory 1gb", 'notify-keyspace-events ""']
+
+
+def test_memcached_listens_on_this_machine_with_room_for_a_dataset_and_its_clients() -> None:
+    usual = {"--listen=127.0.0.1", "--port=11211", "--udp-port=0", "--memory-limit=1024"}
+    assert usual | {"--conn-limit=10032"} <= arguments()
+
+
+def test_options_become_memcacheds_own() -> None:
+    settings = (("slab-growth-factor", "1.1"), ("disable-evictions", "yes"))
+    found = arguments(threads=2, item_size_bytes=2**23, memory_bytes=2**26, settings=settings)
+    expected = {"--threads=2", "--max-item-size=8388608", "--memory-limit=64"}
+    assert expected | {"--slab-growth-factor=1.1", "--disable-evictions"} <= found
+
+
+def test_users_and_certificates_of_memcached_are_files() -> None:
+    found = arguments(password=Secret("sesame"), tls=True)
+    files = "--extended=ssl_chain_cert=t/tls/server.crt,ssl_key=t/tls/server.key"
+    assert {"--auth-file=t/users", "--enable-ssl", files} <= found
+    assert "sesame" not in repr(found)
+
+
+@pytest.mark.parametrize("options", CHECKS)
+def test_the_password_is_not_shown_with_the_options(options: Any) -> None:
+    assert "sesame" not in repr(options(password=Secret("sesame")))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (RedisOptions(appendfsync="often"), "appendfsync: 'often' is not known; give always"),
+        (RedisOptions(save="3600"), "save: '3600' is not a list of seconds and changes"),
+        (RedisOptions(replicas=-1), "replicas: must be at least 0, not -1"),
+        (RedisOptions(cluster=0), "cluster: must be at least 1, not 0"),
+        (RedisOptions(io_threads=0), "io-threads: must be at least 1, not 0"),
+        (RedisOptions(settings=(("port", "1"),)), "set: port is the testbed's own; give --port"),
+        (RedisOptions(settings=(("PORT", "1"),)), "set: port is the testbed's own; give --port"),
+        (RedisOptions(settings=(("save", "1"),)), "set: save is the testbed's own; give --save"),
+        (RedisOptions(settings=(("requirepass", "x"),)), "requirepass is the testbed's own"),
+        (RedisOptions(settings=(("max memory", "x"),)), "'max memory' is not the name of a"),
+        (RedisOptions(settings=(("maxmemory", "1\nx"),)), "must be one line of printable"),
+        (RedisOptions(password=Secret("")), "the password must have 1 to 512 bytes, not 0"),
+        (RedisOptions(password=Secret("a\nb")), "the password must be one line"),
+        (MemcachedOptions(threads=65), "threads: must be from 1 to 64, not 65"),
+        (MemcachedOptions(memory_bytes=1), "memory: must be at least 1M"),
+        (MemcachedOptions(item_size_bytes=1), "item-size: must be from 1K to 1G"),
+        (MemcachedOptions(item_size_bytes=2**30), "item-size: must be at most half of"),
+        (MemcachedOptions(settings=(("port", "1"),)), "set: port is the testbed's own; give"),
+        (MemcachedOptions(settings=(("auth-file", "x"),)), "set: auth-file is the testbed's own"),
+        (MemcachedOptions(settings=(("Z", "yes x"),)), "'Z' is not the name of a setting"),
+        (MemcachedOptions(password=Secret("a:b")), "the password must have no blanks and"),
+        (MemcachedOptions(password=Secret("")), "the password must have 1 to 128 bytes, not 0"),
+        (CassandraOptions(nodes=0), "nodes: must be from 1 to 64, not 0"),
+        (CassandraOptions(version="3.11"), "version: '3.11' of Cassandra can't be started"),
+        (CassandraOptions(settings=(("rpc_address", "::"),)), "set: rpc_address is the testbed's"),
+        (CassandraOptions(settings=(("authenticator", "x"),)), "set: authenticator is the testb"),
+        (
+            CassandraOptions(settings=(("client_encryption_options.enabled", "true"),)),
+            "set: client_encryption_options.enabled is the testbed's own; give --tls",
+        ),
+        (CassandraOptions(settings=(("a b", "1"),)), "'a b' is not the name of a"),
+        (CassandraOptions(settings=(("a", "1\nb: 2"),)), "the value of a must be one line"),
+        (CassandraOptions(settings=(("a", "[1, 2"),)), "set: the value of a is not YAML: "),
+        (CassandraOptions(settings=(("a", "1"), ("a.b", "2"))), "set: a.b is inside a, which was"),
+        (CassandraOptions(password=Secret("")), "the password must have 1 to 72 bytes, not 0"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_refused_in_a_sentence(options: TestbedOptions, sentence: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        CHECKS[type(options)](options)  # type: ignore[index]
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("system", "options", "package"),
+    [(redis, RedisOptions, "redis-server"), (memcached, MemcachedOptions, "memcached")],
+)
+def test_a_missing_server_names_the_package(
+    tmp_path: Path, system: Any, options: Any, package: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"no-server is missing: .*apt-get install {package}"):
+        system.up(options(server="no-server"), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("system", "options"),
+    [
+        (redis, RedisOptions(server="true", settings=(("maxmemory", "900000gb"),), replicas=1)),
+        (memcached, MemcachedOptions(server="true", memory_bytes=2**50, nodes=2)),
+    ],
+)
+def test_more_memory_than_is_available_is_refused(
+    tmp_path: Path, system: Any, options: TestbedOptions
+) -> None:
+    with pytest.raises(UsageError, match=r"2 servers of \d+ MiB need more memory than the"):
+        system.up(options, tmp_path)

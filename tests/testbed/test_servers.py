@@ -1,0 +1,406 @@
+"""Real servers of each kind: started, found, observed, broken, emptied, and stopped."""
+
+import shutil
+import socket
+import ssl
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kvmark.errors import ForeignFile, SystemUnderTestError, UsageError
+from kvmark.secret import Secret
+from kvmark.spec.url import parse_system_url
+from kvmark.testbed import memcached, redis
+from kvmark.testbed.console import Console, connect
+from kvmark.testbed.control import (
+    describe,
+    kill_node,
+    pause_node,
+    restart_node,
+    resume_node,
+    take_down,
+)
+from kvmark.testbed.memcached.data import contents
+from kvmark.testbed.observe import Observer
+from kvmark.testbed.process import Identity, kill, start, stop, wait_until
+from kvmark.testbed.state import Testbed, owner_of
+
+Up = Callable[..., Testbed]
+Ask = Callable[..., Any]
+
+FIRST = "primary-1"
+PATIENCE_S = 300.0
+SECRET = "open-sesame#1"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of servers, and how it is used."""
+
+    name: str
+    first: str
+    up: Up
+
+    def ask(self, testbed: Testbed, *command: str | int, node: str | None = None) -> Any:
+        return connect(testbed, testbed.node(node or self.first), PATIENCE_S).ask(*command)
+
+    def put(self, testbed: Testbed, key: str, node: str | None = None) -> None:
+        command = ("SET", key, "x") if self.name == "redis" else (f"set {key} 0 0 1\r\nx",)
+        assert self.ask(testbed, *command, node=node) in ("OK", "STORED")
+
+    def has(self, testbed: Testbed, key: str) -> bool:
+        get = "GET" if self.name == "redis" else "get"
+        return self.ask(testbed, get, key) not in (None, "END")
+
+
+@pytest.fixture(params=["redis", "memcached"])
+def kind(request: pytest.FixtureRequest, root: Path) -> Iterator[Kind]:
+    """Each kind of servers."""
+    if request.param == "redis":
+        request.getfixturevalue("with_redis")
+        yield Kind("redis", FIRST, lambda **more: redis.up(redis.RedisOptions(**more), root))
+    elif shutil.which("memcached") is None:
+        pytest.skip("memcached isn't installed: apt-get install memcached")
+    else:
+        yield Kind("memcached", "node-1", memcached_up(root))
+
+
+@pytest.fixture
+def up_memcached(root: Path) -> Up:
+    """Starts memcached testbeds."""
+    if shutil.which("memcached") is None:
+        pytest.skip("memcached isn't installed: apt-get install memcached")
+    return memcached_up(root)
+
+
+def memcached_up(root: Path) -> Up:
+    return lambda **more: memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **more), root)
+
+
+def items(testbed: Testbed) -> Any:
+    url = parse_system_url(testbed.url)
+    return contents(url.options, url.password)
+
+
+# Each kind.
+
+
+def test_a_server_answers_until_it_is_down(kind: Kind, root: Path) -> None:
+    testbed = kind.up()
+    assert testbed.url == f"{kind.name}://{testbed.nodes[0].address}"
+    assert testbed.version[0].isdigit()
+    kind.put(testbed, "key")
+    (stopped,) = take_down(root, kind.name)
+    assert [node.name for node in stopped.nodes] == [kind.first]
+    with pytest.raises(SystemUnderTestError, match="Connection refused"):
+        kind.put(testbed, "key")
+
+
+def test_a_server_that_ends_at_once_gives_its_last_line(
+    kind: Kind, root: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "sick-server"
+    program.write_text("#!/bin/sh\necho out of luck\nexit 1\n")
+    program.chmod(0o755)
+    sentence = f"{kind.name}/{kind.first} ended by itself: out of luck"
+    with pytest.raises(SystemUnderTestError, match=sentence):
+        kind.up(server=str(program))
+    assert not list(root.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "sentence"),
+    [
+        ("redis", ("maxmemory-policy", "no"), r"refused the setting `maxmemory-policy no`: arg"),
+        ("memcached", ("no-such", "1"), r"refused an option: .*'--no-such=1'"),
+    ],
+    indirect=["kind"],
+)  # fmt: skip
+def test_a_setting_that_the_server_refuses_is_quoted_and_nothing_is_left(
+    kind: Kind, root: Path, setting: tuple[str, str], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        kind.up(settings=(setting,))
+    assert not list(root.iterdir())
+
+
+def test_a_password_is_required_and_is_in_private_files_only(kind: Kind) -> None:
+    testbed = kind.up(password=Secret(SECRET))
+    kind.put(testbed, "key")
+    address = {"address": testbed.nodes[0].address}
+    if kind.name == "redis":
+        files, user = {"password", "redis.conf"}, ""
+        with pytest.raises(SystemUnderTestError, match="NOAUTH"):
+            Console("redis", address).ask("PING")
+    else:
+        files, user = {"password", "users"}, "username=kvmark&"
+        with pytest.raises(SystemUnderTestError, match="unauthenticated"):
+            Console("memcached", address).ask("version")
+        stranger = Console("memcached", {"username": "kvmark", **address}, Secret("wrong"))
+        with pytest.raises(SystemUnderTestError, match=r"answered the login with CLIENT_ERROR$"):
+            stranger.ask("version")
+    found = [path for path in testbed.folder.rglob("*") if path.is_file()]
+    holders = [path for path in found if SECRET.encode() in path.read_bytes()]
+    assert {path.name for path in holders} == files
+    assert {stat.S_IMODE(path.stat().st_mode) for path in holders} == {0o600}
+    assert testbed.url.endswith(f"?{user}password_file={testbed.folder}/password")
+    assert SECRET not in repr(describe(testbed)) + repr(testbed)
+    assert SECRET.encode() not in all_command_lines_and_environments()
+
+
+def all_command_lines_and_environments() -> bytes:
+    found = b""
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            try:
+                found += (process / name).read_bytes() + b"\0"
+            except OSError:
+                continue
+    return found
+
+
+def test_a_killed_server_without_a_log_is_started_again_empty(kind: Kind) -> None:
+    testbed = kind.up()
+    kind.put(testbed, "key")
+    assert kill_node(testbed, kind.first)
+    assert not testbed.lives
+    testbed = restart_node(testbed, kind.first)
+    assert not kind.has(testbed, "key")
+    assert Testbed.read(testbed.folder).lives
+
+
+def test_observing_shows_the_resource_usage_of_a_server(kind: Kind) -> None:
+    testbed = kind.up()
+    with closing(Observer(testbed)) as observer:
+        before = answered(observer, testbed)
+        kind.put(testbed, "key" * 50)
+        more = before["network_received_bytes"] + 150
+        after = answered(observer, testbed, more)
+    assert after["node"] == kind.first
+    assert after["network_sent_bytes"] > before["network_sent_bytes"]
+    assert after["resident_bytes"] > 1_000_000
+    assert after["cpu_user_s"] + after["cpu_system_s"] >= before["cpu_user_s"]
+
+
+def answered(observer: Observer, testbed: Testbed, least: int = 0) -> dict[str, Any]:
+    """A sample of a server, once it has received that much."""
+    seen: list[dict[str, Any]] = []
+
+    def has_answered() -> bool:
+        seen[:] = observer.sample()
+        return bool(seen) and (seen[0]["network_received_bytes"] or 0) > least
+
+    watched = Testbed.read(testbed.folder).watched()
+    wait_until(has_answered, "answer", watched, PATIENCE_S)
+    return seen[0]
+
+
+# Redis.
+
+
+def test_settings_of_redis_are_effective(up: Up, ask: Ask) -> None:
+    more = (("maxmemory-policy", "allkeys-lru"), ("hz", "20"))
+    testbed = up(appendonly=True, appendfsync="always", save="3600 1", maxclients=99, settings=more)
+    expected = {"appendonly": "yes", "appendfsync": "always", "save": "3600 1", "maxclients": "131"}
+    for name, value in {**expected, **dict(more)}.items():
+        assert ask(testbed, FIRST, "CONFIG", "GET", name) == [name, value]
+
+
+def test_a_port_can_be_chosen_and_one_in_use_is_refused(up: Up) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port} of 127.0.0.1 is in use: give another"):
+            up(port=port)
+    assert up(port=port).nodes[0].port == port
+
+
+def test_default_names_are_numbered_and_a_chosen_one_is_unique(up: Up, root: Path) -> None:
+    assert [up().name, up().name, up(name="cache").name] == ["redis", "redis-2", "cache"]
+    with pytest.raises(UsageError, match="is there already: give another --name, or remove it"):
+        up(name="cache")
+    with pytest.raises(UsageError, match="can't be the name of a testbed"):
+        up(name="../cache")
+
+
+def test_tls_has_a_certificate_of_the_testbeds_own_authority(up: Up, ask: Ask) -> None:
+    testbed = up(tls=True)
+    assert testbed.url.startswith("rediss://127.0.0.1:")
+    assert ask(testbed, FIRST, "PING") == "PONG"
+    port = testbed.nodes[0].port
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(port, ssl.create_default_context(), "localhost")
+    context = ssl.create_default_context(cafile=testbed.facts["ca_file"])
+    shake_hands(port, context, "localhost")
+    shake_hands(port, context, "127.0.0.1")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(port, context, "example.org")
+    assert not (testbed.folder / "tls" / "ca.key").exists()
+
+
+def shake_hands(port: int, context: ssl.SSLContext, name: str) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain,
+        context.wrap_socket(plain, server_hostname=name),
+    ):
+        pass
+
+
+def test_down_stops_kvmarks_servers_and_no_others(up: Up, root: Path, tmp_path: Path) -> None:
+    up()
+    up()
+    command = ["redis-server", "--port", "0", "--unixsocket", str(tmp_path / "socket")]
+    stranger = start([*command, "--save", "", "--dir", str(tmp_path)], tmp_path / "stranger.log")
+    try:
+        stopped = [(one.name, len(one.nodes)) for one in take_down(root)]
+        assert stopped == [("redis", 1), ("redis-2", 1)]
+        assert psutil.Process(stranger.pid).is_running()
+        assert [one.nodes for one in take_down(root)] == [(), ()]
+    finally:
+        kill(stranger)
+
+
+def test_another_process_with_a_servers_number_is_not_stopped(up: Up, root: Path) -> None:
+    testbed = up()
+    real = testbed.nodes[0].process
+    assert real is not None
+    boot, _, ticks = real.started.rpartition("/")
+    testbed.with_process(FIRST, Identity(pid=real.pid, started=f"{boot}/{int(ticks) - 100}"))
+    try:
+        (stopped,) = take_down(root)
+        assert stopped.nodes == ()
+        assert psutil.Process(real.pid).is_running()
+    finally:
+        stop([real])
+
+
+def test_a_folder_is_removed_unless_it_has_a_foreign_file(up: Up, root: Path) -> None:
+    testbed = up(appendonly=True, password=Secret(SECRET), tls=True)
+    foreign = testbed.folder / "notes.txt"
+    foreign.write_text("mine")
+    with pytest.raises(ForeignFile, match=r"notes\.txt was not made by kvmark"):
+        take_down(root, "redis", remove=True)
+    assert testbed.log_of(testbed.nodes[0]).exists()
+    foreign.unlink()
+    assert [one.removed for one in take_down(root, "redis", remove=True)] == [True]
+    assert not testbed.folder.exists()
+
+
+def test_the_owner_of_an_address_is_found_while_its_server_lives(up: Up, root: Path) -> None:
+    testbed = up()
+    port = testbed.nodes[0].port
+    for address in (f"127.0.0.1:{port}", f"me:x@localhost:{port}/1", f"there:1,127.0.0.1:{port}"):
+        owner = owner_of(address)
+        assert owner is not None
+        assert owner.name == "redis"
+    assert owner_of(f"127.0.0.1:{port + 1}") is None
+    take_down(root)
+    assert owner_of(f"127.0.0.1:{port}") is None
+
+
+def test_a_killed_server_with_a_log_keeps_its_data(up: Up, ask: Ask) -> None:
+    testbed = up(appendonly=True, appendfsync="always")
+    ask(testbed, FIRST, "SET", "key", "value")
+    assert kill_node(testbed, FIRST)
+    assert ask(restart_node(testbed, FIRST), FIRST, "GET", "key") == "value"
+
+
+def test_a_manifest_has_version_settings_and_their_fingerprint(up: Up) -> None:
+    one, same, other = up(), up(), up(appendonly=True)
+    known = describe(one)
+    assert known["version"] == one.version
+    assert known["settings"]["appendonly"] == "no"
+    assert not {"requirepass", "masterauth"} & set(known["settings"])
+    assert describe(same)["fingerprint"] == known["fingerprint"]
+    assert describe(other)["fingerprint"] != known["fingerprint"]
+
+
+def test_a_paused_server_is_observed_without_its_network_and_answers_later(
+    up: Up, ask: Ask
+) -> None:
+    testbed = up()
+    with closing(Observer(testbed)) as observer:
+        answered(observer, testbed)
+        assert pause_node(testbed, FIRST)
+        with pytest.raises(SystemUnderTestError, match="within 100 ms"):
+            connect(testbed, testbed.nodes[0], 0.1).ask("PING")
+        assert testbed.lives
+        (paused,) = observer.sample()
+        assert paused["network_sent_bytes"] is None
+        assert paused["resident_bytes"] > 0
+        assert resume_node(testbed, FIRST)
+        answered(observer, testbed)
+    assert ask(testbed, FIRST, "PING") == "PONG"
+
+
+def test_a_server_is_observed_again_after_a_restart(up: Up) -> None:
+    testbed = up()
+    with closing(Observer(testbed)) as observer:
+        assert len(observer.sample()) == 1
+        kill_node(testbed, FIRST)
+        assert observer.sample() == []
+        restart_node(testbed, FIRST)
+        answered(observer, testbed)
+
+
+def test_a_damaged_description_is_reported_with_advice(root: Path) -> None:
+    folder = root / "redis"
+    folder.mkdir(parents=True)
+    (folder / "testbed.json").write_text("{")
+    with pytest.raises(SystemUnderTestError, match="stop its servers and remove the folder"):
+        take_down(root)
+    (folder / "testbed.json").unlink()
+
+
+# memcached.
+
+
+def test_options_of_memcached_are_effective_and_in_the_fingerprint(up_memcached: Up) -> None:
+    more = (("slab-growth-factor", "1.5"), ("disable-evictions", "yes"))
+    one, same = up_memcached(), up_memcached()
+    other = up_memcached(threads=2, item_size_bytes=2**21, maxclients=68, settings=more)
+    settings = describe(other)["settings"]
+    expected = {
+        "num_threads": "2",
+        "item_size_max": "2097152",
+        "maxbytes": "67108864",
+        "maxconns": "100",
+        "growth_factor": "1.50",
+        "evictions": "off",
+    }
+    assert {name: settings[name] for name in expected} == expected
+    fingerprints = [describe(testbed)["fingerprint"] for testbed in (one, same, other)]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+
+
+def test_memcached_encrypts(up_memcached: Up) -> None:
+    testbed = up_memcached(tls=True)
+    connect(testbed, testbed.nodes[0], PATIENCE_S).ask("set key 0 0 1\r\nx")
+    assert "tls=true&ca_file=" in testbed.url
+    assert items(testbed).found == "1 items"
+
+
+def test_items_of_several_servers_are_counted_and_removed_at_once(up_memcached: Up) -> None:
+    testbed = up_memcached(nodes=2)
+    kind = Kind("memcached", "node-1", up_memcached)
+    assert [node.name for node in testbed.nodes] == ["node-1", "node-2"]
+    addresses = ",".join(node.address for node in testbed.nodes)
+    assert testbed.url == f"memcached://{addresses}"
+    assert items(testbed).found is None
+    for key, node in (("one", "node-1"), ("two", "node-2"), ("three", "node-2")):
+        kind.put(testbed, key, node)
+    found = items(testbed)
+    assert found.found == "3 items"
+    found.remove()
+    assert not kind.has(testbed, "one")
+    # The server counts flushed items until it visits them.
+    assert items(testbed).found is None
+    kind.put(testbed, "other")
+    assert items(testbed).found == "1 items"
