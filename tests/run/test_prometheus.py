@@ -1,4 +1,4 @@
-"""What Prometheus reads of a run that goes."""
+"""The metrics of a run for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from kvmark.spec.url import parse_system_url
 ROOT = Path(__file__).parent.parent.parent
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
 SECOND = 1_000_000_000
+READ = ("kvmark_operations_total", "measure", "clients", "READ", "ok")
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +42,30 @@ def exporter() -> Iterator[Exporter]:
         yield exporter
 
 
+@dataclass(frozen=True)
+class Followed:
+    """A run's folder, and the exporter of its metrics."""
+
+    exporter: Exporter
+    folder: RunFolder
+
+    def write(self, *rows: dict[str, Any]) -> None:
+        """Appends intervals."""
+        with (self.folder.path / "intervals.jsonl").open("a") as log:
+            log.write("".join(json.dumps(each) + "\n" for each in rows))
+
+    def scraped(self) -> dict[tuple[str, ...], float]:
+        """The current metrics."""
+        return scraped(self.exporter.address)
+
+
 @pytest.fixture
-def followed(exporter: Exporter, tmp_path: Path) -> Iterator[tuple[Exporter, RunFolder, str]]:
-    """A run's folder, and the metrics that are told of it."""
+def run(exporter: Exporter, tmp_path: Path) -> Iterator[Followed]:
+    """A run in progress."""
     folder = RunFolder(tmp_path / "run", datetime.now(UTC))
     folder.path.mkdir()
     with exporter.following(folder, plan()):
-        yield exporter, folder, exporter.address
+        yield Followed(exporter, folder)
 
 
 def plan() -> Plan:
@@ -65,13 +84,8 @@ def row(second: int, operation: str, outcome: str, count: int, **more: Any) -> d
     }  # fmt: skip
 
 
-def write(folder: RunFolder, *rows: dict[str, Any]) -> None:
-    with (folder.path / "intervals.jsonl").open("a") as log:
-        log.write("".join(json.dumps(each) + "\n" for each in rows))
-
-
 def scraped(address: str) -> dict[tuple[str, ...], float]:
-    """Every sample by its name and the values of its labels."""
+    """Each sample by its name and the values of its labels."""
     with urlopen(address, timeout=300) as answer:
         text = answer.read().decode()
     return {
@@ -81,25 +95,20 @@ def scraped(address: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_counts_grow_with_every_interval(followed: tuple[Exporter, RunFolder, str]) -> None:
-    _, folder, address = followed
-    read = ("kvmark_operations_total", "measure", "clients", "READ", "ok")
-    write(folder, row(0, "READ", "ok", 100), row(0, "READ", "timeout", 3))
-    assert scraped(address)[read] == 100
-    write(folder, row(1, "READ", "ok", 50))
-    assert scraped(address)[read] == 150
-    assert scraped(address)[*read[:-1], "timeout"] == 3
+def test_counts_grow_with_each_interval(run: Followed) -> None:
+    run.write(row(0, "READ", "ok", 100), row(0, "READ", "timeout", 3))
+    assert run.scraped()[READ] == 100
+    run.write(row(1, "READ", "ok", 50))
+    assert run.scraped()[READ] == 150
+    assert run.scraped()[*READ[:-1], "timeout"] == 3
 
 
-def test_times_and_rates_are_those_of_the_newest_interval(
-    followed: tuple[Exporter, RunFolder, str],
-) -> None:
-    _, folder, address = followed
+def test_times_and_rates_are_those_of_the_newest_interval(run: Followed) -> None:
     total = row(0, "TOTAL", "any", 103, backlog=7, in_flight=4, late=2)
-    write(folder, total, row(0, "READ", "ok", 100), row(0, "UPDATE", "ok", 3))
-    write(folder, row(1, "TOTAL", "any", 50, backlog=5, in_flight=1, late=1))
-    write(folder, row(1, "READ", "ok", 50))
-    found = scraped(address)
+    run.write(total, row(0, "READ", "ok", 100), row(0, "UPDATE", "ok", 3))
+    run.write(row(1, "TOTAL", "any", 50, backlog=5, in_flight=1, late=1))
+    run.write(row(1, "READ", "ok", 50))
+    found = run.scraped()
     assert found["kvmark_completed_per_second", "clients", "READ"] == 50
     assert ("kvmark_completed_per_second", "clients", "UPDATE") not in found
     assert found["kvmark_response_seconds", "clients", "READ", "0.99"] == pytest.approx(2.000001e-3)
@@ -108,68 +117,59 @@ def test_times_and_rates_are_those_of_the_newest_interval(
     assert found["kvmark_late_operations_total", "clients"] == 3
 
 
-def test_a_line_that_is_not_whole_waits_for_its_end(
-    followed: tuple[Exporter, RunFolder, str],
-) -> None:
-    _, folder, address = followed
+def test_an_incomplete_line_waits_for_its_end(run: Followed) -> None:
     line = json.dumps(row(0, "READ", "ok", 100)) + "\n"
-    log = folder.path / "intervals.jsonl"
+    log = run.folder.path / "intervals.jsonl"
     log.write_text(line[:30])
-    assert not any(name == "kvmark_operations_total" for name, *_ in scraped(address))
+    assert READ not in run.scraped()
     log.write_text(line)
-    assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 100
+    assert run.scraped()[READ] == 100
 
 
-def test_parts_of_operations_are_not_counted_twice(
-    followed: tuple[Exporter, RunFolder, str],
-) -> None:
-    _, folder, address = followed
-    write(folder, row(0, "READ", "ok", 100), row(0, "READ", "ok", 40, part=True))
-    assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 100
+def test_parts_of_operations_are_not_counted_twice(run: Followed) -> None:
+    run.write(row(0, "READ", "ok", 100), row(0, "READ", "ok", 40, part=True))
+    assert run.scraped()[READ] == 100
 
 
-def test_the_plan_the_phase_and_the_machine_are_told(
-    followed: tuple[Exporter, RunFolder, str],
-) -> None:
-    _, folder, address = followed
-    folder.append_event({"at_ns": 0, "kind": "phase_started", "name": "warm_up"})
-    folder.append_event({"at_ns": 9, "kind": "phase_started", "name": "measure"})
+def test_the_plan_the_phase_and_the_machine_are_exported(run: Followed) -> None:
+    run.folder.append_event({"at_ns": 0, "kind": "phase_started", "name": "warm_up"})
+    run.folder.append_event({"at_ns": 9, "kind": "phase_started", "name": "measure"})
     used = {"cpu_user_s": 1.5, "cpu_system_s": 0.5, "resident_bytes": 4096}
-    folder.append_resources([{"node": "generator", **used, "machine_cpu_percent": 40.0}])
-    found = scraped(address)
-    assert found["kvmark_clients", "clients"] == 4
-    assert found["kvmark_target_per_second", "clients"] == 500
-    assert found["kvmark_phase", "measure"] == 1
+    run.folder.append_resources([{"node": "generator", **used, "machine_cpu_percent": 40.0}])
+    found = run.scraped()
     assert ("kvmark_phase", "warm_up") not in found
-    assert found["kvmark_cpu_seconds_total", "generator", "user"] == 1.5
-    assert found["kvmark_resident_bytes", "generator"] == 4096
-    assert found[("kvmark_machine_cpu_ratio",)] == 0.4
-    assert found["kvmark_run_info", "run", "ycsb/a", "null"] == 1
+    expected = {
+        ("kvmark_clients", "clients"): 4,
+        ("kvmark_target_per_second", "clients"): 500,
+        ("kvmark_phase", "measure"): 1,
+        ("kvmark_cpu_seconds_total", "generator", "user"): 1.5,
+        ("kvmark_resident_bytes", "generator"): 4096,
+        ("kvmark_machine_cpu_ratio",): 0.4,
+        ("kvmark_run_info", "run", "ycsb/a", "null"): 1,
+    }
+    assert {name: found[name] for name in expected} == expected
 
 
-def test_the_next_run_begins_to_count_anew(
-    followed: tuple[Exporter, RunFolder, str], tmp_path: Path
-) -> None:
-    exporter, folder, address = followed
-    write(folder, row(0, "READ", "ok", 100))
-    scraped(address)
-    other = RunFolder(tmp_path / "other", datetime.now(UTC))
-    other.path.mkdir()
-    with exporter.following(other, plan()):
-        write(other, row(0, "READ", "ok", 1))
-        assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 1
-    (other.path / "intervals.jsonl").unlink()
-    assert scraped(address)["kvmark_operations_total", "measure", "clients", "READ", "ok"] == 1
+def test_the_next_run_restarts_the_counters(run: Followed, tmp_path: Path) -> None:
+    run.write(row(0, "READ", "ok", 100))
+    run.scraped()
+    folder = RunFolder(tmp_path / "other", datetime.now(UTC))
+    folder.path.mkdir()
+    with run.exporter.following(folder, plan()):
+        Followed(run.exporter, folder).write(row(0, "READ", "ok", 1))
+        assert run.scraped()[READ] == 1
+    (folder.path / "intervals.jsonl").unlink()
+    assert run.scraped()[READ] == 1
 
 
-def test_a_page_from_elsewhere_that_takes_our_name_is_not_answered(exporter: Exporter) -> None:
+def test_a_request_with_another_host_name_is_rejected(exporter: Exporter) -> None:
     with pytest.raises(HTTPError) as refusal:
         urlopen(Request(exporter.address, headers={"Host": "evil.example"}), timeout=300)
     assert refusal.value.code == 421
     refusal.value.close()
 
 
-def test_half_requests_take_no_thread_and_keep_nobody_out(exporter: Exporter) -> None:
+def test_incomplete_requests_take_no_thread_and_block_no_others(exporter: Exporter) -> None:
     threads = threading.active_count()
     address = urlsplit(exporter.address)
     with ExitStack() as open_ones:
@@ -187,7 +187,7 @@ def test_a_port_in_use_is_one_sentence() -> None:
             exporting(port).__enter__()
 
 
-def test_the_dashboard_asks_for_these_metrics_and_no_others() -> None:
+def test_the_dashboard_uses_only_these_metrics() -> None:
     text = (ROOT / "docs/grafana/kvmark.json").read_text()
     panels = json.loads(text)["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
@@ -201,7 +201,7 @@ def test_the_guide_names_every_metric() -> None:
     assert set(re.findall(r"`(kvmark_\w+)", text)) == set(NAMES)
 
 
-def test_a_run_that_goes_is_scraped(tmp_path: Path) -> None:
+def test_a_command_is_scraped(tmp_path: Path) -> None:
     words = ["run", "ycsb/a", "--system", "null:", "--rate", "2k", "--duration", "1h"]
     words += ["--records", "100", "--interval", "100ms", "--prometheus", "0"]
     process = subprocess.Popen(
@@ -213,9 +213,9 @@ def test_a_run_that_goes_is_scraped(tmp_path: Path) -> None:
     )
     try:
         assert process.stderr is not None
-        told = process.stderr.readline()
-        address = told.split()[3]
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", address), told
+        line = process.stderr.readline()
+        address = line.split()[3]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", address), line
         wanted = ("kvmark_response_seconds", "clients", "READ", "0.99")
         while wanted not in (found := scraped(address)):
             assert process.poll() is None

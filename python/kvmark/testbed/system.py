@@ -156,14 +156,29 @@ def check_bounds(options: TestbedOptions) -> None:
             raise UsageError(f"{spec.name.replace('_', '-')}: must be {bounds}, not {value}")
 
 
-def check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, str]) -> None:
-    """Refuses settings with an invalid name or value, and those that the testbed decides itself.
+def check_options(
+    options: Any, names: re.Pattern[str], decided: Mapping[str, str], longest_password_bytes: int
+) -> None:
+    """Refuses invalid numbers, settings and passwords.
 
-    `decided` has the first parts of their names by the advice; options with the same name are such
-    settings as well.
+    Args:
+        options: with the fields `settings` and `password`.
+        names: valid names of settings.
+        decided: settings that the testbed decides itself, by the advice.
+        longest_password_bytes: the server's limit.
 
     Raises:
-        UsageError: names the setting.
+        UsageError: names the option.
+    """
+    check_bounds(options)
+    _check_settings(options, names, decided)
+    _check_password(options.password, longest_password_bytes)
+
+
+def _check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, str]) -> None:
+    """Refuses settings with an invalid name or value, and those that the testbed decides itself.
+
+    Options with the same name decide settings as well.
     """
     written = (spec.name.replace("_", "-") for spec in option_specs(type(options)).values())
     advice = {name: f"give --{name}" for name in written}
@@ -178,12 +193,8 @@ def check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, s
             raise UsageError(f"set: {first} is the testbed's own; {advice[first]}")
 
 
-def check_password(password: Secret | None, longest_bytes: int) -> None:
-    """Refuses a password that a server can't use.
-
-    Raises:
-        UsageError: it is too long, empty, or more than one line.
-    """
+def _check_password(password: Secret | None, longest_bytes: int) -> None:
+    """Refuses a password that is too long, empty, or more than one line."""
     if password is None:
         return
     text = password.reveal()

@@ -20,9 +20,7 @@ from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import (
     Settings,
     TestbedOptions,
-    check_bounds,
-    check_password,
-    check_settings,
+    check_options,
     option,
     port_option,
     settings_option,
@@ -110,15 +108,13 @@ def check(options: CassandraOptions) -> None:
         UsageError: a value is outside its range, or a setting is the testbed's own.
     """
     exact_version(options.version)
-    check_bounds(options)
-    check_settings(options, _NAME, _DECIDED)
+    check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
     for name, _ in options.settings:
         first, _, rest = name.partition(".")
         if first == _TLS and (not rest or rest in _TLS_DECIDED):
             raise UsageError(f"set: {name} is the testbed's own; give --tls")
     # Contradictions are refused before anything is fetched.
     settings_tree(options.settings)
-    check_password(options.password, _LONGEST_PASSWORD)
 
 
 def token(index: int, nodes: int) -> int:

@@ -26,9 +26,7 @@ from kvmark.testbed.system import (
     System,
     Tell,
     TestbedOptions,
-    check_bounds,
-    check_password,
-    check_settings,
+    check_options,
     option,
     port_option,
     settings_option,
@@ -114,7 +112,6 @@ def check(options: MemcachedOptions) -> None:
     Raises:
         UsageError: a value is outside its range, or a setting is the testbed's own.
     """
-    check_bounds(options)
     if options.memory_bytes < _MIB:
         raise UsageError("memory: must be at least 1M")
     item = options.item_size_bytes
@@ -122,8 +119,7 @@ def check(options: MemcachedOptions) -> None:
         raise UsageError("item-size: must be from 1K to 1G")
     if item is not None and 2 * item > options.memory_bytes:
         raise UsageError("item-size: must be at most half of the memory; raise --memory")
-    check_settings(options, _NAME, _DECIDED)
-    check_password(options.password, _LONGEST_PASSWORD)
+    check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
     if options.password is not None and re.search(r"[\s:]", options.password.reveal()):
         raise UsageError("the password must have no blanks and no colons, for memcached")
 

@@ -31,9 +31,7 @@ from kvmark.testbed.system import (
     System,
     Tell,
     TestbedOptions,
-    check_bounds,
-    check_password,
-    check_settings,
+    check_options,
     option,
     port_option,
     settings_option,
@@ -134,9 +132,7 @@ def check(options: RedisOptions) -> None:
         raise UsageError(
             f"save: '{options.save}' is not a list of seconds and changes; write it like '3600 1'"
         )
-    check_bounds(options)
-    check_settings(options, _NAME, _DECIDED)
-    check_password(options.password, _LONGEST_PASSWORD)
+    check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
 
 
 def _forgets(made_with: Mapping[str, Any]) -> str | None:
@@ -281,7 +277,7 @@ def _snapshots(save: str) -> list[str]:
 
 
 def _quoted(text: str | Path) -> str:
-    """A word of redis.conf that may have blanks or quotation marks."""
+    """A text of redis.conf in quotation marks."""
     escaped = str(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
