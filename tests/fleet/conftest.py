@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,23 @@ from kvmark.run.generator import LocalGenerator
 WORDS = ("--clients", "6", "--interval", "50ms", "--no-settle", "--workers", "1")
 
 
-def planned(*words: str) -> Plan:
-    """The plan of a `kvmark run`."""
-    return compile_run(parse_run([*words, *WORDS]).spec)
-
-
 @dataclass
-class Runs:
-    """Runs in a test's folder."""
+class Fleet:
+    """Executes plans in this process, alone or on crews; the runs are in a test's folder."""
 
     records: Records
     generator: LocalGenerator
+    crews: list[LocalCrew] = field(default_factory=list)
+
+    @staticmethod
+    def plan(*words: str) -> Plan:
+        """The plan of a `kvmark run`."""
+        return compile_run(parse_run([*words, *WORDS]).spec)
+
+    def crew(self, number: int = 3, **more: Any) -> LocalCrew:
+        """A crew with this number of agents."""
+        self.crews.append(LocalCrew(machines(number), **more))
+        return self.crews[-1]
 
     def execute(self, plan: Plan, crew: LocalCrew | None = None, **more: Any) -> ExecutedRun:
         """One plan on a crew, or in this process."""
@@ -51,29 +57,22 @@ class Runs:
         """The run, closed."""
         return self.records.open(executed.folder.id)
 
+    def run(self, plan: Plan, crew: LocalCrew | None = None, **more: Any) -> Run:
+        """One plan, executed without a failure and closed."""
+        return self.closed(self.execute(plan, crew, **more).or_raise())
+
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """Executes plans."""
     with LocalGenerator() as generator:
-        yield Runs(Records(tmp_path / "runs"), generator)
+        made = Fleet(Records(tmp_path / "runs"), generator)
+        yield made
+        for crew in made.crews:
+            crew.close()
 
 
 @pytest.fixture
 def plan() -> Callable[..., Plan]:
     """Makes plans of arguments."""
-    return planned
-
-
-@pytest.fixture
-def crew() -> Iterator[Callable[..., LocalCrew]]:
-    """Makes a crew with this number of agents."""
-    made: list[LocalCrew] = []
-
-    def make(number: int = 3, **more: Any) -> LocalCrew:
-        made.append(LocalCrew(machines(number), **more))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    return Fleet.plan

@@ -15,7 +15,6 @@ from kvmark.records.histograms import decode
 from kvmark.run import agent
 
 # What one operation of the slow system takes: a run of a few hundred lasts for seconds.
-Make = Callable[..., Any]
 SLOW = ("--system", "sim:?mean_us=2000&servers=1000")
 
 
@@ -27,13 +26,11 @@ def done(run: Run) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("workload", ["ycsb/a", "ycsb/e", "ycsb/f"])
-def test_three_machines_do_the_operations_of_one(
-    runs: Any, plan: Make, crew: Make, workload: str
-) -> None:
+def test_three_machines_do_the_operations_of_one(fleet: Any, workload: str) -> None:
     words = ("--system", "null:", "--operations", "20001", "--load", "always")
-    whole = plan(workload, *words, "--records", "1001")
-    one = runs.closed(runs.execute(whole))
-    three = runs.closed(runs.execute(whole, crew()))
+    whole = fleet.plan(workload, *words, "--records", "1001")
+    one = fleet.run(whole)
+    three = fleet.run(whole, fleet.crew())
     assert sum(done(one).values()) >= 20_001
     assert done(three) == done(one)
     load, measured = (three.manifest.engine.phases[index] for index in (0, -1))
@@ -47,41 +44,35 @@ def test_three_machines_do_the_operations_of_one(
     ("spec", "on_all_cores"), [({}, True), ({"workers": 1}, False), ({"stress": {}}, False)]
 )
 def test_a_machine_has_a_worker_on_each_core_unless_their_number_was_reckoned_with(
-    runs: Any,
-    plan: Callable[..., Any],
-    crew: Callable[..., Any],
+    fleet: Any,
     spec: dict[str, Any],
     on_all_cores: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     """cassandra-stress's connections are divided among the workers of its plan."""
-    team = crew()
-    runs.execute(plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
+    team = fleet.crew()
+    fleet.execute(fleet.plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
     assert team.asked_for_all_cores is on_all_cores
 
 
-def test_an_agent_looks_at_its_machine_before_it_keeps_it_busy(
-    plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_an_agent_describes_its_machine_before_its_calibration(
+    fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another agent on the machine would take its calibration for other programs."""
-    done: list[str] = []
+    """Another agent on the machine would count its calibration as other load."""
+    steps: list[str] = []
 
-    def looked() -> dict[str, Any]:
-        done.append("looked")
-        return {"cores": 2}
+    def step(name: str, result: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+        return lambda *_: steps.append(name) or result
 
-    def calibrated(*_: object) -> dict[str, Any]:
-        done.append("calibrated")
-        return {"engine_overhead_ns_per_operation": 300.0}
-
-    monkeypatch.setattr(agent, "describe_host", looked)
-    monkeypatch.setattr(agent, "engine_overhead", calibrated)
-    told = agent.Agent().describe(plan("ycsb/c", "--system", "null:").to_json())
-    assert done == ["looked", "calibrated"]
-    assert told["host"] == {"cores": 2, "engine_overhead_ns_per_operation": 300.0}
+    host, overhead = {"cores": 2}, {"engine_overhead_ns_per_operation": 300.0}
+    monkeypatch.setattr(agent, "describe_host", step("described", host))
+    monkeypatch.setattr(agent, "engine_overhead", step("calibrated", overhead))
+    described = agent.Agent().describe(fleet.plan("ycsb/c", "--system", "null:").to_json())
+    assert steps == ["described", "calibrated"]
+    assert described["host"] == {**host, **overhead}
 
 
-def test_intervals_and_totals_agree(runs: Any, plan: Make, crew: Make) -> None:
-    run = runs.closed(runs.execute(plan("ycsb/a", *SLOW, "--operations", "900"), crew()))
+def test_intervals_and_totals_agree(fleet: Any) -> None:
+    run = fleet.run(fleet.plan("ycsb/a", *SLOW, "--operations", "900"), fleet.crew())
     assert run.intervals["start_ns"].n_unique() > 1
     for total in run.manifest.engine.totals:
         rows = run.intervals.filter(
@@ -94,15 +85,13 @@ def test_intervals_and_totals_agree(runs: Any, plan: Make, crew: Make) -> None:
             assert time.min <= time.p50 <= time.p99 <= time.max
 
 
-def test_all_begin_at_one_instant_whatever_their_clocks_say(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
-    # As if the second machine's clock had been found to be ahead: it begins later by its own.
+def test_all_begin_at_one_instant_despite_different_clocks(fleet: Any) -> None:
+    team = fleet.crew()
+    # As if the second machine's clock were ahead: it begins later by its own clock.
     ahead_ns = 150_000_000
     skewed = team.machines[1].__class__("machine-1", {}, ahead_ns, 1000)
     team.machines[1] = skewed
-    run = runs.closed(runs.execute(plan("ycsb/c", *SLOW, "--operations", "300"), team))
+    run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "300"), team)
     (first, second, third) = [wall_ns for phase, wall_ns in team.begun() if phase == 1]
     assert (second - first, third - first) == (ahead_ns, 0)
     agents = run.manifest.engine.agents
@@ -112,15 +101,13 @@ def test_all_begin_at_one_instant_whatever_their_clocks_say(
         assert one.starts_ns[1] >= agreed_ns
 
 
-def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_a_warm_up_continues_into_the_measurement_on_all_machines(fleet: Any) -> None:
+    team = fleet.crew()
     words = ("--warmup", "400ms", "--duration", "600ms", "--load", "never")
-    run = runs.closed(runs.execute(plan("ycsb/c", *SLOW, *words), team))
+    run = fleet.run(fleet.plan("ycsb/c", *SLOW, *words), team)
     warm_up, measure = run.manifest.engine.phases
     assert (warm_up.name, measure.name) == ("warm_up", "measure")
-    # Both have leave before either begins.
+    # Both phases get their starts before either begins.
     assert [phase for phase, _ in team.begun()] == [0, 0, 0, 1, 1, 1]
     kinds = [(event["kind"], event.get("phase")) for event in run.events]
     begun = [kind for kind in kinds if kind[0] in {"phase_started", "phase_ended"}]
@@ -143,13 +130,11 @@ def test_a_warm_up_goes_over_into_the_measurement_on_all_machines_at_once(
         assert int((mine["count"] - mine["carried"]).sum()) == total
 
 
-def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(fleet: Any) -> None:
+    team = fleet.crew()
     words = ("--load", "never", "--interval", "20ms", "--warmup-until", "stationary")
     limits = ("--warmup", "10m", "--precision", "0.2", "--duration", "10m")
-    run = runs.closed(runs.execute(plan("ycsb/c", *SLOW, *words, *limits), team))
+    run = fleet.run(fleet.plan("ycsb/c", *SLOW, *words, *limits), team)
     warm_up, measure = run.manifest.engine.phases
     assert (warm_up.stopped_by, measure.stopped_by) == ("until", "until")
     ended = [(share, one["phase"]) for command, share, one in team.sent if command == "end_phase"]
@@ -157,27 +142,23 @@ def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(
     assert measure.window_ns < 300 * 10**9
 
 
-def test_intervals_stream_into_the_folder_while_the_run_goes(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_intervals_stream_into_the_folder_during_the_run(fleet: Any) -> None:
+    team = fleet.crew()
     seen: list[int] = []
 
     def look(_: Any) -> None:
-        found = runs.records.root.glob("*/" + files.INTERVAL_LOG)
+        found = fleet.records.root.glob("*/" + files.INTERVAL_LOG)
         seen.extend(len(log.read_bytes().splitlines()) for log in found)
-        # It ends when the folder was seen to grow, and not before.
+        # The run ends after the folder has grown.
         team.stops = int(len({*seen} - {0}) > 1)
 
-    executed = runs.execute(plan("ycsb/a", *SLOW, "--duration", "1h"), team, progress=look)
+    executed = fleet.execute(fleet.plan("ycsb/a", *SLOW, "--duration", "1h"), team, progress=look)
     assert isinstance(executed.failure, Interrupted)
     assert sorted(seen) == seen
 
 
-def test_what_the_others_measured_is_kept_when_one_is_killed(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_the_others_records_are_kept_when_an_agent_is_killed(fleet: Any) -> None:
+    team = fleet.crew()
     seen: Counter[int] = Counter()
 
     def kill_in_the_middle(share: int, report: Any) -> None:
@@ -186,10 +167,8 @@ def test_what_the_others_measured_is_kept_when_one_is_killed(
             team.kill(1)
 
     team.watch = kill_in_the_middle
-    whole = plan("ycsb/c", *SLOW, "--operations", "6000")
-    executed = runs.execute(whole, team)
-    assert executed.failure is None
-    run = runs.closed(executed)
+    whole = fleet.plan("ycsb/c", *SLOW, "--operations", "6000")
+    run = fleet.run(whole, team)
     kept = done(run)
     assert 4_000 < sum(kept.values()) < 6_000
     (lost,) = [agent for agent in run.manifest.engine.agents if agent.lost]
@@ -202,10 +181,8 @@ def test_what_the_others_measured_is_kept_when_one_is_killed(
     assert any(event["kind"] == "agent_lost" for event in run.events)
 
 
-def test_what_the_others_measured_is_kept_when_one_s_engine_crashes(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_the_others_records_are_kept_when_an_engine_crashes(fleet: Any) -> None:
+    team = fleet.crew()
     seen: Counter[int] = Counter()
 
     def crash_in_the_middle(share: int, report: Any) -> None:
@@ -215,9 +192,7 @@ def test_what_the_others_measured_is_kept_when_one_s_engine_crashes(
             os.kill(team.agents[1].generator.pid, signal.SIGSEGV)
 
     team.watch = crash_in_the_middle
-    executed = runs.execute(plan("ycsb/c", *SLOW, "--operations", "6000"), team)
-    assert executed.failure is None
-    run = runs.closed(executed)
+    run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "6000"), team)
     assert 4_000 < sum(done(run).values()) < 6_000
     (lost,) = [agent for agent in run.manifest.engine.agents if agent.lost]
     assert lost.share == 1
@@ -225,52 +200,46 @@ def test_what_the_others_measured_is_kept_when_one_s_engine_crashes(
     assert {reason.code for reason in judge(run).reasons} >= {"lost_share"}
 
 
-def test_agents_stop_when_nobody_renews_their_lease(runs: Any, plan: Make, crew: Make) -> None:
-    team = crew(2, lease_s=3.0)
+def test_agents_stop_without_a_renewal_of_their_lease(fleet: Any) -> None:
+    team = fleet.crew(2, lease_s=3.0)
 
     def fall_silent(told: Any) -> None:
         if told["completed"] > 50:
             team.muted.add("renew")
 
-    whole = plan("ycsb/c", *SLOW, "--duration", "1h")
-    executed = runs.execute(whole, team, progress=fall_silent)
+    whole = fleet.plan("ycsb/c", *SLOW, "--duration", "1h")
+    executed = fleet.execute(whole, team, progress=fall_silent)
     assert isinstance(executed.failure, FleetError)
-    run = runs.closed(executed)
+    run = fleet.closed(executed)
     reasons = [agent.lost.reason for agent in run.manifest.engine.agents]
     assert reasons == ["it gave up, having heard nothing for long"] * 2
     assert sum(done(run).values()) > 0
 
 
-def test_an_interrupt_ends_all_and_keeps_what_was_measured(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_an_interrupt_ends_all_agents_and_keeps_the_records(fleet: Any) -> None:
+    team = fleet.crew()
 
     def interrupt(told: Any) -> None:
         team.stops = 1 if told["completed"] > 100 else 0
 
-    whole = plan("ycsb/c", *SLOW, "--duration", "1h")
-    executed = runs.execute(whole, team, progress=interrupt)
+    whole = fleet.plan("ycsb/c", *SLOW, "--duration", "1h")
+    executed = fleet.execute(whole, team, progress=interrupt)
     assert isinstance(executed.failure, Interrupted)
-    run = runs.closed(executed)
+    run = fleet.closed(executed)
     assert run.manifest.engine.interrupted
     assert run.manifest.engine.phases[-1].stopped_by == "cancelled"
     assert sum(done(run).values()) > 100
 
 
-def test_a_machine_that_cannot_open_the_system_is_named_and_no_run_is_left(
-    runs: Any, plan: Make, crew: Make
-) -> None:
+def test_a_machine_that_cannot_open_the_system_is_named_and_no_run_is_left(fleet: Any) -> None:
     with pytest.raises(SystemUnderTestError, match=r"^machine-0: .*127\.0\.0\.1:1"):
-        runs.execute(plan("ycsb/a", "--system", "redis://127.0.0.1:1"), crew())
-    assert list(runs.records.root.iterdir()) == []
+        fleet.execute(fleet.plan("ycsb/a", "--system", "redis://127.0.0.1:1"), fleet.crew())
+    assert list(fleet.records.root.iterdir()) == []
 
 
-def test_a_machine_lost_before_anything_was_measured_leaves_no_run(
-    runs: Any, plan: Make, crew: Make
-) -> None:
-    team = crew()
+def test_a_machine_lost_before_the_measurement_leaves_no_run(fleet: Any) -> None:
+    team = fleet.crew()
     team.watch = lambda share, report: team.kill(2) if 2 in team.agents and not team.lost else None
     with pytest.raises(FleetError, match="machine-2 was lost before the run began"):
-        runs.execute(plan("ycsb/c", *SLOW, "--duration", "1h"), team)
-    assert list(runs.records.root.iterdir()) == []
+        fleet.execute(fleet.plan("ycsb/c", *SLOW, "--duration", "1h"), team)
+    assert list(fleet.records.root.iterdir()) == []

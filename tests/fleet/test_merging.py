@@ -20,13 +20,18 @@ NAMES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 def drawn(seed: int, number: int) -> list[int]:
     """Durations in nanoseconds with a long tail."""
-    chance = random.Random(seed)
-    return [int(1000 * chance.paretovariate(1.2)) for _ in range(number)]
+    generator = random.Random(seed)
+    return [int(1000 * generator.paretovariate(1.2)) for _ in range(number)]
 
 
 def as_kept(values: Sequence[int]) -> Counts:
     """The values with the precision of the engine's histograms."""
     return decode(encode(Counts.of(values)))
+
+
+def recorded(values: Sequence[int]) -> dict[str, Any]:
+    mean = sum(values) / len(values)
+    return time_record(as_kept(values), min(values), max(values), mean)
 
 
 def columns(values: Sequence[int]) -> dict[str, Any]:
@@ -75,9 +80,14 @@ def interval(number: int, ok: Sequence[int], failed: Sequence[int], **account: A
     )
 
 
+def take(intervals: Intervals, share: int, rows: bytes, log: bytes) -> None:
+    for one in slices(rows, log):
+        intervals.take(share, one)
+
+
 @pytest.fixture
 def intervals() -> Intervals:
-    """Of three shares whose phase began at 5 s of the whole."""
+    """Three shares, with a phase that began at 5 s of the run."""
     made = Intervals(3, SECOND_NS, several_groups=False, inserts_start={0: 100})
     made.starts_ns[0] = 5 * SECOND_NS
     made.shifts_ns.update({0: 0, 1: 7, 2: -7})
@@ -88,18 +98,8 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
     parts = [drawn(seed, 400 + 100 * seed) for seed in range(3)]
     slow = [drawn(9, 3), [], drawn(8, 2)]
     for share in range(3):
-        for one in slices(
-            *interval(
-                0,
-                parts[share],
-                slow[share],
-                issued=10 + share,
-                late=1,
-                late_busy=share,
-                read_late=2,
-            )
-        ):
-            intervals.take(share, one)
+        more = {"issued": 10 + share, "late": 1, "late_busy": share, "read_late": 2}
+        take(intervals, share, *interval(0, parts[share], slow[share], **more))
     (merged,) = intervals.ready()
     ok, failed = list(chain(*parts)), list(chain(*slow))
     rows = {(row["operation"], row["outcome"]): row for row in merged.rows}
@@ -125,26 +125,22 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
 def test_an_interval_waits_for_the_slowest_share(intervals: Intervals) -> None:
     for share in (0, 1):
         for number in range(2):
-            for one in slices(*interval(number, [1000], [])):
-                intervals.take(share, one)
+            take(intervals, share, *interval(number, [1000], []))
     assert list(intervals.ready()) == []
-    for one in slices(*interval(0, [1000], [])):
-        intervals.take(2, one)
+    take(intervals, 2, *interval(0, [1000], []))
     assert [merged.rows[0]["count"] for merged in intervals.ready()] == [3]
 
 
-def test_nobody_waits_for_a_share_that_is_lost_or_through(intervals: Intervals) -> None:
-    for one in slices(*interval(0, [1000], [], issued=4, in_flight=1, frontier=100)):
-        intervals.take(0, one)
+def test_a_lost_or_complete_share_is_not_waited_for(intervals: Intervals) -> None:
+    take(intervals, 0, *interval(0, [1000], [], issued=4, in_flight=1, frontier=100))
     intervals.end_phase(0, 0)
     for number in range(2):
-        for one in slices(*interval(number, [1000], [], issued=5 + number, in_flight=1)):
-            intervals.take(1, one)
+        take(intervals, 1, *interval(number, [1000], [], issued=5 + number, in_flight=1))
     assert list(intervals.ready()) == []
     intervals.end(2)
     first, second = (merged.rows[0] for merged in intervals.ready())
     assert (first["count"], second["count"]) == (2, 1)
-    # What is through stays issued, and nothing of it is in flight any more.
+    # Operations of a complete share stay issued, and aren't in flight.
     assert (first["issued"], second["issued"]) == (9, 10)
     assert (first["in_flight"], second["in_flight"]) == (2, 1)
 
@@ -153,8 +149,7 @@ def test_totals_are_added_exactly() -> None:
     parts = [drawn(seed, 300) for seed in range(4)]
 
     def total(values: Sequence[int], **names: Any) -> dict[str, Any]:
-        mean = sum(values) / len(values)
-        record = time_record(as_kept(values), min(values), max(values), mean)
+        record = recorded(values)
         own = {"phase": 0, "group": "clients", "operation": "READ", "part": False, "outcome": "ok"}
         counts = {"count": len(values), "in_window": len(values) - 1, "rows": len(values)}
         return {**own, **names, **counts, **dict.fromkeys(TIMES, record)}
@@ -172,8 +167,7 @@ def test_totals_are_added_exactly() -> None:
 
 def test_the_lag_of_several_generators_is_that_of_all_their_reads() -> None:
     def lag(values: Sequence[int], discarded: int) -> dict[str, Any]:
-        mean = sum(values) / len(values)
-        record = time_record(as_kept(values), min(values), max(values), mean)
+        record = recorded(values)
         return {**record, "count": len(values), "discarded": discarded}
 
     parts = [drawn(seed, 200 + seed) for seed in range(3)]
@@ -187,13 +181,12 @@ def test_the_lag_of_several_generators_is_that_of_all_their_reads() -> None:
     assert merge_lags([None, None]) is None
 
 
-def test_the_lag_stands_in_the_merged_log(intervals: Intervals) -> None:
+def test_the_lag_is_in_the_merged_log(intervals: Intervals) -> None:
     lags = [drawn(seed, 50) for seed in range(3)]
     for share, values in enumerate(lags):
         rows, log = interval(0, [1000], [])
         line = f"Tag=generator-lag,0.000000000,1.000000000,9.0,{encode(Counts.of(values))}\n"
-        for one in slices(rows, log + line.encode()):
-            intervals.take(share, one)
+        take(intervals, share, rows, log + line.encode())
     (merged,) = intervals.ready()
     (line,) = (line for line in merged.lines if line.startswith("Tag=generator-lag,5.000000000,"))
     assert np.array_equal(decode(line.split(",")[4]).count, as_kept(list(chain(*lags))).count)

@@ -1,4 +1,4 @@
-"""The same through Ray: three nodes on the loopback address, of which one is killed at the end."""
+"""A fleet on Ray: three nodes on the loopback address, one of which is killed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is divided among machines, and what is refused."""
+"""A run is divided among machines, or refused."""
 
 from collections.abc import Callable
 
@@ -41,11 +41,9 @@ def test_a_run_uses_no_more_machines_than_its_smallest_group_has_clients(
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7])
 @pytest.mark.parametrize("start", [0, 5, 1000])
-def test_what_all_shares_acknowledged_ends_at_the_first_ordinal_that_is_missing(
-    of: int, start: int
-) -> None:
+def test_the_common_frontier_is_the_first_unacknowledged_ordinal(of: int, start: int) -> None:
     for uneven in range(20):
-        # Share i has acknowledged its first so many ordinals.
+        # The number of acknowledged ordinals of each share.
         done = [(uneven * (index + 2)) % 11 for index in range(of)]
         there = {start + index + of * n for index in range(of) for n in range(done[index])}
         frontiers = [
@@ -56,22 +54,20 @@ def test_what_all_shares_acknowledged_ends_at_the_first_ordinal_that_is_missing(
         assert acknowledged(frontiers, start) == missing
 
 
-def test_an_embedded_system_is_refused_by_its_name(plan: Callable[..., Plan]) -> None:
-    with pytest.raises(UsageError, match="rocksdb is embedded"):
-        check_divisible(plan("ycsb/a", "--system", "rocksdb:there"))
-
-
-def test_a_clock_that_is_that_of_one_process_is_refused(plan: Callable[..., Plan]) -> None:
-    with pytest.raises(UsageError, match="virtual clock of sim:"):
-        check_divisible(plan("ycsb/a", "--system", "sim:?clock=virtual"))
-    check_divisible(plan("ycsb/a", "--system", "sim:"))
-
-
-def test_a_verification_by_one_engine_of_what_several_write_is_refused(
-    plan: Callable[..., Plan],
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["rocksdb:there"], "rocksdb is embedded"),
+        (["sim:?clock=virtual"], "virtual clock of sim:"),
+        (["null:", "--verify"], "--verify compares the records with the writes of one"),
+    ],
+)
+def test_plans_for_one_machine_only_are_refused(
+    plan: Callable[..., Plan], arguments: list[str], sentence: str
 ) -> None:
-    with pytest.raises(UsageError, match="--verify compares the records with the writes of one"):
-        check_divisible(plan("ycsb/a", "--system", "null:", "--verify"))
+    with pytest.raises(UsageError, match=sentence):
+        check_divisible(plan("ycsb/a", "--system", *arguments))
+    check_divisible(plan("ycsb/a", "--system", "sim:"))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
@@ -87,7 +83,7 @@ def test_a_loopback_address_means_another_system_on_each_machine(
 
 
 def test_a_clocks_offset_is_that_of_the_quickest_round_trip() -> None:
-    # Sent at, read there, received at: the second trip is the quickest, its middle at 1050.
+    # Sent, read there, received: the second trip is the quickest, with its middle at 1050.
     instants = iter([0, 400, 1000, 1100, 2000, 2900])
     theirs = iter([7100, 8060, 9999])
     found = clock_offset(lambda: next(theirs), 3, lambda: next(instants))

@@ -1,4 +1,4 @@
-"""What is wrong with a fleet is told in one sentence before anything is measured."""
+"""Wrong use of a fleet is reported in one sentence before the measurement."""
 
 import builtins
 import re
@@ -12,8 +12,8 @@ from kvmark.cli import main
 RUN = ["run", "ycsb/a", "--system", "null:", "--operations", "100", "-q"]
 
 
-def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is printed of wrong use."""
+def error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The error of wrong use."""
     assert main([*RUN, *words]) == 2
     text = re.sub(r"\s+", " ", capsys.readouterr().err)
     assert text.count("\n") <= 1
@@ -22,14 +22,14 @@ def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run is left anywhere else, and no token is known."""
+    """Keeps runs in the test's folder, without a token."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_missing_ray_is_told_with_the_name_of_the_extra(
+def test_a_missing_ray_is_reported_with_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real = builtins.__import__
@@ -40,40 +40,37 @@ def test_a_missing_ray_is_told_with_the_name_of_the_extra(
         return real(name, *more, **others)
 
     monkeypatch.setattr(builtins, "__import__", without_ray)
-    assert "pip install 'kvmark[fleet]'" in told(["--fleet", "127.0.0.1:6379"], capsys)
+    assert "pip install 'kvmark[fleet]'" in error(["--fleet", "127.0.0.1:6379"], capsys)
 
 
 @pytest.mark.parametrize(
-    ("address", "sentence"),
+    ("words", "sentence"),
     [
-        ("nonsense", "'nonsense' is not HOST:PORT of a Ray cluster's head"),
-        ("ray://127.0.0.1:10001", "is for Ray's client"),
+        (["--fleet", "nonsense"], "'nonsense' is not HOST:PORT of a Ray cluster's head"),
+        (["--fleet", "ray://127.0.0.1:10001"], "is for Ray's client"),
+        (["--machines", "3"], "give --fleet ADDRESS too"),
     ],
 )
-def test_a_wrong_address_is_told(
-    address: str, sentence: str, capsys: pytest.CaptureFixture[str]
+def test_wrong_arguments_are_reported(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ray")
-    assert sentence in told(["--fleet", address], capsys)
+    assert sentence in error(words, capsys)
 
 
-def test_an_address_where_nothing_answers_is_told_without_a_wait(
+def test_an_address_without_an_answer_is_reported_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("ray")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert f"nothing answers at {address}" in told(["--fleet", address], capsys)
+        assert f"nothing answers at {address}" in error(["--fleet", address], capsys)
 
 
-def test_a_missing_token_is_told(
+def test_a_missing_token_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    assert "set RAY_AUTH_TOKEN" in told(["--fleet", "127.0.0.1:6379"], capsys)
-
-
-def test_machines_without_a_fleet_are_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "give --fleet ADDRESS too" in told(["--machines", "3"], capsys)
+    assert "set RAY_AUTH_TOKEN" in error(["--fleet", "127.0.0.1:6379"], capsys)

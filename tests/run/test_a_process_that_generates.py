@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,13 @@ with LocalGenerator() as generator:
 def generator() -> Iterator[LocalGenerator]:
     with LocalGenerator() as made:
         yield made
+
+
+@pytest.fixture
+def replaced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Replaces the program of the process."""
+    module = sys.modules[LocalGenerator.__module__]
+    return lambda code: monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", code))
 
 
 def planned(system: str = "null:", **more: Any) -> Plan:
@@ -122,11 +129,10 @@ def test_a_crash_leaves_a_run_that_is_recovered_and_the_next_has_a_new_process(
 
 
 def test_its_last_output_is_reported_and_a_run_without_records_is_not_kept(
-    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    generator: LocalGenerator, tmp_path: Path, replaced: Callable[[str], None]
 ) -> None:
     dying = "import sys; sys.exit('terminate called after throwing std::bad_alloc')"
-    module = sys.modules[LocalGenerator.__module__]
-    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", dying))
+    replaced(dying)
     with pytest.raises(GeneratorDied, match="exit code 1, and said last: terminate called after"):
         executed(generator, tmp_path, planned())
     assert Records(tmp_path).list() == []
@@ -257,10 +263,9 @@ for number, line in enumerate(sys.stdin):
 
 
 def test_output_during_another_plan_is_not_reported(
-    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    generator: LocalGenerator, tmp_path: Path, replaced: Callable[[str], None]
 ) -> None:
-    module = sys.modules[LocalGenerator.__module__]
-    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", TALKING))
+    replaced(TALKING)
     said = []
     for _ in range(2):
         with pytest.raises(RunError) as raised:
@@ -278,10 +283,9 @@ for line in sys.stdin:
 
 
 def test_a_process_with_hanging_threads_is_replaced(
-    generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    generator: LocalGenerator, tmp_path: Path, replaced: Callable[[str], None]
 ) -> None:
-    module = sys.modules[LocalGenerator.__module__]
-    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", HANGING))
+    replaced(HANGING)
     before = generator.pid
     assert generator.run("{}", tmp_path, Caller(lambda _: None))["abandoned"]
     assert not psutil.pid_exists(before)

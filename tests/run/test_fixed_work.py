@@ -9,9 +9,7 @@ from kvmark.run import sampler
 from kvmark.run.sampler import fixed_work_ns
 
 
-def test_it_runs_on_the_named_core_and_restores_the_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_runs_on_the_named_core_and_restores_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.sched_getaffinity(0)
     core = max(before)
     seen: list[set[int]] = []

@@ -95,7 +95,7 @@ def test_faults_of_a_missing_server_are_refused(up: Up) -> None:
     )
 
 
-def test_existing_records_are_refused(up: Up) -> None:
+def test_existing_records_are_refused_kept_or_removed(up: Up) -> None:
     testbed = up()
     fill(testbed)
     system = parse_system_url(testbed.url)
@@ -104,15 +104,9 @@ def test_existing_records_are_refused(up: Up) -> None:
         check_existing(system, "refuse")
     with pytest.raises(UsageError, match=sentence):
         make_room(system, "refuse", OWN)
+    make_room(system, "keep", OWN)
     assert keys(testbed) == 2
-
-
-def test_records_are_kept_or_removed_with_the_option(up: Up) -> None:
-    testbed = up()
-    fill(testbed)
-    make_room(parse_system_url(testbed.url), "keep", OWN)
-    assert keys(testbed) == 2
-    make_room(parse_system_url(testbed.url), "remove", OWN)
+    make_room(system, "remove", OWN)
     assert keys(testbed) == 0
 
 
@@ -130,24 +124,23 @@ def test_a_database_that_was_empty_is_emptied_again_and_no_other(up: Up) -> None
     assert client.ask("KEYS", "*") == [MARK]
 
 
-def test_a_foreign_key_keeps_the_database(up: Up) -> None:
+@pytest.mark.parametrize(
+    ("key", "claim", "sentence"),
+    [
+        ("mine", "c1a1", "and among them the key 'mine', which this command doesn't write"),
+        ("user2", "0f0f", "already holds 2 keys that another kvmark command loaded"),
+    ],
+)
+def test_foreign_keys_and_records_of_another_command_are_refused(
+    up: Up, key: str, claim: str, sentence: str
+) -> None:
     testbed = up()
     system = parse_system_url(testbed.url)
     make_room(system, "refuse", OWN)
-    connect(testbed, testbed.nodes[0]).ask("MSET", "user1", 1, "mine", 2)
-    with pytest.raises(UsageError, match="and among them the key 'mine', which this command does"):
-        make_room(system, "refuse", OWN)
+    connect(testbed, testbed.nodes[0]).ask("MSET", "user1", 1, key, 2)
+    with pytest.raises(UsageError, match=sentence):
+        make_room(system, "refuse", DatasetClaim(claim, OWN.names))
     assert keys(testbed) == 3
-
-
-def test_records_of_another_command_are_refused(up: Up) -> None:
-    testbed = up()
-    system = parse_system_url(testbed.url)
-    make_room(system, "refuse", OWN)
-    connect(testbed, testbed.nodes[0]).ask("SET", "user1", 1)
-    with pytest.raises(UsageError, match="already holds 1 keys that another kvmark command loaded"):
-        make_room(system, "refuse", DatasetClaim("0f0f", OWN.names))
-    assert keys(testbed) == 2
 
 
 def test_the_keys_of_all_primaries_of_a_cluster_count(up: Up) -> None:

@@ -185,9 +185,7 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
         network.choose_network(["one"])
 
 
-def test_a_kernel_without_netem_is_reported_before_a_fault(
-    programs: Callable[..., Path],
-) -> None:
+def test_a_kernel_without_netem_is_reported_before_a_fault(programs: Callable[..., Path]) -> None:
     log = programs(tc="qdisc add")
     with pytest.raises(UsageError, match=r"kernel knows no delay of packets .*sch_netem"):
         network.check_disturbance(PLANNED, fault("delay one by 1ms"))
@@ -199,8 +197,7 @@ def test_a_kernel_without_netem_is_reported_before_a_fault(
 
 
 @pytest.mark.parametrize(
-    ("text", "netem"),
-    [("delay two by 20ms", "delay 20000us"), ("loss two by 5%", "loss 5.0000%")],
+    ("text", "netem"), [("delay two by 20ms", "delay 20000us"), ("loss two by 5%", "loss 5.0000%")]
 )
 def test_both_ends_of_a_link_are_disturbed_and_healed(
     programs: Callable[..., Path], text: str, netem: str
@@ -216,9 +213,7 @@ def test_both_ends_of_a_link_are_disturbed_and_healed(
     ]
 
 
-def test_a_delay_towards_one_server_leaves_the_others_alone(
-    programs: Callable[..., Path],
-) -> None:
+def test_a_delay_towards_one_server_leaves_the_others_alone(programs: Callable[..., Path]) -> None:
     log = programs()
     network.disturb(PLANNED, fault("delay two by 1ms from three"))
     own = [line for line in log.read_text().splitlines() if "kv1-two" in line]

@@ -76,11 +76,7 @@ def test_a_lost_dataset_is_reported_when_a_server_is_up_again(
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"replicas": 1},
-        {"cluster": 2, "replicas": 1},
-        {"password": Secret(SECRET), "tls": True},
-    ],
+    [{"replicas": 1}, {"cluster": 2, "replicas": 1}, {"password": Secret(SECRET), "tls": True}],
 )
 def test_every_arrangement_of_servers_is_started_again(
     up: Up, ask: Ask, root: Path, options: dict[str, Any]

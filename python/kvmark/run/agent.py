@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -258,14 +258,13 @@ def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iter
 
 def _together(one: Report, next_one: Report) -> Report:
     """Two reports as one message."""
-    return Report(
+    return replace(
+        next_one,
         intervals=one.intervals + next_one.intervals,
         histograms=one.histograms + next_one.histograms,
         events=one.events + next_one.events,
         progress=next_one.progress or one.progress,
         waits_for=one.waits_for if next_one.waits_for is None else next_one.waits_for,
-        result=next_one.result,
-        problem=next_one.problem,
     )
 
 

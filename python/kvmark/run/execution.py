@@ -136,11 +136,7 @@ def _header(
 
 @contextmanager
 def _with_faults(
-    caller: Caller,
-    plan: Plan,
-    folder: RunFolder,
-    servers: ServerInfo,
-    faults: Sequence[FaultSpec],
+    caller: Caller, plan: Plan, folder: RunFolder, servers: ServerInfo, faults: Sequence[FaultSpec]
 ) -> Iterator[Caller]:
     """The caller of a run during which these faults act."""
     if servers.testbed is None or not faults:

@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from kvmark.drivers import is_embedded
-from kvmark.errors import (
-    ForeignFile,
-    GeneratorDied,
-    KvmarkError,
-    SystemUnderTestError,
-    UsageError,
-)
+from kvmark.errors import ForeignFile, GeneratorDied, KvmarkError, SystemUnderTestError, UsageError
 from kvmark.plan.model import Plan
 from kvmark.plan.names import KeyNames
 from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval

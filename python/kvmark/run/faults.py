@@ -42,11 +42,7 @@ class Faults:
     """Breaks servers of a testbed as planned, while its context lasts."""
 
     def __init__(
-        self,
-        faults: Sequence[FaultSpec],
-        testbed: Testbed,
-        folder: RunFolder,
-        limit_ns: int | None,
+        self, faults: Sequence[FaultSpec], testbed: Testbed, folder: RunFolder, limit_ns: int | None
     ) -> None:
         self._faults = faults
         self._testbed = testbed

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from kvmark.drivers import drivers
@@ -52,25 +53,12 @@ class Slice:
     lines: Mapping[str, tuple[float, str]]
     """By tag with the time: the largest value in milliseconds, and the histogram."""
 
-    @property
-    def phase(self) -> int:
-        """Index of the phase."""
-        return int(self.rows[0]["phase"])
-
-    @property
-    def drain(self) -> bool:
-        """Whether the phase's window had ended."""
-        return bool(self.rows[0]["drain"])
-
-    @property
-    def start_ns(self) -> int:
-        """Its start."""
-        return int(self.rows[0]["start_ns"])
-
-    @property
-    def length_ns(self) -> int:
-        """Its length."""
-        return int(self.rows[0]["end_ns"]) - self.start_ns
+    phase: int
+    """Index of the phase."""
+    drain: bool
+    """Whether the phase's window had ended."""
+    start_ns: int
+    length_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +84,12 @@ def slices(intervals: bytes, histograms: bytes) -> Iterator[Slice]:
             tag, start, length, largest, encoded = line.split(",")
             span = (_nanoseconds(start), _nanoseconds(length))
             found.setdefault(span, {})[tag.removeprefix("Tag=")] = (float(largest), encoded)
-    for _, of_interval in groupby(rows, lambda row: (row["phase"], row["drain"], row["start_ns"])):
+    place = itemgetter("phase", "drain", "start_ns")
+    for (phase, drain, start_ns), of_interval in groupby(rows, place):
         own = tuple(of_interval)
-        span = (own[0]["start_ns"], own[0]["end_ns"] - own[0]["start_ns"])
-        lines = found.get(span, {})
-        yield Slice(own, lines if any(row["count"] for row in own) else {})
+        length_ns = own[0]["end_ns"] - start_ns
+        lines = found.get((start_ns, length_ns), {}) if any(row["count"] for row in own) else {}
+        yield Slice(own, lines, phase, drain, start_ns, length_ns)
 
 
 @dataclass

@@ -52,10 +52,7 @@ NAMES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "kvmark_backlog_operations": ("Operations due and not issued; open model only.", _GROUP),
     "kvmark_in_flight_operations": ("Operations in flight.", _GROUP),
     "kvmark_late_operations_total": ("Operations issued after their intended start.", _GROUP),
-    "kvmark_cpu_seconds_total": (
-        "CPU time of the generator and of servers.",
-        (*_NODE, "mode"),
-    ),
+    "kvmark_cpu_seconds_total": ("CPU time of the generator and of servers.", (*_NODE, "mode")),
     "kvmark_resident_bytes": ("Resident memory of the generator and of servers.", _NODE),
     "kvmark_disk_read_bytes_total": ("Bytes read from disks.", _NODE),
     "kvmark_disk_written_bytes_total": ("Bytes written to disks.", _NODE),

@@ -16,7 +16,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -72,21 +71,6 @@ class PortTakenError(UsageError):
         super().__init__(
             f"a port of {node.host} ({ports}) was taken by another program just now: try again"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The steps of one system when its servers are started for the first time."""
-
-    prepare: Callable[[Testbed], Testbed]
-    """Writes the files that the servers read, except the password."""
-    complete: Callable[[Testbed], Testbed]
-    """Waits until the testbed is healthy, and adds the values known only then."""
-    refusal: Callable[[Path], str | None]
-    """The reason in a log why its server ended, if the user can correct it."""
-    own_files: re.Pattern[str]
-    keeps_log: bool = False
-    """Whether the folder stays for the log that an error without a refusal names."""
 
 
 def planned(
@@ -167,8 +151,21 @@ def check_memory(servers: int, each_bytes: int, advice: str) -> None:
         )
 
 
-def launch(testbed: Testbed, options: TestbedOptions, steps: Launch) -> Testbed:
+def launch(
+    testbed: Testbed,
+    options: TestbedOptions,
+    system: System,
+    prepare: Callable[[Testbed], Testbed],
+    complete: Callable[[Testbed], None] = lambda _: None,
+) -> Testbed:
     """Starts a planned testbed in its empty folder, and waits until it is healthy.
+
+    Args:
+        testbed: the plan.
+        options: the user's options.
+        system: the kind of system.
+        prepare: writes the files that the servers read, except the password.
+        complete: sets up servers that were started.
 
     Raises:
         UsageError: the testbed can't be started here.
@@ -184,25 +181,29 @@ def launch(testbed: Testbed, options: TestbedOptions, steps: Launch) -> Testbed:
         password: Secret | None = getattr(options, "password", None)
         if password is not None:
             write_private(testbed.folder / _PASSWORD, password.reveal())
-        testbed = steps.prepare(testbed)
+        testbed = prepare(testbed)
         for node in testbed.nodes:
             testbed = start_node(testbed, node.name)
-        testbed = steps.complete(testbed).model_copy(update={"was_up": True})
+        complete(testbed)
+        for node in testbed.nodes:
+            system.wait_for_node(testbed, node, system.healthy_within_s)
+        known = {"version": system.version_of(testbed), "was_up": True}
+        testbed = testbed.model_copy(update=known)
         testbed.write()
     except BaseException as problem:
         failed = isinstance(problem, SystemUnderTestError)
-        refused = _refusal(testbed, steps) if failed else None
+        refused = _refusal(testbed, system) if failed else None
         stop_servers(testbed)
-        if not (failed and refused is None and steps.keeps_log):
+        if not (failed and refused is None and system.keeps_log):
             # A foreign file keeps the folder, but doesn't hide the error.
-            discard_folder(testbed.folder, steps.own_files)
+            discard_folder(testbed.folder, system.own_files)
         if refused is not None:
             raise refused from problem
         raise
     return testbed
 
 
-def _refusal(testbed: Testbed, steps: Launch) -> KvmarkError | None:
+def _refusal(testbed: Testbed, system: System) -> KvmarkError | None:
     """The error for the reason in the log of a server that ended."""
     for node in testbed.nodes:
         log = testbed.log_of(node)
@@ -210,7 +211,7 @@ def _refusal(testbed: Testbed, steps: Launch) -> KvmarkError | None:
             continue
         if _IN_USE.search(process.tail(log)):
             return PortTakenError(node)
-        reason = steps.refusal(log)
+        reason = system.refusal(log)
         if reason is not None:
             return UsageError(reason)
     return None

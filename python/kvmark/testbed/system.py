@@ -297,6 +297,12 @@ class System:
     """Paths in a testbed's folder that its servers or kvmark write."""
     healthy_within_s: float
     """The time in which its servers start."""
+    refusal: Callable[[Path], str | None] = lambda _: None
+    """The reason in a log why its server ended, if the user can correct it."""
+    version_of: Callable[[Testbed], str] = lambda testbed: testbed.version
+    """The version of a testbed that is up."""
+    keeps_log: bool = False
+    """Whether a failed start leaves the folder with the log that its error names."""
     driver: str | None = None
     """None where another system's driver connects to it."""
     store: Store | None = None

@@ -25,7 +25,7 @@ from kvmark.testbed.cassandra.config import CassandraOptions, Keystore
 from kvmark.testbed.cassandra.data import tables
 from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
-from kvmark.testbed.launch import Launch, PortTakenError, launch, planned
+from kvmark.testbed.launch import PortTakenError, launch, planned
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
@@ -73,20 +73,20 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
     network = networks.choose_network(names) if options.network else None
     artifacts = fetch(exact_version(options.version), tell)
     facts = {"heap_bytes": heap_bytes, "memory_bytes": options.memory_bytes, "java": java.version}
-    steps = Launch(
-        prepare=lambda testbed: _prepare(options, testbed, artifacts),
-        complete=lambda testbed: _healthy(options, testbed, tell),
-        refusal=_refusal,
-        own_files=_OWN_FILES,
-        keeps_log=True,
-    )
+
+    def prepare(testbed: Testbed) -> Testbed:
+        return _prepare(options, testbed, artifacts)
+
+    def complete(testbed: Testbed) -> None:
+        _complete(options, testbed, tell)
+
     starts = 1
     while True:
         ports = _ports(options, network, first=starts == 1)
         folder = make_folder(root, "cassandra", options.name)
         try:
             testbed = _planned(options, folder, java.program, ports, facts, network)
-            return launch(testbed, options, steps)
+            return launch(testbed, options, SYSTEM, prepare, complete)
         except PortTakenError:
             if starts == _MOST_STARTS:
                 raise
@@ -216,8 +216,8 @@ def _bounded(options: CassandraOptions, testbed: Testbed) -> Testbed:
     return testbed.model_copy(update={"nodes": tuple(nodes)})
 
 
-def _healthy(options: CassandraOptions, testbed: Testbed, tell: Tell) -> Testbed:
-    """Waits until all nodes work together; the testbed with its version."""
+def _complete(options: CassandraOptions, testbed: Testbed, tell: Tell) -> None:
+    """Sets the password, and reports progress until all nodes answer."""
     count = len(testbed.nodes)
     heap = f"with a heap of {testbed.facts['heap_bytes'] // 2**20} MiB"
     tell(f"Starting Cassandra {testbed.version}, {count} {'nodes' if count > 1 else 'node'} {heap}")
@@ -226,9 +226,6 @@ def _healthy(options: CassandraOptions, testbed: Testbed, tell: Tell) -> Testbed
     for index, node in enumerate(testbed.nodes):
         server.wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
         tell(f"{index + 1} of {count} answer")
-    for node in testbed.nodes:
-        server.wait_for_node(testbed, node, _HEALTHY_WITHIN_S)
-    return testbed.model_copy(update={"version": server.version_of(testbed)})
 
 
 def _change_password(testbed: Testbed, password: Secret) -> None:
@@ -265,6 +262,9 @@ SYSTEM: Final = System(
     server.ExporterMeter,
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
+    refusal=_refusal,
+    version_of=server.version_of,
+    keeps_log=True,
     driver=DRIVER,
     tables=tables,
     check_again=_check_again,

@@ -15,7 +15,7 @@ from kvmark.secret import Secret
 from kvmark.testbed import launch as launching
 from kvmark.testbed import process, state
 from kvmark.testbed.console import Console, NetworkMeter, connect, fingerprint, settings_of
-from kvmark.testbed.launch import Certificates, Launch, find_server, launch, planned
+from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.memcached.data import contents, stats
 from kvmark.testbed.network import HOST, choose_ports
 from kvmark.testbed.process import wait_until
@@ -150,14 +150,8 @@ def up(options: MemcachedOptions, root: Path, _tell: Tell = lambda _: None) -> T
         for number, port in enumerate(ports, 1)
     ]
     url = f"memcached://{','.join(node.address for node in nodes)}"
-    steps = Launch(
-        prepare=lambda testbed: _prepare(options, testbed),
-        complete=_healthy,
-        refusal=_refusal,
-        own_files=_OWN_FILES,
-    )
     testbed = planned("memcached", folder, options, nodes, url, username=_USERNAME)
-    return launch(testbed, options, steps)
+    return launch(testbed, options, SYSTEM, lambda made: _prepare(options, made))
 
 
 def arguments(options: MemcachedOptions, folder: Path, port: int) -> list[str]:
@@ -194,12 +188,9 @@ def _prepare(options: MemcachedOptions, testbed: Testbed) -> Testbed:
     return testbed
 
 
-def _healthy(testbed: Testbed) -> Testbed:
-    """Waits until all servers answer; the testbed with its version."""
-    for node in testbed.nodes:
-        _wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+def _version_of(testbed: Testbed) -> str:
     version: str = connect(testbed, testbed.nodes[0]).ask("version")
-    return testbed.model_copy(update={"version": version.removeprefix("VERSION ")})
+    return version.removeprefix("VERSION ")
 
 
 def _refusal(log: Path) -> str | None:
@@ -250,6 +241,8 @@ SYSTEM: Final = System(
     partial(NetworkMeter, carried=_carried),
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
+    refusal=_refusal,
+    version_of=_version_of,
     driver="memcached",
     store=Store("memcached", contents),
     forgets=lambda _: "memcached keeps its data in memory only",

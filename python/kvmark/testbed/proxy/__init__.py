@@ -20,7 +20,7 @@ from kvmark.drivers import drivers, schemes
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import state
 from kvmark.testbed.console import fingerprint
-from kvmark.testbed.launch import Launch, launch, planned
+from kvmark.testbed.launch import launch, planned
 from kvmark.testbed.network import HOST, choose_ports
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.proxy.programs import Build, Kind, Program, find_program
@@ -188,10 +188,7 @@ def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbe
     program = find_program(options.kind, options.build or "release", tell)
     (port,) = choose_ports(options.port, 1)
     folder = make_folder(root, options.kind, options.name)
-    steps = Launch(
-        prepare=_prepare, complete=_accepting, refusal=lambda _: None, own_files=_OWN_FILES
-    )
-    return launch(_planned(options, folder, program, port), options, steps)
+    return launch(_planned(options, folder, program, port), options, SYSTEM, _prepare)
 
 
 def _check_again(testbed: Testbed, tell: Tell) -> None:
@@ -206,11 +203,6 @@ def _prepare(testbed: Testbed) -> Testbed:
     folder.mkdir()
     for name, text in testbed.facts["files"].items():
         write_private(folder / name, text)
-    return testbed
-
-
-def _accepting(testbed: Testbed) -> Testbed:
-    _wait_for_proxy(testbed, testbed.nodes[0], _HEALTHY_WITHIN_S)
     return testbed
 
 

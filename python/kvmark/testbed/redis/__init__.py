@@ -17,7 +17,7 @@ from kvmark.testbed import launch as launching
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
 from kvmark.testbed.console import Console, connect
-from kvmark.testbed.launch import Certificates, Launch, find_server, launch, planned
+from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.network import HOST, Network
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.redis import server
@@ -164,13 +164,12 @@ def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testb
     else:
         ports = networks.choose_ports(options.port, options.servers, bus)
     folder = make_folder(root, "redis", options.name)
-    steps = Launch(
-        prepare=lambda testbed: _prepare(options, testbed),
-        complete=lambda testbed: _healthy(options, testbed),
-        refusal=_refusal,
-        own_files=_OWN_FILES,
-    )
-    return launch(_planned(options, folder, program, ports, network), options, steps)
+    testbed = _planned(options, folder, program, ports, network)
+
+    def prepare(made: Testbed) -> Testbed:
+        return _prepare(options, made)
+
+    return launch(testbed, options, SYSTEM, prepare, lambda made: _complete(options, made))
 
 
 def _planned(
@@ -282,14 +281,12 @@ def _quoted(text: str | Path) -> str:
     return f'"{escaped}"'
 
 
-def _healthy(options: RedisOptions, testbed: Testbed) -> Testbed:
-    """Waits until all servers work together; the testbed with its version."""
+def _complete(options: RedisOptions, testbed: Testbed) -> None:
+    """Forms the cluster, and checks the number of clients."""
     for node in testbed.nodes:
         server.wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
     if options.cluster is not None:
         _form_cluster(testbed, options.replicas)
-    for node in testbed.nodes:
-        server.wait_for_node(testbed, node, _HEALTHY_WITHIN_S)
     # A server that may not open enough files lowers maxclients and only logs it.
     effective = int(server.effective_settings(testbed, testbed.nodes[0])["maxclients"])
     if effective < options.maxclients + _RESERVED_CLIENTS:
@@ -298,7 +295,6 @@ def _healthy(options: RedisOptions, testbed: Testbed) -> Testbed:
             f" {options.maxclients}, because it may not open more files: raise `ulimit -n`, or"
             " lower --maxclients"
         )
-    return testbed.model_copy(update={"version": server.version_of(testbed)})
 
 
 def _check_memory(options: RedisOptions) -> None:
@@ -399,6 +395,8 @@ SYSTEM: Final = System(
     server.meter,
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
+    refusal=_refusal,
+    version_of=server.version_of,
     driver="redis",
     store=Store("redis", contents),
     forgets=_forgets,
