@@ -213,7 +213,7 @@ def test_options_of_the_system_stay_in_the_proxys_url(
     assert "open sesame" not in (made.folder / "testbed.json").read_text()
 
 
-def test_shotover_passes_requests_on(up: Up, root: Path) -> None:
+def test_shotover_passes_on(up: Up, root: Path) -> None:
     if not built_path("shotover").exists():
         pytest.skip("Shotover wasn't built: kvmark up proxy --kind shotover builds it once")
     system = up()
