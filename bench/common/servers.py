@@ -31,19 +31,19 @@ def serving(start: Callable[[Path], Testbed]) -> Iterator[Testbed]:
 
 def serving_redis(cores: tuple[int, ...], clients: int) -> AbstractContextManager[Testbed]:
     """Redis without persistence."""
-    wanted = redis.Wanted(cores=cores, maxclients=clients)
-    return serving(lambda root: redis.up(wanted, root))
+    options = redis.RedisOptions(cores=cores, maxclients=clients)
+    return serving(lambda root: redis.up(options, root))
 
 
 def serving_memcached(cores: tuple[int, ...]) -> AbstractContextManager[Testbed]:
     """A memcached with one thread and 256 MiB."""
-    wanted = memcached.Wanted(cores=cores, threads=1, memory_bytes=256 << 20)
-    return serving(lambda root: memcached.up(wanted, root))
+    options = memcached.MemcachedOptions(cores=cores, threads=1, memory_bytes=256 << 20)
+    return serving(lambda root: memcached.up(options, root))
 
 
 def serving_cassandra(
     nodes: int, heap_mib: int, cores: tuple[int, ...]
 ) -> AbstractContextManager[Testbed]:
     """Nodes of Cassandra, each with this heap, on these cores or on all."""
-    wanted = cassandra.Wanted(nodes=nodes, heap_bytes=heap_mib << 20, cores=cores)
-    return serving(lambda root: cassandra.up(wanted, root, say))
+    options = cassandra.CassandraOptions(nodes=nodes, heap_bytes=heap_mib << 20, cores=cores)
+    return serving(lambda root: cassandra.up(options, root, say))

@@ -31,7 +31,7 @@ from bench.redis.peers import Case, Job, kvmark_words, redis_benchmark_words, ru
 from kvmark.analysis.peers import PeerFigure
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import pause_node, resume_node
-from kvmark.testbed.redis.nodes import facts_in
+from kvmark.testbed.redis.server import info_fields
 from kvmark.testbed.state import Testbed
 
 ADDED: Final = PeerFigure(name="memory added", heading="memory added, MB")
@@ -61,8 +61,8 @@ REJECTED: Final = re.compile(r"(?:rejected|failed)_calls=(\d+)")
 def counters(testbed: Testbed) -> tuple[int, int, int]:
     """The commands, misses and errors that the server has counted; asking counts too."""
     console = connect(testbed, testbed.nodes[0])
-    facts = facts_in(console.ask("INFO", "stats"))
-    commands = facts_in(console.ask("INFO", "commandstats"))
+    facts = info_fields(console.ask("INFO", "stats"))
+    commands = info_fields(console.ask("INFO", "commandstats"))
     # A program may set connections up with commands that this server doesn't know.
     used = (text for name, text in commands.items() if not name.startswith(SET_UP))
     errors = sum(int(count) for text in used for count in REJECTED.findall(text))
