@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from kvmark import catalog
 from kvmark.analysis.summary.run import throughput
 from kvmark.plan.compile import PRECISE_INTERVALS, compile_run, interval_ns
-from kvmark.records import Records, Run, recover
+from kvmark.records import Records, Run, close_run
 from kvmark.run.context import RunContext
 from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
@@ -157,7 +157,7 @@ def engine_run(folder: Path, phi: float, seed: int, end: Mapping[str, Any]) -> R
     with LocalGenerator() as generator:
         setting = RunContext((), generator, Records(folder), host={}, versions={})
         carried = execute(compile_run(spec), spec.as_json(), setting, _silent)
-    return recover(carried.folder.path)
+    return close_run(carried.folder.path)
 
 
 def _silent(*_: object) -> None:

@@ -24,7 +24,7 @@ from kvmark.analysis import quantile_curve
 from kvmark.cli.commands.run import parse_run
 from kvmark.cli.live import LiveDisplay, update_of
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records, Run, RunFolder, TimeName, files, recover
+from kvmark.records import Records, Run, RunFolder, TimeName, close_run, files
 from kvmark.records.watch import Watch
 from kvmark.report.format.terminal import charts_text
 from kvmark.report.model.answers import Curve
@@ -82,7 +82,7 @@ def stalled(folder: Path) -> Run:
         load="never",
         drain_limit_ns=_NS_PER_S,
     )
-    return recover(carried_out(spec, folder).path)
+    return close_run(carried_out(spec, folder).path)
 
 
 def coordinated_omission(folder: Path) -> None:
@@ -101,7 +101,7 @@ def terminal(folder: Path, pictures: Path = TERMINAL) -> None:
     pictures.mkdir(exist_ok=True)
     ended = carried_out(parse_run(shlex.split(SHOWN)).spec, folder)
     save_terminal(pictures / "live.svg", display_of(ended.path, folder).block())
-    answer = run_answer(recover(ended.path))
+    answer = run_answer(close_run(ended.path))
     save_terminal(pictures / "end.svg", charts_text(answer, WIDTH))
 
 

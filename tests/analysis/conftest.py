@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,16 @@ class Draft:
 
     def run(self) -> Run:
         folder = self.records.new(self.name)
-        header = Header(("kvmark", "run"), self.spec, self.plan, self.host, {"kvmark": "0.1.0"})
-        folder.begin(replace(header, testbed=self.testbed or None, tags=self.tags))
+        header = Header(
+            command=("kvmark", "run"),
+            spec=self.spec,
+            plan=self.plan,
+            host=self.host,
+            versions={"kvmark": "0.1.0"},
+            testbed=self.testbed or None,
+            tags=self.tags,
+        )
+        folder.begin(header)
         folder.append_resources(self.resources)
         for event in self.events:
             folder.append_event(event)

@@ -10,13 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 
-from runs_on_disk import begun, engine_record, write_second
-
 from kvmark.analysis import failure_course, resource_course, time_spread
 from kvmark.errors import RecordsError
 from kvmark.records import Records, Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
+from runs_on_disk import begun, engine_record, write_second
 
 S = 1_000_000_000
 

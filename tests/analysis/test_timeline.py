@@ -9,10 +9,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 
-from runs_on_disk import OPERATIONS, begun, engine_record, write_second
-
 from kvmark.analysis import Timeline, timelines
 from kvmark.records import Records, Run
+from runs_on_disk import OPERATIONS, begun, engine_record, write_second
 
 S = 10**9
 

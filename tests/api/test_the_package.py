@@ -12,12 +12,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from runs_on_disk import OPERATIONS, begun, closed
 
 import kvmark
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records
 from kvmark.stats import Counts
+from runs_on_disk import OPERATIONS, begun, closed
 
 PATIENCE_S = 300.0
 

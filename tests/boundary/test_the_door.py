@@ -20,8 +20,7 @@ from kvmark.drivers import drivers
 from kvmark.errors import PlanError, RunError, SystemUnderTestError, UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records.counting import COUNTINGS
-from kvmark.records.model import RunRecord
+from kvmark.records.model import COUNTINGS, RunRecord
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from chromium import PROGRAM, Chromium
-from runs_on_disk import begun, closed, engine_record, write_second
 
 from kvmark.records import Records
+from runs_on_disk import begun, closed, engine_record, write_second
 
 pytestmark = [
     pytest.mark.browser,

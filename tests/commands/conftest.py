@@ -68,7 +68,7 @@ def make_going(make_run: MakeRun, records: Records) -> MakeRun:
     """Makes a run that this very process still writes."""
 
     def make(age_hours: float = 0, *tags: str) -> str:
-        from kvmark.records.process import Writer
+        from kvmark.records.writer import Writer
 
         path = records.root / make_run(age_hours, *tags)
         document = json.loads((path / "manifest.json").read_text())

@@ -1,4 +1,4 @@
-"""Archives of runs: what comes from elsewhere is unpacked within bounds, or not at all."""
+"""Archives of runs: foreign archives are unpacked within limits, or rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int =
 
 
 def sparse() -> bytes:
-    """A file that says of itself it has a hole of a terabyte."""
+    """A file that declares a hole of a terabyte."""
     made = io.BytesIO()
     info = tarfile.TarInfo(f"{RUN}/events.jsonl")
     info.pax_headers = {"GNU.sparse.size": str(1 << 40), "GNU.sparse.map": "0,0"}
@@ -36,7 +36,7 @@ def sparse() -> bytes:
     return made.getvalue()
 
 
-def test_what_is_packed_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
+def test_a_packed_run_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
     root, there = tmp_path / "runs", tmp_path / "there"
     (root / RUN).mkdir(parents=True)
     there.mkdir()
@@ -50,7 +50,7 @@ def test_what_is_packed_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
     }
 
 
-def test_logs_of_histograms_are_left_out_where_asked(tmp_path: Path) -> None:
+def test_logs_of_histograms_can_be_left_out(tmp_path: Path) -> None:
     root, there = tmp_path / "runs", tmp_path / "there"
     (root / RUN).mkdir(parents=True)
     there.mkdir()
@@ -77,7 +77,9 @@ def test_logs_of_histograms_are_left_out_where_asked(tmp_path: Path) -> None:
         sparse,
     ],
 )
-def test_what_no_archive_of_runs_has_is_refused(made: Callable[[], bytes], tmp_path: Path) -> None:
+def test_members_that_are_no_files_of_runs_are_rejected(
+    made: Callable[[], bytes], tmp_path: Path
+) -> None:
     there = tmp_path / "deep" / "there"
     there.mkdir(parents=True)
     (tmp_path / "a.tar.xz").write_bytes(lzma.compress(made()))
@@ -87,32 +89,32 @@ def test_what_no_archive_of_runs_has_is_refused(made: Callable[[], bytes], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
-        (lambda whole: whole[: len(whole) // 2], "ends in its middle"),
+        (lambda whole: whole[: len(whole) // 2], "the file is truncated"),
         (lambda whole: whole[:40] + bytes(8) + whole[48:], "can't be unpacked"),
         (lambda _: b"no archive", "can't be unpacked"),
-        (lambda _: b"", "ends in its middle"),
+        (lambda _: b"", "the file is truncated"),
         (lambda _: lzma.compress(b"no tar" * 1000), "can't be unpacked"),
     ],
 )
-def test_a_damaged_archive_is_refused(
-    damage: Callable[[bytes], bytes], told: str, tmp_path: Path
+def test_a_damaged_archive_is_rejected(
+    damage: Callable[[bytes], bytes], message: str, tmp_path: Path
 ) -> None:
     whole = lzma.compress(member(f"{RUN}/manifest.json", size=100_000))
     (tmp_path / "a.tar.xz").write_bytes(damage(whole))
-    with pytest.raises(RecordsError, match=told):
+    with pytest.raises(RecordsError, match=message):
         unpack(tmp_path / "a.tar.xz", tmp_path / "there")
 
 
-def test_a_bomb_is_left_at_its_bound(tmp_path: Path) -> None:
+def test_an_archive_beyond_the_size_limit_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.tar.xz").write_bytes(lzma.compress(member(f"{RUN}/a", size=30 << 20)))
     with pytest.raises(RecordsError, match="comes to more than 1,000,000 bytes"):
         unpack(tmp_path / "a.tar.xz", tmp_path / "there", most_bytes=1_000_000)
     assert not (tmp_path / "there").exists()
 
 
-def test_a_head_that_asks_for_much_memory_is_refused(
+def test_a_header_beyond_the_memory_limit_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "_MOST_MEMORY", 1 << 20)

@@ -1,4 +1,4 @@
-"""From the first file of a run to its manifest, and what happens when writing fails."""
+"""From the first file of a run to its manifest, and write failures on the way."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ import polars as pl
 import pytest
 
 from kvmark.errors import RecordsError, RunError
-from kvmark.records import Header, Records, Run, RunFolder, recover
+from kvmark.records import Header, Records, Run, RunFolder, close_run
 from kvmark.records.files import FORMAT
 from kvmark.records.intervals import TIMED
 
-Going = Callable[[], RunFolder]
-Engine = Callable[..., dict[str, Any]]
+Make = Callable[[], RunFolder]
+Engine = Callable[[], dict[str, Any]]
+
+
+@pytest.fixture
+def closed(running: Make, engine_record: Engine) -> Run:
+    return running().close(engine_record())
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
@@ -27,77 +32,60 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 
 def test_a_closed_run_has_tables_and_a_manifest_and_no_logs(
-    going: Going, engine_record: Engine
+    running: Make, engine_record: Engine
 ) -> None:
-    folder = going()
+    folder, record = running(), {**engine_record(), "added_by_a_later_engine": [1, 2]}
     folder.append_resources([{"at_ns": 0, "cpu_user": 0.5}, {"at_ns": 1, "cpu_user": 0.7}])
-    run = folder.close(engine_record())
-    assert sorted(path.name for path in run.path.iterdir()) == [
-        "events.jsonl",
-        "histograms.hlog",
-        "intervals.parquet",
-        "manifest.json",
-        "resources.parquet",
-    ]
+    run = folder.close(record)
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.path.iterdir()} == {
+        "events.jsonl": 0o400,
+        "histograms.hlog": 0o400,
+        "intervals.parquet": 0o400,
+        "manifest.json": 0o400,
+        "resources.parquet": 0o400,
+    }
     assert run.intervals.filter(pl.col("operation") == "READ")["count"].to_list() == [100] * 3
     assert run.resources["cpu_user"].to_list() == [0.5, 0.7]
     assert run.manifest.closed_by == "engine"
     assert run.manifest.plan["name"] == "ycsb/a"
-
-
-def test_the_manifest_keeps_the_engines_record_exactly(going: Going, engine_record: Engine) -> None:
-    record = {**engine_record(), "added_by_a_later_engine": [1, 2]}
-    run = going().close(record)
     assert json.loads((run.path / "manifest.json").read_text())["engine"] == record
 
 
-def test_columns_without_a_value_keep_their_type(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
-    assert run.intervals["due"].dtype == pl.Int64
-    assert run.intervals["service_ns_mean"].dtype == pl.Float64
+def test_columns_without_a_value_keep_their_type(closed: Run) -> None:
+    assert closed.intervals["due"].dtype == pl.Int64
+    assert closed.intervals["service_ns_mean"].dtype == pl.Float64
 
 
-def test_a_table_has_the_columns_without_which_it_was_written(
-    going: Going, engine_record: Engine
-) -> None:
-    run = going().close(engine_record())
-    table = run.path / "intervals.parquet"
+def test_missing_columns_of_a_table_are_null(closed: Run) -> None:
+    table = closed.path / "intervals.parquet"
     older = pl.read_parquet(table).drop("read_late", "carried")
     table.chmod(0o600)
     older.write_parquet(table)
-    read = Run.open(run.path)
+    read = Run.open(closed.path)
     assert read.intervals["carried"].null_count() == read.intervals.height
     assert read.intervals.select(TIMED.sum()).item() == read.intervals["count"].sum()
     assert read.manifest.engine.phases[0].groups[0].read_late is None
 
 
-def test_the_files_of_a_closed_run_are_read_only(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in run.path.iterdir()}
-    assert modes == {0o400}
-
-
-def test_histograms_come_back_as_they_were_recorded(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
-    counts = run.histogram(0, "clients", "READ", time="service")
+def test_recorded_histograms_are_read_back(closed: Run) -> None:
+    counts = closed.histogram(0, "clients", "READ", time="service")
     assert counts.n == 300
     assert counts.quantile(1.0) == pytest.approx(3099, rel=0.001)
-    assert run.histogram(0, "clients", "SCAN").n == 0
+    assert closed.histogram(0, "clients", "SCAN").n == 0
 
 
-def test_a_damaged_histogram_is_one_sentence(going: Going, engine_record: Engine) -> None:
+def test_a_damaged_histogram_is_reported(running: Make, engine_record: Engine) -> None:
     record = engine_record()
     record["totals"][0]["response"]["histogram"] = "no histogram"
-    run = going().close(record)
+    run = running().close(record)
     with pytest.raises(RecordsError, match=r"a histogram of READ in run .* is damaged"):
         run.histogram(0, "clients", "READ")
 
 
-def test_a_record_of_another_form_is_refused_and_the_logs_are_kept(
-    going: Going, engine_record: Engine
+def test_an_engine_record_of_unknown_form_is_rejected_and_the_logs_are_kept(
+    running: Make, engine_record: Engine
 ) -> None:
-    folder = going()
-    record = engine_record()
+    folder, record = running(), engine_record()
     del record["phases"][0]["stopped_by"]
     with pytest.raises(RunError, match=r"phases\.0\.stopped_by: Field required.*logs are kept"):
         folder.close(record)
@@ -105,17 +93,14 @@ def test_a_record_of_another_form_is_refused_and_the_logs_are_kept(
 
 
 @pytest.mark.parametrize("victim", ["intervals.parquet", "manifest.json"])
-def test_a_full_disk_is_one_sentence_and_the_run_can_be_closed_later(
-    going: Going,
+def test_a_run_on_a_full_disk_can_be_closed_later(
+    running: Make,
+    closed: Run,
     engine_record: Engine,
-    kill: Callable[[RunFolder], None],
     monkeypatch: pytest.MonkeyPatch,
     victim: str,
 ) -> None:
-    earlier = going().close(engine_record())
-    before = snapshot(earlier.path)
-    folder = going()
-    real = os.open
+    before, folder, real = snapshot(closed.path), running(), os.open
 
     def always_full(path: Any, flags: int, *more: Any, **options: Any) -> int:
         is_victim = flags & os.O_WRONLY and victim in str(path)
@@ -125,11 +110,11 @@ def test_a_full_disk_is_one_sentence_and_the_run_can_be_closed_later(
         patched.setattr(os, "open", always_full)
         with pytest.raises(RunError, match="because the disk is full: free some space"):
             folder.close(engine_record())
-    assert snapshot(earlier.path) == before
+    assert snapshot(closed.path) == before
     assert not (folder.path / "manifest.json").exists()
     assert not list(folder.path.glob(".*"))
-    kill(folder)
-    assert recover(folder.path).histogram(0, "clients", "READ").n == 300
+    folder.end(engine_record())
+    assert close_run(folder.path).histogram(0, "clients", "READ").n == 300
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_no_folder(
@@ -144,8 +129,8 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_folder(
     assert list(records.root.iterdir()) == []
 
 
-def test_resources_on_a_full_disk_are_one_sentence(going: Going) -> None:
-    folder = going()
+def test_samples_on_a_full_disk_are_a_run_error(running: Make) -> None:
+    folder = running()
     (folder.path / "resources.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunError, match="the disk is full"):
         folder.append_resources([{"at_ns": 0}])
@@ -158,57 +143,48 @@ def test_a_run_without_a_measurement_is_removed(records: Records, header: Header
     assert records.list() == []
 
 
-def test_a_run_with_a_measurement_is_never_removed(going: Going, engine_record: Engine) -> None:
-    folder = going()
+def test_a_run_with_a_measurement_is_never_removed(running: Make, engine_record: Engine) -> None:
+    folder = running()
     assert not folder.abandon()
     folder.close(engine_record())
     assert not folder.abandon()
     assert Run.open(folder.path).id == folder.id
 
 
-def test_a_run_that_has_ended_is_closed_by_whoever_opens_it_first(
-    records: Records, going: Going, engine_record: Engine
+def test_a_run_that_has_ended_is_closed_when_it_is_opened(
+    records: Records, closed: Run, running: Make, engine_record: Engine
 ) -> None:
-    folder = going()
+    folder = running()
     folder.end(engine_record())
     assert not (folder.path / "intervals.parquet").exists()
-    assert records.find("last").state == "ended"
+    assert records.find(folder.id).state == "ended"
     assert not folder.abandon()
-    run = records.open("last")
+    run = records.open(folder.id)
     assert (run.id, run.manifest.closed_by) == (folder.id, "engine")
-    assert run.manifest.engine == records.open("last").manifest.engine
-    assert records.find("last").state == "closed"
+    assert run.manifest.engine == closed.manifest.engine
+    assert records.find(folder.id).state == "closed"
     assert not (folder.path / "ended.manifest.json").exists()
 
 
-def test_a_run_killed_after_its_end_keeps_the_engines_record(
-    going: Going, engine_record: Engine, kill: Callable[[RunFolder], None]
-) -> None:
-    closed, folder = going().close(engine_record()), going()
-    folder.end(engine_record())
-    kill(folder)
-    assert recover(folder.path).manifest.engine == closed.manifest.engine
+def test_a_run_without_an_end_cannot_be_closed_or_read(running: Make) -> None:
+    folder = running()
+    for open_run in (Run.open, close_run):
+        with pytest.raises(RecordsError, match="has no manifest: it is still going or was killed"):
+            open_run(folder.path)
+    assert (folder.path / "running.json").exists()
 
 
-def test_a_run_that_goes_cannot_be_read(going: Going) -> None:
-    with pytest.raises(RecordsError, match="has no manifest: it is still going or was killed"):
-        Run.open(going().path)
-
-
-def test_a_manifest_of_a_later_format_asks_for_an_update(
-    going: Going, engine_record: Engine
-) -> None:
-    run = going().close(engine_record())
-    path = run.path / "manifest.json"
+def test_a_manifest_of_a_later_format_asks_for_an_update(closed: Run) -> None:
+    path = closed.path / "manifest.json"
     document = json.loads(path.read_text())
     path.chmod(0o644)
     path.write_text(json.dumps({**document, "format": FORMAT + 1}))
     with pytest.raises(RecordsError, match=f"it has format {FORMAT + 1} and this kvmark reads"):
-        Run.open(run.path)
+        Run.open(closed.path)
 
 
-def test_events_that_were_cut_off_are_left_out(going: Going, engine_record: Engine) -> None:
-    folder = going()
+def test_truncated_events_are_skipped(running: Make, engine_record: Engine) -> None:
+    folder = running()
     with (folder.path / "events.jsonl").open("a") as log:
         log.write('{"at_ns": 9, "ki\n{"at_ns": 10, "kind": "fault"}\n{"at_ns"')
     kinds = [event["kind"] for event in folder.close(engine_record()).events]

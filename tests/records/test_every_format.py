@@ -1,4 +1,4 @@
-"""Runs of every format that is read: `kept` holds a small one of each, as it was written."""
+"""Runs of every supported format: `kept` contains a small one of each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import THROUGHPUT
 from kvmark.records import Records, Run
-from kvmark.records.counting import COUNTINGS, moved_between
 from kvmark.records.files import FORMAT
+from kvmark.records.model import COUNTINGS, counting_changes
 from kvmark.report.format.terminal import run_text
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.history import history_sentence
@@ -25,9 +25,9 @@ CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 RUN = "20261123-064602-ycsb-a-a8b9"
 WRITTEN = {RUN: 2}
-"""The format in which each was written."""
+"""The format of each."""
 COUNTED = 3
-"""How the engine counted in it."""
+"""The engine's way of counting in it."""
 ALLOWED = ("plan", "system", "invalid")
 
 
@@ -37,7 +37,7 @@ def records(tmp_path: Path) -> Records:
 
 
 def counted(records: Records, counting: int) -> Run:
-    """A copy of the run as an engine with this counting would have left it."""
+    """A copy of the run as of an engine with this way of counting."""
     name = f"{RUN[:-4]}000{counting}"
     path = shutil.copytree(KEPT / RUN, records.root / name) / "manifest.json"
     document = json.loads(path.read_text())
@@ -47,7 +47,7 @@ def counted(records: Records, counting: int) -> Run:
     return records.open(name)
 
 
-def test_a_run_of_each_format_is_kept() -> None:
+def test_a_run_of_each_format_is_stored() -> None:
     assert {path.name for path in KEPT.iterdir()} == set(WRITTEN)
     found = {
         run: json.loads((KEPT / run / "manifest.json").read_text())["format"] for run in WRITTEN
@@ -57,7 +57,7 @@ def test_a_run_of_each_format_is_kept() -> None:
 
 
 @pytest.mark.parametrize("run", WRITTEN)
-def test_it_is_read_judged_and_shown(records: Records, run: str) -> None:
+def test_a_stored_run_is_read_judged_and_shown(records: Records, run: str) -> None:
     opened = records.open(run)
     assert opened.manifest.engine.counting == COUNTED
     assert judge(opened).reasons is not None
@@ -69,30 +69,30 @@ def test_it_is_read_judged_and_shown(records: Records, run: str) -> None:
         assert (records.root / run / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_comparison_says_when_its_sides_were_counted_differently(records: Records) -> None:
+def test_a_comparison_reports_different_ways_of_counting(records: Records) -> None:
     first, last = counted(records, 1), counted(records, 3)
     (case,) = compare([first], [last], allow=ALLOWED).cases
-    said = {caution.code: caution.sentence for caution in case.cautions}
-    assert "count differently (1 against 3)" in said["counting"]
-    assert "service times of several clients" in said["counting"]
+    cautions = {caution.code: caution.sentence for caution in case.cautions}
+    assert "count differently (1 against 3)" in cautions["counting"]
+    assert "service times of several clients" in cautions["counting"]
     (case,) = compare([last], [records.open(RUN)], allow=ALLOWED).cases
     assert "counting" not in {caution.code for caution in case.cautions}
 
 
-def test_a_history_says_from_which_run_on_it_is_counted_differently(records: Records) -> None:
+def test_a_history_reports_the_run_that_changes_the_counting(records: Records) -> None:
     runs = [counted(records, 1), counted(records, 3), records.open(RUN)]
     (history,) = histories(runs, THROUGHPUT)
     (place,) = history.recounted
     assert history.points[place.index].run == runs[1].id
-    said = history_sentence(history)
-    assert f"From {runs[1].id} on: The runs were measured by engines that count" in said
+    sentence = history_sentence(history)
+    assert f"From {runs[1].id} on: The runs were measured by engines that count" in sentence
 
 
-def test_what_a_newer_kvmark_counted_is_told_without_knowing_how() -> None:
-    assert "newer kvmark" in moved_between(max(COUNTINGS), max(COUNTINGS) + 1)
+def test_an_unknown_way_of_counting_refers_to_a_newer_kvmark() -> None:
+    assert "newer kvmark" in counting_changes(max(COUNTINGS), max(COUNTINGS) + 1)
 
 
-def test_the_changelog_says_which_figures_each_way_of_counting_moves() -> None:
+def test_the_changelog_has_each_way_of_counting() -> None:
     measurement = CHANGELOG.read_text().partition("### Measurement")[2]
     named = {int(number) for number in re.findall(r"^- Counting (\d+):", measurement, re.M)}
     assert named == set(COUNTINGS) - {1}

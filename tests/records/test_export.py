@@ -1,4 +1,4 @@
-"""What other programs read: YCSB's text, CSV, JSON, HdrHistogram log."""
+"""Exports for other programs: YCSB's text, CSV, HdrHistogram log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kvmark.errors import RecordsError
 from kvmark.records import RunFolder
 from kvmark.records.export import as_csv, as_hlog, as_ycsb
 
-Going = Callable[[], RunFolder]
-Engine = Callable[..., dict[str, Any]]
+Make = Callable[[], RunFolder]
+Engine = Callable[[], dict[str, Any]]
 
 
-def test_ycsbs_text_has_its_lines_in_its_order(going: Going, engine_record: Engine) -> None:
-    text = as_ycsb(going().close(engine_record()), measured="op")
+def test_ycsbs_text_has_its_lines_in_its_order(running: Make, engine_record: Engine) -> None:
+    text = as_ycsb(running().close(engine_record()), measured="op")
     assert text.splitlines() == [
         "[OVERALL], RunTime(ms), 3000",
         "[OVERALL], Throughput(ops/sec), 100.0",
@@ -35,8 +35,8 @@ def test_ycsbs_text_has_its_lines_in_its_order(going: Going, engine_record: Engi
     ]
 
 
-def test_response_time_is_ycsbs_intended_series(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
+def test_response_time_is_ycsbs_intended_series(running: Make, engine_record: Engine) -> None:
+    run = running().close(engine_record())
     both = as_ycsb(run, percentiles=(50, 99.9, 91))
     assert "[Intended-READ], 50thPercentileLatency(us), 2" in both
     assert "[READ], 99.9PercentileLatency(us), 3" in both
@@ -44,13 +44,11 @@ def test_response_time_is_ycsbs_intended_series(going: Going, engine_record: Eng
     assert "[READ], " not in as_ycsb(run, measured="intended")
 
 
-def test_failures_have_a_series_and_returns_of_their_own(
-    going: Going, engine_record: Engine
-) -> None:
+def test_failures_have_their_own_series_and_returns(running: Make, engine_record: Engine) -> None:
     record = engine_record()
     (ok,) = record["totals"]
     record["totals"] += [{**ok, "outcome": "timeout"}, {**ok, "outcome": "miss"}]
-    lines = as_ycsb(going().close(record), measured="op").splitlines()
+    lines = as_ycsb(running().close(record), measured="op").splitlines()
     assert "[OVERALL], Throughput(ops/sec), 300.0" in lines
     assert "[READ], Operations, 300" in lines
     assert "[READ], Return=ERROR, 300" in lines
@@ -58,8 +56,8 @@ def test_failures_have_a_series_and_returns_of_their_own(
     assert "[READ-FAILED], Operations, 600" in lines
 
 
-def test_parts_count_as_reads_and_not_as_operations_of_the_run(
-    going: Going, engine_record: Engine
+def test_parts_count_as_reads_but_not_as_operations_of_the_run(
+    running: Make, engine_record: Engine
 ) -> None:
     record = engine_record()
     (read,) = record["totals"]
@@ -67,21 +65,21 @@ def test_parts_count_as_reads_and_not_as_operations_of_the_run(
         {**read, "part": True},
         {**read, "operation": "READ-MODIFY-WRITE"},
     ]
-    lines = as_ycsb(going().close(record), measured="op").splitlines()
+    lines = as_ycsb(running().close(record), measured="op").splitlines()
     assert "[OVERALL], Throughput(ops/sec), 200.0" in lines
     assert "[READ], Operations, 600" in lines
     assert "[READ-MODIFY-WRITE], Operations, 300" in lines
 
 
-def test_the_csv_is_the_table_of_intervals(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
+def test_the_csv_is_the_table_of_intervals(running: Make, engine_record: Engine) -> None:
+    run = running().close(engine_record())
     table = pl.read_csv(io.StringIO(as_csv(run)))
     assert table.columns == run.intervals.columns
     assert table.height == run.intervals.height
 
 
-def test_the_log_is_read_by_the_public_package(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
+def test_the_log_is_read_by_the_public_package(running: Make, engine_record: Engine) -> None:
+    run = running().close(engine_record())
     copy = run.path.parent / "copy.hlog"
     copy.write_bytes(as_hlog(run))
     reader = HistogramLogReader(str(copy), HdrHistogram(1, 10**9, 3))
@@ -92,8 +90,8 @@ def test_the_log_is_read_by_the_public_package(going: Going, engine_record: Engi
     assert count == 300
 
 
-def test_a_missing_log_is_one_sentence(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
+def test_a_missing_log_is_reported(running: Make, engine_record: Engine) -> None:
+    run = running().close(engine_record())
     (run.path / "histograms.hlog").unlink()
     with pytest.raises(RecordsError, match=r"the histograms of run .* can't be read"):
         as_hlog(run)

@@ -31,7 +31,7 @@ def test_counts_are_those_of_the_public_package(
 
 
 @given(samples)
-def test_encoding_what_was_decoded_changes_nothing(recorded: list[int]) -> None:
+def test_encoding_decoded_counts_changes_nothing(recorded: list[int]) -> None:
     once = decode(encode(Counts.of(recorded)))
     twice = decode(encode(once))
     assert once.n == len(recorded)
@@ -39,12 +39,12 @@ def test_encoding_what_was_decoded_changes_nothing(recorded: list[int]) -> None:
     assert (once.count == twice.count).all()
 
 
-def test_no_observation_survives_the_way_there_and_back() -> None:
+def test_empty_counts_are_encoded_and_decoded() -> None:
     assert decode(encode(Counts.empty())).n == 0
 
 
 @pytest.mark.parametrize("text", ["", "no histogram", "AAAA", "HISTFAAAABl4nJNpmSzMwMDAxAABAA=="])
-def test_a_text_that_is_no_histogram_is_an_error(text: str) -> None:
+def test_a_text_that_is_no_histogram_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="not an HdrHistogram"):
         decode(text)
 

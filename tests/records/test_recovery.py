@@ -1,4 +1,4 @@
-"""A killed run is closed from its logs; a run that still goes is left alone."""
+"""A killed run is closed from its logs; a running run is left alone."""
 
 from __future__ import annotations
 
@@ -15,191 +15,166 @@ from typing import Any
 import pytest
 
 from kvmark.errors import RecordsError
-from kvmark.records import Records, RunFolder, files, process, recover
+from kvmark.records import Header, Records, RunFolder, files, recover_run, writer
 from kvmark.records.histograms import encode
-from kvmark.records.process import Writer
+from kvmark.records.writer import Writer
 from kvmark.stats import Counts
 
-Going = Callable[[], RunFolder]
-Kill = Callable[[RunFolder], None]
-Engine = Callable[..., dict[str, Any]]
+Make = Callable[[], RunFolder]
+Engine = Callable[[], dict[str, Any]]
 
 BEGIN_A_RUN = """
-import sys, time
+import sys
 from pathlib import Path
 from kvmark.records import Header, Records
 folder = Records(Path(sys.argv[1])).new("killed")
-plan = {"name": "ycsb/a", "groups": [{"name": "clients"}]}
-folder.begin(Header(("kvmark",), {}, plan, {}, {}))
+folder.begin(Header(plan={"name": "ycsb/a", "groups": [{"name": "clients"}]}))
 print(folder.path, flush=True)
 sys.stdin.read()
 """
 
 
-def test_a_recovered_run_has_the_totals_of_a_run_that_closed(
-    going: Going, kill: Kill, engine_record: Engine
+def change(path: Path, change: Callable[[Any], None]) -> None:
+    """Changes a JSON document."""
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def test_a_recovered_run_has_the_totals_of_a_closed_run(
+    running: Make, killed: Make, engine_record: Engine
 ) -> None:
-    closed = going().close(engine_record())
-    folder = going()
-    kill(folder)
-    recovered = recover(folder.path)
+    closed, recovered = running().close(engine_record()), recover_run(killed().path)
     assert recovered.manifest.closed_by == "recovered"
-    (expected,), (found,) = (run.manifest.engine.totals for run in (closed, recovered))
+    (expected,), (actual,) = (run.manifest.engine.totals for run in (closed, recovered))
     keys = {"operation", "outcome", "count", "in_window", "rows"}
-    assert found.model_dump(include=keys) == expected.model_dump(include=keys)
-    assert (found.service.min, found.service.max) == (expected.service.min, expected.service.max)
+    assert actual.model_dump(include=keys) == expected.model_dump(include=keys)
+    assert (actual.service.min, actual.service.max) == (expected.service.min, expected.service.max)
     for q in ("p50", "p95", "p99", "p999"):
         exact = getattr(expected.response, q)
-        assert getattr(found.response, q) == pytest.approx(exact, rel=0.002)
+        assert getattr(actual.response, q) == pytest.approx(exact, rel=0.002)
     assert recovered.histogram(0, "clients", "READ").n == 300
 
 
-def test_a_recovered_run_keeps_what_its_logs_say_and_no_more(going: Going, kill: Kill) -> None:
-    folder = going()
-    kill(folder)
-    engine = recover(folder.path).manifest.engine
+def test_a_recovered_run_has_the_content_of_its_logs_only(killed: Make) -> None:
+    engine = recover_run(killed().path).manifest.engine
     (phase,) = engine.phases
     assert (phase.start_ns, phase.end_ns, phase.stopped_by) == (0, 3_000_000_000, "killed")
     assert (phase.groups[0].issued, phase.groups[0].ok) == (300, 300)
     assert [notice.code for notice in engine.notices] == ["x"]
     assert (engine.clock, engine.capabilities, phase.workers) == (None, None, ())
+    assert phase.generator_lag is None
 
 
-def test_a_recovered_run_has_the_lag_of_its_generator(going: Going, kill: Kill) -> None:
-    folder = going()
+def test_a_recovered_run_has_the_lag_of_its_generator(killed: Make) -> None:
+    folder = killed()
     encoded = encode(Counts.of([3000, 5000, 9000]))
     with (folder.path / "histograms.hlog").open("a") as log:
         for second in range(2):
             log.write(f"Tag=generator-lag,{second}.000000000,1.000000000,0.009,{encoded}\n")
-    kill(folder)
-    (phase,) = recover(folder.path).manifest.engine.phases
+    (phase,) = recover_run(folder.path).manifest.engine.phases
     assert phase.generator_lag is not None
     assert phase.generator_lag.count == 6
     assert phase.generator_lag.p50 == pytest.approx(5000, rel=0.001)
 
 
-def test_a_run_without_sampled_reads_has_no_lag(going: Going, engine_record: Engine) -> None:
-    record = engine_record()
-    assert "generator_lag" not in record["phases"][0]
-    assert going().close(record).manifest.engine.phases[0].generator_lag is None
-
-
 @pytest.mark.parametrize("name", ["intervals.jsonl", "histograms.hlog", "events.jsonl"])
-def test_a_line_that_was_cut_off_is_left_out(going: Going, kill: Kill, name: str) -> None:
-    folder = going()
-    kill(folder)
-    path = folder.path / name
+def test_a_truncated_line_is_skipped(killed: Make, name: str) -> None:
+    path = killed().path / name
     path.write_bytes(path.read_bytes()[:-20])
-    run = recover(folder.path)
+    run = recover_run(path.parent)
     assert run.manifest.engine.totals[0].count in (200, 300)
 
 
 def test_a_run_killed_before_its_first_interval_is_recovered_as_empty(
-    records: Records, header: Any, kill: Kill
+    records: Records, header: Header
 ) -> None:
     folder = records.new("early")
     folder.begin(header)
-    kill(folder)
-    run = recover(folder.path)
+    folder.release()
+    run = recover_run(folder.path)
     assert run.manifest.engine.phases == ()
     assert run.intervals.is_empty()
 
 
-def test_phases_of_one_name_are_kept_apart_by_time(going: Going, kill: Kill) -> None:
-    folder = going()
-    kill(folder)
-    path = folder.path / "intervals.jsonl"
+def test_phases_of_one_name_are_separated_by_time(killed: Make) -> None:
+    path = killed().path / "intervals.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
         row["phase"] = 0 if row["start_ns"] < 1_000_000_000 else 1
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = recover(folder.path)
+    run = recover_run(path.parent)
     assert [run.histogram(phase, "clients", "READ").n for phase in (0, 1)] == [100, 200]
 
 
-def test_groups_parts_and_outcomes_find_their_histograms(going: Going, kill: Kill) -> None:
-    folder = going()
-    running = folder.path / "running.json"
-    document = json.loads(running.read_text())
-    document["plan"]["groups"].append({"name": "more"})
-    running.write_text(json.dumps(document))
-    kill(folder)
-    intervals, histograms = folder.path / "intervals.jsonl", folder.path / "histograms.hlog"
+def test_groups_parts_and_outcomes_have_their_histograms(killed: Make) -> None:
+    path = killed().path
+    change(path / "running.json", lambda one: one["plan"]["groups"].append({"name": "more"}))
+    intervals, histograms = path / "intervals.jsonl", path / "histograms.hlog"
     rows = intervals.read_text().replace('"clients"', '"slow clients"')
     rows = rows.replace('"part": false', '"part": true').replace('"ok"', '"miss"')
     intervals.write_text(rows)
     tag = "Tag=slow_clients.READ-MODIFY-WRITE.READ.miss-"
     histograms.write_text(histograms.read_text().replace("Tag=READ-", tag))
-    run = recover(folder.path)
+    run = recover_run(path)
     counts = run.histogram(0, "slow clients", "READ", part=True, outcome="miss")
     assert counts.n == 300
 
 
-def test_a_run_that_still_goes_is_left_alone(going: Going) -> None:
-    folder = going()
+def test_a_running_run_is_left_alone(records: Records, running: Make) -> None:
+    folder = running()
     with pytest.raises(RecordsError, match=f"still going in process {os.getpid()}: wait"):
-        recover(folder.path)
+        recover_run(folder.path)
+    # Checking the lock doesn't release it.
+    assert [records.find(folder.id).state for _ in range(3)] == ["going"] * 3
     assert (folder.path / "running.json").exists()
+    assert not (folder.path / "manifest.json").exists()
 
 
-def test_another_process_of_the_same_number_is_not_taken_for_the_writer() -> None:
+def test_another_process_of_the_same_number_is_not_the_writer() -> None:
     this = Writer.this()
     assert this.lives()
     assert not this.model_copy(update={"started": "an earlier boot/17"}).lives()
 
 
-def test_a_run_of_another_host_and_an_older_kvmark_is_taken_as_going(tmp_path: Path) -> None:
+def test_a_run_without_a_lock_of_another_host_counts_as_running(tmp_path: Path) -> None:
     elsewhere = Writer(pid=1, started="unknown", host="another-host.invalid")
     assert elsewhere.writes(tmp_path)
 
 
-def seen_from_elsewhere(path: Path) -> None:
-    """Lets a run say what another container would see: a host and a process unknown here."""
-    running = path / "running.json"
-    document = json.loads(running.read_text())
-    document["writer"] |= {"host": "another-host.invalid", "pid": 1, "started": "unknown"}
-    running.write_text(json.dumps(document))
+def as_in_another_container(path: Path) -> None:
+    """Changes a run's host and process to unknown ones."""
+    elsewhere = {"host": "another-host.invalid", "pid": 1, "started": "unknown"}
+    change(path / "running.json", lambda one: one["writer"].update(elsewhere))
 
 
-def test_a_run_is_seen_as_going_and_as_killed_whatever_its_host_is_called(
-    records: Records, going: Going, kill: Kill
+def test_a_run_is_running_or_killed_independent_of_its_host_name(
+    records: Records, running: Make
 ) -> None:
-    folder = going()
-    seen_from_elsewhere(folder.path)
+    folder = running()
+    as_in_another_container(folder.path)
     assert records.find(folder.id).state == "going"
     with pytest.raises(RecordsError, match="still going"):
-        recover(folder.path)
-    kill(folder)
+        recover_run(folder.path)
+    folder.release()
     assert records.find(folder.id).state == "killed"
-    assert recover(folder.path).histogram(0, "clients", "READ").n == 300
+    assert recover_run(folder.path).histogram(0, "clients", "READ").n == 300
+    assert not (folder.path / files.LOCK).exists()
 
 
-def test_a_look_at_a_run_that_goes_leaves_its_lock_alone(records: Records, going: Going) -> None:
-    folder = going()
-    assert [records.find(folder.id).state for _ in range(3)] == ["going"] * 3
-    assert not (folder.path / "manifest.json").exists()
-
-
-def test_a_closed_run_has_no_lock_any_more(going: Going, engine_record: Engine) -> None:
-    run = going().close(engine_record())
-    assert not (run.path / files.LOCK).exists()
-
-
-def test_a_file_system_without_locks_is_written_to_all_the_same(
-    records: Records, header: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_file_system_without_locks_is_supported(
+    records: Records, header: Header, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(process.fcntl, "flock", refuse)
+    monkeypatch.setattr(writer.fcntl, "flock", refuse)
     folder = records.new("unlocked")
     folder.begin(header)
     assert records.find(folder.id).state == "going"
 
 
-def test_a_process_killed_with_kill_9_leaves_a_run_that_can_be_recovered(
-    records: Records, going: Going
-) -> None:
+def test_a_run_killed_by_kill_9_can_be_recovered(records: Records, running: Make) -> None:
     records.root.mkdir(parents=True)
     with subprocess.Popen(
         [sys.executable, "-c", BEGIN_A_RUN, str(records.root)],
@@ -210,30 +185,30 @@ def test_a_process_killed_with_kill_9_leaves_a_run_that_can_be_recovered(
     ) as begun:
         assert begun.stdout is not None
         path = Path(begun.stdout.readline().strip())
-        seen_from_elsewhere(path)
+        as_in_another_container(path)
         assert records.find(path.name).state == "going"
         begun.send_signal(signal.SIGKILL)
     assert begun.returncode == -signal.SIGKILL
-    for log in going().path.glob("*[lg]"):
+    for log in running().path.glob("*[lg]"):
         (path / log.name).write_bytes(log.read_bytes())
     assert records.find(path.name).state == "killed"
     assert records.open(path.name).histogram(0, "clients", "READ").n == 300
     assert records.find(path.name).state == "closed"
 
 
-def test_recovering_a_closed_run_only_reads_it(
-    going: Going, kill: Kill, engine_record: Engine
+def test_recovering_a_closed_run_only_removes_its_logs(
+    running: Make, engine_record: Engine
 ) -> None:
-    run = going().close(engine_record())
+    run = running().close(engine_record())
     before = (run.path / "manifest.json").read_bytes()
-    (run.path / "running.json").write_text("left by a kill between manifest and tidying up")
-    assert recover(run.path).manifest.closed_by == "engine"
+    (run.path / "running.json").write_text("left by a kill during the close")
+    assert recover_run(run.path).manifest.closed_by == "engine"
     assert (run.path / "manifest.json").read_bytes() == before
     assert not (run.path / "running.json").exists()
 
 
-def test_a_damaged_description_cannot_be_recovered(going: Going) -> None:
-    folder = going()
+def test_a_damaged_description_cannot_be_recovered(running: Make) -> None:
+    folder = running()
     (folder.path / "running.json").write_text('{"format": 2}')
-    with pytest.raises(RecordsError, match=r"running\.json can't be read \(id: Field required\)"):
-        recover(folder.path)
+    with pytest.raises(RecordsError, match=r"running\.json can't be read \(\w+: Field required\)"):
+        recover_run(folder.path)

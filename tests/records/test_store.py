@@ -1,4 +1,4 @@
-"""Runs are made, listed and found; a broken one never hides the others."""
+"""Runs are created, listed and selected; a broken run never hides others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from hypothesis import strategies as st
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Header, Records, Run, RunFolder
 
-Engine = Callable[..., dict[str, Any]]
+Engine = Callable[[], dict[str, Any]]
 NOON = datetime(2026, 11, 21, 7, 48, 12, tzinfo=UTC)
 
 
 def at(root: Path, *instants: datetime, tokens: tuple[str, ...] = ()) -> Records:
-    """Records whose clock and tokens are these; the last of each is repeated."""
+    """Records with this clock and these tokens; the last of each is repeated."""
 
     def one_by_one(values: tuple[Any, ...]) -> Callable[[], Any]:
         iterator: Iterator[Any] = iter(values)
@@ -57,33 +58,36 @@ def test_any_name_gives_an_id_that_is_a_plain_folder_name(name: str) -> None:
         assert [entry.id for entry in Records(Path(root)).list()] == [folder.id]
 
 
-def test_two_runs_of_one_second_and_token_get_two_folders(tmp_path: Path) -> None:
+def test_runs_of_one_second_never_share_a_folder(tmp_path: Path) -> None:
     records = at(tmp_path, NOON, tokens=("aaaa", "aaaa", "aaaa", "bbbb"))
     assert records.new("x").id != records.new("x").id
-
-
-def test_many_at_once_never_share_a_folder(tmp_path: Path) -> None:
     records = at(tmp_path, NOON)
     with ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda _: records.new("x").id, range(64)))
     assert len(set(ids)) == 64
 
 
-def test_a_file_in_place_of_the_root_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_root_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
     with pytest.raises(UsageError, match="is a file and not a folder"):
         Records(tmp_path / "runs").new("x")
 
 
-def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_that_of_the_environment_or_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("KVMARK_RUNS", "/elsewhere")
-    assert Records.default().root == Path("/elsewhere")
+    assert Records.at(None).root == Path("/elsewhere")
     monkeypatch.delenv("KVMARK_RUNS")
-    assert Records.default().root == Path("runs")
+    assert Records.at(None).root == Path("runs")
 
 
-def test_a_folder_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
+def test_entries_that_are_no_runs_are_not_listed(tmp_path: Path) -> None:
     assert Records(tmp_path / "nowhere").list() == []
+    (tmp_path / "20261121-074812-x-3f9c.verdict.json").write_text("{}")
+    (tmp_path / "20261101-000000-notes-ab11").write_text("a file with the name of a run")
+    (tmp_path / "notes").mkdir()
+    assert Records(tmp_path).list() == []
 
 
 def test_runs_of_one_second_are_listed_by_their_exact_time(
@@ -97,18 +101,6 @@ def test_runs_of_one_second_are_listed_by_their_exact_time(
     assert records.find("last~2").id == made[0]
 
 
-def test_a_list_says_what_each_run_was(tmp_path: Path, close: Callable[[RunFolder], str]) -> None:
-    records = at(tmp_path, NOON)
-    close(records.new("x"))
-    (entry,) = records.list()
-    assert (entry.state, entry.name, entry.system, entry.version) == (
-        "closed",
-        "ycsb/a",
-        "RocksDB",
-        "10.4.2",
-    )
-
-
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "{}", '{"plan": 7, "created": 1}', "\x00", "[" * 100_000]
 )
@@ -119,10 +111,16 @@ def test_a_broken_manifest_is_listed_as_broken(
     good = close(records.new("x"))
     broken = records.new("x")
     (broken.path / "manifest.json").write_text(content)
-    found = {entry.id: entry for entry in records.list()}
-    assert found[good].state == "closed"
-    assert found[broken.id].state == "broken"
-    assert found[broken.id].problem
+    entries = {entry.id: entry for entry in records.list()}
+    entry = entries[good]
+    assert (entry.state, entry.name, entry.system, entry.version) == (
+        "closed",
+        "ycsb/a",
+        "RocksDB",
+        "10.4.2",
+    )
+    assert entries[broken.id].state == "broken"
+    assert entries[broken.id].problem
     with pytest.raises(RecordsError, match=f"run {broken.id} can't be read"):
         records.open(broken.id)
 
@@ -137,7 +135,7 @@ def test_a_manifest_that_is_a_pipe_is_listed_as_broken(tmp_path: Path) -> None:
         Run.open(run.path)
 
 
-def test_a_folder_with_an_impossible_instant_hides_no_run(
+def test_a_folder_with_an_invalid_instant_hides_no_run(
     tmp_path: Path, close: Callable[[RunFolder], str]
 ) -> None:
     records = at(tmp_path, NOON)
@@ -150,11 +148,6 @@ def test_a_folder_with_an_impossible_instant_hides_no_run(
     assert records.find("last").id == good
 
 
-def test_a_file_that_is_called_like_a_run_is_none(tmp_path: Path) -> None:
-    (tmp_path / "20261101-000000-notes-ab11").write_text("precious")
-    assert Records(tmp_path).list() == []
-
-
 def test_an_empty_folder_is_listed_as_broken(tmp_path: Path) -> None:
     records = at(tmp_path, NOON)
     records.new("x")
@@ -165,19 +158,13 @@ def test_an_empty_folder_is_listed_as_broken(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_not_a_run_is_not_listed(tmp_path: Path) -> None:
-    (tmp_path / "20261121-074812-x-3f9c.verdict.json").write_text("{}")
-    (tmp_path / "notes").mkdir()
-    assert Records(tmp_path).list() == []
-
-
-def test_last_passes_over_runs_that_go_or_are_broken(
+def test_last_skips_running_and_broken_runs(
     tmp_path: Path, close: Callable[[RunFolder], str], header: Header
 ) -> None:
     records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(3)))
     good = close(records.new("x"))
-    going = records.new("x")
-    going.begin(header)
+    running = records.new("x")
+    running.begin(header)
     records.new("x")
     assert records.find("last").id == good
     with pytest.raises(RecordsError, match=r"no run 'last~1' in .*: too few were made"):
@@ -186,7 +173,7 @@ def test_last_passes_over_runs_that_go_or_are_broken(
         records.find("last~99999999999999999999")
 
 
-def test_the_beginning_of_an_id_is_enough_if_it_is_one(
+def test_a_unique_prefix_of_an_id_selects_a_run(
     tmp_path: Path, close: Callable[[RunFolder], str]
 ) -> None:
     records = at(tmp_path, NOON, NOON + timedelta(days=1))
@@ -198,7 +185,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_one(
         records.find("2026")
 
 
-def test_an_unknown_run_names_the_nearest(
+def test_the_error_for_an_unknown_run_names_the_nearest(
     tmp_path: Path, close: Callable[[RunFolder], str]
 ) -> None:
     records = at(tmp_path, NOON, tokens=("3f9c",))
@@ -225,5 +212,5 @@ def test_a_list_reads_no_more_than_it_shows(
         return real(path)
 
     monkeypatch.setattr(Path, "read_bytes", counted)
-    assert len(records.list(limit=3)) == 3
+    assert len(list(islice(records.lines(), 3))) == 3
     assert len(set(read)) <= 4

@@ -1,21 +1,19 @@
-"""A run that goes, followed by its logs."""
+"""The state of a running run, from its logs."""
 
 from __future__ import annotations
 
 import json
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
-
-from runs_on_disk import OPERATIONS, begun, interval_rows, write_second
-
+from kvmark.errors import RecordsError
 from kvmark.records import Records, RunFolder
 from kvmark.records.files import Tail
 from kvmark.records.watch import Minute, Watch
+from runs_on_disk import OPERATIONS, begun, interval_rows, write_second
 
 
 @pytest.fixture
@@ -28,13 +26,13 @@ def append(folder: RunFolder, rows: list[dict[str, Any]]) -> None:
         log.write("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_before_the_first_interval_nothing_is_known(folder: RunFolder) -> None:
+def test_before_the_first_interval_there_are_no_figures(folder: RunFolder) -> None:
     seen = Watch(folder.path).look()
     assert (seen.succeeded_per_s, seen.response_ns_p99, seen.kinds) == (None, None, ())
     assert seen.minute(60) == Minute(0, (), (), ())
 
 
-def test_a_look_reads_what_was_appended_since(folder: RunFolder) -> None:
+def test_a_poll_reads_the_rows_appended_since_the_last_poll(folder: RunFolder) -> None:
     watch = Watch(folder.path)
     write_second(folder, 0)
     assert len(watch.look().moments) == 1
@@ -55,7 +53,7 @@ def test_a_look_reads_what_was_appended_since(folder: RunFolder) -> None:
     )
 
 
-def test_groups_are_summed_and_the_higher_p99_stands_for_both(folder: RunFolder) -> None:
+def test_groups_are_summed_and_their_highest_p99_is_shown(folder: RunFolder) -> None:
     slow = [{**row, "group": "slow", "response_ns_p99": 5_000_000} for row in interval_rows(0)]
     append(folder, interval_rows(0) + slow)
     seen = Watch(folder.path).look()
@@ -64,7 +62,7 @@ def test_groups_are_summed_and_the_higher_p99_stands_for_both(folder: RunFolder)
     assert [kind.group for kind in seen.kinds] == ["clients", "slow"]
 
 
-def test_a_kind_that_stands_still_is_still_there(folder: RunFolder) -> None:
+def test_a_kind_without_completed_operations_is_still_shown(folder: RunFolder) -> None:
     append(folder, interval_rows(0))
     append(folder, [{**interval_rows(1)[0], "count": 0, "response_ns_p99": None}])
     seen = Watch(folder.path).look()
@@ -99,14 +97,14 @@ def test_only_the_last_minute_is_kept(folder: RunFolder) -> None:
     assert len(seen.minute(21).succeeded_per_s) <= 21
 
 
-def test_a_stretch_without_intervals_is_a_hole(folder: RunFolder) -> None:
+def test_a_time_without_intervals_is_an_empty_cell(folder: RunFolder) -> None:
     for second in (0, 1, 4):
         append(folder, interval_rows(second))
     minute = Watch(folder.path).look().minute(60)
     assert minute.succeeded_per_s == (OPERATIONS, OPERATIONS, None, None, OPERATIONS)
 
 
-def test_a_fault_is_told_with_its_place_in_the_measurement(folder: RunFolder) -> None:
+def test_a_fault_has_its_time_in_the_measurement(folder: RunFolder) -> None:
     folder.append_event(
         {"at_ns": 5 * 10**9, "kind": "phase_started", "phase": 1, "name": "measure"}
     )
@@ -117,20 +115,26 @@ def test_a_fault_is_told_with_its_place_in_the_measurement(folder: RunFolder) ->
     assert (fault.text, fault.state, fault.at_ns) == ("3s kill node-1", "begun", 3 * 10**9)
 
 
-def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
+def test_a_partial_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
     log, tail = tmp_path / "log", Tail(tmp_path / "log")
-    assert list(tail.new()) == []
+    assert list(tail.objects()) == []
     log.write_text('{"a": 1}\n{"a"')
-    assert list(tail.new()) == [{"a": 1}]
+    assert list(tail.objects()) == [{"a": 1}]
     log.write_text('{"a": 1}\n{"a": 2}\nnot json\n')
-    assert list(tail.new()) == [{"a": 2}]
-    assert list(tail.new()) == []
+    assert list(tail.objects()) == [{"a": 2}]
+    assert list(tail.objects()) == []
 
 
-def test_a_bounded_look_takes_the_newest_whole_lines(tmp_path: Path) -> None:
+def test_a_bounded_read_returns_the_newest_complete_lines(tmp_path: Path) -> None:
     log, tail = tmp_path / "log", Tail(tmp_path / "log")
     log.write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)))
-    newest = [one["n"] for one in tail.new(100)]
+    newest = [one["n"] for one in tail.objects(100)]
     assert newest == list(range(1000 - len(newest), 1000))
     assert 0 < len(newest) <= 10
-    assert list(tail.new(100)) == []
+    assert list(tail.objects(100)) == []
+
+
+def test_a_pipe_instead_of_a_log_is_rejected_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(RecordsError, match="it is no regular file"):
+        Tail(tmp_path / "log").lines(100)

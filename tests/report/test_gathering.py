@@ -85,7 +85,12 @@ def recorded(
     folder = records.new(f"ycsb-{workload}")
     host = {"cores": 4, "disks": [{"name": "a"}]}
     folder.begin(
-        Header(("kvmark", "ycsb"), {}, plan(workload, size, rate), host, {"kvmark": "0.1.0"})
+        Header(
+            command=("kvmark", "ycsb"),
+            plan=plan(workload, size, rate),
+            host=host,
+            versions={"kvmark": "0.1.0"},
+        )
     )
     common = {"phase": 0, "phase_name": "measure", "drain": False, "group": "clients"}
     rows = [

@@ -10,7 +10,7 @@ import pytest
 from kvmark import catalog
 from kvmark.errors import Interrupted, RunError, SystemUnderTestError
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records, recover
+from kvmark.records import Records, close_run
 from kvmark.run.context import make_run_context
 from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import LocalGenerator
@@ -64,7 +64,7 @@ def test_a_run_that_may_not_go_on_is_ended_and_kept(tmp_path: Path) -> None:
     until_s = time.monotonic() + 0.3
     ended = executed(tmp_path, may_go_on=lambda: time.monotonic() < until_s)
     assert isinstance(ended.failure, Interrupted)
-    run = recover(ended.folder.path)
+    run = close_run(ended.folder.path)
     assert run.manifest.engine.interrupted
     assert run.manifest.engine.phases[-1].stopped_by == "cancelled"
     assert sum(total.count for total in run.manifest.engine.totals) > 0
@@ -75,7 +75,7 @@ def test_a_complete_run_is_not_ended_by_the_caller(tmp_path: Path, at_the_end: A
     at_the_end(lambda: over.append(True))
     ended = executed(tmp_path, 0.2, may_go_on=lambda: not over)
     assert ended.failure is None
-    assert not recover(ended.folder.path).manifest.engine.interrupted
+    assert not close_run(ended.folder.path).manifest.engine.interrupted
 
 
 def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
@@ -84,7 +84,7 @@ def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
     at_the_end(raising(KeyboardInterrupt()))
     ended = executed(tmp_path, 0.2)
     assert isinstance(ended.failure, Interrupted)
-    manifest = recover(ended.folder.path).manifest
+    manifest = close_run(ended.folder.path).manifest
     assert manifest.closed_by == "engine"
     assert manifest.engine.phases[-1].stopped_by == "duration"
 
@@ -104,7 +104,7 @@ def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
     assert type(ended.failure) is kind
     assert sentence in str(ended.failure)
     assert f"kept as run {ended.folder.id}" in str(ended.failure)
-    manifest = recover(ended.folder.path).manifest
+    manifest = close_run(ended.folder.path).manifest
     assert manifest.closed_by == "engine"
     assert manifest.rate > 0
 

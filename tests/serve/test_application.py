@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from runs_on_disk import begun, closed, killed, write_second
 
 from kvmark.analysis import Judgement, Verdict, known_line, save_verdict
 from kvmark.records import Records, RunFolder, RunLine
 from kvmark.secret import Secret
 from kvmark.serve.app import make_app
 from kvmark.serve.library import Filter, Library
+from runs_on_disk import begun, closed, killed, write_second
 
 PORT = 8765
 HOST = f"127.0.0.1:{PORT}"

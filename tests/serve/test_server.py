@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
-from runs_on_disk import closed
 
 from kvmark.records import Records
+from runs_on_disk import closed
 
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
 

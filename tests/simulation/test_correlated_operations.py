@@ -9,7 +9,7 @@ pytest.importorskip("kvmark._engine")
 from kvmark import catalog
 from kvmark.analysis.compare.metrics import figure, response_quantiles
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records, Run, recover
+from kvmark.records import Records, Run, close_run
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.side_by_side import side_by_side_figures
 from kvmark.run.context import RunContext
@@ -36,7 +36,7 @@ def queue(folder: Path, duration_s: int) -> Run:
     with LocalGenerator() as generator:
         setting = RunContext((), generator, Records(folder), host={}, versions={})
         carried = execute(compile_run(spec), spec.as_json(), setting, lambda *_: None)
-    return recover(carried.folder.path)
+    return close_run(carried.folder.path)
 
 
 def test_a_thousand_operations_of_one_second_bound_no_quantile(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kvmark.analysis import judge
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.rules import Level
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records, Run, recover
+from kvmark.records import Records, Run, close_run
 from kvmark.records.files import INTERVAL_LOG
 from kvmark.records.recovery import record_of_logs
 from kvmark.run.context import RunContext
@@ -41,7 +41,7 @@ def measured(
     with LocalGenerator() as generator:
         setting = RunContext((), generator, Records(folder), host={}, versions={})
         carried = execute(compile_run(spec), spec.as_json(), setting, lambda *_: None)
-    return recover(carried.folder.path)
+    return close_run(carried.folder.path)
 
 
 def test_who_offers_more_than_the_system_does_measures_the_queue_of_the_warm_up(

@@ -11,7 +11,7 @@ from kvmark import catalog
 from kvmark.analysis import judge
 from kvmark.experiment.designs.capacity import judged
 from kvmark.plan.compile import compile_run
-from kvmark.records import Records, Run, recover
+from kvmark.records import Records, Run, close_run
 from kvmark.run.context import RunContext
 from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
@@ -37,7 +37,7 @@ def stalled(folder: Path, **more: Any) -> Run:
     with LocalGenerator() as generator:
         setting = RunContext((), generator, Records(folder), host={}, versions={})
         carried = execute(compile_run(spec), spec.as_json(), setting, lambda *_: None)
-    return recover(carried.folder.path)
+    return close_run(carried.folder.path)
 
 
 def test_a_stall_of_the_system_is_the_limit_of_clients_and_not_a_late_schedule(

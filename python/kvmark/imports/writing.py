@@ -30,7 +30,7 @@ from kvmark.records import (
 )
 from kvmark.records.intervals import SCHEMA, to_parquet
 from kvmark.records.model import SystemRecord
-from kvmark.records.writer import one_sentence
+from kvmark.records.writer import report_write_errors
 from kvmark.removal import discard_folder
 
 TAG: Final = "imported"
@@ -70,10 +70,10 @@ def keep(
         for one in imports:
             folder = records.new(one.name)
             staged.append((folder, records.root / f"{_HIDDEN}{folder.id}"))
-            with one_sentence(folder.path):
+            with report_write_errors(folder.path):
                 _stage(*staged[-1], one, _manifest(folder, one, tags, command, versions))
         for folder, path in staged:
-            with one_sentence(folder.path):
+            with report_write_errors(folder.path):
                 # A folder takes the place of an empty one in one step.
                 path.replace(folder.path)
     except BaseException:

@@ -15,17 +15,3 @@ from kvmark.learn.likeness import (
     likeness,
     twin_sides,
 )
-
-__all__ = [
-    "AskedCheck",
-    "Learned",
-    "LearnedPart",
-    "Likened",
-    "Likeness",
-    "TwinFigure",
-    "drawn_figures",
-    "learn",
-    "likeness",
-    "twin_sides",
-    "workload_text",
-]

@@ -1,7 +1,7 @@
-"""Runs on disk: made, closed, recovered, found and read. A closed run is never changed.
+"""Runs on disk: created, closed, recovered, listed and read. A closed run is never changed.
 
-Listing runs needs next to nothing, making one needs models of its files, and reading one brings
-Polars, NumPy and SciPy. So each name is loaded when it is first asked for: a list is there at once.
+Listing runs needs few libraries, writing one needs the models of its files, and reading one needs
+Polars, NumPy and SciPy. Each name is therefore imported on first use, so that a list is fast.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         BucketsRecord,
         FigureRecord,
         GroupRecord,
+        Header,
         ImportedCase,
         ImportedRecord,
         Manifest,
@@ -25,83 +26,32 @@ if TYPE_CHECKING:
         TotalRecord,
         WorkerRecord,
     )
-    from kvmark.records.recovery import recover
-    from kvmark.records.run import GoingRun, Run
+    from kvmark.records.recovery import close_run, recover_run
+    from kvmark.records.run import OpenRun, Run
     from kvmark.records.store import Records
     from kvmark.records.verdicts import Entry, Judgement, RunLine, State
-    from kvmark.records.writer import Header, RunFolder
+    from kvmark.records.writer import RunFolder
 
-__all__ = [
-    "AgentRecord",
-    "Block",
-    "BucketsRecord",
-    "Case",
-    "Entry",
-    "FigureRecord",
-    "GoingRun",
-    "GroupRecord",
-    "Header",
-    "ImportedCase",
-    "ImportedRecord",
-    "Judgement",
-    "Manifest",
-    "NoticeRecord",
-    "OriginRecord",
-    "PhaseRecord",
-    "Records",
-    "Run",
-    "RunFolder",
-    "RunLine",
-    "RunRecord",
-    "State",
-    "TimeName",
-    "TotalRecord",
-    "WorkerRecord",
-    "block_of",
-    "by_case",
-    "read_events",
-    "recover",
-    "repetition_of",
-]
-
-_PARTS: Final = {
-    "AgentRecord": "model",
-    "Block": "case",
-    "BucketsRecord": "model",
-    "Case": "case",
-    "Entry": "verdicts",
-    "FigureRecord": "model",
-    "GoingRun": "run",
-    "GroupRecord": "model",
-    "Header": "writer",
-    "ImportedCase": "model",
-    "ImportedRecord": "model",
-    "Judgement": "verdicts",
-    "Manifest": "model",
-    "NoticeRecord": "model",
-    "OriginRecord": "model",
-    "PhaseRecord": "model",
-    "Records": "store",
-    "Run": "run",
-    "RunFolder": "writer",
-    "RunLine": "verdicts",
-    "RunRecord": "model",
-    "State": "verdicts",
-    "TimeName": "files",
-    "TotalRecord": "model",
-    "WorkerRecord": "model",
-    "block_of": "case",
-    "by_case": "case",
-    "read_events": "files",
-    "recover": "recovery",
-    "repetition_of": "case",
+_MODULES: Final = {
+    "case": "Block Case block_of by_case repetition_of",
+    "files": "TimeName read_events",
+    "model": (
+        "AgentRecord BucketsRecord FigureRecord GroupRecord Header ImportedCase ImportedRecord"
+        " Manifest NoticeRecord OriginRecord PhaseRecord RunRecord TotalRecord WorkerRecord"
+    ),
+    "recovery": "close_run recover_run",
+    "run": "OpenRun Run",
+    "store": "Records",
+    "verdicts": "Entry Judgement RunLine State",
+    "writer": "RunFolder",
 }
-"""Each name, and the module of this package that has it."""
+"""The names that each module of this package exports."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """A name of `_PARTS`, from its module (PEP 562)."""
-        if name not in _PARTS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_PARTS[name]}"), name)
+        """Imports an exported name on first use (PEP 562)."""
+        for module, names in _MODULES.items():
+            if name in names.split():
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

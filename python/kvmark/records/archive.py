@@ -1,8 +1,8 @@
-"""Whole run folders in one file, small enough to lie beside the document that shows their figures.
+"""Run folders in one small file, to be stored next to a document with their figures.
 
-A `.tar.xz` of the folders as they are, with those of their studies. The same folders give the same
-bytes. What is unpacked may come from anywhere: nothing is written outside the folder that was
-named, and no more than a bound.
+A `.tar.xz` of the run folders and the folders of their studies. The same folders give the same
+bytes. Archives may come from anywhere: unpacking writes only into the given folder, and only up to
+a limit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import lzma
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -21,11 +21,11 @@ from kvmark.records import files
 
 ENDING: Final = ".tar.xz"
 STUDIES: Final = "studies"
-"""The folder of studies among those of runs."""
+"""The folder of studies next to the folders of runs."""
 MOST_BYTES: Final = 1 << 30
-"""What an archive may come to when it is unpacked."""
+"""The largest unpacked size."""
 _MOST_MEMORY: Final = 256 << 20
-"""What unpacking may take of memory, whatever the file's head asks for."""
+"""The memory limit of unpacking, independent of the file's header."""
 _CHUNK: Final = 1 << 20
 _PRESET: Final = 6
 _FILE_MODE: Final = files.PRIVATE_FILE
@@ -39,13 +39,13 @@ def write_archive(
     *,
     histogram_logs: bool = True,
 ) -> int:
-    """Writes folders below ``root`` into a file, whole or not at all; gives its size.
+    """Writes folders below ``root`` into a complete file, and returns its size.
 
-    Without the logs of histograms a run keeps those of its phases, which stand in its manifest, and
-    no quantiles of a part of it.
+    Without the logs of histograms, a run keeps the histograms of its phases in its manifest, but
+    has no quantiles of its intervals.
 
     Raises:
-        RunError: a folder can't be read, or the file not written.
+        RunError: a folder can't be read, or the file can't be written.
     """
     packed = io.BytesIO()
     try:
@@ -54,7 +54,7 @@ def write_archive(
                 if not histogram_logs and name.endswith(f"/{files.HISTOGRAMS}"):
                     continue
                 content = files.read_file(root / name)
-                # Who made it, when and with which rights makes no difference.
+                # Owner, time and permissions are left out: the same folders give the same bytes.
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), _FILE_MODE
                 archive.addfile(member, io.BytesIO(content))
@@ -68,10 +68,10 @@ def write_archive(
 
 
 def unpack(path: Path, folder: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Unpacks an archive into a folder in which nothing else of value stands.
+    """Unpacks an archive into a folder for it alone.
 
     Raises:
-        RecordsError: it can't be read, isn't one of ours, or comes to more than ``most_bytes``.
+        RecordsError: it can't be read, isn't an archive of runs, or exceeds ``most_bytes``.
     """
     try:
         with tempfile.TemporaryFile() as plain:
@@ -88,36 +88,34 @@ def unpack(path: Path, folder: Path, most_bytes: int = MOST_BYTES) -> None:
 
 
 def _contents(root: Path, folders: Sequence[str]) -> list[str]:
-    """The files of these folders by their names, without what writing them left behind."""
-    found = (path for folder in folders for path in (root / folder).rglob("*") if not path.is_dir())
-    kept = (path for path in found if path.name != files.LOCK and _PART.fullmatch(path.name))
-    return sorted(path.relative_to(root).as_posix() for path in kept)
+    """The names of the files in these folders, without locks and temporary files."""
+    paths = (path for folder in folders for path in (root / folder).rglob("*"))
+    return sorted(
+        path.relative_to(root).as_posix()
+        for path in paths
+        if path.name != files.LOCK and _PART.fullmatch(path.name) and not path.is_dir()
+    )
 
 
 def _decompress(path: Path, plain: IO[bytes], most_bytes: int) -> None:
-    """Decompresses a file within bounds, and goes to the beginning of what came of it."""
+    """Decompresses a file within limits, and seeks to the begin of the result."""
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
     with path.open("rb") as packed:
-        for chunk in _chunks(packed):
-            plain.write(chunk)
+        while not unpacker.eof:
+            data = packed.read(_CHUNK) if unpacker.needs_input else b""
+            if unpacker.needs_input and not data:
+                raise EOFError("the file is truncated")
+            plain.write(unpacker.decompress(data, _CHUNK))
             if plain.tell() > most_bytes:
                 raise RecordsError(f"{path} comes to more than {most_bytes:,} bytes: not unpacked")
     plain.seek(0)
 
 
-def _chunks(packed: IO[bytes]) -> Iterator[bytes]:
-    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
-    while not unpacker.eof:
-        data = packed.read(_CHUNK) if unpacker.needs_input else b""
-        if unpacker.needs_input and not data:
-            raise EOFError("it ends in its middle")
-        yield unpacker.decompress(data, _CHUNK)
-
-
 def _check(member: tarfile.TarInfo, path: Path) -> None:
-    """Refuses what no archive of runs has: links, devices, holes, names that lead elsewhere.
+    """Rejects links, devices, sparse files, and names outside a run's folder.
 
     Raises:
-        RecordsError: the member is such a thing.
+        RecordsError: the member isn't a file of a run.
     """
     plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
     parts = member.name.split("/")

@@ -1,11 +1,10 @@
-"""Which case and block a run belongs to, and where it was measured.
+"""The case, the block and the environment of a run.
 
-A case is what repetitions have in common: their plan without seeds and without what only brought
-the records there, and the levels of the study that they were made for. Whoever puts runs together
-asks here: tables, histories, comparisons and studies. Runs of one block were made together: they
-share what differs from block to block, so that their ratio is known better than each of them. The
-environment is the machine, and the servers as far as they are known; addresses, names and folders
-are no part of it. Nothing of weight is imported.
+Repetitions of a case have the same plan, without seeds and the loading of records, and the same
+levels of the study. Tables, histories, comparisons and studies group runs by case. Runs of one
+block share all that differs from block to block, so that their ratio is more precise than their
+figures. The environment is the machine, and the servers as far as they are known; addresses, names
+and folders don't belong to it. No slow import is needed.
 """
 
 from __future__ import annotations
@@ -20,34 +19,33 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 if TYPE_CHECKING:
     from kvmark.records.model import Manifest
 
-#: Options that say where something stands: no case is about them.
+#: Options for places: they belong to no case.
 PLACES: Final = frozenset({
     "address", "bind", "bind-source-addr", "cluster-announce-port", "cluster-config-file",
     "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
     "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
 })  # fmt: skip
-#: Chance, the part of one machine, how finely it was recorded, and when it would have been given
-#: up. The system's options are looked
-#: at one by one.
-_OF_NO_MATTER: Final = (
+#: Randomness, the share of one machine, the resolution of records, and the stall limit. Options of
+#: the system are compared one by one.
+IGNORED_PLAN_FIELDS: Final = (
     "seeds", "share", "format", "system", "interval_ns", "verify_memory_bytes", "stall_limit_ns",
 )  # fmt: skip
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
 #: Factors of studies that name systems.
 _SYSTEM_FACTORS: Final = ("levels.system", "levels.store", "levels.database")
-_MOST_TOLD: Final = 3
+_MOST_DIFFERENCES: Final = 3
 
-#: Where a spec says it: the experiment's part, its name in it, the number of the block.
-_NUMBERED: Final = (
+#: The places in a spec: the experiment's part, its name in it, the number of the block.
+_EXPERIMENTS: Final = (
     ("ab", "name", "block"),
     ("study", "id", "repetition"),
     ("capacity", "name", "number"),
     ("sequence", None, "repetition"),
 )
 
-_PLAIN: Final = ("processor", "cores", "kernel", "governor")
-"""What a machine is known by, beside its memory."""
+_HOST_FIELDS: Final = ("processor", "cores", "kernel", "governor")
+"""The fields of a machine besides its memory."""
 _MIB: Final = 2**20
 _DIGITS_OF_HASH: Final = 12
 _NONE: Final = "none"
@@ -64,131 +62,122 @@ R = TypeVar("R", bound=_HasManifest)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case as it is called. What is empty, 0 or none isn't said."""
+    """A case by its properties. The title omits empty ones, 0 and none."""
 
     workload: str
     store: str
-    #: Those that it began with; for a run alone those that are there or inserted.
+    #: Records at the start; for a run alone those that exist or are inserted.
     records: int
-    #: Operations per second; none when clients go as fast as the store lets them.
+    #: Operations per second; none in the closed model.
     target_rate: float | None = None
-    #: What tells it from those beside it which are alike in all of this, in words.
+    #: The difference from cases that are equal in all of this, as text.
     apart: str = ""
 
     @classmethod
     def of_levels(cls, levels: Mapping[str, str]) -> Self:
         """A study's case, from the labels of its levels by factor."""
-        told = ", ".join(f"{name} {label}" for name, label in levels.items())
-        return cls("", "", 0, apart=told or "the only case")
+        labels = ", ".join(f"{name} {label}" for name, label in levels.items())
+        return cls("", "", 0, apart=labels or "the only case")
 
     @property
     def title(self) -> str:
-        """The case in words."""
-        what = " on ".join(part for part in (self.workload, self.store) if part)
-        many = f" with {self.records:,} records" if self.records else ""
+        """The case as text."""
+        subject = " on ".join(part for part in (self.workload, self.store) if part)
+        records = f" with {self.records:,} records" if self.records else ""
         rate = "" if self.target_rate is None else f" at {self.target_rate:,.10g} ops/s"
-        return ", ".join(part for part in (f"{what}{many}{rate}".strip(), self.apart) if part)
+        return ", ".join(part for part in (f"{subject}{records}{rate}".strip(), self.apart) if part)
 
 
 def by_case(runs: Iterable[R], *, across_systems: bool = False) -> dict[Case, list[R]]:
     """The runs of each case, in the order of the first runs.
 
-    With ``across_systems``, cases that differ only in the system are one, and no system is in
-    their names.
+    With ``across_systems``, cases that differ only in the system are merged, and their names have
+    no system.
     """
-    together: dict[str, list[R]] = {}
+    groups: dict[str, list[R]] = {}
     places: dict[str, dict[str, str]] = {}
     for run in runs:
-        known = described(run.manifest)
+        values = described(run.manifest)
         if across_systems:
-            known = {place: text for place, text in known.items() if not _is_of_system(place)}
-        key = sha256(json.dumps(sorted(known.items())).encode()).hexdigest()
-        together.setdefault(key, []).append(run)
-        places[key] = known
-    alike: dict[Case, list[str]] = {}
-    for key, same in together.items():
-        alike.setdefault(_named(same[0].manifest, across_systems=across_systems), []).append(key)
-    apart = {
-        key: replace(case, apart=words)
-        for case, keys in alike.items()
-        for key, words in zip(keys, _apart(keys, [places[key] for key in keys]), strict=True)
+            values = {place: text for place, text in values.items() if not _is_of_system(place)}
+        key = sha256(json.dumps(sorted(values.items())).encode()).hexdigest()
+        groups.setdefault(key, []).append(run)
+        places[key] = values
+    keys_of: dict[Case, list[str]] = {}
+    for key, group in groups.items():
+        case = _case(group[0].manifest, across_systems=across_systems)
+        keys_of.setdefault(case, []).append(key)
+    cases = {
+        key: replace(case, apart=text)
+        for case, keys in keys_of.items()
+        for key, text in zip(keys, _differences(keys, [places[key] for key in keys]), strict=True)
     }
-    return {apart[key]: same for key, same in together.items()}
+    return {cases[key]: group for key, group in groups.items()}
 
 
 def described(manifest: Manifest) -> dict[str, str]:
-    """Everything that makes a run this case and no other, by the place where it stands."""
-    plan = {key: part for key, part in manifest.plan.items() if key not in _OF_NO_MATTER}
-    places = dict(_flat({**plan, **_measuring(plan)}, ""))
+    """Everything that distinguishes a run's case from others, by place."""
+    plan = {key: part for key, part in manifest.plan.items() if key not in IGNORED_PLAN_FIELDS}
+    places = dict(_flat({**plan, **_without_loading(plan)}, ""))
     sequence = manifest.spec.get("sequence")
     if sequence:
-        # Steps find what those before them left, which chance decides.
+        # The number of records depends on earlier steps, which are random.
         places = {place: text for place, text in places.items() if not place.endswith(_RECORDS)}
         places["sequence.records"] = str(sequence.get("records"))
     levels = manifest.study.get("levels", {})
     places |= dict(_flat({"levels": levels, "faults": manifest.spec.get("faults", ())}, ""))
     options = manifest.plan.get("system", {}).get("options", {})
     places["system.name"] = manifest.engine.system.system
-    told = {f"system.{name}": str(value) for name, value in options.items() if name not in PLACES}
-    return {**places, **told}
+    for name, value in options.items():
+        if name not in PLACES:
+            places[f"system.{name}"] = str(value)
+    return places
 
 
 def _is_of_system(place: str) -> bool:
     return place.startswith("system.") or place in _SYSTEM_FACTORS
 
 
-def _named(manifest: Manifest, *, across_systems: bool) -> Case:
+def _case(manifest: Manifest, *, across_systems: bool) -> Case:
+    plan = manifest.plan
+    # Workloads of YCSB are named by the letter or word after their folder.
+    name = str(plan.get("name", ""))
+    step = name.removeprefix("ycsb/")
+    measured = [
+        active
+        for phase in plan.get("phases", ())
+        if phase.get("name") == "measure"
+        for active in phase.get("groups", ())
+    ]
+    existing = int(plan.get("dataset", {}).get("count", 0))
+    inserted = sum(active.get("operations") or 0 for active in measured)
+    records = manifest.spec.get("sequence", {}).get("records", existing or inserted)
+    arrivals = [plan.get("groups", ())[active["group"]].get("arrival", {}) for active in measured]
+    rates = [arrival["rates"][-1]["rate"] for arrival in arrivals if arrival.get("rates")]
     return Case(
-        workload=_workload(str(manifest.plan.get("name", ""))),
+        workload=step.upper() if step != name and len(step) == 1 else step,
         store="" if across_systems else manifest.engine.system.system,
-        records=_records(manifest),
-        target_rate=_target_rate(manifest.plan),
+        records=int(records),
+        target_rate=float(sum(rates)) if rates else None,
     )
 
 
-def _workload(name: str) -> str:
-    """YCSB's own go by the letter or word behind their folder, others by their whole name."""
-    step = name.removeprefix("ycsb/")
-    return step.upper() if step != name and len(step) == 1 else step
-
-
-def _records(manifest: Manifest) -> int:
-    sequence = manifest.spec.get("sequence", {})
-    if "records" in sequence:
-        return int(sequence["records"])
-    plan = manifest.plan
-    there = int(plan.get("dataset", {}).get("count", 0))
-    return there or sum(active.get("operations") or 0 for active in _measured(plan))
-
-
-def _target_rate(plan: Mapping[str, Any]) -> float | None:
-    groups = plan.get("groups", ())
-    arrivals = [groups[active["group"]].get("arrival", {}) for active in _measured(plan)]
-    rates = [arrival["rates"][-1]["rate"] for arrival in arrivals if arrival.get("rates")]
-    return float(sum(rates)) if rates else None
-
-
-def _measured(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    phases = [phase for phase in plan.get("phases", ()) if phase.get("name") == "measure"]
-    return [active for phase in phases for active in phase.get("groups", ())]
-
-
-def _measuring(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Phases and groups without those that only bring the records there."""
+def _without_loading(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Phases and groups without those that only load records."""
     groups, phases = plan.get("groups", ()), plan.get("phases", ())
-    kept = [phase for phase in phases if phase.get("name") not in _LOADING]
-    if not any(phase.get("name") == "measure" for phase in kept):
+    rest = [phase for phase in phases if phase.get("name") not in _LOADING]
+    if not any(phase.get("name") == "measure" for phase in rest):
         return {}
-    active = {part["group"] for phase in kept for part in phase.get("groups", ())}
+    active = {part["group"] for phase in rest for part in phase.get("groups", ())}
     loading = {part["group"] for phase in phases for part in phase.get("groups", ())} - active
-    # Groups are known by name, because a load has one among them.
+    # Phases refer to groups by name here, because the index depends on the load's group.
     named = [
         {**phase, "groups": [{**part, "group": _name(groups, part["group"])} for part in parts]}
-        for phase in kept
+        for phase in rest
         for parts in [phase.get("groups", ())]
     ]
-    rest = [group for index, group in enumerate(groups) if index not in loading]
-    return {"groups": rest, "phases": named}
+    others = [group for index, group in enumerate(groups) if index not in loading]
+    return {"groups": others, "phases": named}
 
 
 def _name(groups: Sequence[Mapping[str, Any]], index: int) -> str:
@@ -207,19 +196,24 @@ def _flat(value: Any, place: str) -> Iterator[tuple[str, str]]:
         yield place, str(value)
 
 
-def _apart(keys: Sequence[str], described: Sequence[Mapping[str, str]]) -> list[str]:
-    """What each has otherwise than another of them, in words that no other has."""
-    places = dict.fromkeys(place for one in described for place in one)
-    differing = [place for place in places if len({one.get(place) for one in described}) > 1]
-    told = [[_word(place, one[place]) for place in differing if place in one] for one in described]
-    short = [", ".join(words[:_MOST_TOLD]) for words in told]
+def _differences(keys: Sequence[str], described: Sequence[Mapping[str, str]]) -> list[str]:
+    """The differences of each from the others, as distinct texts."""
+    places = dict.fromkeys(place for values in described for place in values)
+    differing = [place for place in places if len({values.get(place) for values in described}) > 1]
+    texts = [
+        [_difference(place, values[place]) for place in differing if place in values]
+        for values in described
+    ]
+    short = [", ".join(parts[:_MOST_DIFFERENCES]) for parts in texts]
     return [
-        one if len(words) <= _MOST_TOLD and short.count(one) == 1 else f"{one}, plan {key[:8]}"
-        for key, words, one in zip(keys, told, short, strict=True)
+        text
+        if len(parts) <= _MOST_DIFFERENCES and short.count(text) == 1
+        else f"{text}, plan {key[:8]}"
+        for key, parts, text in zip(keys, texts, short, strict=True)
     ]
 
 
-def _word(place: str, text: str) -> str:
+def _difference(place: str, text: str) -> str:
     if place.endswith(".clients"):
         return f"{text} {'client' if text == '1' else 'clients'}"
     if place == "name":
@@ -240,52 +234,52 @@ class Block:
 
 
 def block_of(manifest: Manifest) -> Block | None:
-    """The block that a run is in; none where it was made alone."""
-    for part, name, number in _NUMBERED:
-        told = experiment(manifest, part)
-        if name is not None and told.get(name) is not None and told.get(number) is not None:
-            return Block(str(told[name]), int(told[number]))
+    """The block of a run; none for a run outside an experiment with blocks."""
+    for part, name, number in _EXPERIMENTS:
+        values = experiment(manifest, part)
+        if name is not None and values.get(name) is not None and values.get(number) is not None:
+            return Block(str(values[name]), int(values[number]))
     return None
 
 
 def repetition_of(manifest: Manifest) -> int | None:
-    """Which repetition of a command, a study or a comparison a run is; none where it is alone."""
-    for part, _, number in _NUMBERED:
-        told = experiment(manifest, part).get(number)
-        if told is not None:
-            return int(told)
+    """The number of a repetition in a command, a study or a comparison; none for a single run."""
+    for part, _, number in _EXPERIMENTS:
+        repetition = experiment(manifest, part).get(number)
+        if repetition is not None:
+            return int(repetition)
     return None
 
 
 def experiment(manifest: Manifest, part: str) -> Mapping[str, Any]:
-    """What the spec says of the experiment that a run is for; empty where it is for none."""
-    told = manifest.spec.get(part)
-    return told if isinstance(told, Mapping) else {}
+    """The spec of the run's experiment of this kind; empty without one."""
+    values = manifest.spec.get(part)
+    return values if isinstance(values, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
-    """A run's machine and servers: texts by place. What isn't known has no place."""
+    """A run's machine and servers: texts by place. Unknown properties are omitted."""
 
     #: The machine that generated the load, such as `host.kernel`.
     host: Mapping[str, str]
-    #: The servers and what stands before them, such as `servers.heap`.
+    #: The servers and a proxy in front of them, such as `servers.heap`.
     servers: Mapping[str, str]
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """The environment that a run's manifest describes."""
+        """The environment in a run's manifest."""
         return cls(dict(_host(manifest.host)), dict(_servers(manifest.testbed)))
 
     @property
     def server_words(self) -> str:
-        """The servers in a few words; empty where nothing is known of them."""
-        told = {place.removeprefix("servers."): text for place, text in self.servers.items()}
-        return ", ".join(f"{place} {text}" for place, text in told.items() if text != _NONE)
+        """The servers as a short text; empty if they are unknown."""
+        values = {place.removeprefix("servers."): text for place, text in self.servers.items()}
+        return ", ".join(f"{place} {text}" for place, text in values.items() if text != _NONE)
 
 
 def _host(host: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name in _PLAIN:
+    for name in _HOST_FIELDS:
         yield f"host.{name}", str(host.get(name) or _UNKNOWN)
     memory = host.get("memory_bytes")
     yield "host.memory", _size(memory) if isinstance(memory, int) else _UNKNOWN
@@ -294,7 +288,7 @@ def _host(host: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _servers(testbed: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Nothing where the system lives in the engine's process or others started its servers."""
+    """Empty for an embedded system, and for servers that weren't started by kvmark."""
     if not testbed or not testbed.get("observed"):
         return
     is_proxy = testbed.get("system") == "proxy"
@@ -323,7 +317,7 @@ def _nodes(system: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "servers.nodes", ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     yield "servers.cores", _cores(nodes)
     if "network" in system:
-        yield "servers.network", "of its own" if system["network"] else _NONE
+        yield "servers.network", "dedicated" if system["network"] else _NONE
     for name in ("heap", "memory"):
         if f"{name}_bytes" in system:
             value = system[f"{name}_bytes"]
@@ -333,7 +327,7 @@ def _nodes(system: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cores(nodes: Sequence[Mapping[str, Any]]) -> str:
-    """The cores that servers are bound to: once where they share them, else node by node."""
+    """The cores of servers: once if they share them, else node by node."""
     bound = {
         str(node.get("name")): "+".join(map(str, node.get("cores") or ())) or "any"
         for node in nodes

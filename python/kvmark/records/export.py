@@ -1,7 +1,8 @@
-"""A run as text that other programs read: JSON, CSV, HdrHistogram log, YCSB's final text."""
+"""A run in the formats of other programs: CSV, HdrHistogram log, YCSB's final text."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -17,7 +18,7 @@ Measured = Literal["op", "intended", "both"]
 #: YCSB's ``hdrhistogram.percentiles``.
 YCSB_PERCENTILES = (50.0, 95.0, 99.0)
 
-# YCSB's status names (site.ycsb.Status) for our outcomes.
+# YCSB's status names (site.ycsb.Status) by outcome.
 _STATUS: Mapping[str, str] = {
     "ok": "OK",
     "miss": "NOT_FOUND",
@@ -56,11 +57,11 @@ def as_ycsb(
     percentiles: Sequence[float] = YCSB_PERCENTILES,
     measured: Measured = "both",
 ) -> str:
-    """YCSB's final text without its garbage collector's lines, for which there is nothing to say.
+    """YCSB's final text, without the lines on garbage collection.
 
-    What YCSB calls latency is service time (``op``), and the ``Intended-`` series is response time.
-    As there, READ and UPDATE hold the parts of read-modify-writes too, the run ends when its last
-    operation does, and failures have a series of their own.
+    YCSB's latency is service time (``op``), and its ``Intended-`` series is response time. As in
+    YCSB, READ and UPDATE include the parts of read-modify-writes, the run ends with its last
+    operation, and failures have their own series.
 
     Raises:
         RecordsError: a histogram can't be decoded, or the run was imported.
@@ -84,29 +85,18 @@ def as_ycsb(
     chosen = {"op": times[:1], "intended": times[1:], "both": times}[measured]
     for prefix, time in chosen:
         for operation in dict.fromkeys(total.operation for total in totals):
-            found = [total for total in totals if total.operation == operation]
-            lines += _series(run, f"{prefix}{operation}", found, time, percentiles)
+            name = f"{prefix}{operation}"
+            series = [total for total in totals if total.operation == operation]
+            failed = [total for total in series if total.outcome != "ok"]
+            ok = [total for total in series if total.outcome == "ok"]
+            lines += _figures(run, name, ok, time, percentiles)
+            returned: Counter[str] = Counter()
+            for total in series:
+                returned[_STATUS.get(total.outcome, "ERROR")] += total.count
+            lines += [f"[{name}], Return={status}, {count}" for status, count in returned.items()]
+            if failed:
+                lines += _figures(run, f"{name}-FAILED", failed, time, percentiles)
     return "\n".join(lines) + "\n"
-
-
-def _series(
-    run: Run,
-    name: str,
-    totals: Sequence[TotalRecord],
-    time: TimeName,
-    percentiles: Sequence[float],
-) -> Iterator[str]:
-    ok = [total for total in totals if total.outcome == "ok"]
-    failed = [total for total in totals if total.outcome != "ok"]
-    yield from _figures(run, name, ok, time, percentiles)
-    returned: dict[str, int] = {}
-    for total in totals:
-        status = _STATUS.get(total.outcome, "ERROR")
-        returned[status] = returned.get(status, 0) + total.count
-    for status, count in returned.items():
-        yield f"[{name}], Return={status}, {count}"
-    if failed:
-        yield from _figures(run, f"{name}-FAILED", failed, time, percentiles)
 
 
 def _figures(
@@ -128,13 +118,13 @@ def _figures(
     yield f"[{name}], MaxLatency(us), {largest_ns // 1000}"
     counts = Counts.merge(run.times(total, time) for total in totals)
     for percentile in percentiles:
-        # A histogram answers with the end of a range, which may lie beyond the largest value.
+        # A quantile is the end of a bucket, which can exceed the largest value.
         value_ns = min(counts.quantile(percentile / 100) or 0, largest_ns)
         yield f"[{name}], {_ordinal(percentile)}PercentileLatency(us), {value_ns // 1000}"
 
 
 def _ordinal(percentile: float) -> str:
-    """50th, 99th and 1st, but 99.9: as YCSB writes them."""
+    """50th, 99th and 1st, but 99.9, as in YCSB."""
     if percentile % 1:
         return f"{percentile:g}"
     whole = int(percentile)

@@ -1,4 +1,4 @@
-"""Names of a run's files and of what is in them; files and lines that are whole or not there."""
+"""The file names in a run's folder, and guarded reading and writing of these files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kvmark.outputs import write_whole
 
 RUNNING = "running.json"
 MANIFEST = "manifest.json"
-#: The manifest of a run whose engine has returned and whose tables are yet to be made.
+#: The manifest of a run whose engine has returned and whose tables don't exist yet.
 ENDED = "ended.manifest.json"
-#: Held by the process that writes a run, for as long as it does.
+#: Locked by the process that writes the run.
 LOCK = "writer.lock"
 INTERVAL_LOG = "intervals.jsonl"
 INTERVALS = "intervals.parquet"
@@ -28,13 +28,13 @@ RESOURCE_LOG = "resources.jsonl"
 RESOURCES = "resources.parquet"
 HISTOGRAMS = "histograms.hlog"
 EVENTS = "events.jsonl"
-#: Only an imported run has these: the file it was made of, and that file's intervals as written.
+#: Only in imported runs: the imported file, and its intervals with the other tool's columns.
 ORIGINAL = "imported.txt"
 WRITTEN = "imported.parquet"
 
-#: What a closed run consists of. Resources are there when they were sampled.
+#: The files of a closed run. Resources exist if they were sampled.
 CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
-#: What only a run that isn't closed has.
+#: The files that only a run that isn't closed has.
 LOGS = (RUNNING, ENDED, LOCK, INTERVAL_LOG, RESOURCE_LOG)
 
 _NAMES = "|".join(map(re.escape, (*CLOSED_FILES, *LOGS, ORIGINAL, WRITTEN)))
@@ -43,57 +43,62 @@ OWN_FILES = re.compile(rf"{_NAMES}|\.({_NAMES})\.\d+\.tmp")
 
 
 FORMAT: Final = 2
-"""Of a run's folder; the number stands in its manifest and in ``running.json``."""
+"""The format of a run's folder, as its manifest and ``running.json`` have it."""
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
-"""Records hold hosts, commands and, in traces, values: they are the user's alone."""
-_MOST_READ: Final = 1 << 30
+"""Records contain hosts, commands and, in traces, values: only the user may read them."""
+_LARGEST_FILE: Final = 1 << 30
 
 TimeName = Literal["service", "response", "wait"]
 
 GENERATOR: Final = "generator"
-"""What the process that generates load is called in samples; a fleet's have numbers behind it."""
+"""The name in samples of the process that generates load; a fleet's have a number appended."""
 COORDINATOR: Final = "coordinator"
-"""What the process of the command is called in samples."""
+"""The name in samples of the command's process."""
 
 FIXED_WORK: Final = "fixed_work_ns"
-"""The column of samples that says how fast the machine was: see `run.fixed_work`."""
+"""The column of samples with the machine's speed: see `run.fixed_work`."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file of the user's alone, whole and for good.
+    """Writes a private file, complete and flushed to the disk.
 
     Raises:
-        OSError: the disk is full or the folder can't be written; nothing of the attempt stays.
+        OSError: the disk is full or the folder isn't writable; no partial file stays.
     """
     write_whole(path, data, PRIVATE_FILE)
     sync_folder(path.parent)
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """A log, which is made where there is none.
+    """Opens a log for appending, and creates it if it doesn't exist.
 
     Raises:
-        OSError: it can't be written.
+        OSError: it isn't writable.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, PRIVATE_FILE), "ab")
+
+
+@contextmanager
+def _open_regular(path: Path) -> Iterator[BinaryIO]:
+    # Opening a pipe without O_NONBLOCK would wait for a writer, perhaps forever.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        yield file
 
 
 def read_file(path: Path) -> bytes:
     """The content of a regular file.
 
     Raises:
-        OSError: it can't be read, isn't a regular file, or is larger than any that kvmark writes.
+        OSError: it isn't readable, isn't a regular file, or is larger than any file of kvmark.
     """
-    # Nobody may ever write into a pipe that is opened without O_NONBLOCK.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        if found.st_size > _MOST_READ:
-            raise OSError(errno.EFBIG, f"it is larger than {_MOST_READ:,} bytes", str(path))
+    with _open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
+            raise OSError(errno.EFBIG, f"it is larger than {_LARGEST_FILE:,} bytes", str(path))
         return file.read()
 
 
@@ -102,7 +107,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: as `read_file`.
-        ValueError: it holds none.
+        ValueError: the file contains no JSON object.
     """
     try:
         value = json.loads(read_file(path))
@@ -113,17 +118,17 @@ def read_document(path: Path) -> dict[str, Any]:
     return value
 
 
-def check_format(document: Mapping[str, Any], known: int) -> None:
-    """Refuses a document of a format that isn't read.
+def check_format(document: Mapping[str, Any], supported: int) -> None:
+    """Rejects a document of an unsupported format.
 
     Raises:
         ValueError: names both formats.
     """
     written = document.get("format")
-    if written != known:
-        is_newer = isinstance(written, int) and written > known
+    if written != supported:
+        is_newer = isinstance(written, int) and written > supported
         advice = ": update kvmark" if is_newer else ""
-        raise ValueError(f"it has format {written} and this kvmark reads {known}{advice}")
+        raise ValueError(f"it has format {written} and this kvmark reads {supported}{advice}")
 
 
 def sync_folder(folder: Path) -> None:
@@ -136,78 +141,53 @@ def sync_folder(folder: Path) -> None:
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """One document, readable by people, fields in their order, with nobody's password."""
+    """The document as indented JSON, without passwords; fields keep their order."""
     return without_passwords(json.dumps(value, indent=1, ensure_ascii=False)).encode() + b"\n"
 
 
 def whole_lines(path: Path) -> bytes:
-    """The lines that end, since a killed writer may leave part of one; empty without the file.
+    """The complete lines of a file, since a killed writer can leave a partial one.
+
+    Empty if the file doesn't exist.
 
     Raises:
         RecordsError: the file can't be read.
     """
-    with _read_in_one_sentence(path):
-        try:
-            text = read_file(path)
-        except FileNotFoundError:
-            return b""
+    try:
+        text = read_file(path)
+    except FileNotFoundError:
+        return b""
+    except OSError as problem:
+        raise _unreadable(path, problem) from problem
     return text[: text.rfind(b"\n") + 1]
 
 
-def last_lines(path: Path, most_bytes: int) -> bytes:
-    """The whole lines among a file's last bytes; empty without the file.
-
-    Raises:
-        RecordsError: the file can't be read.
-    """
-    with _read_in_one_sentence(path):
-        try:
-            with path.open("rb") as file:
-                length = file.seek(0, os.SEEK_END)
-                file.seek(max(length - most_bytes, 0))
-                text = file.read()
-        except FileNotFoundError:
-            return b""
-    # The first line was cut unless the file begins with it.
-    first = text.find(b"\n") + 1 if length > most_bytes else 0
-    return text[first : max(text.rfind(b"\n") + 1, first)]
-
-
-@contextmanager
-def _read_in_one_sentence(path: Path) -> Iterator[None]:
-    """Says which file it was that couldn't be read, whatever it was read for."""
-    try:
-        yield
-    except OSError as problem:
-        raise RecordsError(
-            f"{path} can't be read because {problem.strerror}: check the file and its permissions"
-        ) from problem
-
-
 def is_ours(node: str) -> bool:
-    """Whether a sample is of kvmark itself and not of a server."""
+    """Whether a sample is of a process of kvmark and not of a server."""
     return node == COORDINATOR or node.partition("-")[0] == GENERATOR
 
 
 def read_events(path: Path) -> tuple[dict[str, Any], ...]:
-    """The events of a log, without what isn't a whole JSON object.
+    """The events of a log, without incomplete JSON objects.
 
     Raises:
         RecordsError: the log can't be read.
     """
-    events = []
-    for line in whole_lines(path).splitlines():
+    return tuple(_json_objects(whole_lines(path)))
+
+
+def _json_objects(lines: bytes) -> Iterator[dict[str, Any]]:
+    for line in lines.splitlines():
         try:
-            event = json.loads(line)
+            value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(event, dict):
-            events.append(event)
-    return tuple(events)
+        if isinstance(value, dict):
+            yield value
 
 
 class Tail:
-    """The whole lines that a log gets, each read once; none when the log is gone."""
+    """Reads the complete lines appended to a log, each once; none if the log doesn't exist."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -215,36 +195,41 @@ class Tail:
 
     @property
     def has_new(self) -> bool:
-        """Whether there is more than was read."""
+        """Whether the log has unread bytes."""
         try:
             return self._path.stat().st_size > self._read_bytes
         except FileNotFoundError:
             return False
 
-    def whole(self, most_bytes: int | None = None) -> bytes:
+    def lines(self, most_bytes: int | None = None) -> bytes:
         """The lines since the last call, as they were written.
 
-        With a bound only the last so many bytes are read, and what lies before is passed over.
+        With a bound, only the last bytes are read, and earlier lines are skipped.
+
+        Raises:
+            RecordsError: the log can't be read.
         """
         try:
-            with self._path.open("rb") as log:
+            with _open_regular(self._path) as log:
                 unread = log.seek(0, os.SEEK_END) - self._read_bytes
                 skipped = max(unread - most_bytes, 0) if most_bytes is not None else 0
                 log.seek(self._read_bytes + skipped)
                 text = log.read()
         except FileNotFoundError:
             return b""
+        except OSError as problem:
+            raise _unreadable(self._path, problem) from problem
         whole = text[: text.rfind(b"\n") + 1]
         self._read_bytes += skipped + len(whole)
-        # Where something was passed over the first line may have lost its beginning.
+        # After a skip the first line may lack its beginning.
         return whole[whole.find(b"\n") + 1 :] if skipped else whole
 
-    def new(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
-        """The objects of these lines."""
-        for line in self.whole(most_bytes).splitlines():
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                yield value
+    def objects(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+        """The JSON objects of these lines."""
+        return _json_objects(self.lines(most_bytes))
+
+
+def _unreadable(path: Path, problem: OSError) -> RecordsError:
+    return RecordsError(
+        f"{path} can't be read because {problem.strerror}: check the file and its permissions"
+    )

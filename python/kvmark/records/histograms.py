@@ -1,4 +1,4 @@
-"""HdrHistogram's encoded histograms as counts, and the log that holds them."""
+"""Encoded HdrHistograms as counts, and the log that contains them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import numpy as np
 from kvmark import _engine
 from kvmark.stats import Counts
 
-# What the engine records with; used when counts must be encoded again.
+# The engine's precision, also for counts that are encoded again.
 _SIGNIFICANT_DIGITS = 3
 #: The end of a tag in the log for each time.
 TIME_TAGS: Final = {"service": "st", "response": "rt", "wait": "wt"}
-#: The end of the tag in the log for the lag of the engine's own stamps.
+#: The end of the tag in the log for the lag of the engine's stamps.
 LAG_TAG: Final = "generator-lag"
-# A run of a day has 86,400 lines per tag: not all are held at once.
+# A run of a day has 86,400 lines per tag: merging in batches bounds the memory.
 _MERGED_AT_ONCE = 64
+_QUANTILES: Final = {
+    "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +51,16 @@ def encode(counts: Counts) -> str:
 
 
 def log_lines(text: str) -> Iterator[LogLine]:
-    """The histograms of a log; comments and lines that were cut off are passed over."""
+    """The histograms of a log, without comments and truncated lines."""
     for line in text.splitlines():
-        if not line.startswith("Tag="):
-            continue
         parts = line.split(",")
-        if len(parts) != 5:
-            continue
-        tag, start, length, _, encoded = parts
-        yield LogLine(tag.removeprefix("Tag="), float(start), float(length), encoded)
+        if line.startswith("Tag=") and len(parts) == 5:
+            tag, start, length, _, encoded = parts
+            yield LogLine(tag.removeprefix("Tag="), float(start), float(length), encoded)
 
 
 def merge_log(lines: Iterable[LogLine]) -> dict[str, Counts]:
-    """All histograms of each tag together, in order of appearance."""
+    """The merged histograms of each tag, in order of appearance."""
     merged: dict[str, list[Counts]] = {}
     for line in lines:
         parts = merged.setdefault(line.tag, [])
@@ -75,38 +75,28 @@ def series_tag(
 ) -> str:
     """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
     plain = "".join("_" if char == "," or char.isspace() else char for char in group)
-    named = f"{plain}." if several_groups else ""
-    whole = "READ-MODIFY-WRITE." if part else ""
+    group_prefix = f"{plain}." if several_groups else ""
+    part_prefix = "READ-MODIFY-WRITE." if part else ""
     ending = "" if outcome == "ok" else f".{outcome}"
-    return f"{_prefix(phase)}{named}{whole}{operation}{ending}"
+    return f"{phase_prefix(phase)}{group_prefix}{part_prefix}{operation}{ending}"
 
 
-def lag_tag(phase: str) -> str:
-    """The tag of the generator's lag in a phase of this name."""
-    return f"{_prefix(phase)}{LAG_TAG}"
-
-
-def _prefix(phase: str) -> str:
+def phase_prefix(phase: str) -> str:
+    """The begin of all tags of phases with this name."""
     return "" if phase == "measure" else f"{phase}:"
 
 
 def time_record(
     counts: Counts, least: int, largest: int, mean: float | None = None
 ) -> dict[str, Any]:
-    """One time of a total as the manifest keeps it; the mean is the counts' own if not known."""
-
-    def at(q: float) -> int:
-        return min(max(counts.quantile(q) or 0, least), largest)
-
+    """One time of a total in the manifest's form; by default with the mean of the counts."""
+    quantiles = {
+        name: min(max(counts.quantile(q) or 0, least), largest) for name, q in _QUANTILES.items()
+    }
     return {
         "min": least,
         "mean": (counts.mean() or 0.0) if mean is None else mean,
-        "p50": at(0.5),
-        "p90": at(0.9),
-        "p95": at(0.95),
-        "p99": at(0.99),
-        "p999": at(0.999),
-        "p9999": at(0.9999),
+        **quantiles,
         "max": largest,
         "stddev": counts.deviation() or 0.0,
         "histogram": encode(counts),

@@ -1,28 +1,28 @@
-"""What a run's files say, as frozen models: the manifest and the engine's record in it.
+"""Frozen models of a run's files: the manifest and the engine's record in it.
 
-Durations and instants are nanoseconds; instants count from the run's origin unless they say wall.
+Durations and instants are nanoseconds; instants count from the run's origin, except wall instants.
 
-What a run that was imported holds instead of an engine's record is another tool's figures. Each is
-in the unit in which the tool wrote it, so that it comes back unchanged; nothing is filled in.
+An imported run has another tool's figures instead of an engine's record. Each keeps the unit of the
+tool, so that an export reproduces it; no missing figure is filled in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.records.files import TimeName
 
-#: Quantities that mean the same whatever the tool; others keep the tool's own name.
+#: Quantities with one meaning for all tools; others keep the tool's name.
 THROUGHPUT = "throughput"
 RUNTIME = "runtime"
 OPERATIONS = "operations"
 ERRORS = "errors"
 TIMES: tuple[TimeName, ...] = ("response", "service", "wait")
 
-#: The statistic of a figure that is no statistic of anything.
+#: The statistic of a figure that is a plain value.
 VALUE = "value"
 
 
@@ -31,32 +31,32 @@ class _Frozen(BaseModel):
 
 
 class OriginRecord(_Frozen):
-    """Where imported figures come from."""
+    """The source of imported figures."""
 
     #: The file's name, without its folder.
     file: str
     size_bytes: int
     sha256: str
-    #: The tool that measured, by its own name; none for a table, which anyone may have made.
+    #: The tool that measured; none for a table.
     tool: str | None
-    #: None when the file doesn't tell.
+    #: None if the file doesn't state it.
     version: str | None = None
-    #: When the measuring began; none when the file doesn't tell.
+    #: The start of the measurement; none if the file doesn't state it.
     started_wall_ns: int | None = None
-    #: What was recognised, such as ``ycsb-text``.
+    #: The recognised format, such as ``ycsb-text``.
     format: str
-    #: What the file says of how it was made: command lines, settings.
+    #: Command lines and settings in the file.
     said: dict[str, str] = Field(default_factory=dict)
 
 
 class ImportedCase(_Frozen):
-    """One combination of what the tool varied, such as workload and number of clients."""
+    """One combination of the tool's factors, such as workload and number of clients."""
 
     labels: dict[str, str] = Field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The labels in one line; empty when there are none."""
+        """The labels in one line; empty without labels."""
         return ", ".join(f"{label} {value}" for label, value in self.labels.items())
 
 
@@ -65,11 +65,11 @@ class FigureRecord(_Frozen):
 
     #: Index of its case.
     case: int
-    #: None when the figure is of the whole case.
+    #: None if the figure covers the whole case.
     operation: str | None = None
-    #: ``throughput``, ``service``, …, or the tool's own name.
+    #: ``throughput``, ``service``, …, or the tool's name for it.
     quantity: str
-    #: ``mean``, ``p99``, …; ``value`` when it is none.
+    #: ``mean``, ``p99``, …; ``value`` for a plain value.
     statistic: str = VALUE
     value: int | float
     #: As the tool writes it; empty for a count.
@@ -91,13 +91,13 @@ class BucketsRecord(_Frozen):
 
 
 class ImportedRecord(_Frozen):
-    """Everything that was read from a file."""
+    """The content of an imported file."""
 
     origin: OriginRecord
     cases: tuple[ImportedCase, ...]
     figures: tuple[FigureRecord, ...]
     histograms: tuple[BucketsRecord, ...] = ()
-    #: What a reader of the figures should know, a sentence each.
+    #: Notes for readers of the figures, a sentence each.
     notes: tuple[str, ...] = ()
 
 
@@ -123,7 +123,7 @@ class LagRecord(TimeRecord):
 
     #: Reads in the sample.
     count: int
-    #: Reads left out: the wall clock had been set between arrival and stamp.
+    #: Excluded reads: the wall clock was set between arrival and stamp.
     discarded: int = 0
 
 
@@ -146,7 +146,7 @@ class TotalRecord(_Frozen):
 
 
 class GroupRecord(_Frozen):
-    """What a group of clients did in a phase. ``due`` is none in the closed model."""
+    """A group's operations in a phase. ``due`` is none in the closed model."""
 
     group: str
     issued: int
@@ -157,8 +157,8 @@ class GroupRecord(_Frozen):
     late: int = 0
     #: Of these, because their client was busy.
     late_busy: int = 0
-    #: Answers that the engine read after the limit on time, and doesn't count as timeouts; none
-    #: where they weren't counted.
+    #: Replies that the engine read after the timeout and doesn't count as timeouts; none if they
+    #: weren't counted.
     read_late: int | None = None
     abandoned: int = 0
     frontier: int | None = None
@@ -176,7 +176,7 @@ class WorkerRecord(_Frozen):
 
 
 class ProcessRecord(_Frozen):
-    """What the engine's process used in a phase. An embedded system is part of it."""
+    """Resources of the engine's process in a phase, an embedded system included."""
 
     cpu_user_ns: int | None = None
     cpu_system_ns: int | None = None
@@ -186,34 +186,37 @@ class ProcessRecord(_Frozen):
 
 
 class BeforeAfter(_Frozen):
-    """A counter of the system when a phase began and ended; none where it isn't a number."""
+    """A counter of the system at the begin and end of a phase; none if it isn't a number."""
 
     before: float | None
     after: float | None
 
 
 class SweepRecord(_Frozen):
-    """What the verify phase read back, besides the outcomes of its reads.
+    """Result of the verify phase, besides the outcomes of its reads.
 
     A miss is a missing record; a mismatch is counted here or has an older value.
     """
 
     #: Records that were read back.
     records: int
-    #: Records that were written, estimated where a sample was read back; none where it isn't known.
+    #: Records that were written, estimated if a sample was read back; none if unknown.
     written: int | None = None
-    #: Of those read back, how many hold a write whose outcome the generator never knew.
+    #: Records read back that contain an unacknowledged write.
     unacknowledged: int
-    #: How many lack a field that an acknowledged write put there.
+    #: Records that lack a field of an acknowledged write.
     incomplete: int = 0
-    #: How many hold a value that begins or ends like a write of theirs and goes on otherwise.
+    #: Records with a value of which only the begin or the end matches a write.
     torn: int = 0
-    #: How many have a field though the last acknowledged write removed the record.
+    #: Records that have a field although the last acknowledged write removed the record.
     resurrected: int = 0
 
 
 class PhaseRecord(_Frozen):
-    """A phase: its window, what ended it, and who took part. Killed runs have phases ``killed``."""
+    """A phase: its window, its end condition, its groups and workers.
+
+    In killed runs the last phase is stopped by ``killed``.
+    """
 
     index: int
     name: str
@@ -226,11 +229,10 @@ class PhaseRecord(_Frozen):
     workers: tuple[WorkerRecord, ...] = ()
     process: ProcessRecord = ProcessRecord()
     statistics: dict[str, BeforeAfter] = Field(default_factory=dict)
-    #: None where no read was sampled.
+    #: None if no read was sampled.
     generator_lag: LagRecord | None = None
     sweep: SweepRecord | None = None
-    #: Records that an earlier load had put there, behind which this one went on; none where it
-    #: began with the first.
+    #: Records of an earlier load that this load continued; none if it began with the first record.
     records_found: int | None = None
 
     @property
@@ -240,7 +242,7 @@ class PhaseRecord(_Frozen):
 
 
 class SystemRecord(_Frozen):
-    """The system under test, as its driver described it."""
+    """The driver's description of the system under test."""
 
     system: str
     version: str
@@ -248,16 +250,16 @@ class SystemRecord(_Frozen):
 
 
 class SpeedupRecord(_Frozen):
-    """An option, as it stands in a URL, that would make operations of some kinds quicker."""
+    """An option of the system's URL that makes some kinds of operation faster."""
 
     option: str
     kinds: tuple[str, ...]
-    #: What it does, to follow the option in a sentence.
+    #: Its effect, as the text after the option in a sentence.
     meaning: str
 
 
 class CapabilitiesRecord(_Frozen):
-    """What the driver said its system can do."""
+    """The driver's capabilities."""
 
     execution: Literal["blocking", "asynchronous"]
     embedded: bool
@@ -285,12 +287,12 @@ class NoticeRecord(_Frozen):
 
 
 class LostRecord(_Frozen):
-    """A share of a run of which nothing more was heard."""
+    """A share of a run whose agent was lost."""
 
-    #: The phase in which that happened; none before the first.
+    #: The phase of the loss; none before the first.
     phase: str | None
     reason: str
-    #: The part of the whole run's counted phases that is missing with it, in [0, 1].
+    #: The missing part of the whole run's counted phases, in [0, 1].
     missing: float
 
 
@@ -302,24 +304,24 @@ class AgentRecord(_Frozen):
     host: dict[str, Any] = Field(default_factory=dict)
     #: By group.
     clients: dict[str, int] = Field(default_factory=dict)
-    #: The machine's wall time minus the coordinator's, and the round trip by which that is known.
+    #: The machine's wall time minus the coordinator's, and the round trip of that measurement.
     clock_offset_ns: int
     clock_round_trip_ns: int
-    #: When each phase began there, by the phase's index, in the time of the run.
+    #: Start of each phase on this machine, by the phase's index, in the time of the run.
     starts_ns: dict[int, int] = Field(default_factory=dict)
     lost: LostRecord | None = None
 
 
 class RunRecord(_Frozen):
-    """What the engine returned, or what its logs still say.
+    """The engine's result, or the part of it that its logs contain.
 
-    A killed run's logs don't tell the driver's capabilities and the clock. An imported run had no
-    engine: it has neither phases nor totals, and its figures are in :class:`ImportedRecord`.
+    A killed run's logs don't contain the driver's capabilities and the clock. An imported run has
+    neither phases nor totals; its figures are in :class:`ImportedRecord`.
     """
 
-    #: How the engine counted; none for an imported run, or where that isn't known.
+    #: The engine's way of counting, a key of `COUNTINGS`; none for an imported run, or if unknown.
     counting: int | None = None
-    #: Of an imported run the instant of the import: when it was measured its origin tells.
+    #: For an imported run the instant of the import; its origin has the start of the measurement.
     started_wall_ns: int
     system: SystemRecord
     capabilities: CapabilitiesRecord | None
@@ -328,9 +330,9 @@ class RunRecord(_Frozen):
     totals: tuple[TotalRecord, ...]
     notices: tuple[NoticeRecord, ...] = ()
     interrupted: bool = False
-    #: The machines of a fleet by share; empty where one process generated the load.
+    #: The machines of a fleet by share; empty if one process generated the load.
     agents: tuple[AgentRecord, ...] = ()
-    #: How many machines there were for it when the command began, if there was a fleet.
+    #: Number of fleet machines when the command began; none without a fleet.
     machines_wanted: int | None = None
 
     def succeeded(self, phase: PhaseRecord) -> int:
@@ -339,40 +341,45 @@ class RunRecord(_Frozen):
         return sum(total.in_window for total in totals if total.outcome == "ok")
 
 
-class Manifest(_Frozen):
-    """What was run, where, with what, and what came of it."""
+class Header(_Frozen):
+    """The part of a manifest that is known before the run begins."""
 
-    format: Literal[2]
-    id: str
     tags: tuple[str, ...] = ()
-    #: Of the code that was measured; none where nobody named it.
+    #: The commit of the measured code; none if the user didn't name it.
     commit: str | None = None
-    created: str
     command: tuple[str, ...] = ()
     spec: dict[str, Any] = Field(default_factory=dict)
     plan: dict[str, Any]
     host: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
-    #: The servers of the system, where it has any: ``observed``, and either what they are (their
-    #: testbed, version, nodes, settings) or the ``reason`` why nothing is known of them.
+    #: The servers of the system, if it has any: ``observed``, and their description (testbed,
+    #: version, nodes, settings) or the ``reason`` why it is missing.
     testbed: dict[str, Any] | None = None
+
+
+class Manifest(Header):
+    """A run's configuration, host, system and results."""
+
+    format: Literal[2]
+    id: str
+    created: str
     closed_by: Literal["engine", "recovered", "import"]
     engine: RunRecord
-    #: Another tool's figures; none for a run of kvmark's own.
+    #: Another tool's figures; none for a run of kvmark.
     imported: ImportedRecord | None = None
 
     @property
     def counted(self) -> tuple[PhaseRecord, ...]:
-        """The phases that count: those that measure; where the plan has none, those that load.
+        """The measured phases, or the load phases if the plan measures none.
 
-        A run that ended before its measurement has none: its load is not what it was to measure.
+        Empty for a run that ended before its measurement.
         """
         name, phases = self._counts, self.engine.phases
         return tuple(one for one in phases if one.name == name and one.stopped_by != "skipped")
 
     @property
     def measured_groups(self) -> tuple[Mapping[str, Any], ...]:
-        """The plan's groups that are at work in the phases that count."""
+        """The plan's groups of the counted phases."""
         phases = (one for one in self.plan.get("phases", ()) if one.get("name") == self._counts)
         indices = sorted({one["group"] for phase in phases for one in phase.get("groups", ())})
         groups = self.plan.get("groups", ())
@@ -380,13 +387,13 @@ class Manifest(_Frozen):
 
     @property
     def _counts(self) -> str:
-        """The name of the phases that count."""
+        """The name of the counted phases."""
         planned = {phase.get("name") for phase in self.plan.get("phases", ())}
         return "measure" if "measure" in planned else "load"
 
     @property
     def unmeasured(self) -> str | None:
-        """Why the run has no figures, as a clause about it; none where it has some."""
+        """The reason why the run has no figures, as a predicate; none if it has figures."""
         if self.counted or self.imported is not None:
             return None
         reached = [one.name for one in self.engine.phases if one.stopped_by != "skipped"]
@@ -396,12 +403,64 @@ class Manifest(_Frozen):
 
     @property
     def rate(self) -> float:
-        """Successful operations per second in all windows of the counted phases."""
+        """Successful operations per second in the windows of the counted phases."""
         window_ns = sum(phase.window_ns for phase in self.counted)
         return sum(map(self.engine.succeeded, self.counted)) * 1e9 / window_ns if window_ns else 0.0
 
     @property
     def study(self) -> Mapping[str, Any]:
-        """The run's place in a study; empty for one of none."""
+        """The run's place in a study; empty for a run outside a study."""
         found = self.spec.get("study")
         return found if isinstance(found, Mapping) else {}
+
+
+class Counting(NamedTuple):
+    """A change of the engine's way of counting, as the end of "since then …"."""
+
+    change: str
+    #: The figures that it affects.
+    affects: str
+
+
+COUNTINGS: Final[Mapping[int, Counting]] = {
+    1: Counting("everything is counted as in kvmark 0.1.0", "nothing"),
+    2: Counting(
+        "each client of the open model has its share of the arrivals, and the reason of a late"
+        " operation is determined at its issue",
+        "wait and response times of the open model, and late operations",
+    ),
+    3: Counting(
+        "the queue of a warm-up continues in the measurement, an operation is issued when the"
+        " kernel has its bytes, and all received replies are stamped before the first is parsed",
+        "throughput and times after a warm-up, service times of several clients, and timeouts",
+    ),
+    4: Counting(
+        "kvmark implements the CQL protocol, and all time without a client's step is waiting",
+        "throughput and service times on CQL, and the generator's utilization",
+    ),
+    5: Counting(
+        "a process without other libraries generates the load",
+        "the generator's memory and CPU time",
+    ),
+    6: Counting(
+        "replies that the engine reads late are no timeouts, and a read-modify-write has the worse"
+        " outcome of its parts",
+        "timeouts and misses after a stall of the generator, and failures of read-modify-writes",
+    ),
+}
+"""The engine's ways of counting by number: the change, and the figures that it affects.
+
+The record of a run has the number. The changelog has each under its heading Measurement.
+"""
+
+
+def counting_changes(first: int, last: int) -> str:
+    """The end of a sentence: what was counted differently since a lower number.
+
+    It also names the affected figures.
+    """
+    steps = [COUNTINGS[number] for number in range(first + 1, last + 1) if number in COUNTINGS]
+    if not steps:
+        return "only a newer kvmark knows the affected figures"
+    changes, affected = ("; ".join(texts) for texts in zip(*steps, strict=True))
+    return f"since then {changes}; this affects {affected}"

@@ -1,8 +1,8 @@
-"""Closing a run: one that has ended, or a killed one from its logs, which become tables.
+"""Closes runs that have ended, and recovers killed runs from their logs.
 
-The engine appends whole lines once per interval, so at most the last interval is missing. What only
-the engine knew at the end, such as processor time, stays unknown. The writer is elsewhere, because
-tables bring Polars, which takes a while to load.
+The engine appends complete lines once per interval, so a killed run lacks at most its last
+interval. Data that the engine reports only at the end, such as CPU time, stays unknown. The writer
+is another module, because tables need Polars, which is slow to import.
 """
 
 from __future__ import annotations
@@ -21,49 +21,59 @@ from kvmark.errors import RecordsError
 from kvmark.records import files
 from kvmark.records.files import read_events
 from kvmark.records.histograms import (
+    LAG_TAG,
     TIME_TAGS,
-    lag_tag,
     log_lines,
     merge_log,
+    phase_prefix,
     series_tag,
     time_record,
 )
-from kvmark.records.intervals import TIMED, read_intervals, read_resources, to_parquet
+from kvmark.records.intervals import SCHEMA, TIMED, read_log, to_parquet
 from kvmark.records.run import Run
-from kvmark.records.writer import Running, one_sentence, write_end
+from kvmark.records.writer import Running, report_write_errors, write_end
 from kvmark.removal import remove_file
 from kvmark.stats import Counts
 
 _READ_ONLY = 0o400
 
 
-def recover(folder: Path) -> Run:
-    """Closes a run that has ended or was killed; one that is closed already is only read.
+def close_run(folder: Path) -> Run:
+    """Closes a run that has ended: writes its tables, names its manifest, removes its logs.
+
+    Only reads a run that is closed already.
 
     Raises:
-        RecordsError: the run is still going, or its logs can't be read.
-        RunError: a file can't be written.
+        RecordsError: the run hasn't ended, or its logs can't be read.
+        RunError: a file can't be written; the logs are kept and the run can be closed later.
     """
-    with _alone(folder):
-        if (folder / files.MANIFEST).exists():
-            _tidy(folder)
-            return Run.open(folder)
-        if (folder / files.ENDED).exists():
-            return _seal(folder)
-        running = Running.read(folder)
-        if running.writer.writes(folder):
-            raise RecordsError(
-                f"run {folder.name} is still going in process {running.writer.pid}: wait until it"
-                " ends or stop it"
-            )
-        record = record_of_logs(folder, running.plan, running.created)
-        write_end(folder, running, record, "recovered")
-        return _seal(folder)
+    with _exclusive(folder):
+        return _close(folder)
+
+
+def recover_run(folder: Path) -> Run:
+    """Closes a killed run with the data of its logs; closes any other run as `close_run`.
+
+    Raises:
+        RecordsError: a process still writes the run, or its logs can't be read.
+        RunError: a file can't be written; the logs are kept and the run can be recovered later.
+    """
+    with _exclusive(folder):
+        if not any((folder / name).exists() for name in (files.MANIFEST, files.ENDED)):
+            running = Running.read(folder)
+            if running.writer.writes(folder):
+                raise RecordsError(
+                    f"run {folder.name} is still going in process {running.writer.pid}: wait until"
+                    " it ends or stop it"
+                )
+            record = record_of_logs(folder, running.plan, running.created)
+            write_end(folder, running, record, "recovered")
+        return _close(folder)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Two commands may find the same killed run: the second one waits."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Waits for other processes that close the same run."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError as problem:
@@ -75,9 +85,33 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _close(folder: Path) -> Run:
+    with report_write_errors(folder):
+        if (folder / files.ENDED).exists():
+            _write_tables(folder)
+            (folder / files.ENDED).replace(folder / files.MANIFEST)
+            files.sync_folder(folder)
+        run = Run.open(folder)
+        for name in files.LOGS:
+            remove_file(folder / name)
+        for name in files.CLOSED_FILES:
+            if (folder / name).exists():
+                (folder / name).chmod(_READ_ONLY)
+        files.sync_folder(folder)
+    return run
+
+
+def _write_tables(folder: Path) -> None:
+    intervals = read_log(files.whole_lines(folder / files.INTERVAL_LOG), SCHEMA)
+    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals))
+    resources = read_log(files.whole_lines(folder / files.RESOURCE_LOG))
+    if resources.height:
+        files.write_atomically(folder / files.RESOURCES, to_parquet(resources))
+
+
 def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[str, Any]:
-    """The engine's record as far as the logs in a folder tell."""
-    intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
+    """The engine's record as far as the logs of a folder contain it."""
+    intervals = read_log(files.whole_lines(folder / files.INTERVAL_LOG), SCHEMA)
     events = read_events(folder / files.EVENTS)
     histograms = files.whole_lines(folder / files.HISTOGRAMS).decode(errors="replace")
     lines = list(log_lines(histograms))
@@ -86,16 +120,19 @@ def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[
     totals: list[dict[str, Any]] = []
     for keys, rows in intervals.group_by("phase", "phase_name", maintain_order=True):
         index, name = int(str(keys[0])), str(keys[1])
-        start_s, end_s = _span_s(rows)
+        # Half a nanosecond absorbs the rounding of seconds in the log.
+        start_s = (min(rows["start_ns"].to_list()) - 0.5) / 1e9
+        end_s = (max(rows["end_ns"].to_list()) - 0.5) / 1e9
         merged = merge_log(line for line in lines if start_s <= line.start_s < end_s)
-        lag = _lag(merged.get(lag_tag(name)))
+        lag = _lag(merged.get(f"{phase_prefix(name)}{LAG_TAG}"))
         phases.append({**_phase(index, name, rows, events), "generator_lag": lag})
         totals += _totals(index, name, rows, merged, several_groups=several_groups)
     opened = next((event for event in events if event.get("kind") == "opened"), {})
     driver = plan.get("system", {}).get("driver", "unknown")
+    created_ns = int(datetime.fromisoformat(created).timestamp() * 1e9)
     return {
         "counting": opened.get("counting"),
-        "started_wall_ns": opened.get("started_wall_ns", _wall_ns(created)),
+        "started_wall_ns": opened.get("started_wall_ns", created_ns),
         "system": opened.get("system", {"system": driver, "version": "unknown"}),
         "capabilities": opened.get("capabilities"),
         "clock": opened.get("clock"),
@@ -109,32 +146,24 @@ def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[
 def _phase(
     index: int, name: str, rows: pl.DataFrame, events: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    ended = [
-        event
-        for event in events
-        if event.get("kind") == "phase_ended" and event.get("phase") == index
-    ]
+    own_events = [event for event in events if event.get("phase") == index]
+    ended = next((event for event in own_events if event.get("kind") == "phase_ended"), {})
+    continued = next((event for event in own_events if event.get("code") == "load_went_on"), {})
     window = rows.filter(~pl.col("drain"))
     window = rows if window.is_empty() else window
-    last_end = max(window["end_ns"].to_list())
-    went_on = [
-        event
-        for event in events
-        if event.get("code") == "load_went_on" and event.get("phase") == index
-    ]
     totals = rows.filter(pl.col("operation") == "TOTAL")
     return {
         "index": index,
         "name": name,
         "start_ns": min(rows["start_ns"].to_list()),
-        "end_ns": ended[0].get("at_ns", last_end) if ended else last_end,
+        "end_ns": ended.get("at_ns", max(window["end_ns"].to_list())),
         "drained_ns": max(rows["end_ns"].to_list()),
-        "stopped_by": ended[0].get("stopped_by", "killed") if ended else "killed",
+        "stopped_by": ended.get("stopped_by", "killed"),
         "groups": [
             _group(str(keys[0]), group_totals, rows)
             for keys, group_totals in totals.group_by("group", maintain_order=True)
         ],
-        "records_found": went_on[0].get("evidence", {}).get("records_found") if went_on else None,
+        "records_found": continued.get("evidence", {}).get("records_found"),
     }
 
 
@@ -174,65 +203,19 @@ def _totals(
     for row in counts.iter_rows(named=True):
         names = (row["group"], row["operation"], row["outcome"])
         tag = series_tag(phase, *names, part=row["part"], several_groups=several_groups)
-        times = {time: merged.get(f"{tag}-{end}") for time, end in TIME_TAGS.items()}
-        if any(found is None for found in times.values()):
-            continue
-        yield {
-            "phase": index,
-            **{key: row[key] for key in (*keys, "count", "in_window", "rows")},
-            **{
-                time: time_record(found, row[f"{time}_ns_min"], row[f"{time}_ns_max"])
-                for time, found in times.items()
-                if found is not None
-            },
+        times = {
+            time: time_record(merged[f"{tag}-{end}"], row[f"{time}_ns_min"], row[f"{time}_ns_max"])
+            for time, end in TIME_TAGS.items()
+            if f"{tag}-{end}" in merged
         }
+        if len(times) == len(TIME_TAGS):
+            totals = {key: row[key] for key in (*keys, "count", "in_window", "rows")}
+            yield {"phase": index, **totals, **times}
 
 
 def _lag(counts: Counts | None) -> dict[str, Any] | None:
-    """The lag of the sampled reads, its least and largest value as fine as the histogram."""
+    """The lag of the sampled reads, within the resolution of the histogram."""
     if counts is None or not counts.n:
         return None
     least, largest = int(counts.low[0]), int(counts.high[-1])
     return {"count": counts.n, **time_record(counts, least, largest)}
-
-
-def _span_s(rows: pl.DataFrame) -> tuple[float, float]:
-    """Begin and end of the phase and its drain; half a nanosecond keeps rounding out."""
-    start, end = min(rows["start_ns"].to_list()), max(rows["end_ns"].to_list())
-    return (start - 0.5) / 1e9, (end - 0.5) / 1e9
-
-
-def _wall_ns(created: str) -> int:
-    return int(datetime.fromisoformat(created).timestamp() * 1e9)
-
-
-def _seal(folder: Path) -> Run:
-    """Turns the logs of a run that has ended into tables, names its manifest, removes the logs.
-
-    Raises:
-        RunError: a file can't be written; the logs are still there and it can be tried again.
-    """
-    with one_sentence(folder):
-        _write_tables(folder)
-        (folder / files.ENDED).replace(folder / files.MANIFEST)
-        files.sync_folder(folder)
-        _tidy(folder)
-    return Run.open(folder)
-
-
-def _tidy(folder: Path) -> None:
-    """Removes the logs of a closed run and makes what stays read-only."""
-    for name in files.LOGS:
-        remove_file(folder / name)
-    for name in files.CLOSED_FILES:
-        if (folder / name).exists():
-            (folder / name).chmod(_READ_ONLY)
-    files.sync_folder(folder)
-
-
-def _write_tables(folder: Path) -> None:
-    intervals = read_intervals(files.whole_lines(folder / files.INTERVAL_LOG))
-    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals))
-    resources = read_resources(files.whole_lines(folder / files.RESOURCE_LOG))
-    if resources.height:
-        files.write_atomically(folder / files.RESOURCES, to_parquet(resources))

@@ -1,8 +1,8 @@
-"""A run as it is read: one that is closed, when asked, and one whose logs are still there.
+"""Runs for reading: closed runs, and runs that still have their logs.
 
-The logs of a run that goes, has ended or was killed are read without touching them. The engine
-appends whole lines, so what is read is true at any moment. Only the end of a long log is read: a
-run that is looked at once a second must not pay for its length.
+Reading the logs of a run that isn't closed doesn't change them. The engine appends complete lines,
+so they are consistent at any moment. Only the end of a long log is read, so that polling a run
+costs the same however long it is.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from pydantic import ValidationError
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
-from kvmark.records.files import TimeName, read_events
+from kvmark.records.files import Tail, TimeName, read_events
 from kvmark.records.histograms import TIME_TAGS, LogLine, decode, log_lines, series_tag
-from kvmark.records.intervals import SCHEMA, read_intervals, read_resources, with_all_columns
+from kvmark.records.intervals import SCHEMA, read_log, with_all_columns
 from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
 from kvmark.records.writer import Running
 from kvmark.stats import Counts
 
 _MOST_BYTES = 1 << 20
 
-# Instants in the log are seconds of a float.
-_HAIR_S = 5e-10
+# Half a nanosecond: instants in the log are seconds as a float.
+_ROUNDING_S = 5e-10
 
 
 @dataclass(frozen=True)
 class Run:
-    """A closed run: its manifest, and its tables and histograms when they are first used."""
+    """A closed run: its manifest, and its tables and histograms, which are read on first use."""
 
     path: Path
     manifest: Manifest
-    #: Cache of decoded histograms by their encoded text; none if they aren't cached.
+    #: Cache of decoded histograms by their encoded text; none without caching.
     _decoded: dict[str, Counts] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -61,7 +61,7 @@ class Run:
     def with_histogram_cache(self) -> Run:
         """The same run with a cache of decoded histograms, which lives as long as the run.
 
-        Use it for runs that are read several times. The histograms of many runs fill the memory.
+        Use it for runs that are read several times. Caches of many runs fill the memory.
         """
         return self if self._decoded is not None else replace(self, _decoded={})
 
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def counted(self) -> tuple[PhaseRecord, ...]:
-        """The phases that count: those that measure; where the plan has none, those that load."""
+        """The measured phases, or the load phases if the plan measures none."""
         return self.manifest.counted
 
     @cached_property
@@ -82,20 +82,18 @@ class Run:
 
     @cached_property
     def written(self) -> pl.DataFrame:
-        """Intervals as another tool wrote them, with its own columns; empty where nothing was."""
+        """The intervals of an imported run with the other tool's columns; else empty."""
         return self._table(files.WRITTEN, {})
 
     @cached_property
     def resources(self) -> pl.DataFrame:
-        """Samples of the machine; without columns when none were taken."""
+        """Samples of the machine; without columns if none were taken."""
         return self._table(files.RESOURCES, {})
 
     @cached_property
     def events(self) -> tuple[dict[str, Any], ...]:
-        """What happened, in order; lines that were cut off are left out."""
-        # Engine and faults append to one log, each in its own order.
-        events = read_events(self.path / files.EVENTS)
-        return tuple(sorted(events, key=lambda event: event.get("at_ns", 0)))
+        """The run's events by time, without truncated lines."""
+        return _events_by_time(self.path)
 
     def totals(self, phase: int) -> tuple[TotalRecord, ...]:
         """The totals of a phase, parts of read-modify-writes included."""
@@ -110,17 +108,17 @@ class Run:
 
     @cached_property
     def _kinds(self) -> Mapping[tuple[str, str], str]:
-        """What each group's operations do, by group and operation."""
-        kinds = {}
-        for group in self.manifest.plan.get("groups", ()):
-            for entry in group.get("mix", ()):
-                kinds[(str(group.get("name")), self.operation(entry))] = str(entry["kind"])
-        return kinds
+        """The kinds of operations by group and operation."""
+        return {
+            (str(group.get("name")), self.operation(entry)): str(entry["kind"])
+            for group in self.manifest.plan.get("groups", ())
+            for entry in group.get("mix", ())
+        }
 
     def kind(self, total: TotalRecord) -> str:
-        """What an operation did to its records, in the plan's words, such as `read`."""
-        otherwise = total.operation.lower().replace("-", "_")
-        return self._kinds.get((total.group, total.operation), otherwise)
+        """The operation's kind in the plan's terms, such as `read`."""
+        default = total.operation.lower().replace("-", "_")
+        return self._kinds.get((total.group, total.operation), default)
 
     def histogram(
         self,
@@ -132,14 +130,14 @@ class Run:
         outcome: str = "ok",
         time: TimeName = "response",
     ) -> Counts:
-        """Counts of one time in nanoseconds; empty when there was no such operation.
+        """Counts of one time in nanoseconds; empty without such an operation.
 
         Raises:
             RecordsError: the recorded histogram can't be decoded.
         """
-        wanted = (group, operation, part, outcome)
+        key = (group, operation, part, outcome)
         for total in self.totals(phase):
-            if (total.group, total.operation, total.part, total.outcome) == wanted:
+            if (total.group, total.operation, total.part, total.outcome) == key:
                 return self.times(total, time)
         return Counts.empty()
 
@@ -151,24 +149,24 @@ class Run:
         """
         return self.decoded(getattr(total, time), total.operation)
 
-    def decoded(self, time: TimeRecord, of: str) -> Counts:
-        """Counts of a recorded time in nanoseconds, which is one of what `of` says.
+    def decoded(self, time: TimeRecord, subject: str) -> Counts:
+        """Counts of a recorded time in nanoseconds; ``subject`` names it in the error.
 
         Raises:
             RecordsError: the recorded histogram can't be decoded.
         """
-        found = (self._decoded or {}).get(time.histogram)
-        if found is not None:
-            return found
+        counts = (self._decoded or {}).get(time.histogram)
+        if counts is not None:
+            return counts
         try:
-            found = decode(time.histogram)
+            counts = decode(time.histogram)
         except ValueError as problem:
             raise RecordsError(
-                f"a histogram of {of} in run {self.id} is damaged: {problem}"
+                f"a histogram of {subject} in run {self.id} is damaged: {problem}"
             ) from problem
         if self._decoded is not None:
-            self._decoded[time.histogram] = found
-        return found
+            self._decoded[time.histogram] = counts
+        return counts
 
     def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         path = self.path / name
@@ -193,38 +191,31 @@ def _parse(text: bytes) -> Manifest:
         raise ValueError(f"{place}: {first['msg']}") from None
 
 
-@dataclass(frozen=True)
-class GoingRun:
-    """What a run's logs say."""
+def _events_by_time(folder: Path) -> tuple[dict[str, Any], ...]:
+    # The engine and the faults append to one log, each in its own order.
+    events = read_events(folder / files.EVENTS)
+    return tuple(sorted(events, key=lambda event: event.get("at_ns", 0)))
 
-    path: Path
+
+@dataclass(frozen=True)
+class OpenRun:
+    """The logs of a run that isn't closed."""
+
     header: Running
-    #: The newest rows, as they will be in ``intervals.parquet``.
+    #: The newest rows, in the form of ``intervals.parquet``.
     intervals: pl.DataFrame
-    #: The newest samples; without columns when none were taken.
-    resources: pl.DataFrame
     events: tuple[dict[str, Any], ...]
 
-    @property
-    def id(self) -> str:
-        """The run's id."""
-        return self.path.name
-
     @classmethod
-    def read(cls, folder: Path, most_bytes: int = _MOST_BYTES) -> GoingRun:
-        """The logs of a folder, at most so many bytes of each table's end.
+    def read(cls, folder: Path) -> OpenRun:
+        """The logs of a folder, of the intervals at most the last mebibyte.
 
         Raises:
             RecordsError: the run is closed, or its description can't be read.
         """
-        events = read_events(folder / files.EVENTS)
-        return cls(
-            folder,
-            Running.read(folder),
-            read_intervals(files.last_lines(folder / files.INTERVAL_LOG, most_bytes)),
-            read_resources(files.last_lines(folder / files.RESOURCE_LOG, most_bytes)),
-            tuple(sorted(events, key=lambda event: event.get("at_ns", 0))),
-        )
+        events = _events_by_time(folder)
+        lines = Tail(folder / files.INTERVAL_LOG).lines(_MOST_BYTES)
+        return cls(Running.read(folder), read_log(lines, SCHEMA), events)
 
 
 def interval_times(
@@ -232,8 +223,8 @@ def interval_times(
 ) -> tuple[Counts, ...]:
     """One time of the successful operations of each interval that began in the phase's window.
 
-    Of one kind, or of all; then without the parts of read-modify-writes. None where the run kept
-    no log of them.
+    Without an operation, all operations except the parts of read-modify-writes. Empty if the run
+    has no log of histograms.
 
     Raises:
         RecordsError: the log can't be read.
@@ -247,18 +238,21 @@ def interval_times(
 def interval_lines(
     run: Run, phase: PhaseRecord, time: TimeName, operation: str | None = None
 ) -> tuple[LogLine, ...]:
-    """The same as they stand in the log, each kind and group on a line of its own.
+    """The lines of the log for `interval_times`, one per kind, group and interval.
 
     Raises:
         RecordsError: the log can't be read.
     """
     text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
     tags = frozenset(f"{tag}-{TIME_TAGS[time]}" for tag in _tags(run, phase, operation))
-    return tuple(line for line in log_lines(text) if line.tag in tags and _within(line, phase))
+    begin_s, end_s = (at_ns / 1e9 - _ROUNDING_S for at_ns in (phase.start_ns, phase.end_ns))
+    return tuple(
+        line for line in log_lines(text) if line.tag in tags and begin_s <= line.start_s < end_s
+    )
 
 
 def decoded(line: LogLine, run: str) -> Counts:
-    """What a line of a run's log counts.
+    """The counts of a line of a run's log.
 
     Raises:
         RecordsError: the histogram is damaged.
@@ -273,11 +267,7 @@ def _tags(run: Run, phase: PhaseRecord, operation: str | None) -> Iterator[str]:
     """The tags of the phase's successful operations, without the time."""
     several = len(run.manifest.plan.get("groups", ())) > 1
     for total in run.totals(phase.index):
-        wanted = not total.part if operation is None else total.operation == operation
-        if total.outcome == "ok" and wanted:
+        is_included = not total.part if operation is None else total.operation == operation
+        if total.outcome == "ok" and is_included:
             names = (phase.name, total.group, total.operation, total.outcome)
             yield series_tag(*names, part=total.part, several_groups=several)
-
-
-def _within(line: LogLine, phase: PhaseRecord) -> bool:
-    return phase.start_ns / 1e9 - _HAIR_S <= line.start_s < phase.end_ns / 1e9 - _HAIR_S

@@ -1,7 +1,7 @@
 """The catalogue of runs: one folder each, below one root.
 
-A word of a user means one run, or all of a tag, a study or a commit. A run that is removed is there
-whole, or not in any list.
+A run reference of the user selects one run, or all runs of a tag, a study or a commit. A run whose
+removal was interrupted is in no list.
 """
 
 from __future__ import annotations
@@ -34,15 +34,11 @@ _ATTEMPTS = 64
 _MOST_LISTED = 4
 
 USABLE: Final[Collection[State]] = ("closed", "ended", "killed")
-"""States of runs that can be read, once they are closed."""
+"""States of runs that can be read after they were closed."""
 ANY: Final[Collection[State]] = (*USABLE, "going", "broken")
 
-_TAG: Final = "tag:"
-_COMMIT: Final = "commit:"
-_STUDY: Final = "study:"
-
 _LEAVING: Final = re.compile(r"\.(\d{8}-\d{6}-[a-z0-9-]+)\.removed")
-"""The name of a folder that is being removed; no list shows it."""
+"""The name of a folder during its removal; no list shows it."""
 
 
 def _now() -> datetime:
@@ -50,37 +46,32 @@ def _now() -> datetime:
 
 
 def _token() -> str:
-    import secrets  # noqa: PLC0415 - only what makes runs needs it
+    import secrets  # noqa: PLC0415 - lists don't need it
 
     return secrets.token_hex(2)
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """All runs below ``root``. The clock and the token can be put in for tests."""
+    """All runs below ``root``. Tests replace the clock and the token."""
 
     root: Path
     now: Callable[[], datetime] = _now
     token: Callable[[], str] = _token
 
     @classmethod
-    def default(cls) -> Records:
-        """The folder that ``KVMARK_RUNS`` names, or else ``runs`` in the current folder."""
-        return cls(Path(os.environ.get("KVMARK_RUNS") or "runs"))
-
-    @classmethod
     def at(cls, folder: Path | None) -> Records:
-        """A folder that was named, or else the default."""
-        return cls.default() if folder is None else cls(folder)
+        """The runs of a folder; by default of ``KVMARK_RUNS``, or of ``runs``."""
+        return cls(folder or Path(os.environ.get("KVMARK_RUNS") or "runs"))
 
     def new(self, name: str) -> RunFolder:
-        """Makes the folder of a new run; never one that is there already.
+        """Creates the folder of a new run; never reuses an existing one.
 
         Raises:
             UsageError: the folder of all runs is a file.
-            RunError: the folder can't be made.
+            RunError: the folder can't be created.
         """
-        # A list of runs makes none, and must do without the libraries for it.
+        # Lists need no writer, and its libraries are slow to import.
         from kvmark.records.writer import RunFolder  # noqa: PLC0415
 
         for _ in range(_ATTEMPTS):
@@ -104,14 +95,14 @@ class Records:
             return RunFolder(path, created)
         raise RunError(f"no free name for a run was found in {self.root}: try again")
 
-    def list(self, limit: int | None = None) -> list[Entry]:
-        """The runs, newest first. A run that can't be read is in the list with its problem."""
-        return [line.entry for line in islice(self.lines(), limit)]
+    def list(self) -> list[Entry]:
+        """The runs, newest first. An unreadable run is listed with its problem."""
+        return [line.entry for line in self.lines()]
 
     def lines(self) -> Iterator[RunLine]:
-        """The runs, newest first, with figures and judgement where they are kept and still hold.
+        """The runs, newest first, with figures and judgement if an up-to-date verdict is stored.
 
-        By the second in the id, and within a second by the exact time in the manifest.
+        They are sorted by the second in the id, then by the exact time in the manifest.
         """
         ids = sorted(self.ids(), reverse=True)
         for _, same_second in groupby(ids, key=lambda run: run[:_SECOND]):
@@ -119,32 +110,32 @@ class Records:
             yield from sorted(lines, key=lambda line: line.entry.created, reverse=True)
 
     def find(self, word: str) -> Entry:
-        """The run that a word means: an id, the beginning of one, a folder, ``last``, ``last~1``.
+        """One run by an id, a unique prefix of one, a folder, ``last``, or ``last~1``.
 
         ``last`` counts runs that are closed, have ended or were killed.
 
         Raises:
-            RecordsError: there is none, or several.
+            RecordsError: no run matches, or several do.
         """
         last = _LAST.fullmatch(word)
         if last:
             return self._last(int(last[1] or 0))
-        wanted = Path(word).name if "/" in word else word
-        if _ID.fullmatch(wanted) and (self.root / wanted).is_dir():
-            return self.line(wanted).entry
+        name = Path(word).name if "/" in word else word
+        if _ID.fullmatch(name) and (self.root / name).is_dir():
+            return self.line(name).entry
         ids = list(self.ids())
-        matching = sorted(run for run in ids if wanted and run.startswith(wanted))
+        matching = sorted(run for run in ids if name and run.startswith(name))
         if len(matching) == 1:
             return self.line(matching[0]).entry
         if matching:
             raise RecordsError(f"'{word}' can be {_some(matching)}: add to it until it is one")
-        raise RecordsError(f"there is no run '{word}' in {self.root}{_nearest(wanted, ids)}")
+        raise RecordsError(f"there is no run '{word}' in {self.root}{_nearest(name, ids)}")
 
     def open(self, word: str) -> Run:
-        """The closed run that a word means; one that has ended or was killed is closed first.
+        """The run of a reference as in `find`, closed now if it has ended or was killed.
 
         Raises:
-            RecordsError: there is none, it is still going, or it can't be read.
+            RecordsError: no run matches, a process still writes it, or it can't be read.
         """
         return self.open_entry(self.find(word))
 
@@ -152,38 +143,39 @@ class Records:
         """The run of an entry of the list, as `open`.
 
         Raises:
-            RecordsError: it is still going, or it can't be read.
+            RecordsError: a process still writes it, or it can't be read.
         """
         if entry.state == "broken":
             raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
-        # Reading brings Polars, and making a run must do without.
-        from kvmark.records import Run, recover  # noqa: PLC0415
+        # Reading needs Polars, which is slow to import.
+        from kvmark.records import Run, close_run, recover_run  # noqa: PLC0415
 
-        return Run.open(entry.path) if entry.state == "closed" else recover(entry.path)
+        if entry.state == "closed":
+            return Run.open(entry.path)
+        return close_run(entry.path) if entry.state == "ended" else recover_run(entry.path)
 
     def verdict_path(self, run: str) -> Path:
-        """Where the verdict on a run is kept: beside its folder, never in it."""
+        """The file of the verdict on a run: next to its folder, never inside."""
         return verdict_path(self.root, run)
 
     def _last(self, back: int) -> Entry:
-        entries = (line.entry for line in self.lines())
-        usable = (entry for entry in entries if entry.state in USABLE)
-        found = next(islice(usable, back, None), None)
-        if found is None:
+        usable = (line.entry for line in self.lines() if line.entry.state in USABLE)
+        entry = next(islice(usable, back, None), None)
+        if entry is None:
             which = "last" if back == 0 else f"last~{back}"
             raise RecordsError(f"there is no run '{which}' in {self.root}: too few were made")
-        return found
+        return entry
 
     def ids(self) -> Iterator[str]:
-        """The ids of all runs, in no order.
+        """The ids of all runs, unordered.
 
         Raises:
             RecordsError: the folder can't be read.
         """
         try:
-            with os.scandir(self.root) as found:
+            with os.scandir(self.root) as folder:
                 yield from (
-                    entry.name for entry in found if _ID.fullmatch(entry.name) and entry.is_dir()
+                    entry.name for entry in folder if _ID.fullmatch(entry.name) and entry.is_dir()
                 )
         except FileNotFoundError:
             return
@@ -193,7 +185,7 @@ class Records:
             ) from problem
 
     def line(self, run: str) -> RunLine:
-        """The run of exactly this id, with figures and judgement where they are kept."""
+        """The run of this exact id, with figures and judgement if a verdict is stored."""
         return kept_line(self.root, run) or RunLine(self._entry(run))
 
     def _entry(self, run: str) -> Entry:
@@ -207,7 +199,7 @@ class Records:
             if ended is not None:
                 return _described(path, ended, "ended")
             if running is not None:
-                from kvmark.records.process import Writer  # noqa: PLC0415
+                from kvmark.records.writer import Writer  # noqa: PLC0415
 
                 writes = Writer.model_validate(running["writer"]).writes(path)
                 return _described(path, running, "going" if writes else "killed")
@@ -241,12 +233,12 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _created(path: Path) -> str:
-    """The instant in a run's id; of an impossible one, when its folder last changed."""
+    """The instant in a run's id; if that is invalid, the last change of the folder."""
     try:
-        found = datetime.strptime(path.name[:_SECOND], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        created = datetime.strptime(path.name[:_SECOND], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        found = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return found.isoformat()
+        created = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return created.isoformat()
 
 
 def _slug(name: str) -> str:
@@ -260,54 +252,55 @@ def _some(ids: list[str]) -> str:
     return f"{shown} or {more} more" if more > 0 else shown.replace(", ", " or ")
 
 
-def _nearest(wanted: str, ids: Iterable[str]) -> str:
-    import difflib  # noqa: PLC0415 - only a sentence needs it
+def _nearest(name: str, ids: Iterable[str]) -> str:
+    import difflib  # noqa: PLC0415 - only this message needs it
 
-    near = difflib.get_close_matches(wanted, sorted(ids), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, sorted(ids), n=1, cutoff=0.5)
     return f"; the nearest is {near[0]}" if near else ""
 
 
 def entries_of(
     records: Records, word: str, states: Collection[State], *, bare_tags: bool
 ) -> list[Entry]:
-    """The runs that a word means, of several only those in these states, newest first.
+    """The runs of a reference, newest first; of several only those in these states.
 
-    A word is an id or the beginning of one, `last` or `last~1`, `tag:NAME`, `study:ID` or
-    `commit:ID`; with ``bare_tags`` also a tag alone, where no run is called so.
+    A reference is an id or a prefix of one, `last` or `last~1`, `tag:NAME`, `study:ID` or
+    `commit:ID`; with ``bare_tags`` also a tag alone, unless it is a prefix of an id.
 
     Raises:
-        RecordsError: it means none.
+        RecordsError: no run matches.
     """
     word = word.strip()
 
-    def all_that(holds: Callable[[Entry], bool]) -> list[Entry]:
-        return [entry for entry in records.list() if entry.state in states and holds(entry)]
+    def runs(matches: Callable[[Entry], bool]) -> list[Entry]:
+        return [entry for entry in records.list() if entry.state in states and matches(entry)]
 
-    if word.startswith(_COMMIT):
-        commit = word.removeprefix(_COMMIT)
-        found = all_that(lambda entry: bool(commit) and (entry.commit or "").startswith(commit))
-    elif word.startswith((_TAG, _STUDY)):
-        tag = word.removeprefix(_TAG)
-        found = all_that(lambda entry: tag in entry.tags)
+    if word.startswith("commit:"):
+        commit = word.removeprefix("commit:")
+        entries = runs(lambda entry: bool(commit) and (entry.commit or "").startswith(commit))
+    elif word.startswith(("tag:", "study:")):
+        # The runs of a study have its whole reference as a tag.
+        tag = word.removeprefix("tag:")
+        entries = runs(lambda entry: tag in entry.tags)
     else:
         try:
             return [records.find(word)]
         except RecordsError:
-            found = all_that(lambda entry: word in entry.tags) if bare_tags else []
-            if not found:
+            entries = runs(lambda entry: word in entry.tags) if bare_tags else []
+            if not entries:
                 raise
-    if not found:
+    if not entries:
         raise RecordsError(f"there is no run with {word} in {records.root}; see kvmark runs")
-    return found
+    return entries
 
 
 def is_written(entry: Entry) -> bool:
-    """Whether a process still writes the run: it goes, or it has ended and is being closed."""
+    """Whether a process still measures, or closes, the run."""
     if entry.state == "going":
         return True
     if entry.state != "ended":
         return False
-    from kvmark.records.writer import Running  # noqa: PLC0415 - few runs need their models
+    from kvmark.records.writer import Running  # noqa: PLC0415 - few runs need its models
 
     try:
         return Running.read(entry.path).writer.lives()
@@ -316,16 +309,16 @@ def is_written(entry: Entry) -> bool:
 
 
 def foreign_in(entry: Entry) -> str | None:
-    """The name of a file in a run's folder that kvmark didn't write; None without one."""
+    """The name of a file in a run's folder that kvmark didn't write, if there is any."""
     if entry.path.is_symlink():
-        # The link goes, and what it leads to stays.
+        # Removal deletes the link and keeps its target.
         return None
     foreign = foreign_file(entry.path, files.OWN_FILES)
     return None if foreign is None else str(foreign.relative_to(entry.path))
 
 
 def size_bytes(entry: Entry) -> int:
-    """What the run's files take."""
+    """The total size of the run's files."""
     total = 0
     for path in entry.path.rglob("*"):
         with suppress(OSError):
@@ -334,12 +327,11 @@ def size_bytes(entry: Entry) -> int:
 
 
 def remove(records: Records, run: str) -> None:
-    """Removes a run's folder and what is kept beside it; one that is gone already is no problem.
+    """Removes a run's folder and its verdict; ignores a run that doesn't exist.
 
     Raises:
-        ForeignFile: its folder holds a file that kvmark didn't write; then nothing is removed.
-        RunError: something of it can't be removed; no list shows the run any more if its folder
-            could be renamed.
+        ForeignFile: its folder contains a file that kvmark didn't write; nothing is removed.
+        RunError: a file can't be removed; no list shows the run if its folder could be renamed.
     """
     folder, leaving = records.root / run, records.root / f".{run}.removed"
     try:
@@ -349,7 +341,7 @@ def remove(records: Records, run: str) -> None:
             with suppress(FileNotFoundError):
                 folder.rename(leaving)
         remove_file(verdict_path(records.root, run))
-        _remove_folder(leaving)
+        remove_folder(leaving, files.OWN_FILES)
     except OSError as problem:
         raise RunError(
             f"run {run} can't be removed because of {problem.filename or folder}:"
@@ -358,10 +350,10 @@ def remove(records: Records, run: str) -> None:
 
 
 def sweep(records: Records) -> None:
-    """Removes what earlier removals left when they were interrupted.
+    """Completes interrupted removals.
 
     Raises:
-        RunError: it can't be removed.
+        RunError: a file can't be removed.
     """
     try:
         names = [path.name for path in records.root.iterdir()]
@@ -371,7 +363,3 @@ def sweep(records: Records) -> None:
         left = _LEAVING.fullmatch(name)
         if left and not (records.root / left[1]).exists():
             remove(records, left[1])
-
-
-def _remove_folder(folder: Path) -> None:
-    remove_folder(folder, files.OWN_FILES)

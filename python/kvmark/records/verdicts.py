@@ -1,11 +1,11 @@
-"""What is kept beside a run: the verdict on it, and what a list shows of it.
+"""The file next to a run's folder: the verdict on the run, and its line in a list.
 
-A closed run never changes, so what was found out about it holds as long as the rules are the same.
-What it was made of is kept with it as a digest: the source that judges, the run's files and what
-was found. When any of these has changed since, nothing is kept.
+A closed run never changes, so its verdict stays valid as long as the rules do. The file contains a
+digest of the source code of the rules, the run's files and the verdict. After a change of any of
+them the file is ignored.
 
-A list of a thousand runs is read from here, without their manifests and without the libraries that
-judging brings.
+Lists of a thousand runs are read from these files, without manifests and without the libraries
+that the rules need.
 """
 
 from __future__ import annotations
@@ -27,32 +27,31 @@ if TYPE_CHECKING:
     from kvmark.records.store import Records
 
 State = Literal["closed", "ended", "going", "killed", "broken"]
-"""What has ended or was killed is closed when it is opened."""
+"""Opening a run that has ended or was killed closes it."""
 
 _VERDICT_ENDING: Final = ".verdict.json"
 
 _FORMAT: Final = 3
 _JUDGING: Final = ("analysis", "records", "stats")
-"""The packages whose source decides a verdict."""
+"""The packages whose source code determines a verdict."""
 _JUDGED: Final = ("judgement", "reasons")
 _LISTED: Final = ("described", "throughput", "response_ns_p99")
 _DESCRIBED: Final = ("created", "name", "system", "version", "tags", "commit")
 
 
 class Judgement(Enum):
-    """What a run may be used for."""
+    """The usability of a run."""
 
-    #: As it is.
     VALID = "VALID"
-    #: With the reasons beside it.
+    #: Usable with the reported reasons in mind.
     SUSPECT = "SUSPECT"
-    #: Not at all; comparisons refuse it.
+    #: Not usable; comparisons reject it.
     INVALID = "INVALID"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run in a list: what its manifest says in short, or what is wrong with it."""
+    """A run in a list: a summary of its manifest, or the problem with it."""
 
     id: str
     path: Path
@@ -68,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run in a list. Figures and judgement are none where a run isn't closed or isn't judged."""
+    """A run in a list. Figures and judgement are none for a run that isn't closed or judged."""
 
     entry: Entry
     #: Operations a second in the first counted phase.
@@ -78,12 +77,12 @@ class RunLine:
 
 
 def verdict_path(root: Path, run: str) -> Path:
-    """Where the verdict on a run is kept: beside its folder, never in it."""
+    """The file of the verdict on a run: next to its folder, never inside."""
     return root / f"{run}{_VERDICT_ENDING}"
 
 
 def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) -> None:
-    """Keeps the verdict on a run, replacing an earlier one.
+    """Writes the verdict on a run, replacing an earlier one.
 
     Raises:
         RunError: the file can't be written.
@@ -91,14 +90,14 @@ def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) 
     run = line.entry.id
     path = verdict_path(records.root, run)
     described = asdict(line.entry)
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         **{name: judged[name] for name in _JUDGED},
         "described": {name: described[name] for name in _DESCRIBED},
         "throughput": line.throughput,
         "response_ns_p99": line.response_ns_p99,
     }
-    made_of = _made_of(records.root, run, found)
-    document = {"format": _FORMAT, "run": run, **found, "made_of": made_of}
+    digest = _digest(records.root, run, content)
+    document = {"format": _FORMAT, "run": run, **content, "made_of": digest}
     try:
         files.write_atomically(path, files.to_json(document))
     except OSError as problem:
@@ -109,52 +108,51 @@ def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) 
 
 
 def kept_verdict(records: Records, run: str) -> Mapping[str, Any] | None:
-    """What was kept, if judging the run now would give the same; none otherwise."""
-    kept = _kept(records.root, run)
-    return None if kept is None else {name: kept[name] for name in _JUDGED}
+    """The stored verdict on a run; none if it is missing or outdated."""
+    document = _up_to_date(records.root, run)
+    return None if document is None else {name: document[name] for name in _JUDGED}
 
 
 def kept_line(root: Path, run: str) -> RunLine | None:
-    """What a list shows of a closed run, if making it now would give the same; none otherwise."""
-    kept = _kept(root, run)
-    if kept is None:
+    """The stored line of a closed run; none if it is missing or outdated."""
+    document = _up_to_date(root, run)
+    if document is None:
         return None
     try:
-        described = {**kept["described"], "tags": tuple(kept["described"]["tags"])}
+        described = {**document["described"], "tags": tuple(document["described"]["tags"])}
         entry = Entry(run, root / run, "closed", **described)
-        judgement = Judgement(kept["judgement"])
-        return RunLine(entry, kept["throughput"], kept["response_ns_p99"], judgement)
+        judgement = Judgement(document["judgement"])
+        return RunLine(entry, document["throughput"], document["response_ns_p99"], judgement)
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _kept(root: Path, run: str) -> Mapping[str, Any] | None:
-    """The document beside a run, if it was made of what is there now."""
+def _up_to_date(root: Path, run: str) -> Mapping[str, Any] | None:
+    """The document next to a run, if its digest matches the current files and rules."""
     try:
-        kept = files.read_document(verdict_path(root, run))
-        found = {name: kept[name] for name in (*_JUDGED, *_LISTED)}
-        made_of = kept["made_of"]
+        document = files.read_document(verdict_path(root, run))
+        content = {name: document[name] for name in (*_JUDGED, *_LISTED)}
+        digest = document["made_of"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return kept if made_of == _made_of(root, run, found) else None
+    return document if digest == _digest(root, run, content) else None
 
 
-def _made_of(root: Path, run: str, found: Mapping[str, object]) -> str:
-    """A file is known by its size and the instant of its last change."""
-    known = []
+def _digest(root: Path, run: str, content: Mapping[str, object]) -> str:
+    """A digest in which each file counts by its size and the instant of its last change."""
+    facts = []
     for name in files.CLOSED_FILES:
         try:
-            stat = os.stat(f"{root}/{run}/{name}")  # noqa: PTH116 - of thousands
+            stat = os.stat(f"{root}/{run}/{name}")  # noqa: PTH116 - faster for thousands of files
         except OSError:
             continue
-        known.append((name, stat.st_size, stat.st_mtime_ns))
-    parts = [_rules(), run, known, found]
-    return sha256(json.dumps(parts).encode()).hexdigest()
+        facts.append((name, stat.st_size, stat.st_mtime_ns))
+    return sha256(json.dumps([_rules(), run, facts, content]).encode()).hexdigest()
 
 
 @cache
 def _rules() -> str:
-    """A digest of the source that judges."""
+    """A digest of the source code of the rules."""
     digest = sha256()
     for package in _JUDGING:
         for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):

@@ -1,7 +1,7 @@
-"""The newest figures of a run that goes, from what is appended to its logs.
+"""The newest figures of a running run, from the rows appended to its logs.
 
-Nothing of weight is imported and little is read, because a process that measures does both: a look
-takes what is new since the last one, and of that at most its last quarter of a mebibyte.
+The process that measures also watches, so no slow import is needed and little is read: each poll
+reads the new lines, at most the last quarter of a mebibyte.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +17,10 @@ from kvmark.records import files
 from kvmark.records.files import Tail
 
 MOST_BYTES: Final = 1 << 18
-"""What a look reads at most, some 300 rows: a few milliseconds, however short the intervals are."""
+"""The most bytes of a poll, some 300 rows: a few milliseconds, however short the intervals are."""
 
 SHOWN_NS: Final = 60 * 10**9
-"""How far back moments are kept."""
+"""The age at which moments are dropped."""
 
 _TOTAL: Final = "TOTAL"
 _NO_FAILURE: Final = ("any", "ok", "miss")
@@ -29,23 +29,23 @@ _NS_PER_S: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An interval, all groups together. Instants count from the run's origin."""
+    """An interval of all groups. Instants count from the run's origin."""
 
     start_ns: int
     end_ns: int
-    #: Operations that ended ok, and those that failed.
+    #: Successful and failed operations.
     succeeded: int
     failed: int
-    #: The highest of its groups' p99, of all that ended; none where nothing did.
+    #: The highest p99 of the groups, over all outcomes; none without a completed operation.
     response_ns_p99: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """The last minute in cells of one length, oldest first; none where no interval lies."""
+    """The last minute in cells of equal length, oldest first; none in cells without an interval."""
 
     cell_ns: int
-    #: Operations that ended ok, and those that failed.
+    #: Successful and failed operations.
     succeeded_per_s: tuple[float | None, ...]
     failed_per_s: tuple[float | None, ...]
     #: The highest p99 of a cell's intervals.
@@ -54,61 +54,61 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The operations of a kind and group that ended ok in the newest interval."""
+    """The successful operations of a kind and group in the newest interval."""
 
     group: str
     operation: str
-    succeeded_per_s: float
-    response_ns_p50: int | None
-    response_ns_p99: int | None
+    succeeded_per_s: float = 0.0
+    response_ns_p50: int | None = None
+    response_ns_p99: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFault:
-    """Something broken on purpose: an event of the log."""
+    """An event of fault injection."""
 
     text: str
     #: ``begun``, ``ended``, ``failed`` or ``not_reached``.
     state: str
-    #: Since the measurement began.
+    #: Since the begin of the measurement.
     at_ns: int
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRun:
-    """What is known of a run that goes."""
+    """The state of a running run."""
 
     #: Those of the last minute, oldest first.
     moments: tuple[Moment, ...] = ()
     kinds: tuple[Kind, ...] = ()
-    #: Failed operations of the phase by error class, those that were passed over left out.
+    #: Failed operations of the phase by outcome.
     errors: Mapping[str, int] = field(default_factory=dict)
-    #: Each event, oldest first.
+    #: Oldest first.
     faults: tuple[SeenFault, ...] = ()
 
     @property
     def succeeded_per_s(self) -> float | None:
-        """The rate over the last second, or an interval that is longer; none before the first."""
+        """The throughput of the last second, or of the newest interval if that is longer."""
         if not self.moments:
             return None
         end_ns = self.moments[-1].end_ns
-        # An interval that began a hair more than a second ago isn't of the last second.
+        # Intervals that ended nearly a second ago are outside the last second.
         recent = [one for one in self.moments if one.end_ns > end_ns - 0.9 * _NS_PER_S]
         return _per_s(recent, sum(one.succeeded for one in recent))
 
     @property
     def response_ns_p99(self) -> int | None:
-        """The p99 of the newest interval, of several groups the highest."""
+        """The p99 of the newest interval, the highest of all groups."""
         return self.moments[-1].response_ns_p99 if self.moments else None
 
     def minute(self, most: int) -> Minute:
-        """The last minute in at most so many cells, each a whole number of seconds or intervals."""
+        """The last minute in at most ``most`` cells, each of whole seconds or intervals."""
         if not self.moments:
             return Minute(0, (), (), ())
         unit_ns = max(10**9, *(one.end_ns - one.start_ns for one in self.moments))
         cell_ns = unit_ns * math.ceil(SHOWN_NS / unit_ns / max(most, 1))
-        # Cells stand still while time goes on, so that nothing in them is counted anew.
+        # Cells have fixed bounds, so that their values don't change while time passes.
         cells: dict[int, list[Moment]] = {}
         for one in self.moments:
             cells.setdefault((one.start_ns + one.end_ns) // 2 // cell_ns, []).append(one)
@@ -119,7 +119,7 @@ class SeenRun:
             cell_ns,
             tuple(_per_s(cell, sum(one.succeeded for one in cell)) for cell in shown),
             tuple(_per_s(cell, sum(one.failed for one in cell)) for cell in shown),
-            tuple(map(_highest_p99, shown)),
+            tuple(_highest_p99(*(one.response_ns_p99 for one in cell)) for cell in shown),
         )
 
 
@@ -139,12 +139,12 @@ class Watch:
         self._measured_from_ns = 0
 
     def look(self) -> SeenRun:
-        """Reads what was appended since the last look."""
-        for event in self._events.new(MOST_BYTES):
-            self._take_event(event)
-        for row in self._intervals.new(MOST_BYTES):
+        """Reads the lines appended since the last call."""
+        for event in self._events.objects(MOST_BYTES):
+            self._add_event(event)
+        for row in self._intervals.objects(MOST_BYTES):
             if not row["part"]:
-                self._take(row)
+                self._add_row(row)
         return SeenRun(
             moments=tuple(self._moments),
             kinds=tuple(self._kinds.values()),
@@ -152,7 +152,7 @@ class Watch:
             faults=tuple(self._faults),
         )
 
-    def _take_event(self, event: Mapping[str, Any]) -> None:
+    def _add_event(self, event: Mapping[str, Any]) -> None:
         if event.get("kind") == "phase_started" and event.get("name") == "measure":
             self._measured_from_ns = int(event["at_ns"])
         if event.get("kind") == "fault":
@@ -160,7 +160,7 @@ class Watch:
             problem = str(event.get("problem", ""))
             self._faults.append(SeenFault(str(event["fault"]), str(event["state"]), at_ns, problem))
 
-    def _take(self, row: Mapping[str, Any]) -> None:
+    def _add_row(self, row: Mapping[str, Any]) -> None:
         if row["phase"] != self._phase:
             self._phase, self._errors, self._kinds = row["phase"], Counter(), {}
         failed = 0 if row["outcome"] in _NO_FAILURE else row["count"]
@@ -170,53 +170,41 @@ class Watch:
             return
         if row["start_ns"] != self._newest_ns:
             self._newest_ns = row["start_ns"]
-            # Whoever completes nothing in it has no row.
-            self._kinds = {key: Kind(*key, 0.0, None, None) for key in self._kinds}
-        is_ok = row["outcome"] == "ok"
-        if row["operation"] != _TOTAL:
-            self._take_kind(row, is_ok=is_ok)
-        self._take_moment(
-            Moment(
-                row["start_ns"],
-                row["end_ns"],
-                row["count"] if is_ok else 0,
-                failed,
-                row["response_ns_p99"] if row["operation"] == _TOTAL else None,
-            )
-        )
+            # A kind without a completed operation in the interval has no row.
+            self._kinds = {key: Kind(*key) for key in self._kinds}
+        is_ok, is_total = row["outcome"] == "ok", row["operation"] == _TOTAL
+        if not is_total:
+            self._add_kind(row, is_ok=is_ok)
+        succeeded = row["count"] if is_ok else 0
+        p99_ns = row["response_ns_p99"] if is_total else None
+        self._add_moment(Moment(row["start_ns"], row["end_ns"], succeeded, failed, p99_ns))
 
-    def _take_moment(self, part: Moment) -> None:
-        """What a row says of an interval."""
+    def _add_moment(self, part: Moment) -> None:
+        """Adds a row's part of an interval."""
         if self._moments and self._moments[-1].start_ns == part.start_ns:
-            part = _together(self._moments.pop(), part)
+            before = self._moments.pop()
+            part = replace(
+                before,
+                succeeded=before.succeeded + part.succeeded,
+                failed=before.failed + part.failed,
+                # The quantile of both parts is at most the higher one.
+                response_ns_p99=_highest_p99(before.response_ns_p99, part.response_ns_p99),
+            )
         self._moments.append(part)
         while self._moments[0].end_ns <= part.end_ns - SHOWN_NS:
             self._moments.popleft()
 
-    def _take_kind(self, row: Mapping[str, Any], *, is_ok: bool) -> None:
+    def _add_kind(self, row: Mapping[str, Any], *, is_ok: bool) -> None:
         key = (str(row["group"]), str(row["operation"]))
         if is_ok:
             rate = row["count"] * _NS_PER_S / (row["end_ns"] - row["start_ns"])
-            times = (row["response_ns_p50"], row["response_ns_p99"])
-            self._kinds[key] = Kind(*key, rate, *times)
+            self._kinds[key] = Kind(*key, rate, row["response_ns_p50"], row["response_ns_p99"])
         else:
-            self._kinds.setdefault(key, Kind(*key, 0.0, None, None))
+            self._kinds.setdefault(key, Kind(*key))
 
 
-def _together(one: Moment, other: Moment) -> Moment:
-    """Two parts of an interval. A quantile of both lies at most at the higher one."""
-    return Moment(
-        one.start_ns,
-        one.end_ns,
-        one.succeeded + other.succeeded,
-        one.failed + other.failed,
-        _highest_p99((one, other)),
-    )
-
-
-def _highest_p99(moments: Sequence[Moment]) -> int | None:
-    known = (one.response_ns_p99 for one in moments)
-    return max((p99_ns for p99_ns in known if p99_ns is not None), default=None)
+def _highest_p99(*values_ns: int | None) -> int | None:
+    return max((p99_ns for p99_ns in values_ns if p99_ns is not None), default=None)
 
 
 def _per_s(moments: Sequence[Moment], count: int) -> float | None:

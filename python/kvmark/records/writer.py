@@ -1,64 +1,105 @@
-"""A run's folder from its first file to its manifest.
+"""A run's folder from its first file to its manifest, and the process that writes it.
 
-``running.json`` is there from the beginning, the engine and the sampler append to logs, and a run
-ends with its manifest under another name. Closing, which may wait, turns the logs into tables and
-gives the manifest its own name. That is what makes a run closed: the logs are removed only after it
-is safely there, so that a close that fails loses nothing.
+``running.json`` is written first, the engine and the sampler append to logs, and a run ends with
+its manifest under a temporary name. Closing turns the logs into tables and gives the manifest its
+final name. The logs are removed only after that, so that a failed close loses nothing.
+
+The writer locks a file of the run's folder, and the process that generates load shares that lock.
+The kernel releases it when both have ended. Every process that sees the folder sees the lock, also
+in another container or under another host name.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
+import os
+import platform
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kvmark.errors import RecordsError, RunError
+from kvmark.processes import start_of
 from kvmark.records import files
-from kvmark.records.model import Manifest
-from kvmark.records.process import Lock, Writer, take_lock
+from kvmark.records.model import Header, Manifest
 from kvmark.removal import discard_folder
 
 if TYPE_CHECKING:
     from kvmark.records.run import Run
 
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What is known of a run before it begins, and kept in its manifest."""
-
-    command: tuple[str, ...]
-    spec: Mapping[str, Any]
-    plan: Mapping[str, Any]
-    host: Mapping[str, Any]
-    versions: Mapping[str, str]
-    tags: tuple[str, ...] = field(default=())
-    commit: str | None = None
-    testbed: Mapping[str, Any] | None = None
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Errors of file systems without locks."""
 
 
-class Running(BaseModel):
-    """``running.json``: a manifest without its end, and the process that writes the run."""
+class Lock:
+    """A lock on a file, held until it is deleted or garbage-collected."""
+
+    def __init__(self, path: Path) -> None:
+        """Creates the file if necessary, and waits for processes that inspect the lock.
+
+        Raises:
+            OSError: the file can't be created, or its file system has no locks.
+        """
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
+        weakref.finalize(self, os.close, self.handle)
+        fcntl.flock(self.handle, fcntl.LOCK_EX)
+
+
+class Writer(BaseModel):
+    """A process by number and start, since process numbers are reused."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    pid: int
+    started: str
+    host: str
+    #: Whether it locks the run: not every file system has locks.
+    locks: bool = False
+
+    @classmethod
+    def this(cls, *, locks: bool = False) -> Writer:
+        """The current process."""
+        pid = os.getpid()
+        return cls(pid=pid, started=start_of(pid) or "", host=platform.node(), locks=locks)
+
+    def writes(self, folder: Path) -> bool:
+        """Whether it still writes the run of this folder."""
+        return _is_locked(folder / files.LOCK) if self.locks else self.lives()
+
+    def lives(self) -> bool:
+        """Whether the process still exists; a process on another host counts as existing."""
+        return self.host != platform.node() or start_of(self.pid) == self.started
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds the lock; concurrent checks don't disturb each other."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+class Running(Header):
+    """``running.json``: a manifest without its end, and the process that writes the run."""
+
     format: int
     id: str
-    tags: tuple[str, ...] = ()
-    commit: str | None = None
     created: str
-    command: tuple[str, ...] = ()
-    spec: dict[str, Any] = Field(default_factory=dict)
-    plan: dict[str, Any]
-    host: dict[str, Any] = Field(default_factory=dict)
-    versions: dict[str, str] = Field(default_factory=dict)
-    testbed: dict[str, Any] | None = None
     writer: Writer
 
     @classmethod
@@ -66,7 +107,7 @@ class Running(BaseModel):
         """The file of a folder.
 
         Raises:
-            RecordsError: it isn't there or can't be read.
+            RecordsError: it doesn't exist or can't be read.
         """
         path = folder / files.RUNNING
         try:
@@ -85,14 +126,14 @@ class Running(BaseModel):
             ) from problem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunFolder:
-    """A run that is being made. The folder is there; its id is the folder's name."""
+    """A run that is being written. Its folder exists; the folder's name is the run's id."""
 
     path: Path
     created: datetime
-    #: Held from begin to end; empty before and after.
-    _lock: list[Lock] = field(default_factory=list, init=False, repr=False, compare=False)
+    #: Held from begin to end.
+    _lock: Lock | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -106,44 +147,40 @@ class RunFolder:
 
     @property
     def lock(self) -> int | None:
-        """The file that is locked while the run goes, as whoever else writes here holds it too."""
-        return self._lock[0].handle if self._lock else None
+        """The descriptor of the locked file, for another process that writes here."""
+        return self._lock.handle if self._lock else None
 
     def begin(self, header: Header) -> None:
         """Writes ``running.json``: from here on a killed run can be recovered.
 
         Raises:
-            RunError: the file can't be written; the folder is gone.
+            RunError: the file can't be written; the folder is removed.
         """
         try:
-            with one_sentence(self.path):
-                lock = take_lock(self.path)
-                self._lock[:] = [] if lock is None else [lock]
-                running = self._running(header, locks=lock is not None)
+            with report_write_errors(self.path):
+                self._take_lock()
+                running = Running(
+                    format=files.FORMAT,
+                    id=self.id,
+                    created=self.created.isoformat(),
+                    writer=Writer.this(locks=self._lock is not None),
+                    **header.model_dump(),
+                )
                 text = files.to_json(running.model_dump(mode="json"))
                 files.write_atomically(self.path / files.RUNNING, text)
         except RunError:
             self.abandon()
             raise
 
-    def _running(self, header: Header, *, locks: bool) -> Running:
-        return Running(
-            format=files.FORMAT,
-            id=self.id,
-            created=self.created.isoformat(),
-            command=header.command,
-            spec=dict(header.spec),
-            plan=dict(header.plan),
-            host=dict(header.host),
-            versions=dict(header.versions),
-            tags=header.tags,
-            commit=header.commit,
-            testbed=None if header.testbed is None else dict(header.testbed),
-            writer=Writer.this(locks=locks),
-        )
+    def _take_lock(self) -> None:
+        try:
+            self._lock = Lock(self.path / files.LOCK)
+        except OSError as problem:
+            if problem.errno not in _NO_LOCKS:
+                raise
 
     def append_resources(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Appends samples of processor, memory, disk and network, one row each.
+        """Appends samples of CPU, memory, disk and network, one row each.
 
         Raises:
             RunError: the log can't be written.
@@ -151,7 +188,7 @@ class RunFolder:
         self._append(files.RESOURCE_LOG, rows)
 
     def append_event(self, event: Mapping[str, Any]) -> None:
-        """Appends an event: ``at_ns`` since the run's origin, ``kind``, and what goes with it.
+        """Appends an event: ``at_ns`` since the run's origin, ``kind``, and its details.
 
         Raises:
             RunError: the log can't be written.
@@ -160,41 +197,41 @@ class RunFolder:
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        with one_sentence(self.path), files.open_to_append(self.path / name) as log:
+        with report_write_errors(self.path), files.open_to_append(self.path / name) as log:
             log.write(text.encode())
 
     def end(self, engine: Mapping[str, Any]) -> Manifest:
-        """Keeps what the engine returned: from here on any process may close the run.
+        """Writes the engine's record: from here on any process can close the run.
 
         Raises:
-            RunError: a file can't be written, or the record isn't of the known form. The logs are
-                still there and the run can be recovered from them.
+            RunError: a file can't be written, or the record's form is unknown. The logs are kept,
+                and the run can be recovered from them.
         """
         manifest = write_end(self.path, Running.read(self.path), engine, "engine")
         self.release()
         return manifest
 
     def release(self) -> None:
-        """Writes no more: from here on the run has ended, or it was killed."""
-        self._lock.clear()
+        """Releases the lock: the run has ended, or it counts as killed."""
+        self._lock = None
 
     def close(self, engine: Mapping[str, Any]) -> Run:
         """Ends the run and closes it at once.
 
         Raises:
-            RunError: as :meth:`end` says.
+            RunError: as :meth:`end`.
         """
         self.end(engine)
-        # Tables bring Polars, and only now the engine has returned.
-        from kvmark.records.recovery import recover  # noqa: PLC0415
+        # Tables need Polars, which is slow to import, and the measurement has ended here.
+        from kvmark.records.recovery import close_run  # noqa: PLC0415
 
-        return recover(self.path)
+        return close_run(self.path)
 
     def abandon(self) -> bool:
-        """Removes the folder if nothing was measured in it; says whether it is gone."""
+        """Removes the folder if nothing was measured in it; returns whether it was removed."""
         self.release()
-        kept = (files.MANIFEST, files.ENDED)
-        if any((self.path / name).exists() for name in kept) or _measured(self.path):
+        ends = (files.MANIFEST, files.ENDED)
+        if any((self.path / name).exists() for name in ends) or _has_operations(self.path):
             return False
         discard_folder(self.path, files.OWN_FILES)
         return not self.path.exists()
@@ -203,10 +240,10 @@ class RunFolder:
 def write_end(
     folder: Path, running: Running, engine: Mapping[str, Any], closed_by: str
 ) -> Manifest:
-    """Writes the manifest under the name that says that the tables are missing.
+    """Writes the manifest under the name of a run without tables.
 
     Raises:
-        RunError: as :meth:`RunFolder.end` says.
+        RunError: as :meth:`RunFolder.end`.
     """
     document = {
         **running.model_dump(mode="json", exclude={"writer"}),
@@ -221,31 +258,22 @@ def write_end(
             f"the engine's record of run {folder.name} is not of the known form"
             f" ({_first_line(problem)}): its logs are kept in {folder}"
         ) from problem
-    with one_sentence(folder):
+    with report_write_errors(folder):
         files.write_atomically(folder / files.ENDED, files.to_json(document))
     return manifest
 
 
-def _measured(folder: Path) -> bool:
-    """Whether the log of intervals counts an operation."""
+def _has_operations(folder: Path) -> bool:
+    """Whether the log of intervals counts an operation; unreadable logs count as if they did."""
     try:
-        lines = files.whole_lines(folder / files.INTERVAL_LOG).splitlines()
-    except RecordsError:  # What can't be read may hold something: it is not ours to remove.
+        return any(row.get("count") for row in files.Tail(folder / files.INTERVAL_LOG).objects())
+    except RecordsError:
         return True
-    return any(map(_counts, lines))
-
-
-def _counts(line: bytes) -> bool:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(row, dict) and bool(row.get("count"))
 
 
 @contextmanager
-def one_sentence(folder: Path) -> Iterator[None]:
-    """Turns what the system says of a run's folder into a sentence for the user."""
+def report_write_errors(folder: Path) -> Iterator[None]:
+    """Turns an OSError in a run's folder into an error for the user."""
     try:
         yield
     except OSError as problem:

@@ -230,7 +230,7 @@ class _Engine:
         return self._agent.starts_ns.get(index, False)
 
     def _report(self, **news: Any) -> None:
-        intervals, histograms, events = (log.whole() for log in self._logs)
+        intervals, histograms, events = (log.lines() for log in self._logs)
         begun = {"phase_started", "phase_skipped"}
         self._begun += sum(json.loads(line).get("kind") in begun for line in events.splitlines())
         self.reports.put(Report(intervals, histograms, events, **news))

@@ -124,10 +124,10 @@ def _header(
 ) -> Header:
     return Header(
         command=context.command,
-        spec=spec,
+        spec=dict(spec),
         plan=plan.model_dump(mode="json"),
-        host=context.host,
-        versions=context.versions,
+        host=dict(context.host),
+        versions=dict(context.versions),
         tags=context.tags,
         commit=context.commit,
         testbed=servers.description,
@@ -163,10 +163,10 @@ def _sampler(
 def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> ExecutedRun:
     """The run, recovered from its logs."""
     # It imports Polars, which other runs don't need.
-    from kvmark.records.recovery import recover  # noqa: PLC0415
+    from kvmark.records.recovery import recover_run  # noqa: PLC0415
 
     _check_place(folder)
-    manifest = recover(folder.path).manifest
+    manifest = recover_run(folder.path).manifest
     reason = GeneratorDied(f"{died}; its records are kept as run {folder.id}")
     return ExecutedRun(folder, _inserted(plan, manifest), reason, manifest)
 

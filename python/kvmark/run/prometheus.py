@@ -178,12 +178,12 @@ class _Followed:
 
     def read(self) -> None:
         """Reads new lines of the logs."""
-        for event in self._events.new():
+        for event in self._events.objects():
             if event.get("kind") == "phase_started":
                 self._phase = str(event.get("name"))
-        for row in self._intervals.new():
+        for row in self._intervals.objects():
             self._count(row)
-        for row in self._resources.new():
+        for row in self._resources.objects():
             self._measured.update(_resources(row))
 
     def values(self) -> Iterator[tuple[_Key, float]]:

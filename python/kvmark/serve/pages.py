@@ -15,7 +15,7 @@ import polars as pl
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from kvmark.analysis import fault_spans
-from kvmark.records import Entry, GoingRun
+from kvmark.records import Entry, OpenRun
 from kvmark.records.intervals import TIMED
 from kvmark.report.format import units
 from kvmark.report.format.html import begins, drawn, sections, vega_library
@@ -114,7 +114,7 @@ def watched(entry: Entry) -> LiveRun:
     Raises:
         RecordsError: it was closed meanwhile, or its description can't be read.
     """
-    run = GoingRun.read(entry.path)
+    run = OpenRun.read(entry.path)
     totals = run.intervals.filter(pl.col("operation") == "TOTAL")
     return LiveRun(
         entry=entry,
@@ -125,7 +125,7 @@ def watched(entry: Entry) -> LiveRun:
     )
 
 
-def _figures(run: GoingRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
+def _figures(run: OpenRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
     if totals.is_empty():
         return ()
     phases, faults = _phases(run, totals), fault_spans(run)
@@ -135,7 +135,7 @@ def _figures(run: GoingRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
     )
 
 
-def _phases(run: GoingRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
+def _phases(run: OpenRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
     """The phases that the newest rows touch; the last one ends with what is recorded."""
     first, last = min(totals["start_ns"].to_list()), max(totals["end_ns"].to_list())
     ends = {event["phase"]: event["at_ns"] for event in _events(run, "phase_ended")}
@@ -150,7 +150,7 @@ def _phases(run: GoingRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
     return tuple(span for span in spans if span.end_ns > span.start_ns)
 
 
-def _now(run: GoingRun, totals: pl.DataFrame) -> Iterator[Fact]:
+def _now(run: OpenRun, totals: pl.DataFrame) -> Iterator[Fact]:
     phase = next((str(event["name"]) for event in reversed(_events(run, "phase_started"))), "")
     if phase:
         yield Fact("Phase", phase.replace("_", "-"))
@@ -178,11 +178,11 @@ def _told(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"in flight {units.whole(row['in_flight'])}"
 
 
-def _failures(run: GoingRun) -> dict[str, int]:
+def _failures(run: OpenRun) -> dict[str, int]:
     rows = run.intervals.filter(~pl.col("outcome").is_in(["any", "ok", "miss"]) & ~pl.col("part"))
     sums = rows.group_by("outcome", maintain_order=True).agg(TIMED.sum().alias("count"))
     return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
 
 
-def _events(run: GoingRun, kind: str) -> list[dict[str, Any]]:
+def _events(run: OpenRun, kind: str) -> list[dict[str, Any]]:
     return [event for event in run.events if event.get("kind") == kind]

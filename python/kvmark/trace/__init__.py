@@ -23,32 +23,3 @@ from kvmark.trace.recording import about_tapes, are_tapes
 from kvmark.trace.run_log import RunRecording
 from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
 from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
-
-__all__ = [
-    "COLUMNS",
-    "FORMAT",
-    "HASHED",
-    "KINDS",
-    "MONITOR",
-    "Keep",
-    "Layout",
-    "RunRecording",
-    "TapProgress",
-    "TapSettings",
-    "TapePart",
-    "Tapes",
-    "Trace",
-    "TraceInfo",
-    "TraceWriter",
-    "about_tapes",
-    "are_tapes",
-    "import_csv",
-    "import_monitor",
-    "import_tapes",
-    "is_monitor",
-    "layout_of",
-    "record",
-    "sentences",
-    "tapes",
-    "tapes_folder",
-]

@@ -10,7 +10,7 @@ from kvmark.analysis.run_conditions import fixed_work_ns, same_machine
 from kvmark.analysis.verdict.rules import RULES
 from kvmark.records import PhaseRecord, Run
 from kvmark.records.case import PLACES, RunEnvironment, described
-from kvmark.records.counting import moved_between
+from kvmark.records.model import counting_changes
 
 Kind = Literal["plan", "system", "environment"]
 """Where a difference is: in the plan, in the system's version and settings, or in its servers."""
@@ -98,7 +98,7 @@ def recounted(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Cautio
         return ()
     first, last = numbers[0], numbers[-1]
     told = f"The runs were measured by engines that count differently ({first} against {last})"
-    return (Caution("counting", f"{told}: {moved_between(first, last)}."),)
+    return (Caution("counting", f"{told}: {counting_changes(first, last)}."),)
 
 
 def _names(one: Difference) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kvmark.records import GoingRun, PhaseRecord, Run
+from kvmark.records import OpenRun, PhaseRecord, Run
 
 _RECOVERY_NS = 5_000_000_000
 """How long after a fault errors are still its consequence.
@@ -50,7 +50,7 @@ class FaultSpan:
         return math.inf if self.ended_ns is None else self.ended_ns + _RECOVERY_NS
 
 
-def fault_spans(run: Run | GoingRun) -> tuple[FaultSpan, ...]:
+def fault_spans(run: Run | OpenRun) -> tuple[FaultSpan, ...]:
     """The faults that were carried out, in the order in which they began."""
     ends = {_key(event): int(event["at_ns"]) for event in _faults(run, "ended")}
     return tuple(
@@ -91,7 +91,7 @@ def _touched(span: FaultSpan) -> pl.Expr:
     return (pl.col("end_ns") > span.begun_ns) & (pl.col("start_ns") < span.over_ns)
 
 
-def _faults(run: Run | GoingRun, state: str) -> Iterator[dict[str, Any]]:
+def _faults(run: Run | OpenRun, state: str) -> Iterator[dict[str, Any]]:
     for event in run.events:
         if event.get("kind") == "fault" and event.get("state") == state:
             yield event

@@ -23,7 +23,7 @@ from kvmark.experiment.designs.capacity_search import (
 )
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records, Run, recover
+from kvmark.records import Records, Run, close_run
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
@@ -241,7 +241,7 @@ def _told_by(objectives: Sequence[Objective]) -> float:
 
 
 def _closed(records: Records, name: str) -> tuple[Run, Verdict]:
-    run = recover(records.root / name)
+    run = close_run(records.root / name)
     verdict = judge(run)
     save_verdict(records, run, verdict)
     return run, verdict

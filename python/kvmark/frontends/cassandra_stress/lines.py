@@ -193,7 +193,7 @@ class LogTail:
 
     def intervals(self) -> Iterator[list[Row]]:
         """The rows of each interval that was closed since it was last asked."""
-        rows = [row for row in self._intervals.new() if row["phase_name"] == "measure"]
+        rows = [row for row in self._intervals.objects() if row["phase_name"] == "measure"]
         key = None
         together: list[Row] = []
         for row in rows:
@@ -208,7 +208,7 @@ class LogTail:
     def collections(self) -> Collections:
         """Collections since it was last asked; NaN where no node says."""
         before = dict(self._collected)
-        for row in self._resources.new():
+        for row in self._resources.objects():
             if row.get("gc_count") is not None and row.get("gc_time_s") is not None:
                 self._collected[row["node"]] = (row["gc_count"], row["gc_time_s"])
                 # What there was before the first sample isn't this run's.

@@ -1,4 +1,4 @@
-"""Runs of every state in a folder, without an engine."""
+"""Builders of runs in every state, without an engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kvmark.analysis import judge, save_verdict
 from kvmark.records import Header, Records, Run, RunFolder
-from kvmark.records.histograms import encode
+from kvmark.records.histograms import time_record
 from kvmark.stats import Counts
 
 SECOND = 1_000_000_000
@@ -31,16 +31,7 @@ PLAN = {
 
 def times(factor: int = 1) -> dict[str, Any]:
     values = [factor * (10_000 + 10 * n) for n in range(OPERATIONS)]
-    counts = Counts.of(values)
-    named = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
-    return {
-        "min": values[0],
-        "mean": 15_000.0 * factor,
-        "max": values[-1],
-        "stddev": 2_900.0 * factor,
-        "histogram": encode(counts),
-        **{name: counts.quantile(q) for name, q in named.items()},
-    }
+    return time_record(Counts.of(values), values[0], values[-1])
 
 
 def interval_rows(second: int, *, failed: int = 0) -> list[dict[str, Any]]:
@@ -68,7 +59,7 @@ def interval_rows(second: int, *, failed: int = 0) -> list[dict[str, Any]]:
 
 
 def resource_rows(second: int) -> list[dict[str, Any]]:
-    """What the sampler and an observed server add in a second."""
+    """The samples of the generator and of a server in a second."""
     shared = {
         "at_wall_ns": (1_795_232_769 + second) * SECOND,
         "disk_read_bytes": 0, "disk_written_bytes": 4096 * second,
@@ -103,11 +94,15 @@ def engine_record(seconds: int, factor: int = 1) -> dict[str, Any]:
 
 
 def begun(records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = ()) -> RunFolder:
-    """A run that goes: this process writes it."""
+    """A running run: this process writes it."""
     folder = records.new(name)
     plan = {**PLAN, "name": name}
     command = ("kvmark", "run", name)
-    folder.begin(Header(command, {}, plan, {"cores": 2}, {"kvmark": "0.1.0"}, tags))
+    folder.begin(
+        Header(
+            command=command, plan=plan, host={"cores": 2}, versions={"kvmark": "0.1.0"}, tags=tags
+        )
+    )
     started = {"kind": "phase_started", "phase": 0, "name": "measure"}
     folder.append_event({"at_ns": 0, "kind": "opened", "started_wall_ns": 1_795_232_769 * SECOND})
     folder.append_event({"at_ns": 0, **started})
@@ -115,7 +110,7 @@ def begun(records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = ())
 
 
 def write_second(folder: RunFolder, second: int, *, failed: int = 0) -> None:
-    """Appends what a second brings."""
+    """Appends the rows of a second to the logs."""
     lines = "".join(json.dumps(row) + "\n" for row in interval_rows(second, failed=failed))
     with (folder.path / "intervals.jsonl").open("a") as log:
         log.write(lines)
@@ -135,6 +130,6 @@ def closed(
 
 
 def killed(folder: RunFolder) -> RunFolder:
-    """The same run with its process gone."""
+    """The same run as if its process had been killed."""
     folder.release()
     return folder
