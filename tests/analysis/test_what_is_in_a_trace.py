@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kvmark.analysis.trace import TraceAnswer, describe
-from kvmark.stats.popularity import fit_zipf
+from kvmark.stats.distributions import fit_zipf
 from kvmark.trace import COLUMNS, Trace, TraceWriter
 
 S = 10**9

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.stats.spread import percentile, spread
+from kvmark.stats.distributions import percentile, spread
 
 PUBLISHED = resources.files("kvmark") / "published" / "yugabyte-1.0.7.csv"
 ORDER = ("min", "p1", "p5", "p10", "median", "p90", "p95", "p99", "max")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kvmark
-from kvmark import _engine, catalog, errors
+from kvmark import _engine, catalog
 from kvmark.drivers import drivers
 from kvmark.errors import PlanError, RunError, SystemUnderTestError, UsageError
 from kvmark.plan.compile import compile_run

@@ -30,7 +30,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.stats import Asked, as_family, decide
+from kvmark.stats import PrecisionTarget, as_family, decide
 from kvmark.stats.level import paired_difference
 
 NOISE = 0.03
@@ -63,7 +63,7 @@ def found(seed: int, ratio: float, precision: Precision = FIND) -> tuple[bool, i
 
     for _ in interleaved(seed, noisy(seed, ratio), standing):  # type: ignore[arg-type]
         pass
-    asked = Asked(precision.within, precision.find, precision.most_blocks)
+    asked = PrecisionTarget(precision.within, precision.find, precision.most_blocks)
     return decide(logs, asked).effect.significant(), len(logs)
 
 
@@ -80,7 +80,7 @@ def test_a_difference_of_the_size_asked_for_is_found_in_nine_of_ten_comparisons(
 def test_a_difference_is_found_too_where_the_error_level_is_shared_by_all_metrics() -> None:
     claims, found_in_all = 9, 0
     precision = replace(FIND, claims=claims)
-    asked = Asked(None, FIND.find, FIND.most_blocks, claims=claims)
+    asked = PrecisionTarget(None, FIND.find, FIND.most_blocks, claims=claims)
     for seed in range(60):
         logs: list[float] = []
 
@@ -97,7 +97,7 @@ def test_a_difference_is_found_too_where_the_error_level_is_shared_by_all_metric
 
 def test_the_interval_at_the_end_is_as_narrow_as_was_asked() -> None:
     chance = np.random.default_rng(1)
-    asked = Asked(within=0.02, find=None, most_blocks=400)
+    asked = PrecisionTarget(within=0.02, find=None, most_blocks=400)
     logs: list[float] = []
     while not logs or not decide(logs, asked).done:
         logs.append(float(chance.normal(0, NOISE)))
@@ -111,21 +111,21 @@ def test_the_interval_at_the_end_is_as_narrow_as_was_asked() -> None:
 def test_a_quiet_machine_needs_only_the_first_stage() -> None:
     chance = np.random.default_rng(1)
     logs = chance.normal(0.01, 0.001, 12)
-    asked = Asked(within=0.01, find=None, most_blocks=100)
+    asked = PrecisionTarget(within=0.01, find=None, most_blocks=100)
     assert not decide(logs[:11], asked).done
     assert decide(logs, asked).done
 
 
 def test_the_number_of_blocks_is_decided_once() -> None:
     logs = np.random.default_rng(2).normal(0, NOISE, 60)
-    asked = Asked(within=0.012, find=None, most_blocks=400)
+    asked = PrecisionTarget(within=0.012, find=None, most_blocks=400)
     assert len({decide(logs[:n], asked).needed for n in range(12, 60)}) == 1
 
 
 def test_noise_that_grows_after_the_first_stage_widens_the_interval() -> None:
     chance = np.random.default_rng(3)
     logs = np.concatenate([chance.normal(0, 0.005, 12), chance.normal(0, 0.1, 12)])
-    asked = Asked(within=0.001, find=None, most_blocks=24)
+    asked = PrecisionTarget(within=0.001, find=None, most_blocks=24)
     assert decide(logs, asked).effect.ratio.method.endswith("t-interval")
 
 
@@ -224,7 +224,7 @@ def simulated(folder: Path, seed: int, ratio: float) -> Callable[[int, Side], fl
 def test_the_engine_and_the_simulated_driver_give_the_same_answer(
     tmp_path: Path, ratio: float, least: int, most: int
 ) -> None:
-    asked = Asked(within=0.03, find=None, most_blocks=24)
+    asked = PrecisionTarget(within=0.03, find=None, most_blocks=24)
     precision = Precision(within=0.03, find=None, most_blocks=24)
     different = 0
     for seed in range(10):

@@ -37,7 +37,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.stats import rise
+from kvmark.stats import warmup_gain
 
 QUIET = ("-q", "--report", "none")
 
@@ -108,7 +108,7 @@ def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> N
     found = never.warmed_up({"read": never.load(30, 9_000)})
     assert len(found.rounds) == MOST_ROUNDS
     assert not found.rises_no_more
-    assert (rise(found.rounds) or 0) > 0.03
+    assert (warmup_gain(found.rounds) or 0) > 0.03
 
 
 def test_a_load_that_fails_is_left_out_and_so_are_the_rounds_before() -> None:

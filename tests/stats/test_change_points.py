@@ -1,4 +1,4 @@
-"""Where the level of a history moved."""
+"""Change points of a history."""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -16,7 +16,7 @@ def history(*levels: tuple[float, int], noise: float = 0.03, seed: int = 1) -> l
     return values
 
 
-def test_a_shift_is_found_where_it_is_with_its_size() -> None:
+def test_a_shift_is_found_with_its_place_and_size() -> None:
     (found,) = change_points(history((100, 20), (90, 20)))
     assert abs(found.index - 20) <= 1
     assert found.ratio == pytest.approx(0.9, abs=0.02)
@@ -50,7 +50,7 @@ def test_the_same_history_gives_the_same_answer() -> None:
     assert change_points(values) == change_points(values)
 
 
-def test_values_must_be_above_nothing() -> None:
+def test_values_must_be_above_0() -> None:
     with pytest.raises(ValueError, match="above 0"):
         change_points([1.0, 0.0])
 
@@ -69,7 +69,7 @@ def best(logs: Sequence[float]) -> float:
     return max(energy(logs[:cut], logs[cut:]) for cut in range(3, len(logs) - 2))
 
 
-def test_of_few_points_every_order_is_counted() -> None:
+def test_all_permutations_of_few_points_are_counted() -> None:
     logs = np.random.default_rng(3).normal(size=7).tolist()
     (found,) = change_points(np.exp(logs).tolist(), error_level=1.0)
     reached = best(logs) * (1 - 1e-9)
@@ -77,7 +77,7 @@ def test_of_few_points_every_order_is_counted() -> None:
     assert found.p_value == pytest.approx(sum(beaten) / len(beaten))
 
 
-def test_fewer_points_than_the_least_show_no_change_however_large_and_as_many_do() -> None:
+def test_only_the_least_number_of_points_shows_a_change() -> None:
     assert least_points() == 10
     assert least_points(0.05) == 8
     for n in (8, 9, 10, 11):
@@ -86,7 +86,7 @@ def test_fewer_points_than_the_least_show_no_change_however_large_and_as_many_do
         assert len(change_points(values)) == (n >= 10)
 
 
-def test_what_could_be_seen_is_seen_in_about_eight_of_ten_histories() -> None:
+def test_the_detectable_change_is_found_in_about_eight_of_ten_histories() -> None:
     chance = np.random.default_rng(1)
     seen = []
     for _ in range(150):
@@ -98,7 +98,7 @@ def test_what_could_be_seen_is_seen_in_about_eight_of_ten_histories() -> None:
     assert 0.65 <= sum(seen) / len(seen) <= 0.95
 
 
-def test_what_could_be_seen_knows_the_scatter_around_levels_that_moved() -> None:
+def test_the_detectable_change_uses_the_scatter_around_levels() -> None:
     moved = history((100, 20), (200, 20))
     level, stepped = could_be_seen(history((100, 40))), could_be_seen(moved, [20])
     assert stepped == pytest.approx(level, rel=0.3)

@@ -1,4 +1,4 @@
-"""The interval of one run holds the truth as often as it says, and the page says how often."""
+"""The coverage of the interval of one run, simulated and on the page."""
 
 import importlib.util
 import re
@@ -36,13 +36,13 @@ def coverage() -> ModuleType:
 
 @pytest.mark.parametrize("phi", PHIS)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_the_interval_of_a_rate_holds_the_truth_as_often_as_it_says(n: int, phi: float) -> None:
+def test_the_interval_of_a_rate_has_the_stated_coverage(n: int, phi: float) -> None:
     held = coverage().of_rates(n, phi, 2000, seed=5)
     assert 0.93 <= held.share <= 0.97
 
 
 @pytest.mark.parametrize("phi", PHIS)
-def test_the_interval_of_a_median_does_too(phi: float) -> None:
+def test_the_interval_of_a_median_has_the_stated_coverage(phi: float) -> None:
     # 100 intervals of 95 % scatter by ± 2.2 %.
     held = coverage().of_quantiles(0.5, LEAST_INTERVALS, phi, 100)
     assert held.share >= 0.88
@@ -50,7 +50,7 @@ def test_the_interval_of_a_median_does_too(phi: float) -> None:
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.8])
-def test_the_interval_of_an_engine_s_run_of_the_usual_length_does_too(
+def test_the_interval_of_an_engine_s_run_of_the_usual_length_has_the_stated_coverage(
     phi: float, tmp_path: Path
 ) -> None:
     pytest.importorskip("kvmark._engine")
@@ -62,7 +62,7 @@ def test_the_interval_of_an_engine_s_run_of_the_usual_length_does_too(
     assert 0 < held.half < 0.2
 
 
-def test_a_run_that_was_ended_when_its_rate_seemed_known_has_a_wider_interval() -> None:
+def test_a_run_that_ended_at_a_precision_has_a_wider_interval() -> None:
     rates = coverage().correlated(np.random.default_rng(1), 60, 0.4) + 100
     plain, ended = (
         rate_of_intervals(100.0, rates.tolist(), until_known=known).plain("ops/s")
@@ -71,7 +71,7 @@ def test_a_run_that_was_ended_when_its_rate_seemed_known_has_a_wider_interval() 
     assert 1.05 < (ended.error or 0) / (plain.error or 1) < 1.2
 
 
-def test_fewer_intervals_than_it_needs_give_no_interval_and_say_why() -> None:
+def test_too_few_intervals_give_no_interval_and_a_reason() -> None:
     few = np.arange(LEAST_INTERVALS - 1) + 100.0
     assert mean_error(few) is None
     assert mean_error([*few, 100.0]) is not None
@@ -96,7 +96,7 @@ def intervals(shifts: np.ndarray[tuple[int], np.dtype[np.float64]], count: int) 
     ]
 
 
-def test_intervals_that_resemble_their_neighbours_are_worth_less() -> None:
+def test_correlated_intervals_give_a_larger_error() -> None:
     chance = np.random.default_rng(5)
     steady = chance.normal(0, 0.1, 60)
     waves = np.repeat(chance.normal(0, 0.1, 6), 10)
@@ -114,7 +114,7 @@ def test_a_tail_beyond_what_was_observed_has_no_interval() -> None:
     assert found.method == "no interval: it would reach beyond what was observed"
 
 
-def test_times_in_one_bucket_are_known_to_half_its_width() -> None:
+def test_the_error_of_times_in_one_bucket_is_half_its_width() -> None:
     one = Counts(np.array([50_000]), np.array([50_063]), np.array([100]))
     found = quantile_of_intervals([one] * 30, 0.5)
     assert found is not None
@@ -125,10 +125,9 @@ def test_no_observation_has_no_quantile() -> None:
     assert quantile_of_intervals([], 0.5) is None
 
 
-@pytest.mark.parametrize("name", ["rates"])
-def test_the_page_shows_no_coverage_that_is_not_what_is_said(name: str) -> None:
+def test_the_page_shows_the_stated_coverage() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    table = text.partition(coverage().BEGIN.format(name))[2].partition("<!--")[0]
+    table = text.partition(coverage().BEGIN.format("rates"))[2].partition("<!--")[0]
     rows = [re.findall(r"([\d.]+) %,", line) for line in table.splitlines() if " %" in line]
     assert len(rows) == len(coverage().LENGTHS)
     for row in rows:

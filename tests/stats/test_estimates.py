@@ -12,6 +12,7 @@ from scipy import stats
 
 from kvmark.stats import (
     Estimate,
+    crossing,
     difference,
     effective_sample_size,
     level_of,
@@ -49,18 +50,7 @@ def test_a_mean_interval_is_scipys_t_interval() -> None:
     assert (estimate.low, estimate.high) == pytest.approx(expected)
 
 
-def test_mean_intervals_cover_the_true_mean_as_often_as_they_say() -> None:
-    random = np.random.default_rng(2)
-    hits = 0
-    for _ in range(2000):
-        estimate = mean_interval(random.normal(7, 3, 8).tolist(), "")
-        assert estimate.low is not None
-        assert estimate.high is not None
-        hits += estimate.low <= 7 <= estimate.high
-    assert hits / 2000 == pytest.approx(0.95, abs=0.015)
-
-
-def test_no_sample_is_an_error() -> None:
+def test_a_mean_without_samples_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least one sample"):
         mean_interval([], "ms")
 
@@ -78,7 +68,7 @@ def test_exchanging_the_sides_inverts_a_paired_ratio(pairs: list[tuple[float, fl
     assert forth.low == pytest.approx(1 / back.high, rel=1e-6)
 
 
-def test_pairing_removes_what_both_sides_share() -> None:
+def test_pairing_removes_common_variation() -> None:
     random = np.random.default_rng(3)
     shared = np.exp(random.normal(0, 1, 12))
     before = (shared * 100).tolist()
@@ -104,37 +94,37 @@ def test_a_difference_of_levels_is_scipys_welch_interval_of_logs() -> None:
     assert (ratio.low, ratio.high) == pytest.approx(tuple(expected))
 
 
-def test_equal_samples_are_known_as_well_as_their_instrument_and_no_better() -> None:
+def test_equal_samples_have_the_error_of_their_instrument() -> None:
     assert mean_interval([2.0, 2.0, 2.0], "ms", floor=0.1).error == pytest.approx(0.43, abs=0.001)
     ratio = paired_ratio([2.0, 2.0, 2.0], [4.0, 4.0, 4.0], floor=0.01)
     assert (ratio.low or 0) == pytest.approx(2 * math.exp(-0.043), rel=1e-3)
     assert paired_ratio([2.0, 2.0], [4.0, 4.0]).low is None
 
 
-def test_ratios_refuse_values_that_have_no_logarithm() -> None:
+def test_ratios_reject_values_without_a_logarithm() -> None:
     with pytest.raises(ValueError, match="above 0"):
         paired_ratio([1.0, 0.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="equal lengths"):
         paired_ratio([1.0], [1.0, 1.0])
 
 
-def test_independent_samples_are_worth_themselves() -> None:
+def test_independent_samples_have_their_number_as_effective_size() -> None:
     samples = np.random.default_rng(5).normal(size=5000)
     assert effective_sample_size(samples) > 0.9 * 5000
 
 
 @pytest.mark.parametrize("phi", [0.3, 0.6, 0.9])
-def test_an_autoregressive_series_is_worth_its_closed_form(phi: float) -> None:
+def test_an_autoregressive_series_has_the_effective_size_of_its_closed_form(phi: float) -> None:
     n = 40_000
     expected = n * (1 - phi) / (1 + phi)
     assert effective_sample_size(autoregressive(n, phi, 6)) == pytest.approx(expected, rel=0.12)
 
 
-def test_alternating_values_are_not_counted_as_a_gain() -> None:
+def test_negative_correlation_does_not_increase_the_effective_size() -> None:
     assert effective_sample_size([1.0, 2.0] * 50) == 100
 
 
-def test_a_constant_series_is_worth_its_length() -> None:
+def test_a_constant_series_has_its_length_as_effective_size() -> None:
     assert effective_sample_size([4.0] * 30) == 30
 
 
@@ -143,7 +133,7 @@ def test_an_effective_size_lies_between_one_and_the_length(series: list[float]) 
     assert 1 <= effective_sample_size(series) <= len(series)
 
 
-def test_an_estimate_in_other_terms_keeps_its_bounds_in_order() -> None:
+def test_a_transformed_estimate_has_ordered_bounds() -> None:
     lost = Estimate(0.9, 0.8, 0.95, 5, "ratio", "by hand").put(lambda left: (1 - left) * 100, "%")
     assert (lost.low, lost.value, lost.high) == pytest.approx((5.0, 10.0, 20.0))
     assert lost.unit == "%"
@@ -151,7 +141,7 @@ def test_an_estimate_in_other_terms_keeps_its_bounds_in_order() -> None:
 
 
 @pytest.mark.parametrize(("n", "left_out"), [(6, 1), (8, 1), (10, 2), (20, 6)])
-def test_a_median_lies_between_the_values_that_the_sign_test_leaves(n: int, left_out: int) -> None:
+def test_a_median_interval_is_that_of_the_sign_test(n: int, left_out: int) -> None:
     found = median_interval([float(value) for value in range(n)][::-1], "ns")
     assert found is not None
     assert (found.low, found.high) == (left_out - 1, n - left_out)
@@ -166,9 +156,45 @@ def test_five_values_have_a_median_and_no_interval() -> None:
 
 
 @pytest.mark.parametrize("n", [6, 13, 20])
-def test_median_intervals_hold_the_median_of_skewed_values_at_least_as_often(n: int) -> None:
+def test_median_intervals_of_skewed_values_have_the_stated_coverage(n: int) -> None:
     drawn = np.random.default_rng(n).exponential(1.0, (2000, n))
     found = [median_interval(list(values), "") for values in drawn]
     held = [one.low < np.log(2) < one.high for one in found if one and one.low and one.high]
     assert len(held) == 2000
     assert sum(held) / len(held) > 0.94
+
+
+def test_the_crossing_of_an_exact_line_is_exact() -> None:
+    found = crossing([1, 2, 3, 4], [-3, -1, 1, 3], "x")
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((2.5, 2.5, 2.5))
+
+
+def test_fiellers_interval_has_the_stated_coverage() -> None:
+    random = np.random.default_rng(5)
+    x = np.repeat([0.0, 0.03], 4)
+    held = []
+    for _ in range(1_000):
+        y = 3 * (x - 0.012) + random.normal(scale=0.02, size=len(x))
+        found = crossing(x.tolist(), y.tolist(), "x")
+        low = -math.inf if found is None or found.low is None else found.low
+        high = math.inf if found is None or found.high is None else found.high
+        held.append(low <= 0.012 <= high)
+    assert 0.93 <= np.mean(held) <= 0.99
+
+
+def test_a_slope_that_may_be_0_leaves_the_interval_unbounded() -> None:
+    found = crossing([0, 0, 1, 1], [-1, 1, -0.9, 1.1], "x")
+    assert found is not None
+    assert (found.low, found.high) == (None, None)
+
+
+@pytest.mark.parametrize(("x", "y"), [([1, 2, 3], [3, 2, 1]), ([1, 1, 1], [-1, 0, 1]), ([1], [0])])
+def test_a_line_that_does_not_rise_has_no_crossing(x: list[float], y: list[float]) -> None:
+    assert crossing(x, y, "x") is None
+
+
+def test_two_samples_have_no_interval() -> None:
+    found = crossing([1, 2], [-1, 1], "x")
+    assert found is not None
+    assert (found.value, found.low, found.high) == (1.5, None, None)

@@ -1,4 +1,4 @@
-"""Drift and mix: found when planted, not found when absent."""
+"""Tests of drift and mix, with planted and without deviations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def noise(n: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.random.default_rng(seed).normal(100, 2, n)
 
 
-def test_a_linear_rise_is_found_with_its_size() -> None:
+def test_a_linear_increase_is_found_with_its_size() -> None:
     found = drift((noise(40, 1) + np.linspace(-10, 10, 40)).tolist())
     assert found.change == pytest.approx(0.2, abs=0.03)
     assert found.p_value < 1e-6
 
 
-def test_noise_alone_is_rarely_called_a_drift() -> None:
+def test_noise_is_rarely_a_drift() -> None:
     alarms = sum(drift(noise(30, seed).tolist()).p_value < 0.01 for seed in range(500))
     assert alarms / 500 < 0.03
 
@@ -75,12 +75,12 @@ def test_a_single_kind_always_fits() -> None:
     assert mix_test([1000], [0.5]).p_value == 1.0
 
 
-def test_a_mix_of_nothing_is_an_error() -> None:
+def test_an_empty_mix_is_rejected() -> None:
     with pytest.raises(ValueError, match="something counted"):
         mix_test([0, 0], [1, 1])
 
 
-def test_a_share_that_is_the_same_rises_as_often_as_the_level_says() -> None:
+def test_equal_shares_are_significant_as_often_as_the_level_allows() -> None:
     chance, alone, repeated = np.random.default_rng(3), 0, 0
     for _ in range(1000):
         one, other = ([(int(n), 2000) for n in chance.binomial(2000, 0.02, 4)] for _ in range(2))
@@ -91,12 +91,12 @@ def test_a_share_that_is_the_same_rises_as_often_as_the_level_says() -> None:
     assert repeated <= 71
 
 
-def test_a_share_that_rose_is_found_and_exchanging_the_sides_inverts_it() -> None:
+def test_an_increased_share_is_found() -> None:
     low, high = [(0, 1000), (2, 1000), (1, 1000)], [(30, 1000), (28, 1000), (35, 1000)]
     assert rise_of_share(low, high) < 0.001
     assert rise_of_share(high, low) > 0.999
     assert rise_of_share([(0, 10)], [(0, 10)]) == 0.5
-    # Between runs that scatter far more than chance does, the same totals say little.
+    # Equal totals aren't significant if runs scatter far more than by chance.
     assert rise_of_share([(0, 1000), (60, 1000)], [(0, 1000), (90, 1000)]) > 0.05
     with pytest.raises(ValueError, match="observations on both sides"):
         rise_of_share([], low)

@@ -5,18 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from kvmark.stats import Asked, decide, mean_interval, two_stage_mean
+from kvmark.stats import PrecisionTarget, decide, mean_interval, two_stage_mean
 
-ASKED = Asked(within=0.05, find=None, most_blocks=20, first_stage=5)
+TARGET = PrecisionTarget(within=0.05, find=None, most_blocks=20, first_stage=5)
 REPETITIONS = 2000
 
 
 def held(scatter: float) -> tuple[float, float]:
-    """How often the intervals of seeded simulations hold the truth: two stages', and plain."""
+    """The coverage of two-stage and of plain intervals in a seeded simulation."""
     chance = np.random.default_rng(7)
     both = [0, 0]
     for figures in chance.normal(100.0, 100.0 * scatter, (REPETITIONS, 20)):
-        needed = decide([math.log(figure) for figure in figures[:5]], ASKED).needed
+        needed = decide([math.log(figure) for figure in figures[:5]], TARGET).needed
         assert needed is not None
         shown = (
             two_stage_mean(figures[:5], figures[5:needed], ""),
@@ -28,28 +28,27 @@ def held(scatter: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("scatter", [0.01, 0.05, 0.07, 0.1])
-def test_the_interval_of_two_stages_holds_the_truth_as_often_as_it_says(scatter: float) -> None:
+def test_the_interval_of_two_stages_has_the_stated_coverage(scatter: float) -> None:
     # 2000 intervals of 95 % scatter by ± 1 %.
     assert held(scatter)[0] >= 0.94
 
 
-def test_the_plain_interval_would_hold_it_less_often() -> None:
-    # Else the wider one would be for nothing.
+def test_the_plain_interval_has_less_coverage() -> None:
     assert held(0.07)[1] < 0.935
 
 
-def test_samples_that_lay_close_together_early_make_no_claim_of_it() -> None:
+def test_a_small_scatter_in_the_first_stage_does_not_narrow_the_interval() -> None:
     wide = two_stage_mean([100.0, 120.0, 80.0, 110.0, 90.0], [100.0] * 5, "ops/s")
     plain = mean_interval([100.0, 120.0, 80.0, 110.0, 90.0] + [100.0] * 5, "ops/s")
     assert wide.error > plain.error  # type: ignore[operator]
     assert (wide.value, wide.n, wide.method) == (100.0, 10, "mean, two stages, Stein")
 
 
-def test_noise_that_grew_after_the_first_stage_is_in_the_interval() -> None:
+def test_growing_noise_widens_the_interval() -> None:
     first, second = [100.0, 100.1, 99.9, 100.0, 100.0], [80.0, 120.0]
     assert two_stage_mean(first, second, "") == mean_interval([*first, *second], "")
 
 
-def test_a_first_stage_of_one_sample_is_refused() -> None:
+def test_a_first_stage_of_one_sample_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least two samples"):
         two_stage_mean([1.0], [2.0], "")

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kvmark._engine import Reuse
-from kvmark.stats.popularity import ZipfFit, fit_zipf
+from kvmark.stats.distributions import ZipfFit, fit_zipf
 from kvmark.trace import Trace
 
 _S: Final = 10**9

@@ -1,14 +1,15 @@
 """Pure mathematics: estimates, intervals, quantiles and tests.
 
-Nothing here reads a file or knows what a benchmark is. Samples are sequences of numbers, counts are
-:class:`Counts`; what comes out is an :class:`Estimate` or a small frozen result.
+Nothing here reads a file or depends on benchmarks. Samples are sequences of numbers, or
+:class:`Counts`; results are an :class:`Estimate` or a small frozen value.
 
-Write `scipy.special` in full: SciPy loads a part of itself on first use, which takes a quarter of a
-second, and many commands don't need it.
+Write `scipy.special` in full: SciPy loads its parts on first use, which takes a quarter of a
+second, and many commands don't need them.
 """
 
 from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
 from kvmark.stats.counts import BEYOND, Counts, least_observations
+from kvmark.stats.distributions import MixTest, mix_test, rise_of_share
 from kvmark.stats.estimate import CONFIDENCE, Estimate, crossing, keeps_within
 from kvmark.stats.level import (
     Effect,
@@ -21,9 +22,8 @@ from kvmark.stats.level import (
     paired_ratio,
     two_stage_mean,
 )
-from kvmark.stats.proportions import MixTest, mix_test, rise_of_share
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
-from kvmark.stats.sequential import Asked, Decision, decide
+from kvmark.stats.sequential import Decision, PrecisionTarget, decide
 from kvmark.stats.series import (
     LEAST_INTERVALS,
     Drift,
@@ -34,4 +34,4 @@ from kvmark.stats.series import (
     rate_of_intervals,
 )
 from kvmark.stats.usl import UslFit, fit_usl
-from kvmark.stats.warming import Placed, rise, warming
+from kvmark.stats.warming import Placed, warming, warmup_gain

@@ -1,12 +1,12 @@
-"""Where the level of a history moved.
+"""Change points of a history.
 
 E-divisive (Matteson and James, A Nonparametric Approach for Multiple Change Point Analysis of
 Multivariate Data, 2014): the history is cut where the two sides differ most by the energy
-statistic, and again within the pieces, as long as a permutation test says that chance doesn't
-explain the cut. It asks for no law of the noise, which in histories of benchmarks has outliers.
+statistic, and again within the segments, as long as the cut is significant in a permutation test.
+It assumes no distribution of the noise, which in histories of benchmarks has outliers.
 
-Of short pieces every order is counted. Of n points no order gives a cut less often than
-2 ÷ C(n, n/2), so that fewer than `least_points` can show no change however large it is.
+The test of a short segment counts all permutations. The least p-value of n points is
+2 ÷ C(n, n/2), so that fewer than `least_points` show no change, however large it is.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-#: A level needs so many points: with fewer a single outlier is one.
+#: The least number of points of a level: with fewer, a single outlier would be one.
 LEAST_POINTS = 3
-#: A cut stands when chance gives such a one less often.
+#: The largest p-value of a cut.
 ERROR_LEVEL = 0.01
-#: Share of the changes of the size that could be seen which are found.
+#: The share of changes of the detectable size that are found.
 POWER = 0.8
 
 _PERMUTATIONS = 499
-# The orders of so many points are counted by their subsets, 65,536.
+# The permutations of 16 points are counted by their 65,536 subsets.
 _MOST_COUNTED = 16
-# What rounding leaves between sums of the same numbers in another order.
-_HAIR = 1e-9
+# The relative rounding error between sums of the same numbers in another order.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class ChangePoint:
 
 
 def change_points(
-    values: Sequence[float], *, error_level: float = ERROR_LEVEL, seed: int = 1
+    values: Sequence[float], *, error_level: float = ERROR_LEVEL
 ) -> tuple[ChangePoint, ...]:
-    """The places where the level moved, in order. Values are compared on a logarithmic scale.
+    """The change points in order. Values are compared on a logarithmic scale.
 
-    Each cut is tested at ``error_level`` by all orders or by the same seeded permutations, so that
-    a history gives the same answer whenever it is asked.
+    Each cut is tested at ``error_level`` by all permutations or by seeded ones, so that the same
+    history always gives the same answer.
 
     Raises:
         ValueError: a value isn't above 0.
@@ -58,7 +58,7 @@ def change_points(
     if len(series) < least_points(error_level):
         return ()
     logs = np.log(series)
-    found = sorted(_cuts(logs, 0, len(logs), error_level, np.random.default_rng(seed)))
+    found = sorted(_cuts(logs, 0, len(logs), error_level, np.random.default_rng(1)))
     edges = [0, *(cut for cut, _ in found), len(series)]
     medians = [float(np.median(series[start:end])) for start, end in pairwise(edges)]
     return tuple(
@@ -68,27 +68,25 @@ def change_points(
 
 
 def least_points(error_level: float = ERROR_LEVEL) -> int:
-    """With fewer points than this no change is found, however large: chance explains any."""
+    """The least number of points that can show a change, however large it is."""
     return next(n for n in count(2 * LEAST_POINTS) if 2 / math.comb(n, n // 2) <= error_level)
 
 
-def could_be_seen(
-    values: Sequence[float], changes: Sequence[int] = (), *, error_level: float = ERROR_LEVEL
-) -> float | None:
-    """The smallest change half-way that 8 of 10 histories which scatter like this one would show.
+def could_be_seen(values: Sequence[float], changes: Sequence[int] = ()) -> float | None:
+    """The smallest change in the middle that 8 of 10 histories with this scatter would show.
 
-    As a share of the level before; ``changes`` are where the level moved, whose steps are no
-    scatter. None with too few points to see any.
+    It is a share of the level before. The scatter is that around the levels between ``changes``.
+    None with too few points for any change.
 
-    The scatter is that around the levels. A change is taken to be seen where Student's t of both
-    halves would see it at the error level shared by all points: nobody knows before where it is.
+    A change counts as detected if Student's t of both halves detects it at the error level divided
+    by the number of points, because its place is unknown.
 
     Raises:
         ValueError: a value isn't above 0.
     """
     series = _above_zero(values)
     n = len(series)
-    if n < least_points(error_level):
+    if n < least_points():
         return None
     edges = [0, *changes, n]
     pieces = [np.log(series[start:end]) for start, end in pairwise(edges)]
@@ -96,7 +94,7 @@ def could_be_seen(
     if freedom < 1:
         return None
     spread = (sum(float(((one - one.mean()) ** 2).sum()) for one in pieces) / freedom) ** 0.5
-    shared = error_level / n
+    shared = ERROR_LEVEL / n
     reach = float(
         scipy.special.stdtrit(freedom, 1 - shared / 2) + scipy.special.stdtrit(freedom, POWER)
     )
@@ -117,7 +115,7 @@ def _cuts(
     error_level: float,
     chance: np.random.Generator,
 ) -> Iterator[tuple[int, float]]:
-    """The cuts within a piece, with their p-values."""
+    """The cuts within a segment, with their p-values."""
     piece = logs[start:end]
     if len(piece) < least_points(error_level):
         return
@@ -136,8 +134,8 @@ def _cuts(
 def _p_value(
     distances: NDArray[np.float64], statistic: float, chance: np.random.Generator
 ) -> float:
-    """How often another order has so good a cut: of all orders, or of many drawn by chance."""
-    n, reached = len(distances), statistic * (1 - _HAIR)
+    """The share of permutations, all or random ones, with at least this statistic."""
+    n, reached = len(distances), statistic * (1 - _ROUNDING)
     if n <= _MOST_COUNTED:
         return _share_of_orders(_energies(distances), n, reached)
     beaten = 0
@@ -148,12 +146,12 @@ def _p_value(
 
 
 def _energies(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The energy statistic between each subset of the points and the rest; bits name the points."""
+    """The energy statistic between each subset of the points, a bit mask, and the rest."""
     n = len(distances)
     within, touching = np.zeros(1), np.zeros(1)
     to_each = [np.zeros(1) for _ in range(n)]
     for bit in range(n):
-        # Subsets with this point too: their sums are those without it and its own distances.
+        # The sums of subsets with this point: those without it, and its distances.
         within = np.concatenate([within, within + 2 * to_each[bit]])
         touching = np.concatenate([touching, touching + distances[bit].sum()])
         to_each = [
@@ -165,10 +163,10 @@ def _energies(distances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _share_of_orders(energies: NDArray[np.float64], n: int, reached: float) -> float:
-    """The share of all orders in which the points of some cut's left side reach a statistic.
+    """The share of permutations in which a cut reaches a statistic.
 
-    An order is a way from the empty set to the whole, a point at a time. Counted are the ways that
-    meet no set which reaches it: as many as lead to the sets with one point less.
+    A permutation is a path from the empty set to the whole set, a point at a time. Counted are the
+    paths without a set that reaches the statistic, from the counts of sets with one point less.
     """
     sizes = _sizes(n)
     can_be_cut = (sizes >= LEAST_POINTS) & (sizes <= n - LEAST_POINTS)
@@ -184,15 +182,13 @@ def _share_of_orders(energies: NDArray[np.float64], n: int, reached: float) -> f
     return 1.0 - float(ways[-1]) / math.factorial(n)
 
 
-def _sizes(n: int) -> NDArray[np.int64]:
-    sizes = np.zeros(1, dtype=np.int64)
-    for _ in range(n):
-        sizes = np.concatenate([sizes, sizes + 1])
-    return sizes
+def _sizes(n: int) -> NDArray[np.uint8]:
+    """The number of points of each subset."""
+    return np.bitwise_count(np.arange(1 << n, dtype=np.uint32))
 
 
 def _best_cut(distances: NDArray[np.float64]) -> tuple[int, float]:
-    """The place with the largest energy statistic between the sides, and that statistic."""
+    """The cut with the largest energy statistic between its sides, and that statistic."""
     n = len(distances)
     places = np.arange(LEAST_POINTS, n - LEAST_POINTS + 1)
     sums = np.zeros((n + 1, n + 1))
@@ -213,8 +209,8 @@ def _statistic(
     left: NDArray[np.float64],
     right: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The energy statistic of sides of so many points, from the sums of their distances."""
+    """The energy statistic from the sums of distances and the numbers of points."""
     with np.errstate(divide="ignore", invalid="ignore"):
         energy = 2 * across / (left * right) - within_left / left**2 - within_right / right**2
-        found: NDArray[np.float64] = energy * left * right / (left + right)
-    return found
+        statistic: NDArray[np.float64] = energy * left * right / (left + right)
+    return statistic

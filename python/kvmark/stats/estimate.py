@@ -1,4 +1,4 @@
-"""A number that travels with its error, its n and its unit; and estimates of one kind each."""
+"""A number with its error, its n and its unit; and some ways to make one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Self
 import numpy as np
 import scipy
 
-#: Coverage of every interval unless said otherwise.
+#: The default coverage of intervals.
 CONFIDENCE = 0.95
 
 _MEDIAN_METHOD: Final = "median, interval between two of the values"
@@ -18,11 +18,11 @@ _MEDIAN_METHOD: Final = "median, interval between two of the values"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its confidence interval. One is made in this package only.
+    """A value with its confidence interval. Only this package makes intervals.
 
-    ``low`` and ``high`` are none when the data can't bound the value: one sample, or too few
-    independent ones. ``n`` is the number of samples, ``method`` names how the interval was made,
-    or why there is none.
+    ``low`` and ``high`` are none if the data can't bound the value: one sample, or too few
+    independent ones. ``n`` is the number of samples, ``method`` the method of the interval, or the
+    reason why there is none.
     """
 
     value: float
@@ -35,7 +35,7 @@ class Estimate:
 
     @classmethod
     def alone(cls, value: float, unit: str, method: str, n: int = 1) -> Self:
-        """A value without an interval; ``method`` says why."""
+        """A value without an interval; ``method`` is the reason."""
         return cls(value, None, None, n, unit, method)
 
     @property
@@ -47,26 +47,26 @@ class Estimate:
 
     @property
     def relative_error(self) -> float | None:
-        """The error as a share of the value; none when either is unknown or the value is 0."""
+        """The error as a share of the value; none if it is unknown or the value is 0."""
         if self.error is None or self.value == 0:
             return None
         return self.error / abs(self.value)
 
     def put(self, function: Callable[[float], float], unit: str) -> Self:
-        """The same in other terms: a function that rises, or falls, of value and bounds."""
-        if self.low is None or self.high is None:
-            return replace(self, value=function(self.value), low=None, high=None, unit=unit)
-        low, high = sorted((function(self.low), function(self.high)))
+        """A monotonic function of the value and its bounds."""
+        low = high = None
+        if self.low is not None and self.high is not None:
+            low, high = sorted((function(self.low), function(self.high)))
         return replace(self, value=function(self.value), low=low, high=high, unit=unit)
 
 
 def keeps_within(
     low: float | None, high: float | None, limit: float, *, most: bool = True
 ) -> bool | None:
-    """Whether the whole interval lies on the good side of a limit, or the whole on the bad side.
+    """Whether the whole interval satisfies a limit; false if the whole interval violates it.
 
-    None where the interval holds the limit, or there is none. With ``most`` a figure must not be
-    above the limit, else not below.
+    None if the interval contains the limit, or there is none. With ``most`` the limit is an upper
+    one, else a lower one.
     """
     if low is None or high is None:
         return None
@@ -77,23 +77,21 @@ def keeps_within(
     return False if low > limit else None
 
 
-def median_interval(
-    values: Sequence[float], unit: str, confidence: float = CONFIDENCE
-) -> Estimate | None:
-    """The median and the two values between which it lies, by the sign test.
+def median_interval(values: Sequence[float], unit: str) -> Estimate | None:
+    """The median and two of the values as its interval, by the sign test.
 
-    How many values lie below the true median is binomial with one half (W. R. Thompson, Annals of
+    The number of values below the true median is binomial with one half (W. R. Thompson, Annals of
     Mathematical Statistics 7, 1936). Fewer than six values have no interval at 95 %.
 
     Returns:
-        The estimate; none without a value.
+        The estimate; none without values.
     """
     if not values:
         return None
     ordered, n = sorted(values), len(values)
-    # The most values that may be left out at one end.
+    # The number of values outside the interval at each end.
     left_out = sum(
-        float(scipy.special.bdtr(below, n, 0.5)) <= (1 - confidence) / 2 for below in range(n // 2)
+        float(scipy.special.bdtr(below, n, 0.5)) <= (1 - CONFIDENCE) / 2 for below in range(n // 2)
     )
     if not left_out:
         return Estimate.alone(median(ordered), unit, _MEDIAN_METHOD, n)
@@ -101,14 +99,12 @@ def median_interval(
     return Estimate(median(ordered), low, high, n, unit, _MEDIAN_METHOD)
 
 
-def crossing(
-    x: Sequence[float], y: Sequence[float], unit: str, confidence: float = CONFIDENCE
-) -> Estimate | None:
-    """The x at which a least-squares line through (x, y) is 0; none when it doesn't rise.
+def crossing(x: Sequence[float], y: Sequence[float], unit: str) -> Estimate | None:
+    """The x at which a least-squares line through (x, y) is 0; none unless the line rises.
 
-    Fieller's interval (Journal of the Royal Statistical Society B 16, 1954) holds every x at which
-    a mean of 0 isn't refused; where the slope itself may be 0, it has no ends. So has one from two
-    samples, which say nothing about their scatter.
+    Fieller's interval (Journal of the Royal Statistical Society B 16, 1954) contains every x at
+    which a mean of 0 isn't rejected; if the slope itself may be 0, it is unbounded. So is the
+    interval of two samples, which don't show their scatter.
 
     Raises:
         ValueError: the lengths differ.
@@ -116,7 +112,7 @@ def crossing(
     xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(xs) != len(ys):
         raise ValueError(f"each x needs a y: {len(xs)} and {len(ys)}")
-    n, method = len(xs), "line through the runs, Fieller's interval"
+    n = len(xs)
     if n < 2 or np.ptp(xs) == 0:
         return None
     middle, spread = float(xs.mean()), float(((xs - xs.mean()) ** 2).sum())
@@ -124,15 +120,16 @@ def crossing(
     if slope <= 0:
         return None
     value = middle - float(ys.mean()) / slope
+    unbounded = Estimate.alone(value, unit, "line through the runs, Fieller's interval", n)
     if n < 3:
-        return Estimate(value, None, None, n, unit, method, confidence)
+        return unbounded
     residuals = ys - ys.mean() - slope * (xs - middle)
     variance = float(residuals @ residuals) / (n - 2)
-    t = float(scipy.special.stdtrit(n - 2, 0.5 + confidence / 2))
+    t = float(scipy.special.stdtrit(n - 2, 0.5 + CONFIDENCE / 2))
     share = t**2 * variance / (slope**2 * spread)
     if share >= 1:
-        return Estimate(value, None, None, n, unit, method, confidence)
+        return unbounded
     off = value - middle
     width = t * variance**0.5 / slope * ((1 - share) / n + off**2 / spread) ** 0.5
     low, high = ((off - width) / (1 - share), (off + width) / (1 - share))
-    return Estimate(value, middle + low, middle + high, n, unit, method, confidence)
+    return replace(unbounded, low=middle + low, high=middle + high)

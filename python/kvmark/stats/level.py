@@ -1,11 +1,11 @@
-"""The level of a figure on a logarithmic scale, and how much two levels differ.
+"""The level of a figure on a logarithmic scale, and the difference between two levels.
 
 Figures of a benchmark are compared as ratios. On logarithms a ratio is a difference, its interval
-is symmetric, and exchanging the sides inverts the answer and changes nothing else.
+is symmetric, and exchanging baseline and candidate only inverts the answer.
 
-Means and their intervals, from Student's t, are here too. ``floor`` is what the instrument can't
-tell apart, in the unit of the samples or, of a ratio, as a share: samples that happen to be equal
-are not known any better than that.
+This module also has means and their intervals from Student's t. ``floor`` is the resolution of the
+instrument, in the unit of the samples or, of a ratio, as a share: no error is smaller, even if all
+samples are equal.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import scipy
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
-#: Share of the differences of the smallest detectable size that a comparison would find.
+#: The share of differences of the smallest detectable size that a comparison finds.
 POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The logarithm of a figure and the scatter of what it was made from.
+    """The logarithm of a figure and the scatter of its samples.
 
     ``spread`` is the standard deviation of one unit on the logarithmic scale, ``units`` the number
-    of independent ones. A unit is a run where ``between_runs``, and else a stretch of a single
-    run. Without a spread nothing is known of the error. ``floor`` is what the instrument can't tell
-    apart, as a share of the figure: no number of units makes the error smaller.
+    of independent ones. A unit is a run if ``between_runs``, else a part of a single run. Without a
+    spread the error is unknown. ``floor`` is the resolution of the instrument as a share of the
+    figure, the least error of any number of units.
     """
 
     log: float
@@ -39,18 +39,18 @@ class Level:
     between_runs: bool
     method: str
     floor: float = 0.0
-    #: What it was made from, such as intervals; 0 for as many as there are units.
+    #: Number of samples, such as intervals; 0 for the number of units.
     samples: int = 0
 
     @property
     def value(self) -> float:
         """The figure itself."""
-        # What went through a logarithm and back is as it was.
+        # Removes the rounding of the logarithm and back.
         return float(f"{math.exp(self.log):.12g}")
 
     @property
     def stderr(self) -> float | None:
-        """The standard error of the logarithm; none where it isn't known."""
+        """The standard error of the logarithm; none if unknown."""
         return None if self.spread is None else max(self.spread / self.units**0.5, self.floor)
 
     @property
@@ -69,28 +69,27 @@ class Level:
         return Estimate(self.value, *bounds, self.n, unit, self.method, confidence)
 
     def plain(self, unit: str, confidence: float = CONFIDENCE) -> Estimate:
-        """The same with an interval that reaches as far up as down, as a ± says."""
-        error = self.stderr
-        if not error or self.freedom <= 0:
-            return Estimate(self.value, None, None, self.n, unit, self.method, confidence)
-        half = _t(self.freedom, 0.5 + confidence / 2) * error * self.value
-        low, high = self.value - half, self.value + half
+        """The figure with an interval that is symmetric on the linear scale, for a ±."""
+        low = high = None
+        if self.stderr and self.freedom > 0:
+            half = _t(self.freedom, 0.5 + confidence / 2) * self.stderr * self.value
+            low, high = self.value - half, self.value + half
         return Estimate(self.value, low, high, self.n, unit, self.method, confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Candidate ÷ baseline. All but ``ratio`` are none where no error is known."""
+    """Candidate ÷ baseline. All fields but ``ratio`` are none if the error is unknown."""
 
     ratio: Estimate
-    #: Probability of a ratio at least so far from 1 when nothing differs.
+    #: Probability of a ratio at least as far from 1 without any difference.
     p_value: float | None
-    #: The smallest change, as a share, that would be found in 8 of 10 such comparisons.
+    #: The smallest change, as a share, that 8 of 10 such comparisons find.
     detectable: float | None
     #: Standard error of the ratio's logarithm, and its degrees of freedom.
     stderr: float | None = None
     freedom: float | None = None
-    #: The p-value adjusted for all changes that are reported together; none for a change alone.
+    #: The p-value adjusted for all changes reported together; none for a single change.
     family_p_value: float | None = None
 
     @property
@@ -99,10 +98,10 @@ class Effect:
         return self.ratio.value - 1
 
     def significant(self) -> bool:
-        """Whether chance alone does not explain the ratio.
+        """Whether chance alone doesn't explain the ratio, at the error level of the interval.
 
-        The error level is that of the interval. In a family (:func:`as_family`) it is the level of
-        the family, so that an interval without 1 can belong to a ratio that chance explains.
+        In a family (:func:`as_family`) it is the level of the family, so that an interval without 1
+        can belong to a ratio that isn't significant.
         """
         p_value = self.p_value if self.family_p_value is None else self.family_p_value
         return p_value is not None and p_value < 1 - self.ratio.confidence
@@ -124,9 +123,9 @@ def level_of(samples: Sequence[float], floor: float = 0.0) -> Level:
 
 
 def level_of_stages(first: Sequence[float], second: Sequence[float], floor: float = 0.0) -> Level:
-    """The level of runs of which the scatter of the first few decided how many there are.
+    """The level of runs whose number was decided by the scatter of the first stage.
 
-    Its error is Stein's, from the scatter of the first stage alone, or that of all runs where its
+    Its error is Stein's, from the scatter of the first stage alone, or that of all runs if that
     interval is wider.
 
     Raises:
@@ -148,17 +147,22 @@ def level_of_stages(first: Sequence[float], second: Sequence[float], floor: floa
 def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE) -> Effect:
     """Candidate ÷ baseline by Welch's test on logarithms.
 
-    A single run beside several is taken to scatter as those do: its own intervals say nothing of
-    what differs from run to run.
+    A single run against several is assumed to scatter like those: its intervals don't show the
+    differences between runs.
     """
     change = candidate.log - baseline.log
     sides = (baseline, candidate)
-    runs = [
+    repeated = [
         (side.spread, side.units) for side in sides if side.between_runs and side.spread is not None
     ]
-    if len(runs) == 1:
-        return _borrowed(change, *runs[0], math.hypot(baseline.floor, candidate.floor), confidence)
-    method = "log-ratio, Welch's interval" if runs else "log-ratio within one run of each side"
+    if len(repeated) == 1:
+        ((spread, runs),) = repeated
+        floor = math.hypot(baseline.floor, candidate.floor)
+        error = max(spread * (1 + 1 / runs) ** 0.5, floor)
+        method = "log-ratio of one run and several, t-interval"
+        # One variance, with the degrees of freedom of the several runs.
+        return effect(change, error, runs - 1, round(runs) + 1, method, confidence)
+    method = "log-ratio, Welch's interval" if repeated else "log-ratio within one run of each side"
     n = round(baseline.units + candidate.units)
     errors = [(side.stderr, side.freedom) for side in sides if side.stderr is not None]
     if len(errors) < len(sides):
@@ -173,9 +177,9 @@ def paired_difference(
     confidence: float = CONFIDENCE,
     floor: float = 0.0,
 ) -> Effect:
-    """Candidate ÷ baseline from the log-ratios of blocks; ``log`` where their mean isn't the value.
+    """Candidate ÷ baseline from the log-ratios of blocks; ``log`` replaces their mean.
 
-    ``floor`` is the least error: what the instrument can't tell apart, as a share.
+    ``floor`` is the least error: the resolution of the instrument as a share.
 
     Raises:
         ValueError: there is no sample.
@@ -183,7 +187,7 @@ def paired_difference(
     values = np.asarray(samples, dtype=np.float64)
     if values.size == 0:
         raise ValueError("a difference needs at least one block")
-    # What rounding leaves of equal blocks is no scatter.
+    # Rounding errors of equal blocks are no scatter.
     values = np.round(values, 12)
     error = None
     if len(values) > 1:
@@ -196,10 +200,7 @@ def paired_difference(
 def effect(
     log: float, error: float | None, freedom: float, n: int, method: str, confidence: float
 ) -> Effect:
-    """The effect of a log-ratio with its standard error.
-
-    An error of 0 is none that is known: nobody measures without one.
-    """
+    """The effect of a log-ratio with its standard error; an error of 0 counts as unknown."""
     bounds = _bounds(log, error, freedom, confidence)
     ratio = Estimate(math.exp(log), *bounds, n, "ratio", method, confidence)
     if not error or bounds[0] is None:
@@ -211,34 +212,31 @@ def effect(
 def as_family(effects: Sequence[Effect]) -> list[Effect]:
     """Effects that are reported together, at one error level for all of them.
 
-    The chance that any of them is significant although nothing differs is at most the level of
+    Without any difference, the probability that one of them is significant is at most the level of
     their intervals: p-values are adjusted by Holm's method. ``detectable`` becomes the smallest
     change that is found even if no other effect changed. Effects without an error take no share of
     the level.
     """
-    adjusted = iter(holm([one.p_value for one in effects if one.p_value is not None]))
-    size = sum(one.p_value is not None for one in effects)
-    return [
-        one
-        if one.p_value is None or one.stderr is None or one.freedom is None
-        else replace(
-            one,
-            family_p_value=next(adjusted),
-            detectable=_detectable(
-                one.stderr, one.freedom, shared_confidence(one.ratio.confidence, size)
-            ),
-        )
-        for one in effects
-    ]
+    p_values = holm([one.p_value for one in effects if one.p_value is not None])
+    adjusted = iter(p_values)
+
+    def in_family(one: Effect) -> Effect:
+        if one.p_value is None or one.stderr is None or one.freedom is None:
+            return one
+        confidence = shared_confidence(one.ratio.confidence, len(p_values))
+        detectable = _detectable(one.stderr, one.freedom, confidence)
+        return replace(one, family_p_value=next(adjusted), detectable=detectable)
+
+    return list(map(in_family, effects))
 
 
 def shared_confidence(confidence: float, claims: int) -> float:
-    """The confidence of each of several claims that together have a confidence (Bonferroni)."""
+    """The confidence of each of several claims with a common confidence (Bonferroni)."""
     return 1 - (1 - confidence) / max(claims, 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted so that the chance of one false claim among all keeps to the level.
+    """P-values adjusted so that the probability of any false claim stays within the level.
 
     Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
     """
@@ -248,13 +246,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
         adjusted[place] = largest
     return adjusted
-
-
-def _borrowed(change: float, spread: float, runs: float, floor: float, confidence: float) -> Effect:
-    """A run against several: one variance, so the degrees of freedom are those of the several."""
-    error = max(spread * (1 + 1 / runs) ** 0.5, floor)
-    method = "log-ratio of one run and several, t-interval"
-    return effect(change, error, runs - 1, round(runs) + 1, method, confidence)
 
 
 def _welch(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -267,8 +258,8 @@ def _welch(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _detectable(error: float, freedom: float, confidence: float) -> float:
-    found = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
-    return math.expm1(min(found * error, 700.0))
+    reach = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
+    return math.expm1(min(reach * error, 700.0))
 
 
 def _bounds(
@@ -277,7 +268,7 @@ def _bounds(
     if not error or freedom <= 0:
         return None, None
     half = _t(freedom, 0.5 + confidence / 2) * error
-    # Beyond this a ratio is no number a machine can hold, and nothing is known of it.
+    # Larger ratios exceed a floating-point number.
     if half + abs(log) > 700:
         return None, None
     return math.exp(log - half), math.exp(log + half)
@@ -295,7 +286,9 @@ def mean_interval(
     Raises:
         ValueError: there is no sample.
     """
-    values = _array(samples)
+    values = np.asarray(samples, dtype=np.float64)
+    if values.size == 0:
+        raise ValueError("a mean needs at least one sample")
     n, mean = len(values), float(values.mean())
     if n < 2:
         return Estimate(mean, None, None, n, unit, "single value", confidence)
@@ -310,10 +303,10 @@ def two_stage_mean(
     confidence: float = CONFIDENCE,
     floor: float = 0.0,
 ) -> Estimate:
-    """The mean of samples of which the scatter of the first few decided how many there are.
+    """The mean of samples whose number was decided by the scatter of the first stage.
 
     The interval is Stein's, from the scatter of the first stage alone, or the ordinary one of all
-    where that is wider: samples that happened to lie close together early make no claim of it.
+    samples if that is wider: a small scatter by chance in the first stage doesn't narrow it.
 
     Raises:
         ValueError: the first stage has fewer than two samples.
@@ -321,13 +314,12 @@ def two_stage_mean(
     if len(first) < 2:
         raise ValueError(f"a first stage needs at least two samples, not {len(first)}")
     plain = mean_interval([*first, *second], unit, confidence, floor)
-    early = (
-        float(_array(first).std(ddof=1)) / plain.n**0.5 * _t(len(first) - 1, 0.5 + confidence / 2)
-    )
+    stderr = float(np.std(first, ddof=1)) / plain.n**0.5
+    early = stderr * _t(len(first) - 1, 0.5 + confidence / 2)
     if plain.error is not None and plain.error >= early:
         return plain
     low, high = plain.value - early, plain.value + early
-    return Estimate(plain.value, low, high, plain.n, unit, "mean, two stages, Stein", confidence)
+    return replace(plain, low=low, high=high, method="mean, two stages, Stein")
 
 
 def paired_ratio(
@@ -338,7 +330,7 @@ def paired_ratio(
 ) -> Estimate:
     """The geometric mean of candidate ÷ baseline over pairs measured together.
 
-    Taking logarithms first makes the answer the same, inverted, when the sides are exchanged.
+    On logarithms, exchanging baseline and candidate inverts the answer.
 
     Raises:
         ValueError: the lengths differ, there is no pair, or a value isn't above 0.
@@ -349,10 +341,3 @@ def paired_ratio(
         raise ValueError("a ratio needs values above 0")
     logs = [math.log(after / before) for before, after in zip(baseline, candidate, strict=True)]
     return paired_difference(logs, confidence=confidence, floor=floor).ratio
-
-
-def _array(samples: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    values = np.asarray(samples, dtype=np.float64)
-    if values.size == 0:
-        raise ValueError("a mean needs at least one sample")
-    return values

@@ -1,6 +1,6 @@
 """Correlated samples, such as the intervals of one run: their mean, its error, and its drift.
 
-They tell what moves within the run. What differs from run to run they can't know.
+They show variation within the run, not between runs.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kvmark.stats.counts import Counts
 from kvmark.stats.estimate import CONFIDENCE
 from kvmark.stats.level import Level
 
-#: A series with fewer values gives no error: no method covers what it says from so few.
+#: The least number of values of an error: with fewer no method has its stated coverage.
 LEAST_INTERVALS: Final = 25
 
 # More contrasts make an interval hardly narrower, and a slow wave of the series break it.
 _CONTRASTS: Final = (2, 12)
-# Independent observations to a contrast: with fewer, the contrasts reach into frequencies at which
-# a correlated series has less power than in its mean.
+# Independent observations per contrast: with fewer, the contrasts cover frequencies at which a
+# correlated series has less power than in its mean.
 _WORTH: Final = 7.0
-# The part of the error level that is Student's. The rest is for the little power that the slowest
-# contrasts lack all the same. `scripts/interval_coverage.py` shows what these four come to.
+# The part of the error level for Student's t. The rest is for the power that the slowest contrasts
+# lack. `scripts/interval_coverage.py` shows the coverage with these four constants.
 _STUDENTS: Final = 0.8
 
-# All pairs are compared, so a longer series is averaged over neighbours first.
+# All pairs are compared, so neighbours of a longer series are averaged first.
 _MOST_POINTS = 512
 
 _RATE: Final = "rate of one run, t-interval of its intervals' slow cosines"
 _QUANTILE: Final = "quantile of one run, by the share below it in its intervals"
-# The part of the error level that is left where it was looked again and again.
+# The part of the error level that remains after repeated looks.
 _LOOKED: Final = 0.7
 _BEYOND: Final = "no interval: it would reach beyond what was observed"
 
@@ -44,36 +44,35 @@ _BEYOND: Final = "no interval: it would reach beyond what was observed"
 class MeanError:
     """The standard error of a series' mean, and the degrees of freedom of that error.
 
-    It is raised a little, so that Student's interval of it holds the truth as often as it says.
+    It is raised slightly, so that its Student interval has the stated coverage.
     """
 
     stderr: float
     freedom: int
 
-    def critical(self, confidence: float = CONFIDENCE) -> float:
-        """How many standard errors the interval reaches to either side."""
-        return float(scipy.special.stdtrit(self.freedom, 0.5 + confidence / 2))
+    def critical(self) -> float:
+        """The half width of the interval in standard errors."""
+        return float(scipy.special.stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
 
     def raised(self, share: float) -> Self:
-        """The same with an interval of so small a part of the error level."""
+        """The same with an interval at a part of the error level."""
         tail = (1 - CONFIDENCE) / 2
         reach = float(scipy.special.stdtrit(self.freedom, 1 - tail * share)) / self.critical()
         return type(self)(self.stderr * reach, self.freedom)
 
-    def half(self, confidence: float = CONFIDENCE) -> float:
+    def half(self) -> float:
         """Half the width of the mean's interval."""
-        return self.critical(confidence) * self.stderr
+        return self.critical() * self.stderr
 
 
 def mean_error(series: Sequence[float] | NDArray[np.float64]) -> MeanError | None:
-    """The error of the mean of a series whose neighbours resemble each other.
+    """The error of the mean of a series with correlated neighbours.
 
-    The series is projected on a few slow cosines, each orthogonal to the mean: what remains of it
-    at the lowest frequencies is what the mean's own error is made of. The mean square of k
-    projections has k degrees of freedom, and the mean over it is Student's t (Müller, A Theory of
-    Robust Long-Run Variance Estimation, 2007; Lazarus, Lewis, Stock and Watson, HAR Inference,
-    2018). The less the series is worth in independent observations, the fewer cosines are taken.
-    None with fewer than :data:`LEAST_INTERVALS` values.
+    The series is projected on a few slow cosines, each orthogonal to the mean: its power at the
+    lowest frequencies determines the error of the mean. The mean square of k projections has k
+    degrees of freedom, and the mean over it is Student's t (Müller, A Theory of Robust Long-Run
+    Variance Estimation, 2007; Lazarus, Lewis, Stock and Watson, HAR Inference, 2018). A smaller
+    effective sample size means fewer cosines. None with fewer than :data:`LEAST_INTERVALS` values.
     """
     values = np.asarray(series, dtype=np.float64)
     n = len(values)
@@ -89,18 +88,19 @@ def mean_error(series: Sequence[float] | NDArray[np.float64]) -> MeanError | Non
 
 
 def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> float:
-    """How many independent observations the series is worth, between 1 and its length.
+    """The number of independent observations with equal information, at least 1.
 
     n ÷ τ, where τ is the integrated autocorrelation time by Geyer's initial monotone positive
     sequence (Practical Markov Chain Monte Carlo, 1992): sums of neighbouring autocorrelations are
-    added while they are positive and do not rise. Negative correlation isn't counted as a gain.
+    added while they are positive and do not rise. The result is at most the length of the series,
+    also with negative correlation.
     """
     values = np.asarray(series, dtype=np.float64)
     n = len(values)
     if n < 4 or np.ptp(values) == 0:
         return float(n)
     centred = values - values.mean()
-    # Padded to twice its length, so that the series does not meet itself from the other end.
+    # Padded to twice its length, to avoid circular correlation.
     spectrum = np.fft.rfft(centred, 2 * n)
     covariances = np.fft.irfft(spectrum * spectrum.conj(), 2 * n)[:n]
     correlations = covariances / covariances[0]
@@ -114,7 +114,7 @@ def effective_sample_size(series: Sequence[float] | NDArray[np.float64]) -> floa
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """``change`` is the rise over the whole series as a share of its median (0.1 is 10 %)."""
+    """``change`` is the increase over the whole series as a share of its median (0.1 is 10 %)."""
 
     change: float
     p_value: float
@@ -124,9 +124,9 @@ class Drift:
 def drift(series: Sequence[float]) -> Drift:
     """Theil-Sen's slope for the size and the Mann-Kendall test for the significance.
 
-    Both are robust against single stalls. The test's variance is enlarged by n ÷ effective sample
-    size of what is left without the slope (Yue and Wang, Water Resources Management 18, 2004),
-    because neighbouring intervals resemble each other.
+    Both are robust against single stalls. Because neighbouring intervals are correlated, the test's
+    variance is enlarged by n ÷ effective sample size of the residuals (Yue and Wang, Water
+    Resources Management 18, 2004).
 
     Raises:
         ValueError: fewer than four values.
@@ -136,20 +136,20 @@ def drift(series: Sequence[float]) -> Drift:
     if n < 4:
         raise ValueError(f"a drift needs at least four values, not {n}")
     first, second = np.triu_indices(n, k=1)
-    rises = values[second] - values[first]
-    slope = float(np.median(rises / (second - first)))
+    increases = values[second] - values[first]
+    slope = float(np.median(increases / (second - first)))
     median = float(np.median(values))
     change = slope * (n - 1) / abs(median) if median else 0.0
     residuals = values - slope * np.arange(n)
     inflation = n / effective_sample_size(residuals)
-    return Drift(change, _mann_kendall(rises, values, inflation), len(series))
+    return Drift(change, _mann_kendall(increases, values, inflation), len(series))
 
 
 def _mann_kendall(
-    rises: NDArray[np.float64], values: NDArray[np.float64], inflation: float
+    increases: NDArray[np.float64], values: NDArray[np.float64], inflation: float
 ) -> float:
     n = len(values)
-    score = float(np.sign(rises).sum())
+    score = float(np.sign(increases).sum())
     ties = np.unique(values, return_counts=True)[1].astype(np.float64)
     tied = float((ties * (ties - 1) * (2 * ties + 5)).sum())
     variance = (n * (n - 1) * (2 * n + 5) - tied) / 18 * inflation
@@ -171,31 +171,31 @@ def rate_of_intervals(
 ) -> Level:
     """The rate of one run, with the error of the mean of its intervals' rates.
 
-    ``value`` is the rate of the whole, which full intervals needn't fill. ``until_known`` says
-    that the run was ended when its rate seemed to be known well enough: it may have seemed so by
-    chance, so that the error is a little larger. Too few intervals give no error.
+    ``value`` is the rate of the whole run, partial intervals included. ``until_known`` states that
+    the run ended at a precision of its rate: that can happen by chance, so the error is slightly
+    larger. Too few intervals give no error.
 
     Raises:
         ValueError: the value isn't above 0.
     """
     if not value > 0:
         raise ValueError("a level needs a rate above 0")
-    found, n = mean_error(rates), len(rates)
-    if found is None or not any(rates):
+    error, n = mean_error(rates), len(rates)
+    if error is None or not any(rates):
         return _unknown(math.log(value), n, floor)
     if until_known:
-        found = found.raised(_LOOKED)
-    stderr = found.stderr / (math.fsum(rates) / n)
-    return _level(math.log(value), stderr, found, n, _RATE, floor)
+        error = error.raised(_LOOKED)
+    stderr = error.stderr / (math.fsum(rates) / n)
+    return _level(math.log(value), stderr, error, n, _RATE, floor)
 
 
 def quantile_of_intervals(parts: Sequence[Counts], q: float, step: float = 0.0) -> Level | None:
-    """The quantile of one run; its error from how the share below it moves between intervals.
+    """The quantile of one run, with its error from the share of operations below it by interval.
 
-    That share is a mean of a correlated series, and has such a mean's error. The quantile lies
-    where the share could as well be ``q``: between the quantiles at the ends of the interval of the
-    share, on the scale of its logit (Woodruff, Confidence Intervals for Medians and Other Position
-    Measures, 1952). ``step`` is that of the clock. None without an observation.
+    That share is the mean of a correlated series and has its error. The interval of the quantile
+    lies between the quantiles at the ends of the share's interval, on the scale of its logit
+    (Woodruff, Confidence Intervals for Medians and Other Position Measures, 1952). ``step`` is that
+    of the clock. None without observations.
     """
     whole = Counts.merge(parts)
     value = whole.quantile(q)
@@ -204,22 +204,22 @@ def quantile_of_intervals(parts: Sequence[Counts], q: float, step: float = 0.0) 
     log, floor = math.log(max(value, 1)), whole.resolution(q, step)
     sizes = np.array([part.n for part in parts], dtype=np.float64)
     below = np.array([part.count[part.high <= value].sum() for part in parts], dtype=np.float64)
-    found = mean_error(below - below.sum() / whole.n * sizes)
-    if found is None:
+    error = mean_error(below - below.sum() / whole.n * sizes)
+    if error is None:
         return _unknown(log, len(parts), floor)
-    half = found.half() / float(sizes.mean()) / (q * (1 - q))
+    half = error.half() / float(sizes.mean()) / (q * (1 - q))
     least, most = (
         float(scipy.special.expit(scipy.special.logit(q) + side * half)) for side in (-1, 1)
     )
     if not (least * whole.n >= 1 and (1 - most) * whole.n >= 1):
         return _unknown(log, len(parts), floor, _BEYOND)
     low, high = (math.log(max(whole.quantile(share) or 1, 1)) for share in (least, most))
-    stderr = max(high - log, log - low) / found.critical()
-    return _level(log, stderr, found, len(parts), _QUANTILE, floor)
+    stderr = max(high - log, log - low) / error.critical()
+    return _level(log, stderr, error, len(parts), _QUANTILE, floor)
 
 
-def _level(log: float, stderr: float, found: MeanError, n: int, method: str, floor: float) -> Level:
-    units = found.freedom + 1.0
+def _level(log: float, stderr: float, error: MeanError, n: int, method: str, floor: float) -> Level:
+    units = error.freedom + 1.0
     return Level(log, stderr * units**0.5, units, False, method, floor, n)
 
 

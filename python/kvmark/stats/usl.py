@@ -2,45 +2,43 @@
 
     X(N) = λ N / (1 + σ (N - 1) + κ N (N - 1))
 
-λ is what one alone does, σ the share of the work that is done one after the other (contention), and
-κ what each pair costs for keeping in agreement (coherency). With κ = 0 it is Amdahl's law; with
-κ > 0 throughput has a peak at N* = √((1 - σ) ÷ κ) and falls beyond it (Gunther, Guerrilla Capacity
-Planning, 2007).
+λ is the throughput of one, σ the serial share of the work (contention), and κ the cost of each pair
+for coherency. With κ = 0 it is Amdahl's law; with κ > 0 throughput has a peak at
+N* = √((1 - σ) ÷ κ) and falls beyond it (Gunther, Guerrilla Capacity Planning, 2007).
 
-Fitted are logarithms: throughput scatters by a share of itself, not by so many operations per
-second, so that every observation weighs the same there, and a level at 300,000 doesn't drown one at
-2,000. λ is then an additive constant and is eliminated; what is left is a least-squares problem in
-σ and κ, both bounded (0 ≤ σ ≤ 1, κ ≥ 0).
+The fit uses logarithms, because throughput scatters in proportion to itself: all observations have
+the same weight, large ones don't dominate. λ is then an additive constant and is eliminated, which
+leaves a least-squares problem in σ and κ with bounds (0 ≤ σ ≤ 1, κ ≥ 0).
 
 The intervals are profile likelihoods: all values of a parameter, or of the peak, at which the best
-fit of the others isn't worse than chance allows. Wald's intervals are symmetric and reach below 0;
-a bootstrap of six levels resamples designs in which the law can't be fitted. A profile respects the
-bounds, needs no seed, and doesn't change when κ is exchanged for the peak that follows from it.
+fit of the others is within the limit of chance. Wald's intervals are symmetric and reach below 0; a
+bootstrap of six levels resamples designs in which the law can't be fitted. A profile respects the
+bounds, needs no seed, and is invariant when κ is replaced by the peak.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy  # brings a part of itself when it is first named: see `stats`
+import scipy
 from numpy.typing import NDArray
 
 from kvmark.stats.estimate import CONFIDENCE, Estimate
 
-#: Three parameters and one level more, without which there is no error.
+#: Three parameters and one level more for the error.
 LEAST_LEVELS = 4
 
 METHOD = "profile likelihood, log throughput"
-# Repetitions that agree to the last digit still leave the arithmetic's own error.
+# The arithmetic's error, also for equal repetitions.
 _LEAST_SCATTER = 1e-7
-# Below this, repetitions scatter too little around their level for the law to explain the rest.
+# Below this p-value the law doesn't fit: levels deviate more than repetitions scatter.
 _MISFIT = 0.05
 _DOUBLINGS = 60
 _PRECISION = 1e-10
-# What is less than this above its bound 0 is there by rounding.
+# Smaller parameters are rounding errors of 0.
 _ROUNDING = 1e-12
 
 Array = NDArray[np.float64]
@@ -48,10 +46,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class UslFit:
-    """The law that fits best.
+    """The best law.
 
-    Estimates have none as a bound where the data give none. A lower bound of 0 for κ means that a
-    law without a peak fits as well.
+    Bounds of estimates are none if the data give none. A lower bound of 0 for κ means that a law
+    without a peak fits as well.
     """
 
     #: λ, operations per second.
@@ -60,53 +58,49 @@ class UslFit:
     sigma: Estimate
     #: κ, a share.
     kappa: Estimate
-    #: N*; none when the best κ is 0.
+    #: N*; none if the best κ is 0.
     peak: Estimate | None
-    #: X(N*), operations per second; none with it.
+    #: X(N*), operations per second; none if the best κ is 0.
     peak_throughput: Estimate | None
     #: Scatter around the law as a share of the throughput: the residuals' standard deviation.
     scatter: float
-    #: The largest residual, a share with its sign, and the level that has it.
+    #: The largest residual, a signed share, and its level.
     worst: float
     worst_level: float
     #: Share of the throughput's variance that the law explains.
     r_squared: float
-    #: Chance that levels lie so far off the law if it holds; none without repetitions.
+    #: Probability of levels at least as far off the law if it holds; none without repetitions.
     misfit_p: float | None
     n: int
     levels: int
 
     def throughput(self, n: float) -> float:
-        """Throughput that the law gives for N, operations per second."""
+        """The law's throughput for N, operations per second."""
         down = 1 + self.sigma.value * (n - 1) + self.kappa.value * n * (n - 1)
         return self.lam.value * n / down
 
 
-def fit_usl(
-    levels: Sequence[float],
-    throughputs: Sequence[float],
-    confidence: float = CONFIDENCE,
-) -> UslFit:
-    """The law through observations; several at one level are repetitions of it.
+def fit_usl(levels: Sequence[float], throughputs: Sequence[float]) -> UslFit:
+    """The law of observations; several at one level are repetitions.
 
     Raises:
         ValueError: the lengths differ, a level is below 1, a throughput isn't above 0, or there are
             fewer than four distinct levels.
     """
     data = _Data.of(levels, throughputs)
-    best = data.best()
-    scale, misfit_p = _error(data, best)
-    limit = best.squares + scale.variance * _f_limit(scale.freedom, confidence)
-    inside = _Inside(data, best, limit, confidence)
-    peak = inside.peak() if best.k > 0 and best.s < data.top - 1 else None
+    best = _fit(lambda both: data.at(*both), data.start(), (data.top - 1, np.inf))
+    variance, freedom, misfit_p = _error(data, best)
+    t = float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+    profiles = _Profiles(data, best, best.squares + variance * t**2)
+    has_peak = best.k > 0 and best.s < data.top - 1
     residuals = np.expm1(best.residuals)
     worst = int(np.argmax(np.abs(residuals)))
     return UslFit(
-        lam=inside.lam(),
-        sigma=inside.sigma(),
-        kappa=inside.kappa(),
-        peak=peak,
-        peak_throughput=None if peak is None else inside.peak_throughput(),
+        lam=profiles.lam(),
+        sigma=profiles.sigma(),
+        kappa=profiles.kappa(),
+        peak=profiles.peak() if has_peak else None,
+        peak_throughput=profiles.peak_throughput() if has_peak else None,
         scatter=math.sqrt(best.squares / (len(data.n) - 3)),
         worst=float(residuals[worst]),
         worst_level=float(data.n[worst]),
@@ -119,7 +113,7 @@ def fit_usl(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Point:
-    """A law in scaled parameters and how well it fits."""
+    """A law in scaled parameters, its residuals and their sum of squares."""
 
     s: float
     k: float
@@ -133,7 +127,7 @@ class _Data:
     """Observations, and the two columns that σ and κ are multiplied with.
 
     σ and κ are scaled to the largest level, s = σ (M - 1) and k = κ M (M - 1), so that both columns
-    lie between 0 and 1 whatever the number of clients.
+    lie between 0 and 1 for any number of clients.
     """
 
     n: Array
@@ -155,22 +149,14 @@ class _Data:
         return cls(n, np.log(x), top, (n - 1) / (top - 1), n * (n - 1) / (top * (top - 1)))
 
     def at(self, s: float, k: float, log_lam: float | None = None) -> _Point:
-        """The law with these parameters, and with the best λ where none is given."""
+        """The law with these parameters, by default with the best λ."""
         left = self.log_x - np.log(self.n) + np.log1p(s * self.one + k * self.pair)
-        known = float(left.mean()) if log_lam is None else log_lam
-        residuals = left - known
-        return _Point(s, k, known, float(residuals @ residuals), residuals)
-
-    def best(self) -> _Point:
-        """The law that fits best of all."""
-        return self.search(self.at, self.start())
-
-    def search(self, law: Callable[[float, float], _Point], start: tuple[float, float]) -> _Point:
-        """The best law over both parameters."""
-        return _fit(lambda both: law(both[0], both[1]), start, (self.top - 1, np.inf))
+        log_lam = float(left.mean()) if log_lam is None else log_lam
+        residuals = left - log_lam
+        return _Point(s, k, log_lam, float(residuals @ residuals), residuals)
 
     def start(self) -> tuple[float, float]:
-        """Where to begin: N ÷ X is linear in 1, σ and κ, all three not negative."""
+        """An initial estimate: N ÷ X is linear in 1, σ and κ, all three not negative."""
         each = np.exp(self.log_x) / self.n
         columns = np.column_stack((each, self.one * each, self.pair * each))
         solved, _ = scipy.optimize.nnls(columns, np.ones(len(each)))
@@ -179,40 +165,24 @@ class _Data:
         return min(max(s, 1e-3), (self.top - 1) * 0.999), max(k, 1e-3)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """The error's variance, on a logarithmic scale, and its degrees of freedom."""
+def _error(data: _Data, best: _Point) -> tuple[float, int, float | None]:
+    """The variance of logarithms for the intervals, its degrees of freedom, and the misfit.
 
-    variance: float
-    freedom: int
-
-
-def _error(data: _Data, best: _Point) -> tuple[_Scale, float | None]:
-    """The variance that intervals are made of, and the test whether the law holds at all.
-
-    Where repetitions agree among themselves and lie off the law, more of them don't make the
-    parameters surer: the levels' distance from the law is then the error.
+    If repetitions agree with each other but deviate from the law, more repetitions don't make the
+    parameters more precise: the error is then the levels' distance from the law.
     """
     n, levels = len(data.n), np.unique(data.n)
     least = _LEAST_SCATTER**2
-    usual = _Scale(max(best.squares / (n - 3), least), n - 3)
+    usual, freedom = max(best.squares / (n - 3), least), n - 3
     repeated = n - len(levels)
     if repeated == 0:
-        return usual, None
-    within = sum(float(np.var(part)) * len(part) for part in _by_level(data, levels))
+        return usual, freedom, None
+    by_level = [data.log_x[data.n == level] for level in levels]
+    within = sum(float(np.var(logs)) * len(logs) for logs in by_level)
     pure = max(within / repeated, least)
     off = max(best.squares - within, 0.0) / (len(levels) - 3)
     p = float(scipy.special.fdtrc(len(levels) - 3, repeated, off / pure))
-    return (_Scale(max(off, least), len(levels) - 3) if p < _MISFIT else usual), p
-
-
-def _by_level(data: _Data, levels: Array) -> list[Array]:
-    return [data.log_x[data.n == level] for level in levels]
-
-
-def _f_limit(freedom: int, confidence: float) -> float:
-    """The F distribution's quantile with one and so many degrees of freedom."""
-    return float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2)) ** 2
+    return (max(off, least), len(levels) - 3, p) if p < _MISFIT else (usual, freedom, p)
 
 
 def _r_squared(data: _Data, best: _Point) -> float:
@@ -220,11 +190,6 @@ def _r_squared(data: _Data, best: _Point) -> float:
     missed = x - np.exp(data.log_x - best.residuals)
     spread = float(((x - x.mean()) ** 2).sum())
     return 1 - float(missed @ missed) / spread if spread else 0.0
-
-
-def _line(law: Callable[[float], _Point], start: float, end: float) -> _Point:
-    """The best law over one free parameter between 0 and an end."""
-    return _fit(lambda free: law(free[0]), (start,), (end,))
 
 
 def _fit(
@@ -235,87 +200,84 @@ def _fit(
     def residuals(at: Array) -> Array:
         return law(at.tolist()).residuals
 
-    found = scipy.optimize.least_squares(
+    optimum = scipy.optimize.least_squares(
         residuals,
         np.clip(start, 0.0, ends),
         bounds=(0.0, ends),
-        # It ends on bounds, which others only come near to.
+        # The optimum can be a bound, which the other methods only approach.
         method="dogbox",
         xtol=_PRECISION,
         ftol=_PRECISION,
         gtol=_PRECISION,
     )
-    return law(np.where(found.x < _ROUNDING, 0.0, found.x).tolist())
+    return law(np.where(optimum.x < _ROUNDING, 0.0, optimum.x).tolist())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Inside:
-    """The profiles: how far each quantity can go before the best fit is worse than the limit."""
+class _Profiles:
+    """For each quantity the range in which the best fit is within the limit."""
 
     data: _Data
     best: _Point
     limit: float
-    confidence: float
 
     def sigma(self) -> Estimate:
         """σ with its interval."""
         scale = self.data.top - 1
-        low, high = self._ends(
-            lambda s: _line(lambda k: self.data.at(s, k), self.best.k, np.inf), self.best.s, scale
-        )
-        return self._estimate(self.best.s / scale, low, high, "", lambda s: s / scale)
+
+        def law(s: float) -> _Point:
+            return _fit(lambda k: self.data.at(s, k[0]), (self.best.k,), (np.inf,))
+
+        return self._estimate(law, self.best.s, (0.0, scale), "", lambda s: s / scale)
 
     def kappa(self) -> Estimate:
         """κ with its interval."""
         scale = self.data.top * (self.data.top - 1)
-        end = self.data.top - 1
-        low, high = self._ends(
-            lambda k: _line(lambda s: self.data.at(s, k), self.best.s, end), self.best.k, np.inf
-        )
-        return self._estimate(self.best.k / scale, low, high, "", lambda k: k / scale)
+
+        def law(k: float) -> _Point:
+            return _fit(lambda s: self.data.at(s[0], k), (self.best.s,), (self.data.top - 1,))
+
+        return self._estimate(law, self.best.k, (0.0, np.inf), "", lambda k: k / scale)
 
     def lam(self) -> Estimate:
         """λ with its interval."""
         near = (max(self.best.s, 1e-6), max(self.best.k, 1e-6))
 
-        def held(log_lam: float) -> _Point:
-            return self.data.search(lambda s, k: self.data.at(s, k, log_lam), near)
+        def law(log_lam: float) -> _Point:
+            ends = (self.data.top - 1, np.inf)
+            return _fit(lambda both: self.data.at(both[0], both[1], log_lam), near, ends)
 
-        low, high = self._ends(held, self.best.log_lam, np.inf, -np.inf)
-        return self._estimate(math.exp(self.best.log_lam), low, high, "ops/s", math.exp)
+        return self._estimate(law, self.best.log_lam, (-np.inf, np.inf), "ops/s", math.exp)
 
     def peak(self) -> Estimate:
-        """N* with its interval. It is looked for as 1 ÷ N*², which is 0 where there is no peak."""
+        """N* with its interval. The profile is over 1 ÷ N*², which is 0 without a peak."""
         top = self.data.top
 
-        def held(inverse: float) -> _Point:
-            def law(s: float) -> _Point:
-                kappa = (1 - s / (top - 1)) * inverse
-                return self.data.at(s, kappa * top * (top - 1))
+        def law(inverse: float) -> _Point:
+            def at(s: Sequence[float]) -> _Point:
+                kappa = (1 - s[0] / (top - 1)) * inverse
+                return self.data.at(s[0], kappa * top * (top - 1))
 
-            return _line(law, self.best.s, top - 1)
+            return _fit(at, (self.best.s,), (top - 1,))
 
         value = self._peak_of(self.best.s, self.best.k)
-        small, large = self._ends(held, value**-2, np.inf)
-        low = None if large is None else max(1.0, large**-0.5)
-        high = None if not small else small**-0.5
-        n = len(self.data.n)
-        return Estimate(value, low, high, n, "", METHOD, self.confidence)
+        inverse = self._estimate(law, value**-2, (0.0, np.inf), "", float)
+        low = None if inverse.high is None else max(1.0, inverse.high**-0.5)
+        high = inverse.low**-0.5 if inverse.low else None
+        return replace(inverse, value=value, low=low, high=high)
 
     def peak_throughput(self) -> Estimate:
-        """X(N*) with its interval; without an upper end where the peak has none."""
-        value = self._log_peak(self.best.s, self.best.k)
-        near = (self.best.s, self.best.k)
+        """X(N*) with its interval; without an upper end if the peak has none."""
+        near, ends = (self.best.s, self.best.k), (self.data.top - 1, np.inf)
 
-        def held(log_peak: float) -> _Point:
-            def law(s: float, k: float) -> _Point:
-                return self.data.at(s, k, log_peak - self._log_peak(s, k))
+        def law(log_peak: float) -> _Point:
+            def at(both: Sequence[float]) -> _Point:
+                return self.data.at(both[0], both[1], log_peak - self._log_peak(both[0], both[1]))
 
-            return self.data.search(law, near)
+            return _fit(at, near, ends)
 
-        known = value + self.best.log_lam
-        low, high = self._ends(held, known, np.inf, -np.inf)
-        return self._estimate(math.exp(known), low, high, "ops/s", math.exp)
+        value = self._log_peak(*near) + self.best.log_lam
+        return self._estimate(law, value, (-np.inf, np.inf), "ops/s", math.exp)
 
     def _peak_of(self, s: float, k: float) -> float:
         """N* of scaled parameters."""
@@ -329,56 +291,45 @@ class _Inside:
         down = s * (n - 1) / (top - 1) + k * n * (n - 1) / (top * (top - 1))
         return math.log(n) - math.log1p(down)
 
-    def _ends(
-        self, held: Callable[[float], _Point], value: float, most: float, least: float = 0.0
-    ) -> tuple[float | None, float | None]:
-        """The least and the largest value at which the best fit keeps within the limit.
+    def _estimate(
+        self,
+        law: Callable[[float], _Point],
+        value: float,
+        bounds: tuple[float, float],
+        unit: str,
+        scaled: Callable[[float], float],
+    ) -> Estimate:
+        """The values at which the best law of the other parameters is within the limit.
 
-        What is searched is the root of the squares' rise, which grows about evenly.
+        The search uses the square root of the increase, which is about linear.
         """
         room = math.sqrt(self.limit - self.best.squares)
 
         def over(at: float) -> float:
-            return math.sqrt(max(held(at).squares - self.best.squares, 0.0)) - room
+            return math.sqrt(max(law(at).squares - self.best.squares, 0.0)) - room
 
-        return self._end(over, room, value, least), self._end(over, room, value, most)
+        ends = (_end(over, room, value, bound) for bound in bounds)
+        low, high = (None if end is None else scaled(end) for end in ends)
+        return Estimate(scaled(value), low, high, len(self.data.n), unit, METHOD)
 
-    def _end(
-        self, over: Callable[[float], float], room: float, value: float, bound: float
-    ) -> float | None:
-        if value == bound:
-            return bound
-        side = math.copysign(1.0, bound - value)
-        step, inside = max(abs(value), 1e-3) * 0.02, value
-        for tried in range(_DOUBLINGS):
-            at = value + side * step
-            if side * at >= side * bound:
-                if over(bound) <= 0:
-                    return bound
-                at = bound
-            beyond = over(at)
-            if beyond > 0:
-                found: float = scipy.optimize.brentq(over, inside, at, rtol=1e-5)
-                return found
-            # The first step tells how far the end may be.
-            far = 1.1 * room / (room + beyond) if tried == 0 and beyond > -room else 2.0
-            inside, step = at, step * max(far, 2.0)
-        return None
 
-    def _estimate(
-        self,
-        value: float,
-        low: float | None,
-        high: float | None,
-        unit: str,
-        scaled: Callable[[float], float],
-    ) -> Estimate:
-        return Estimate(
-            value,
-            None if low is None else scaled(low),
-            None if high is None else scaled(high),
-            len(self.data.n),
-            unit,
-            METHOD,
-            self.confidence,
-        )
+def _end(over: Callable[[float], float], room: float, value: float, bound: float) -> float | None:
+    """The root between a value and a bound; the bound if it is within the limit; else none."""
+    if value == bound:
+        return bound
+    side = math.copysign(1.0, bound - value)
+    step, inside = max(abs(value), 1e-3) * 0.02, value
+    for attempt in range(_DOUBLINGS):
+        at = value + side * step
+        if side * at >= side * bound:
+            if over(bound) <= 0:
+                return bound
+            at = bound
+        beyond = over(at)
+        if beyond > 0:
+            root: float = scipy.optimize.brentq(over, inside, at, rtol=1e-5)
+            return root
+        # The first step predicts the distance of the end.
+        far = 1.1 * room / (room + beyond) if attempt == 0 and beyond > -room else 2.0
+        inside, step = at, step * max(far, 2.0)
+    return None

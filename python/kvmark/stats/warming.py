@@ -1,4 +1,4 @@
-"""Whether speed rises: soon after a start, or from one measurement to the next."""
+"""Warm-up: the gain of speed after a start, or from one measurement to the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kvmark.stats.estimate import CONFIDENCE, Estimate
 _LEAST_FREEDOM = 5
 _LEAST_WEIGHT = 0.25
 _LARGEST_PART = 0.5
-"""No effect is told that rests on one case."""
+"""The largest share of one case in the evidence."""
 
 _TWO_PAIRS = 4
 
@@ -32,31 +32,28 @@ class Placed:
 
 
 def warming(values: Sequence[Placed]) -> Estimate | None:
-    """By how much more than a later one the first value after a start is, in logarithms.
+    """The log-ratio of the first value after a start to a later one.
 
-    What a start costs is taken to be half as much in each place as in the one before: log value =
-    case + repetition + effect · 2^(1 - place), by least squares. An effect of -0.7 is half of what
-    would be measured later. The interval takes account of values that scatter more than others
-    (HC3: J. G. MacKinnon, H. White, Journal of Econometrics 29, 1985).
+    The effect is assumed to halve with each place: log value = case + repetition + effect ·
+    2^(1 - place), by least squares. An effect of -0.7 halves the first value. The interval allows
+    for values of unequal scatter (HC3: J. G. MacKinnon, H. White, Journal of Econometrics 29,
+    1985).
 
     Returns:
-        The effect; none where the places of cases are too much alike to tell, or one case decides.
+        The effect; none if the places of the cases are too similar, or one case dominates.
     """
     cases = [one.case for one in values]
     known = [one for one in values if cases.count(one.case) > 1]
     if not known:
         return None
-    others = _indicators(known)
-    basis, sizes, _ = np.linalg.svd(others, full_matrices=False)
+    basis, sizes, _ = np.linalg.svd(_indicators(known), full_matrices=False)
     basis = basis[:, sizes > sizes[0] * 1e-9]
     x = _without(basis, [2.0 ** (1 - one.place) for one in known])
     y = _without(basis, [math.log(one.value) for one in known])
     freedom, weight = len(known) - basis.shape[1] - 1, float(x @ x)
-    if (
-        freedom < _LEAST_FREEDOM
-        or weight < _LEAST_WEIGHT
-        or _largest_part(known, x) > _LARGEST_PART * weight
-    ):
+    in_case = np.array([[one.case == case for one in known] for case in set(cases)])
+    is_dominated = float((in_case @ x**2).max()) > _LARGEST_PART * weight
+    if freedom < _LEAST_FREEDOM or weight < _LEAST_WEIGHT or is_dominated:
         return None
     effect = float(x @ y) / weight
     leverage = (basis**2).sum(axis=1) + x**2 / weight
@@ -82,24 +79,14 @@ def _without(basis: NDArray[np.float64], values: Sequence[float]) -> NDArray[np.
     return array - basis @ (basis.T @ array)
 
 
-def _largest_part(values: Sequence[Placed], x: NDArray[np.float64]) -> float:
-    """The largest sum of squares that is one case's."""
-    parts: dict[str, float] = {}
-    for one, each in zip(values, x, strict=True):
-        parts[one.case] = parts.get(one.case, 0.0) + float(each) ** 2
-    return max(parts.values())
-
-
-def rise(speeds: Sequence[float]) -> float | None:
-    """How far the mean of the last two values is above the best mean of two neighbours before.
-
-    One that is lower says nothing of whether it gets warm.
+def warmup_gain(speeds: Sequence[float]) -> float | None:
+    """The gain of the last two values over the best two neighbours before, as a share of means.
 
     Args:
-        speeds: above 0, in their order.
+        speeds: above 0, in order.
 
     Returns:
-        A share, negative where they were faster before; none for fewer than four values.
+        Negative if they were faster before; none for fewer than four values.
     """
     pairs = [one + next_one for one, next_one in pairwise(speeds)]
     # The last pair but one shares a value with the last.

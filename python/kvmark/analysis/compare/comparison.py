@@ -37,7 +37,7 @@ from kvmark.records import Case, Judgement, Run, block_of, by_case
 from kvmark.records.case import experiment
 from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric, parse_comparable
-from kvmark.stats import CONFIDENCE, Asked, as_family, decide, paired_jackknife
+from kvmark.stats import CONFIDENCE, PrecisionTarget, as_family, decide, paired_jackknife
 from kvmark.stats import Effect as Effect  # noqa: PLC0414 - views name its type
 from kvmark.stats.level import paired_difference
 
@@ -65,7 +65,7 @@ class _Pairs:
     #: Runs whose block has none of the other side.
     alone: int
     #: The metric that decided how many blocks there are, and by which rule; none where none did.
-    decided_by: tuple[Metric, Asked] | None
+    decided_by: tuple[Metric, PrecisionTarget] | None
 
 
 def _pairs_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> _Pairs | None:
@@ -154,11 +154,11 @@ def _numbered(runs: Sequence[Run]) -> tuple[str, Mapping[int, Run]] | None:
     return names.pop(), {block.number: run for run, block in known}
 
 
-def _decided_by(run: Run) -> tuple[Metric, Asked] | None:
+def _decided_by(run: Run) -> tuple[Metric, PrecisionTarget] | None:
     told: Mapping[str, Any] | None = experiment(run.manifest, "ab").get("asked")
     if told is None:
         return None
-    asked = Asked(told["within"], told["find"], told["most_blocks"], told["first_stage"])
+    asked = PrecisionTarget(told["within"], told["find"], told["most_blocks"], told["first_stage"])
     return parse_comparable(str(told["metric"])), asked
 
 

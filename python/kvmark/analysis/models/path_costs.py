@@ -19,7 +19,6 @@ from kvmark.analysis.summary.counters import rises, sampled_share
 from kvmark.analysis.summary.run import clock_step_ns, rate_resolution
 from kvmark.records import Run
 from kvmark.stats import (
-    CONFIDENCE,
     Counts,
     Estimate,
     mean_interval,
@@ -170,7 +169,7 @@ def _added(
 ) -> Estimate | None:
     if not all(Counts.merge(side).shows(q) for side in (before, after)):
         return None
-    found = paired_difference_of(before, after, q, "ns", CONFIDENCE, step_ns)
+    found = paired_difference_of(before, after, q, "ns", step_ns)
     return None if found is None else found.put(lambda ns: ns / _NS_PER_MS, "ms")
 
 

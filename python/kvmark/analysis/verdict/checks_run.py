@@ -15,7 +15,7 @@ from kvmark.analysis.verdict.rules import RULES, Level, Reason
 from kvmark.records import Run
 from kvmark.records.intervals import TIMED
 from kvmark.spec.quantity import duration_text
-from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations, rise
+from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations, warmup_gain
 
 _LEAST_FOR_DRIFT = 10
 _WARM_BY = 5
@@ -186,7 +186,7 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
         )
         return
     # Too few rounds show no trend.
-    risen = rise(warmup["rounds"])
+    risen = warmup_gain(warmup["rounds"])
     took = duration_text(warmup["took_s"] * 1e9)
     far = "too few" if risen is None else f"{percent(risen)} faster than the best before"
     later = place is not None and place > _WARM_BY

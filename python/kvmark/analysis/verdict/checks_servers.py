@@ -11,7 +11,7 @@ from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.drivers import drivers
 from kvmark.records import Run
-from kvmark.stats.popularity import zipf_top_share
+from kvmark.stats.distributions import zipf_top_share
 
 #: Counters of evicted records.
 _EVICTED = ("evicted_keys", "evictions")

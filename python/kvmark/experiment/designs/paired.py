@@ -30,7 +30,7 @@ from kvmark.plan.model import Plan
 from kvmark.records import Records
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.run import RunSpec
-from kvmark.stats import Asked, decide
+from kvmark.stats import PrecisionTarget, decide
 
 Side = Literal["base", "candidate"]
 SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
@@ -194,7 +194,7 @@ def decided(log_ratios: Sequence[float], precision: Precision) -> _Standing:
     if precision.exactly is not None:
         count = len(log_ratios)
         return _Standing(count, precision.exactly, None, count >= precision.exactly)
-    asked = Asked(
+    asked = PrecisionTarget(
         precision.within,
         precision.find,
         precision.most_blocks,

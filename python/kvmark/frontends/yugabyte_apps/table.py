@@ -22,7 +22,7 @@ from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.records.files import GENERATOR, is_ours
 from kvmark.records.intervals import TIMED
 from kvmark.stats import Counts
-from kvmark.stats.spread import Spread, spread
+from kvmark.stats.distributions import Spread, spread
 
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}

@@ -22,7 +22,7 @@ from kvmark.plan.names import operation_names
 from kvmark.records import Manifest
 from kvmark.spec.quantity import duration_text
 from kvmark.spec.run import RunSpec
-from kvmark.stats import rise
+from kvmark.stats import warmup_gain
 
 Load = Callable[[int], float]
 """Carries a load out in the round of a number, from 1, and says how fast it was."""
@@ -148,7 +148,7 @@ class _Rounds:
 
 def rises_no_more(speeds: Sequence[float]) -> bool:
     """Whether the last two are no more than the bound above the best two before."""
-    risen = rise(speeds)
+    risen = warmup_gain(speeds)
     return risen is not None and risen < BOUND
 
 

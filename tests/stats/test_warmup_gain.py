@@ -1,16 +1,16 @@
-"""Whether a speed still rises."""
+"""The gain of speed during a warm-up."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.stats import rise
+from kvmark.stats import warmup_gain
 
 SPEEDS = st.lists(st.floats(0.01, 100), min_size=4, max_size=30)
 
 
 @pytest.mark.parametrize(
-    ("speeds", "risen"),
+    ("speeds", "gain"),
     [
         ([1, 1, 1], None),
         ([1, 1, 1, 1], 0.0),
@@ -23,19 +23,21 @@ SPEEDS = st.lists(st.floats(0.01, 100), min_size=4, max_size=30)
         ([1, 1, 1, 3, 3], 2.0),
     ],
 )
-def test_the_last_two_are_held_against_the_best_two_before(
-    speeds: list[float], risen: float | None
+def test_the_last_two_are_compared_with_the_best_two_before(
+    speeds: list[float], gain: float | None
 ) -> None:
-    assert rise(speeds) == (None if risen is None else pytest.approx(risen))
+    assert warmup_gain(speeds) == (None if gain is None else pytest.approx(gain))
 
 
 @given(SPEEDS, st.floats(0.01, 100))
 def test_the_unit_of_a_speed_doesn_t_matter(speeds: list[float], factor: float) -> None:
-    assert rise([speed * factor for speed in speeds]) == pytest.approx(rise(speeds), abs=1e-9)
+    assert warmup_gain([speed * factor for speed in speeds]) == pytest.approx(
+        warmup_gain(speeds), abs=1e-9
+    )
 
 
 @given(SPEEDS)
-def test_what_never_rises_has_not_risen(speeds: list[float]) -> None:
-    risen = rise(sorted(speeds, reverse=True))
-    assert risen is not None
-    assert risen <= 0
+def test_falling_speeds_have_no_gain(speeds: list[float]) -> None:
+    gain = warmup_gain(sorted(speeds, reverse=True))
+    assert gain is not None
+    assert gain <= 0
