@@ -1,4 +1,4 @@
-"""A trace's folder: whole, or refused with what is wrong with it."""
+"""A trace's folder: complete, or rejected with its error."""
 
 import json
 from pathlib import Path
@@ -28,13 +28,13 @@ def made(folder: Path) -> Path:
     return folder / "X.trace"
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_written_trace_is_read(tmp_path: Path) -> None:
     trace = Trace.open(made(tmp_path))
     assert trace.info.told == ("a thing to know",)
     assert pl.concat(trace.batches(tuple(COLUMNS))).equals(frame(15))
 
 
-def test_files_in_another_order_are_refused_where_instants_fall(tmp_path: Path) -> None:
+def test_files_in_another_order_are_rejected(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "X.trace", "a test") as writer:
         writer.add(frame(10))
         writer.close(())
@@ -46,7 +46,7 @@ def test_files_in_another_order_are_refused_where_instants_fall(tmp_path: Path) 
         list(trace.batches(("at_ns",)))
 
 
-def test_a_name_that_is_taken_or_has_another_ending_is_refused(tmp_path: Path) -> None:
+def test_an_existing_or_invalid_name_is_rejected(tmp_path: Path) -> None:
     path = made(tmp_path)
     with pytest.raises(UsageError, match="is there already"):
         TraceWriter(path, "a test")
@@ -67,7 +67,7 @@ def test_a_trace_that_failed_is_removed(tmp_path: Path) -> None:
     assert not (tmp_path / "X.trace").exists()
 
 
-def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_trace_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no trace"):
         Trace.open(tmp_path / "no.trace")
     path = made(tmp_path)
@@ -78,27 +78,24 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
-    [({"format": 2}, "format: "), ({"operations": "many"}, "operations: "), ({"x": 1}, "x: ")],
+    [
+        ({"format": 2}, "isn't that of a trace of format 1: format: "),
+        ({"operations": "many"}, "isn't that of a trace of format 1: operations: "),
+        ({"x": 1}, "isn't that of a trace of format 1: x: "),
+        ({"end_ns": -1}, "has numbers below 0"),
+    ],
 )
-def test_another_format_is_refused(
+def test_an_invalid_description_is_rejected(
     tmp_path: Path, changes: dict[str, object], sentence: str
 ) -> None:
     path = made(tmp_path)
     info = json.loads((path / "trace.json").read_text())
     (path / "trace.json").write_text(json.dumps({**info, **changes}))
-    with pytest.raises(UsageError, match=f"isn't that of a trace of format 1: {sentence}"):
+    with pytest.raises(UsageError, match=sentence):
         Trace.open(path)
 
 
-def test_numbers_below_zero_are_refused(tmp_path: Path) -> None:
-    path = made(tmp_path)
-    info = json.loads((path / "trace.json").read_text())
-    (path / "trace.json").write_text(json.dumps({**info, "end_ns": -1}))
-    with pytest.raises(UsageError, match="has numbers below 0"):
-        Trace.open(path)
-
-
-def test_a_truncated_file_at_any_byte_is_refused(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_byte_is_rejected(tmp_path: Path) -> None:
     path = made(tmp_path)
     (file,) = path.glob("*.parquet")
     content = file.read_bytes()
@@ -108,7 +105,7 @@ def test_a_truncated_file_at_any_byte_is_refused(tmp_path: Path) -> None:
             Trace.open(path)
 
 
-def test_a_file_whose_pages_are_damaged_gives_a_sentence(tmp_path: Path) -> None:
+def test_a_file_with_damaged_pages_is_rejected(tmp_path: Path) -> None:
     path = made(tmp_path)
     (file,) = path.glob("*.parquet")
     content = bytearray(file.read_bytes())
@@ -130,9 +127,7 @@ def test_a_file_whose_pages_are_damaged_gives_a_sentence(tmp_path: Path) -> None
         (lambda one: one.reverse(), "at_ns don't rise from 0 to 14"),
     ],
 )
-def test_files_that_are_not_as_documented_are_refused(
-    tmp_path: Path, change: object, sentence: str
-) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path, change: object, sentence: str) -> None:
     path = made(tmp_path)
     (file,) = path.glob("*.parquet")
     assert callable(change)

@@ -61,7 +61,7 @@ def imported(path: Path) -> pl.DataFrame:
     return pl.concat(trace.batches((*COLUMNS, *sorted(trace.optional))))
 
 
-def test_operations_of_all_tapes_come_in_the_order_of_their_instants(tmp_path: Path) -> None:
+def test_operations_of_all_tapes_are_sorted_by_their_instants(tmp_path: Path) -> None:
     one = block([record(5, 3), record(9, 3, 1, ttl=60)])
     other = block([record(6, 1, items=2), record(6, 1, items=0)]) + block([record(9, 2)])
     rows = imported(written(tmp_path, one, other))
@@ -74,7 +74,7 @@ def test_operations_of_all_tapes_come_in_the_order_of_their_instants(tmp_path: P
     assert rows["ttl_ms"].to_list() == [None, None, None, 60, None]
 
 
-def test_operations_say_when_and_how_they_ended_where_that_is_known(tmp_path: Path) -> None:
+def test_operations_have_their_completion_and_outcome_if_known(tmp_path: Path) -> None:
     tape = block([record(5, ended=(9, 0)), record(6, ended=(6, 1)), record(7)])
     rows = imported(written(tmp_path, tape))
     assert rows["completed_ns"].to_list() == [4, 1, None]
@@ -112,7 +112,7 @@ def test_long_tapes_are_merged(
     assert rows["at_ns"].to_list() == expected
 
 
-def test_what_a_killed_writer_left_is_read_up_to_its_last_block(tmp_path: Path) -> None:
+def test_a_truncated_tape_is_read_up_to_its_last_block(tmp_path: Path) -> None:
     first, second = block([record(1), record(2)]), block([record(3)])
     path = written(tmp_path, first + second)
     for cut in range(1, len(second)):
@@ -133,19 +133,19 @@ def test_what_a_killed_writer_left_is_read_up_to_its_last_block(tmp_path: Path) 
         (block([record(2**63)]), "its instants don't rise"),
         (block([record(1, statement=9)]), "it names a statement that isn't there"),
         (block([record(1, items=0)]), "an operation has no beginning"),
-        (block([record(1, ended=(2, 3))]), "an operation ended in no known way"),
+        (block([record(1, ended=(2, 3))]), "an operation has an unknown outcome"),
         (block([record(1, ended=(2**63, 0))]), "an operation ended at no possible instant"),
         (b"", "has no operations"),
     ],
 )
-def test_a_damaged_tape_is_refused(tmp_path: Path, tape: bytes, sentence: str) -> None:
+def test_a_damaged_tape_is_rejected(tmp_path: Path, tape: bytes, sentence: str) -> None:
     path = written(tmp_path, tape)
     with pytest.raises(ImportFileError, match=sentence):
         imported(path)
     assert not path.with_name("y.trace").exists()
 
 
-def test_a_folder_of_tapes_is_no_trace_yet_and_says_so(tmp_path: Path) -> None:
+def test_a_folder_of_tapes_is_no_trace_yet(tmp_path: Path) -> None:
     path = written(tmp_path, block([record(1)]))
     assert are_tapes(path)
     with pytest.raises(UsageError, match=r"make a trace of what is there by kvmark import"):
@@ -169,7 +169,7 @@ def kept_block(*rows: tuple[bytes | None, bytes | None]) -> bytes:
     return struct.pack("<8sII48x", b"KVTAPE01", len(rows), len(heap)) + records + heap
 
 
-def test_what_a_tap_kept_is_in_the_trace_and_in_no_trace_that_was_to_keep_nothing(
+def test_kept_contents_are_only_in_a_trace_that_keeps_them(
     tmp_path: Path,
 ) -> None:
     block_of = kept_block((b"k\xff", b"value"), (b"other", None), (None, b"v"), (None, None))
@@ -185,10 +185,10 @@ def test_what_a_tap_kept_is_in_the_trace_and_in_no_trace_that_was_to_keep_nothin
     assert info.told[0] == "keys and values that are written are kept as they were"
 
 
-def test_a_record_whose_content_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_record_without_its_content_is_rejected(tmp_path: Path) -> None:
     whole = kept_block((b"key", b"value"))
     cut = whole[:12] + struct.pack("<I", 7) + whole[16:-1]
     path = written(tmp_path, cut)
     write_about(path, "a tap", Keep(keys=True, values=True))
-    with pytest.raises(ImportFileError, match="what a record keeps isn't there"):
+    with pytest.raises(ImportFileError, match="the content of a record is missing"):
         imported(path)

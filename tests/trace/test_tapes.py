@@ -68,7 +68,7 @@ def read(path: Path) -> npt.NDArray[np.void]:
 
 
 def contents(path: Path) -> list[bytes]:
-    """What the heaps of a tape hold for each of its records."""
+    """The content of each record in the heaps of a tape."""
     data, place, found = path.read_bytes(), 0, []
     while place < len(data):
         count, length = np.frombuffer(data, "<u4", 2, place + 8)
@@ -112,7 +112,7 @@ def test_only_what_is_read_before_it_is_written_is_loaded_first(tmp_path: Path) 
     found = made(tmp_path, MIXED)
     records = read(found.preload_path)
     assert list(records["key"]) == [1 << 20 | 12]
-    # How long it is, nobody said: as long as the others are in the mean.
+    # Its size is unknown: the mean of the others.
     assert list(records["value_size"]) == [40]
     assert found.preloaded == 1
 
@@ -126,7 +126,7 @@ def test_a_read_that_returned_nothing_is_not_loaded(tmp_path: Path) -> None:
     assert list(read(found.preload_path)["value_size"]) == [7]
 
 
-def test_a_read_without_a_size_found_nothing_where_others_of_its_verb_say_theirs(
+def test_a_read_without_a_size_returned_nothing_if_others_of_its_verb_have_sizes(
     tmp_path: Path,
 ) -> None:
     rows: Sequence[Row] = [
@@ -139,7 +139,7 @@ def test_a_read_without_a_size_found_nothing_where_others_of_its_verb_say_theirs
     assert list(read(found.preload_path)["key"]) == [512 | 10, 768 | 10]
 
 
-def test_a_fraction_keeps_keys_with_all_that_happens_to_them(tmp_path: Path) -> None:
+def test_a_sample_has_all_operations_of_its_keys(tmp_path: Path) -> None:
     chance = np.random.default_rng(7)
     keys = [int(key) for key in chance.integers(1, 2**56, 400)]
     rows: Sequence[Row] = [(n, "read", "get {key}", keys[n * n % 400] << 8, 20, 5)
@@ -158,14 +158,14 @@ def test_a_fraction_keeps_keys_with_all_that_happens_to_them(tmp_path: Path) -> 
     assert kept[0.1] < kept[0.5]
 
 
-def test_part_of_a_trace_begins_at_its_own_beginning(tmp_path: Path) -> None:
+def test_part_of_a_trace_begins_at_0(tmp_path: Path) -> None:
     found = made(tmp_path, MIXED, TapePart(from_ns=5, until_ns=9))
     assert list(read(found.path)["at_ns"]) == [0, 0]
     with pytest.raises(UsageError, match="no operation in the part"):
         tapes(Trace.open(tmp_path / "X.trace"), TapePart(from_ns=10))
 
 
-def test_a_part_that_goes_beyond_the_trace_begins_again_where_that_ends(tmp_path: Path) -> None:
+def test_a_part_beyond_the_trace_ends_with_the_trace(tmp_path: Path) -> None:
     lengths = [
         tapes(recorded, TapePart(from_ns=5, until_ns=until_ns)).length_ns
         for recorded in [trace(tmp_path, MIXED)]
@@ -174,7 +174,7 @@ def test_a_part_that_goes_beyond_the_trace_begins_again_where_that_ends(tmp_path
     assert lengths == [5, 2, 5]
 
 
-def test_what_has_no_counterpart_is_refused_by_name_or_left_out_with_its_count(
+def test_operations_without_a_statement_are_rejected_or_excluded_by_name(
     tmp_path: Path,
 ) -> None:
     rows = [*MIXED, (10, "other", "PING", 0, 0, None), (11, "scan", "SCAN {key}", 0, 0, None)]
@@ -186,7 +186,7 @@ def test_what_has_no_counterpart_is_refused_by_name_or_left_out_with_its_count(
     assert found.told[:2] == ("left out on purpose: ping (1)", "left out on purpose: scan (1)")
 
 
-def test_a_statement_is_taken_by_verb_before_kind_and_by_what_expires_first(
+def test_a_statement_is_chosen_by_expiry_and_verb_before_kind(
     tmp_path: Path,
 ) -> None:
     rows: Sequence[Row] = [
@@ -208,7 +208,7 @@ def test_a_statement_is_taken_by_verb_before_kind_and_by_what_expires_first(
     assert "a time to live is left out: 1" in found.told
 
 
-def test_what_the_replay_changes_is_told_with_its_count(tmp_path: Path) -> None:
+def test_changes_of_the_replay_are_reported_with_their_count(tmp_path: Path) -> None:
     rows: Sequence[Row] = [
         (0, "read", "GET {key}", 256, 3, None),
         (1, "update", "SET {key} {value}", 512, 300, 1 << 25),
@@ -233,7 +233,7 @@ SCANNED: Sequence[Row] = (*MIXED, (9, "scan", "scan {key}", 3 << 20, 12, None))
 KEYS = (b"a", b"a", b"bb", b"bb", b"bb", b"c")
 
 
-def test_a_tape_has_the_very_keys_and_values_where_they_were_kept(tmp_path: Path) -> None:
+def test_a_tape_has_kept_keys_and_values(tmp_path: Path) -> None:
     values = (None, b"one", b"three", None, None, None)
     keep = Keep(keys=True, values=True)
     said = {"key_content": KEYS, "value_content": values, "count": (None,) * 5 + (7,)}
@@ -250,7 +250,7 @@ def test_a_tape_has_the_very_keys_and_values_where_they_were_kept(tmp_path: Path
     assert found.told == ()
 
 
-def test_scans_need_the_keys_and_that_is_said(tmp_path: Path) -> None:
+def test_scans_need_kept_keys(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"scan \(1\) \(scans need --keep-keys .* by --skip scan"):
         made(tmp_path, SCANNED)
     recorded = trace(tmp_path, SCANNED, "kept.trace", keep=Keep(keys=True), key_content=KEYS)
@@ -259,17 +259,17 @@ def test_scans_need_the_keys_and_that_is_said(tmp_path: Path) -> None:
         tapes(recorded, TapePart(statements=without))
     found = tapes(recorded, TapePart(statements=(*without, ("SCAN", "scan"))))
     assert ("SCAN", "scan", 1) in found.mix
-    assert found.told == ("a scan that says no number of records asks for 100: 1",)
+    assert found.told == ("a scan without a number of records reads 100: 1",)
 
 
-def test_the_very_keys_are_not_multiplied(tmp_path: Path) -> None:
+def test_kept_keys_are_not_multiplied(tmp_path: Path) -> None:
     keep = Keep(keys=True)
     recorded = trace(tmp_path, SCANNED, clients=2, keep=keep, key_content=KEYS)
     with pytest.raises(UsageError, match="the very keys, which can't be multiplied"):
         tapes(recorded, TapePart(scale_keys=2))
 
 
-def test_a_block_keeps_no_more_than_its_reader_takes(tmp_path: Path) -> None:
+def test_a_block_has_a_size_limit(tmp_path: Path) -> None:
     rows: Sequence[Row] = [(n, "update", "set {key}", n << 8, 20, 1 << 20) for n in range(150)]
     values = [bytes([n]) * (1 << 20) for n in range(150)]
     recorded = trace(tmp_path, rows, keep=Keep(values=True), value_content=values)
@@ -293,7 +293,7 @@ def test_the_same_part_of_the_same_trace_is_made_once(tmp_path: Path) -> None:
     keys=st.integers(1, 50),
     gap=st.integers(0, 3),
 )
-def test_blocks_hold_what_the_trace_holds(
+def test_blocks_have_the_operations_of_the_trace(
     tmp_path_factory: pytest.TempPathFactory, count: int, keys: int, gap: int
 ) -> None:
     rows = [

@@ -1,4 +1,4 @@
-"""CSV files as traces: every row is there, equal keys are equal, and what is wrong is told."""
+"""CSV files as traces: complete, with equal hashes of equal keys, and errors with their line."""
 
 import os
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def rows(trace: Trace, columns: Sequence[str] = tuple(COLUMNS)) -> pl.DataFrame:
     return pl.concat(trace.batches(columns))
 
 
-def test_a_trace_of_twitter_is_told_from_its_rows(tmp_path: Path) -> None:
+def test_a_trace_of_twitter_is_recognised_by_its_rows(tmp_path: Path) -> None:
     trace = imported(tmp_path, "\n".join(TWITTER) + "\n")
     found = rows(trace)
     assert trace.info.source == "twitter/cache-trace"
@@ -57,7 +57,7 @@ def test_a_trace_of_twitter_is_told_from_its_rows(tmp_path: Path) -> None:
     assert len({a, b, c}) == 3
 
 
-def test_operations_of_one_second_are_spread_over_it_and_that_is_told(tmp_path: Path) -> None:
+def test_operations_of_one_second_are_spread_over_it_with_a_note(tmp_path: Path) -> None:
     trace = imported(tmp_path, "\n".join(TWITTER))
     assert rows(trace)["at_ns"].to_list() == [0, S // 3, 2 * S // 3, S, 3 * S]
     assert any("spread evenly" in sentence for sentence in trace.info.told)
@@ -73,9 +73,7 @@ def test_operations_of_one_second_are_spread_over_it_and_that_is_told(tmp_path: 
         ("iso", ("2026-11-24T09:00:00.500", "2026-11-24T09:00:00.750")),
     ],
 )
-def test_times_have_the_unit_that_is_said(
-    tmp_path: Path, time: str, instants: tuple[str, str]
-) -> None:
+def test_times_have_the_given_unit(tmp_path: Path, time: str, instants: tuple[str, str]) -> None:
     content = "at,key,kind\n" + "".join(f"{at},k,read\n" for at in instants)
     assert rows(imported(tmp_path, content, time=time))["at_ns"].to_list() == [0, S // 4]
 
@@ -116,7 +114,7 @@ def test_keys_are_hashed_alike_under_one_hash_key_only(tmp_path: Path) -> None:
         ("at,key,kind,value_size\n5,x,read,5000000000\n", "line 2: value_size is '5000000000'"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_leaves_nothing(
+def test_an_error_is_reported_with_its_line_and_leaves_no_trace(
     tmp_path: Path, content: str, sentence: str
 ) -> None:
     with pytest.raises(ImportFileError, match=sentence):
@@ -124,7 +122,7 @@ def test_what_is_wrong_is_told_with_its_line_and_leaves_nothing(
     assert not (tmp_path / "X.trace").exists()
 
 
-def test_columns_that_are_not_there_are_refused(tmp_path: Path) -> None:
+def test_missing_columns_are_rejected(tmp_path: Path) -> None:
     content = "at,key,kind\n0,x,read\n"
     with pytest.raises(ImportFileError, match="there is no column 'ts'"):
         imported(tmp_path, content, named={"at": "ts"})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError
 from kvmark.trace import COLUMNS, HASHED, Keep, Trace, TraceWriter, import_monitor, is_monitor
-from kvmark.trace.monitor import _said
+from kvmark.trace.text_files import command_rows
 
 LINES = r"""OK
 1339518083.107412 [0 127.0.0.1:60866] "set" "k" "value" "EX" "60"
@@ -46,14 +46,14 @@ def test_commands_become_rows(tmp_path: Path) -> None:
     assert found["key"][0] == found["key"][1] == found["key"][2] != found["key"][3]
 
 
-def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+def test_excluded_commands_are_reported(tmp_path: Path) -> None:
     told = imported(tmp_path, LINES).info.told
     assert "commands that scripts sent are left out: 1" in told
     assert "operations of no known kind: EVALSHA (1)" in told
-    assert "MONITOR tells no answers" in told
+    assert "MONITOR contains no replies" in told
 
 
-def test_the_output_is_told_from_its_first_line(tmp_path: Path) -> None:
+def test_the_output_is_recognised_by_its_first_line(tmp_path: Path) -> None:
     file = tmp_path / "f"
     told = ((LINES, True), (LINES[3:], True), ("at,key\n", False), ("OK\n", False))
     for content, expected in told:
@@ -69,7 +69,7 @@ def test_the_output_is_told_from_its_first_line(tmp_path: Path) -> None:
         ('1339518082.1 [0 127.0.0.1:1] "get" "k"', "line 2: time goes back by 1 s"),
     ],
 )
-def test_a_line_that_is_none_is_told_with_its_number(
+def test_an_invalid_line_is_reported_with_its_number(
     tmp_path: Path, line: str, sentence: str
 ) -> None:
     with pytest.raises(ImportFileError, match=sentence):
@@ -86,14 +86,12 @@ def quoted(word: bytes) -> str:
 
 @given(st.binary(max_size=30), st.binary(max_size=30))
 def test_any_bytes_are_read_as_they_were_sent(key: bytes, value: bytes) -> None:
-    (said,) = _said(f' "SET" {quoted(key)} {quoted(value)}')
-    assert said.key_size == str(len(key))
-    assert said.value_size == str(len(value))
-    assert said.key == key.decode(errors="backslashreplace")
-    assert (said.key_content, said.value_content) == (key, value)
+    (row,) = command_rows(f' "SET" {quoted(key)} {quoted(value)}')
+    text = key.decode(errors="backslashreplace")
+    assert row == (text, "SET", str(len(key)), str(len(value)), None, 1, key, value)
 
 
-def test_keys_and_values_are_kept_as_they_were_sent_and_never_a_password(tmp_path: Path) -> None:
+def test_contents_are_kept_verbatim_without_passwords(tmp_path: Path) -> None:
     login = '1339518088.1 [0 127.0.0.1:1] "HELLO" "3" "AUTH" "user" "hunter"\n'
     trace = imported(tmp_path, LINES + login, Keep(keys=True, values=True))
     found = pl.concat(trace.batches(("key_content", "value_content")))

@@ -1,12 +1,11 @@
-"""Traces: what clients asked of a store, operation by operation, as a folder of Parquet files.
+"""Traces: the operations of clients on a store, as a folder of Parquet files.
 
-A trace `X.trace/` holds `trace.json`, what is known of the whole, and `operations-NNNNNN.parquet`,
-one row an operation in the order of their instants (`folder.COLUMNS`). Keys are hashes under a key
-that isn't kept: equal keys are equal, and no more can be told. What they were, and what was
-written, is there only where that was asked for (`folder.Keep`).
+A trace `X.trace/` has `trace.json` with its description, and `operations-NNNNNN.parquet` with one
+row per operation in the order of their instants (`folder.COLUMNS`). Keys are hashes under a secret
+key that isn't stored: equal keys have equal hashes, and nothing else can be derived. Contents of
+keys and values are included only on request (`folder.Keep`).
 """
 
-from kvmark.trace.csv import Layout, import_csv, layout_of
 from kvmark.trace.folder import (
     COLUMNS,
     FORMAT,
@@ -18,8 +17,14 @@ from kvmark.trace.folder import (
     TraceWriter,
     sentences,
 )
-from kvmark.trace.monitor import MONITOR, import_monitor, is_monitor
-from kvmark.trace.recording import about_tapes, are_tapes
-from kvmark.trace.run_log import RunRecording
+from kvmark.trace.recording import RunRecording, about_tapes, are_tapes
 from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
 from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
+from kvmark.trace.text_files import (
+    MONITOR,
+    Layout,
+    import_csv,
+    import_monitor,
+    is_monitor,
+    layout_of,
+)

@@ -1,11 +1,12 @@
-"""A trace's folder: its columns, and what its `trace.json` says. See docs/reference/trace.md.
+"""A trace's folder: its columns and its `trace.json`. See docs/reference/trace.md.
 
-It is written a file at a time, and read a batch at a time.
+It is written file by file, and read batch by batch.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,9 @@ COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "ttl_ms": pl.UInt64,
     "items": pl.UInt16,
 }
-"""The columns and their types, in order. Rows rise with `at_ns`, which is since the first of them.
-Null is what the source doesn't say; `statement` is the command with its key and value left out. An
-operation on several keys has a row for each: `items` is their number on the first row, else 0."""
+"""The columns and their types, in order. Rows are sorted by `at_ns`, the time since the first row.
+Null is unknown; `statement` is the command without its key and value. An operation on several keys
+has a row for each: `items` is their number on the first row, else 0."""
 
 OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
     "count": pl.UInt32,
@@ -48,9 +49,9 @@ OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
     "outcome": pl.String,
     "group": pl.String,
 }
-"""Columns that a trace has whose source knows them, behind the others: how many records a scan asks
-for; the bytes of keys and of what is written, where they were kept on purpose; and of a run, when
-an operation was issued and completed (instants as `at_ns`), and how. Null is what isn't known."""
+"""Columns after the others, if the source has them: the number of records of a scan; the bytes of
+keys and written values, if the user keeps them; and for a run the issue and the completion of an
+operation (instants as `at_ns`), and its outcome. Null is unknown."""
 
 _REQUIRED: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "items")
 """Columns without nulls."""
@@ -63,58 +64,54 @@ OWN_FILES: Final = re.compile(
     rf"({re.escape(_INFO)}|operations-\d{{6,}}\.parquet)(\.part)?|tapes\.json"
     r"|tape-\d+\.(tape|jsonl)|operations\.(log|jsonl)"
 )
-"""Every name in the folder of a trace: its own files, tapes and logs that it is made of."""
+"""Every name in the folder of a trace: its files, and the tapes and logs of a recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What a trace has of contents, beside hashes of keys and sizes of values."""
+    """The contents in a trace, in addition to hashes of keys and sizes of values."""
 
     keys: bool = False
     values: bool = False
-    """Those that are written."""
+    """Written values."""
 
     def words(self) -> str:
-        """What is kept, for people; empty where nothing is."""
+        """The contents as text; empty without any."""
         names = (("keys", self.keys), ("values that are written", self.values))
         return " and ".join(name for name, kept in names if kept)
-
-    def told(self) -> tuple[str, ...]:
-        """What the reader of a trace should know of it."""
-        return (f"{self.words()} are kept as they were",) if self.words() else ()
 
 
 HASHED: Final = Keep()
 
 
 def sentences(told: Sequence[str]) -> list[str]:
-    """What is told of a trace, each as a whole sentence."""
+    """The notes on a trace as sentences."""
     return [f"{one[0].upper()}{one[1:]}." for one in told]
 
 
 @dataclass(frozen=True, slots=True)
 class TraceInfo:
-    """What is known of a whole trace."""
+    """The content of `trace.json`."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
 
     format: Literal[1]
     source: str
-    """What it was made of: the form of the file that was imported."""
+    """The format of the imported file."""
     operations: int
     rows: int
-    """Keys of operations; more than operations where some have several."""
+    """Keys of operations; more than operations if some have several."""
     clients: int
     end_ns: int
     """The last operation's instant, since the first."""
     keys: Literal["hashed", "kept"]
     told: tuple[str, ...]
-    """What the reader of a figure should know of how the trace was made."""
+    """Notes on the making of the trace for readers of figures."""
     values: Literal["sizes", "kept"] = "sizes"
 
     @property
     def keep(self) -> Keep:
-        """What it has of contents."""
+        """Its contents."""
         return Keep(keys=self.keys == "kept", values=self.values == "kept")
 
 
@@ -122,7 +119,7 @@ _TRACE_INFO: Final = TypeAdapter(TraceInfo)
 
 
 class Trace:
-    """A trace that is complete, open for reading."""
+    """A complete trace, open for reading."""
 
     def __init__(
         self, path: Path, info: TraceInfo, files: Sequence[Path], optional: frozenset[str]
@@ -130,15 +127,15 @@ class Trace:
         """Use `open`."""
         self.path, self.info = path, info
         self.optional = optional
-        """Which columns of `schema.OPTIONAL` it has."""
+        """Its columns of `OPTIONAL`."""
         self._files = tuple(files)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Reads what is known of a trace, and looks at the columns of its files.
+        """Reads a trace's `trace.json`, and checks the columns of its files.
 
         Raises:
-            UsageError: it isn't there, isn't complete, or isn't a trace that can be read.
+            UsageError: it doesn't exist, isn't complete, or can't be read.
         """
         try:
             text = (path / _INFO).read_text("utf-8")
@@ -157,41 +154,43 @@ class Trace:
         if min(info.operations, info.rows, info.clients, info.end_ns) < 0:
             raise UsageError(f"{path / _INFO} has numbers below 0")
         files = sorted(path.glob("operations-*.parquet"))
-        rows = sum(_rows(file) for file in files)
-        optional = _optional(files)
+        checked = [_checked(file) for file in files]
+        rows = sum(count for count, _ in checked)
+        optional = frozenset.intersection(
+            *(columns for _, columns in checked or [(0, frozenset())])
+        )
         for name, kept in (("key_content", info.keep.keys), ("value_content", info.keep.values)):
             if kept != (name in optional):
-                there = "has" if name in optional else "lacks"
-                raise UsageError(f"{path} {there} the column {name}, against its {_INFO}")
+                verb = "has" if name in optional else "lacks"
+                raise UsageError(f"{path} {verb} the column {name}, against its {_INFO}")
         if rows != info.rows:
             raise UsageError(f"{path} has {rows:,} of its {info.rows:,} rows: a file is missing")
         return cls(path, info, files, optional)
 
     @property
     def digest(self) -> str:
-        """Tells it from others, and from itself once a file was changed."""
+        """Identifies the trace and the state of its files."""
         facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self._files]
         return repr((str(self.path.resolve()), _TRACE_INFO.dump_json(self.info), facts))
 
     def kinds(self) -> dict[str, int]:
-        """How many rows there are of each kind.
+        """The number of rows of each kind.
 
         Raises:
             UsageError: a file is damaged.
         """
-        counted: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for batch in self.batches(("kind",)):
-            for kind, count in batch["kind"].value_counts().iter_rows():
-                counted[kind] = counted.get(kind, 0) + count
-        return counted
+            counts.update(dict(batch["kind"].value_counts().iter_rows()))
+        return counts
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """The operations in their order, some of their columns; memory is that of a batch.
+        """Some columns of the operations in order; the memory is that of a batch.
 
         Raises:
             UsageError: a file is damaged.
         """
-        # What was read before ended there.
+        # The last instant of earlier batches.
         after_ns = 0
         for file in self._files:
             try:
@@ -203,7 +202,7 @@ class Trace:
                 raise UsageError(f"{file} is damaged: {first_line(problem)}") from problem
 
     def _check(self, batch: pl.DataFrame, file: Path, after_ns: int) -> int:
-        """Refuses rows that a trace can't have, whoever wrote them; the last one's instant."""
+        """Rejects invalid rows; returns the last instant."""
         for name in _REQUIRED:
             if name in batch.columns and batch[name].null_count():
                 raise UsageError(f"{file} has rows without {name}")
@@ -217,18 +216,18 @@ class Trace:
 
 
 class TraceWriter:
-    """A trace that is being made. Its folder goes away again where that fails."""
+    """A trace that is being written. Its folder is removed if that fails."""
 
     def __init__(self, path: Path, source: str, keep: Keep = HASHED) -> None:
-        """Makes the folder.
+        """Creates the folder.
 
         Raises:
-            UsageError: there is one by that name, or none can be made.
+            UsageError: the folder exists or can't be created.
         """
         if path.suffix != ".trace":
             raise UsageError(f"{path} doesn't end in .trace, as a trace's folder does")
         try:
-            # It may hold keys and values: it is the user's alone.
+            # It may contain keys and values: only the user may read it.
             path.mkdir(0o700)
         except FileExistsError:
             raise UsageError(f"{path} is there already; remove it or choose another") from None
@@ -250,26 +249,30 @@ class TraceWriter:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Removes a trace that didn't come to its end."""
+        """Removes an incomplete trace."""
         if kind is not None:
             discard_folder(self.path, OWN_FILES)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """The next operations, with all columns, and always the same of the optional ones."""
+        """The next operations, with all columns, and the same optional columns in each call."""
         if frame.is_empty():
             return
         if self._optional is None:
-            left = {"key_content": not self._keep.keys, "value_content": not self._keep.values}
-            there = set(frame.columns)
-            self._optional = [name for name in OPTIONAL if name in there and not left.get(name)]
+            dropped = {"key_content": not self._keep.keys, "value_content": not self._keep.values}
+            columns = set(frame.columns)
+            self._optional = [
+                name for name in OPTIONAL if name in columns and not dropped.get(name)
+            ]
         self._waiting.append(frame.select(*COLUMNS, *self._optional))
-        self._clients = max(self._clients, 1 + _largest(frame["client"]))
-        self._end_ns = _largest(frame["at_ns"])
+        self._clients = max(self._clients, 1 + frame.select(pl.col("client").max()).item())
+        self._end_ns = frame.select(pl.col("at_ns").max()).item()
         while sum(map(len, self._waiting)) >= _FILE_ROWS:
             self._write(_FILE_ROWS)
 
-    def close(self, told: Sequence[str]) -> TraceInfo:
-        """Writes what is left, and then what is known of the whole."""
+    def close(self, notes: Sequence[str]) -> TraceInfo:
+        """Writes the rest, and then `trace.json`."""
+        contents = self._keep.words()
+        kept = [f"{contents} are kept as they were"] if contents else []
         while self._waiting:
             self._write(_FILE_ROWS)
         info = TraceInfo(
@@ -280,7 +283,7 @@ class TraceWriter:
             clients=self._clients,
             end_ns=self._end_ns,
             keys="kept" if self._keep.keys else "hashed",
-            told=(*self._keep.told(), *told),
+            told=(*kept, *notes),
             values="kept" if self._keep.values else "sizes",
         )
         self._put(
@@ -300,7 +303,7 @@ class TraceWriter:
         self._operations += int((part["items"] > 0).sum())
 
     def _put(self, path: Path, write: Callable[[Path], object]) -> None:
-        """A file is there whole or not at all."""
+        """Writes a file under its name only when it is complete."""
         beside = path.with_name(f"{path.name}.part")
         try:
             write(beside)
@@ -309,43 +312,19 @@ class TraceWriter:
             raise RunError(f"{path} can't be written: {first_line(problem)}") from problem
 
 
-def _largest(column: pl.Series) -> int:
-    largest = column.max()
-    if not isinstance(largest, int):
-        raise TypeError(f"{column.name} has no largest whole number")
-    return largest
-
-
-def _rows(file: Path) -> int:
-    """The rows of a file whose columns are right."""
+def _checked(file: Path) -> tuple[int, frozenset[str]]:
+    """The number of rows and the optional columns of a file with valid columns."""
     try:
-        there = pl.read_parquet_schema(file)
-        for name, kind in (COLUMNS | OPTIONAL).items():
-            if name not in there:
-                if name in OPTIONAL:
-                    continue
-                raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
-            if there[name] != kind:
-                raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
-        return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+        schema = pl.read_parquet_schema(file)
+        rows = int(pl.scan_parquet(file).select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as problem:
         raise UsageError(f"{file} can't be read: {first_line(problem)}") from problem
-
-
-def _optional(files: Sequence[Path]) -> frozenset[str]:
-    """Which of the optional columns all files have.
-
-    Raises:
-        UsageError: one is of another type.
-    """
-    found = set(OPTIONAL)
-    for file in files:
-        there = pl.read_parquet_schema(file)
-        found &= there.keys()
-        for name, kind in OPTIONAL.items():
-            if name in there and there[name] != kind:
-                raise UsageError(f"{file}: its column {name} is {there[name]} and not {kind}")
-    return frozenset(found if files else ())
+    for name, kind in (COLUMNS | OPTIONAL).items():
+        if name in schema and schema[name] != kind:
+            raise UsageError(f"{file}: its column {name} is {schema[name]} and not {kind}")
+        if name not in schema and name in COLUMNS:
+            raise UsageError(f"{file} has no column {name}, as a trace of format {FORMAT} has")
+    return rows, frozenset(OPTIONAL.keys() & schema.keys())
 
 
 def _missing(path: Path) -> str:
@@ -363,7 +342,7 @@ def _missing(path: Path) -> str:
 
 
 def first_line(problem: Exception) -> str:
-    """Why a file can't be read or written, in a few words."""
+    """The reason of a read or write failure in one line."""
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
     return str(problem).partition("\n")[0]

@@ -1,8 +1,12 @@
-"""Tapes, on which operations are recorded, as a trace.
+"""Recordings as traces: the tapes of a tap, and the log of a run.
 
-A folder of tapes has, of each thread that recorded, `tape-NN.tape` with blocks of records (see
-`kvmark_trace::tape`) and `tape-NN.jsonl` with the outcomes and then the statements that they name
-by number. What a killed writer left is whole up to its last block.
+A folder of tapes has for each recording thread `tape-NN.tape` with blocks of records (see
+`kvmark_trace::tape`), and `tape-NN.jsonl` with the outcomes and the statements that records refer
+to by number. After a kill a tape is valid up to its last complete block.
+
+The log of a run has a record for each key of an operation, in the order of completion (the crate
+`kvmark-trace`, module `log`); a trace has them in the order of their intended instants. After a
+kill a log is valid up to its last complete record.
 """
 
 from __future__ import annotations
@@ -10,25 +14,37 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from types import TracebackType
+from typing import IO, Any, Final, Self, TypeAlias
 
 import numpy as np
 import polars as pl
 
-from kvmark.errors import ImportFileError, RunError
-from kvmark.trace.folder import HASHED, KINDS, Keep, TraceWriter, first_line
+from kvmark.errors import ImportFileError, KvmarkError, RunError
+from kvmark.removal import discard_folder, remove_file
+from kvmark.trace.folder import (
+    HASHED,
+    KINDS,
+    OWN_FILES,
+    Keep,
+    TraceInfo,
+    TraceWriter,
+    first_line,
+)
+from kvmark.trace.text_files import number_clients
 
 MAGIC: Final = b"KVTAPE01"
-"""What each block begins with."""
+"""The begin of each block."""
 RECORDS_MAX: Final = 1024
-"""Most records of a block."""
+"""The most records of a block."""
 HEAP_MAX: Final = 64 << 20
-"""Most bytes that a block keeps of keys and values."""
+"""The most bytes of keys and values in a block."""
 KEY_KEPT: Final = 1
 VALUE_KEPT: Final = 2
-"""Flags of a record whose key, and whose value behind it, are in the block's heap."""
+"""Flags of a record with its key, and its value after it, in the block's heap."""
 HEAD: Final = np.dtype(
     [
         ("magic", "S8"), ("records", "<u4"), ("heap", "<u4"),
@@ -47,7 +63,7 @@ RECORD: Final = np.dtype(
 """One key of one operation."""
 
 ABOUT: Final = "tapes.json"
-"""What is known of a recording from its beginning on."""
+"""The description of a recording."""
 _FORMAT: Final = 1
 
 _HEAD: Final = struct.Struct("<8sII")
@@ -59,20 +75,33 @@ _CONTENTS: Final = ("key_content", "value_content")
 _WITH_CONTENTS: Final = np.dtype(
     [*((name, RECORD[name]) for name in RECORD.names or ()), *((name, "O") for name in _CONTENTS)]
 )
-"""A record, and what was kept of its key and its value."""
+"""A record with the contents of its key and its value."""
 _Rows: TypeAlias = np.ndarray[Any, Any]
+
+_LOG: Final = "operations.log"
+_LOG_STATEMENTS: Final = "operations.jsonl"
+_LOG_MAGIC: Final = b"KVRUNLOG01".ljust(64, b"\0")
+_LOG_RECORD: Final = np.dtype(
+    [
+        ("intended_ns", "<u8"), ("issued_ns", "<u8"), ("completed_ns", "<u8"), ("key", "<u8"),
+        ("ttl_ms", "<u8"), ("client", "<u4"), ("value_size", "<u4"), ("key_size", "<u4"),
+        ("statement", "<u2"), ("items", "<u2"), ("outcome", "u1"), ("spare", "V7"),
+    ]
+)  # fmt: skip
+_INSTANTS: Final = ("intended_ns", "issued_ns", "completed_ns")
+_LOG_AT_ONCE: Final = 1 << 20
 
 
 def are_tapes(folder: Path) -> bool:
-    """Whether operations were recorded there, and not yet made into a trace."""
+    """Whether a folder contains a recording that isn't a trace yet."""
     return (folder / ABOUT).is_file()
 
 
 def about_tapes(folder: Path) -> tuple[str, Keep]:
-    """What was recorded there, and what was kept of it.
+    """The source and the contents of a recording.
 
     Raises:
-        ImportFileError: it can't be read.
+        ImportFileError: the description can't be read.
     """
     try:
         about = json.loads((folder / ABOUT).read_text("utf-8"))
@@ -88,7 +117,7 @@ def about_tapes(folder: Path) -> tuple[str, Keep]:
 
 
 def write_about(folder: Path, source: str, keep: Keep = HASHED) -> None:
-    """Writes what is recorded in a folder, and what is kept of it.
+    """Writes the description of a recording.
 
     Raises:
         RunError: it can't be written.
@@ -100,112 +129,80 @@ def write_about(folder: Path, source: str, keep: Keep = HASHED) -> None:
         raise RunError(f"{folder} can't be written: {first_line(problem)}") from problem
 
 
-def seal(folder: Path, writer: TraceWriter, keep: Keep) -> None:
-    """Gives all operations of a folder's tapes to the writer, in the order of their instants.
+def write_operations(folder: Path, writer: TraceWriter, keep: Keep) -> None:
+    """Passes all operations of a folder's tapes to the writer, in the order of their instants.
 
-    Memory is that of a few blocks of each tape.
+    The memory is that of a few blocks of each tape.
 
     Raises:
         ImportFileError: a tape is damaged.
     """
     names = _Names()
-    with_contents = bool(keep.words())
-    tapes = [
-        _Tape(path, names, with_contents=with_contents)
-        for path in sorted(folder.glob("tape-*.tape"))
-    ]
-    clients = _Clients()
+    form = _WITH_CONTENTS if keep.words() else RECORD
+    clients: dict[object, int] = {}
     begin_ns: int | None = None
-    try:
+    with ExitStack() as files:
+        paths = sorted(folder.glob("tape-*.tape"))
+        tapes = [_TapeReader(path, names, form, files) for path in paths]
         for rows in _merged(tapes):
             if begin_ns is None:
                 begin_ns = int(rows["at_ns"][0])
             writer.add(_frame(rows, begin_ns, names, clients))
-    finally:
-        for tape in tapes:
-            tape.close()
 
 
+@dataclass(slots=True)
 class _Names:
-    """Outcomes and statements of all tapes, by number."""
+    """The outcomes of all tapes, and the kinds of their statements, by number."""
 
-    def __init__(self) -> None:
-        self.outcomes: list[str] = []
-        self.statements: list[str] = []
-        self.kinds: list[str] = []
-        self._numbers: dict[str, int] = {}
+    outcomes: list[str] = field(default_factory=list)
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def number(self, statement: str, kind: str) -> int:
-        if statement not in self._numbers:
-            self._numbers[statement] = len(self.statements)
-            self.statements.append(statement)
-            self.kinds.append(kind)
-        return self._numbers[statement]
+        """The number of a statement, a new one for a new statement."""
+        self.kinds.setdefault(statement, kind)
+        return list(self.kinds).index(statement)
 
 
-class _Clients:
-    """Clients by new numbers, in the order in which they appear."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-
-    def renamed(self, clients: _Rows) -> _Rows:
-        found, first, inverse = np.unique(clients, return_index=True, return_inverse=True)
-        for place in np.argsort(first):
-            self._numbers.setdefault(int(found[place]), len(self._numbers))
-        new = np.array([self._numbers[int(client)] for client in found], dtype=np.uint32)
-        return new[inverse]
-
-
-class _Tape:
+class _TapeReader:
     """One tape, read a few blocks at a time."""
 
-    def __init__(self, path: Path, names: _Names, *, with_contents: bool) -> None:
-        self.form = _WITH_CONTENTS if with_contents else RECORD
-        self._path, self._names = path, names
+    def __init__(self, path: Path, names: _Names, form: np.dtype[Any], files: ExitStack) -> None:
+        self._path, self._names, self._form = path, names, form
         self._numbers: list[int] = []
         self._at_ns = 0
         self._place = 0
         try:
-            self._file: IO[bytes] = path.open("rb")
-            self._statements: IO[bytes] = path.with_suffix(".jsonl").open("rb")
+            self._file: IO[bytes] = files.enter_context(path.open("rb"))
+            statements = path.with_suffix(".jsonl").open("rb")
+            self._statements: IO[bytes] = files.enter_context(statements)
         except OSError as problem:
             raise ImportFileError(
                 f"{problem.filename} can't be read: {problem.strerror}"
             ) from problem
-        self.rows: _Rows = np.empty(0, dtype=self.form)
+        self.rows: _Rows = np.empty(0, dtype=form)
         self.has_more = True
 
-    def close(self) -> None:
-        self._file.close()
-        self._statements.close()
-
     def fill(self) -> None:
-        """Reads until there are many rows, or no more."""
-        if len(self.rows) >= _AT_ONCE or not self.has_more:
-            return
+        """Reads until there are many rows, or the tape ends."""
         blocks = [self.rows]
-        count = len(self.rows)
-        while count < _AT_ONCE:
+        while self.has_more and sum(map(len, blocks)) < _AT_ONCE:
             block = self._block()
             if block is None:
                 self.has_more = False
-                break
-            blocks.append(block)
-            count += len(block)
+            else:
+                blocks.append(block)
         self.rows = np.concatenate(blocks)
 
     def take(self, until_ns: int | None) -> _Rows:
-        """The rows up to an instant; all of them without one."""
-        if until_ns is None:
-            count = len(self.rows)
-        else:
+        """Removes and returns the rows up to an instant, by default all rows."""
+        count = len(self.rows)
+        if until_ns is not None:
             count = int(np.searchsorted(self.rows["at_ns"], until_ns, side="right"))
         taken, self.rows = self.rows[:count], self.rows[count:]
         return taken
 
     def _block(self) -> _Rows | None:
-        """The next block; none where no whole one is."""
+        """The next complete block, if there is one."""
         head = self._file.read(_BYTES)
         if len(head) < _BYTES:
             return None
@@ -216,7 +213,7 @@ class _Tape:
         if len(content) < records * _BYTES + heap:
             return None
         rows: _Rows = np.frombuffer(content, dtype=RECORD, count=records).copy()
-        if self.form != RECORD:
+        if self._form != RECORD:
             rows = self._with_contents(rows, memoryview(content)[records * _BYTES :])
         if records:
             self._check(rows)
@@ -225,7 +222,7 @@ class _Tape:
         return rows
 
     def _check(self, rows: _Rows) -> None:
-        """Refuses what no writer can have meant, and gives statements their common numbers."""
+        """Rejects invalid records, and gives statements their common numbers."""
         at_ns = rows["at_ns"]
         if at_ns[0] < self._at_ns or at_ns[-1] >= 2**63 or bool((at_ns[1:] < at_ns[:-1]).any()):
             raise self._damaged("its instants don't rise")
@@ -235,7 +232,7 @@ class _Tape:
             self._name_outcomes()
         ended = rows["outcome"] != _UNANSWERED
         if bool((rows["outcome"][ended] >= len(self._names.outcomes)).any()):
-            raise self._damaged("an operation ended in no known way")
+            raise self._damaged("an operation has an unknown outcome")
         if bool((rows["completed_ns"][ended] >= 2**63).any()):
             raise self._damaged("an operation ended at no possible instant")
         largest = int(rows["statement"].max())
@@ -244,24 +241,24 @@ class _Tape:
         rows["statement"] = np.array(self._numbers, dtype=np.uint16)[rows["statement"]]
 
     def _with_contents(self, plain: _Rows, heap: memoryview) -> _Rows:
-        """Rows with what the block's heap has of them."""
-        rows = np.empty(len(plain), dtype=self.form)
+        """Rows with their contents in the block's heap."""
+        rows = np.empty(len(plain), dtype=self._form)
         for column in RECORD.names or ():
             rows[column] = plain[column]
+        starts = rows["heap"].astype(np.int64)
         for flag, name, size in (
             (KEY_KEPT, "key_content", "key_size"),
             (VALUE_KEPT, "value_content", "value_size"),
         ):
             rows[name] = None
-            starts = rows["heap"].astype(np.int64)
-            if flag == VALUE_KEPT:
-                starts += np.where(rows["flags"] & KEY_KEPT, rows["key_size"], 0)
             ends = starts + rows[size]
             kept = np.flatnonzero(rows["flags"] & flag)
             if len(kept) and int(ends[kept].max()) > len(heap):
-                raise self._damaged("what a record keeps isn't there")
+                raise self._damaged("the content of a record is missing")
             for place in kept:
                 rows[name][place] = bytes(heap[starts[place] : ends[place]])
+            # The value follows the key.
+            starts[kept] = ends[kept]
         return rows
 
     def _name_outcomes(self) -> None:
@@ -283,16 +280,16 @@ class _Tape:
             raise self._damaged("a statement of it is of no known kind")
         return self._names.number(statement, kind)
 
-    def _damaged(self, what: str) -> ImportFileError:
-        return ImportFileError(f"{self._path} is damaged at byte {self._place}: {what}")
+    def _damaged(self, reason: str) -> ImportFileError:
+        return ImportFileError(f"{self._path} is damaged at byte {self._place}: {reason}")
 
 
-def _merged(tapes: Sequence[_Tape]) -> Iterator[_Rows]:
-    """All rows in the order of their instants; those of an operation stay together."""
+def _merged(tapes: Sequence[_TapeReader]) -> Iterator[_Rows]:
+    """All rows in the order of their instants; the rows of an operation stay together."""
     while True:
         for tape in tapes:
             tape.fill()
-        # Behind the last row that is there of a tape, another may come before the others' rows.
+        # Rows after the last row read of a tape can precede the next rows of that tape.
         ends = [int(tape.rows["at_ns"][-1]) for tape in tapes if tape.has_more]
         until_ns = min(ends) if ends else None
         parts = [tape.take(until_ns) for tape in tapes]
@@ -303,28 +300,189 @@ def _merged(tapes: Sequence[_Tape]) -> Iterator[_Rows]:
             return
 
 
-def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: _Clients) -> pl.DataFrame:
-    """Rows with a trace's columns."""
-    statements = pl.Series(rows["statement"].astype(np.uint32))
-    outcomes = pl.Series(np.minimum(rows["outcome"], len(names.outcomes)).astype(np.uint32))
+def _frame(rows: _Rows, begin_ns: int, names: _Names, clients: dict[object, int]) -> pl.DataFrame:
+    """The rows of tapes with a trace's columns."""
+    outcomes = pl.Series(np.minimum(rows["outcome"], len(names.outcomes)))
     columns = {
         "at_ns": pl.Series((rows["at_ns"] - np.uint64(begin_ns)).astype(np.int64)),
-        "client": pl.Series(clients.renamed(rows["client"])),
-        "kind": pl.Series(names.kinds, dtype=pl.String).gather(statements),
-        "statement": pl.Series(names.statements, dtype=pl.String).gather(statements),
-        "key": pl.Series(np.ascontiguousarray(rows["key"])),
-        "key_size": pl.Series(np.ascontiguousarray(rows["key_size"])),
-        "value_size": pl.Series(np.ascontiguousarray(rows["value_size"])),
-        "ttl_ms": pl.Series(np.ascontiguousarray(rows["ttl_ms"])),
-        "items": pl.Series(np.ascontiguousarray(rows["items"])),
         "completed_ns": pl.Series(rows["completed_ns"].astype(np.int64) - begin_ns),
-        "outcome": pl.Series([*names.outcomes, None], dtype=pl.String).gather(outcomes),
+        "kind": _named([*names.kinds.values()], _column(rows, "statement")),
+        "statement": _named([*names.kinds], _column(rows, "statement")),
+        "outcome": _named([*names.outcomes, None], outcomes),
     }
     if rows.dtype != RECORD:
         for name in _CONTENTS:
             columns[name] = pl.Series(rows[name].tolist(), dtype=pl.Binary)
-    return pl.DataFrame(columns).with_columns(
+    frame = _common_columns(rows, clients).with_columns(**columns)
+    ended = pl.col("outcome").is_not_null()
+    return frame.with_columns(pl.when(ended).then(pl.col("completed_ns")))
+
+
+def _common_columns(rows: _Rows, clients: dict[object, int]) -> pl.DataFrame:
+    """The columns that records of tapes and of logs have in common."""
+    names = ("key", "key_size", "value_size", "ttl_ms", "items")
+    frame = pl.DataFrame({name: _column(rows, name) for name in names})
+    return frame.with_columns(
+        number_clients(_column(rows, "client"), clients),
         pl.when(pl.col("value_size") != _UNKNOWN).then(pl.col("value_size")),
         pl.when(pl.col("ttl_ms") != 0).then(pl.col("ttl_ms")),
-        pl.when(pl.col("outcome").is_not_null()).then(pl.col("completed_ns")),
     )
+
+
+def _column(rows: _Rows, name: str) -> pl.Series:
+    return pl.Series(np.ascontiguousarray(rows[name]))
+
+
+def _named(values: Sequence[str | None], numbers: pl.Series) -> pl.Series:
+    return pl.Series(values, dtype=pl.String).gather(numbers.cast(pl.UInt32))
+
+
+class RunRecording:
+    """A run that is being recorded, as a context at whose end its folder is a trace.
+
+    If that fails, the folder stays as the engine left it. It is removed if nothing was recorded.
+    """
+
+    def __init__(self, path: Path, source: str, hash_key: bytes) -> None:
+        """Creates the folder.
+
+        Raises:
+            UsageError: the folder exists or can't be created.
+        """
+        self.hash_key = hash_key
+        self.info: TraceInfo | None = None
+        self.told: tuple[str, ...] = ()
+        """Notes for readers of the trace, to be set before the end."""
+        self._writer = TraceWriter(path, source)
+        write_about(path, source)
+
+    @property
+    def folder(self) -> Path:
+        """The engine's folder."""
+        return self._writer.path
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Makes the trace, also of a failed run.
+
+        Raises:
+            RunError: it can't be made.
+        """
+        try:
+            write_logged_operations(self.folder, self._writer)
+            info = self._writer.close(self.told)
+        except KvmarkError as wrong:
+            if kind is None:
+                raise RunError(f"{wrong}; what was recorded is kept in {self.folder}") from wrong
+            return
+        if not info.operations:
+            discard_folder(self.folder, OWN_FILES)
+            return
+        self.info = info
+        for name in (ABOUT, _LOG, _LOG_STATEMENTS):
+            remove_file(self.folder / name)
+
+
+def is_log(folder: Path) -> bool:
+    """Whether a recording is of a run."""
+    return (folder / _LOG).is_file()
+
+
+def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
+    """Passes all operations of a run's log to the writer, in the order of their intended instants.
+
+    The memory is that of the operations that ended before an earlier intended one.
+
+    Raises:
+        ImportFileError: the log is damaged.
+    """
+    # A run that failed before its begin has no log.
+    rows = _log_rows(folder / _LOG) if is_log(folder) else np.empty(0, dtype=_LOG_RECORD)
+    if not len(rows):
+        return
+    statements, outcomes = _log_names(folder / _LOG_STATEMENTS)
+    clients: dict[object, int] = {}
+    begin_ns = int(rows["intended_ns"].min())
+    for part in _sorted(rows):
+        is_invalid = (
+            any(int(part[name].max()) >= 2**63 for name in _INSTANTS)
+            or int(part["statement"].max()) >= len(statements)
+            or int(part["outcome"].max()) >= len(outcomes)
+            or part["items"][0] == 0
+        )
+        if is_invalid:
+            raise ImportFileError(
+                f"{folder / _LOG} is damaged: it has operations that no run can have"
+            )
+        statement = _column(part, "statement")
+        writer.add(
+            _common_columns(part, clients).with_columns(
+                at_ns=_since(part, "intended_ns", begin_ns),
+                issued_ns=_since(part, "issued_ns", begin_ns),
+                completed_ns=_since(part, "completed_ns", begin_ns),
+                outcome=_named(outcomes, _column(part, "outcome")),
+                **{
+                    name: _named([one[name] for one in statements], statement)
+                    for name in _LOG_NAMES
+                },
+            )
+        )
+
+
+def _since(rows: _Rows, name: str, begin_ns: int) -> pl.Series:
+    return pl.Series(rows[name].astype(np.int64) - begin_ns)
+
+
+def _log_rows(path: Path) -> _Rows:
+    """The complete records of a log, mapped from the disk."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_LOG_MAGIC)) != _LOG_MAGIC:
+                raise ImportFileError(f"{path} isn't a log of a run that this kvmark can read")
+        count = (path.stat().st_size - len(_LOG_MAGIC)) // _LOG_RECORD.itemsize
+        if not count:
+            return np.empty(0, dtype=_LOG_RECORD)
+        offset = len(_LOG_MAGIC)
+        return np.memmap(path, dtype=_LOG_RECORD, mode="r", offset=offset, shape=(count,))
+    except (OSError, ValueError) as problem:
+        raise ImportFileError(f"{path} can't be read: {problem}") from problem
+
+
+def _sorted(rows: _Rows) -> Iterator[_Rows]:
+    """The records by their intended instants, then by issue."""
+    parts = [rows[start : start + _LOG_AT_ONCE] for start in range(0, len(rows), _LOG_AT_ONCE)]
+    # Records before all later parts are complete.
+    least = [int(part["intended_ns"].min()) for part in parts]
+    pending = np.empty(0, dtype=_LOG_RECORD)
+    for number, part in enumerate(parts, start=1):
+        pending = np.concatenate([pending, part])
+        pending = pending[np.lexsort((pending["issued_ns"], pending["intended_ns"]))]
+        rest = least[number:]
+        count = int(np.searchsorted(pending["intended_ns"], min(rest))) if rest else len(pending)
+        if count:
+            yield pending[:count]
+        pending = pending[count:]
+
+
+_LOG_NAMES: Final = ("statement", "kind", "group")
+
+
+def _log_names(path: Path) -> tuple[list[dict[str, str]], list[str]]:
+    """The statements and outcomes by number."""
+    try:
+        first, *lines = (json.loads(line) for line in path.read_text("utf-8").splitlines())
+        statements = [{name: str(line[name]) for name in _LOG_NAMES} for line in lines]
+        outcomes = list(map(str, first["outcomes"]))
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise ImportFileError(f"{path} can't be read: it names no statements") from problem
+    if not all(one["kind"] in KINDS for one in statements):
+        raise ImportFileError(f"{path}: a statement is of no known kind")
+    return statements, outcomes

@@ -1,6 +1,6 @@
-"""A tap between clients and a server: what goes by becomes a trace.
+"""A tap between clients and a server, which records their traffic as a trace.
 
-While it records, the trace's folder holds tapes (see `recording`); at its end they become the
+During the recording the trace's folder contains tapes (see `recording`); at its end they become the
 trace.
 """
 
@@ -16,13 +16,19 @@ from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.removal import discard_folder, remove_file
 from kvmark.trace.folder import OWN_FILES, Keep, TraceInfo, TraceWriter
-from kvmark.trace.recording import ABOUT, about_tapes, seal, write_about
-from kvmark.trace.run_log import is_log, seal_log
+from kvmark.trace.recording import (
+    ABOUT,
+    about_tapes,
+    is_log,
+    write_about,
+    write_logged_operations,
+    write_operations,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TapSettings:
-    """What a tap is to do, as the engine takes it."""
+    """The settings of a tap, in the engine's form."""
 
     host: str
     port: int
@@ -42,13 +48,13 @@ class TapSettings:
 
     @property
     def keep(self) -> Keep:
-        """What of contents is kept."""
+        """The contents that are kept."""
         return Keep(keys=self.keep_keys, values=self.keep_values)
 
 
 @dataclass(frozen=True, slots=True)
 class TapProgress:
-    """How far a tap is."""
+    """The progress of a tap."""
 
     listens: str
     elapsed_ns: int
@@ -65,16 +71,16 @@ def record(
     hash_key: bytes,
     goes_on: Callable[[TapProgress], bool],
 ) -> TraceInfo:
-    """Forwards and records for as long as `goes_on` says so, and makes a trace of it.
+    """Forwards and records while `goes_on` returns true, and makes a trace of it.
 
     Raises:
         UsageError: the port or the folder can't be used.
-        RunError: nothing was recorded, or the trace can't be written; then the tapes stay.
+        RunError: nothing was recorded, or the trace can't be written; the tapes are kept then.
     """
     writer = TraceWriter(path, source, settings.keep)
     try:
         write_about(path, source, settings.keep)
-        told = json.loads(
+        counts = json.loads(
             _engine.tap(
                 json.dumps(asdict(settings)),
                 path,
@@ -83,14 +89,14 @@ def record(
             )
         )
     except KvmarkError:
-        # Nothing was begun.
+        # The recording didn't begin.
         discard_folder(path, OWN_FILES)
         raise
     try:
-        seal(path, writer, settings.keep)
+        write_operations(path, writer, settings.keep)
     except KvmarkError as problem:
         raise RunError(f"{problem}; what was recorded is kept in {path}") from problem
-    info = writer.close(_sentences(told))
+    info = writer.close(_notes(counts))
     if not info.operations:
         discard_folder(path, OWN_FILES)
         why = "; ".join(info.told)
@@ -101,16 +107,16 @@ def record(
 
 
 def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
-    """Makes a trace of what a recording left that didn't come to its end.
+    """Makes a trace of an interrupted recording.
 
     Raises:
-        ImportFileError: a tape is damaged, or nothing is on any.
+        ImportFileError: a tape is damaged, or all are empty.
     """
     if is_log(folder):
-        seal_log(folder, writer)
+        write_logged_operations(folder, writer)
     else:
-        seal(folder, writer, about_tapes(folder)[1])
-    info = writer.close(("the recording didn't come to its end: what was on the way is missing",))
+        write_operations(folder, writer, about_tapes(folder)[1])
+    info = writer.close(("the recording was interrupted: pending operations are missing",))
     if not info.operations:
         raise ImportFileError(f"{folder} has no operations")
     return info
@@ -118,7 +124,7 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
 
 _COUNTED: Final = (
     ("lost", "rows that the disk was too slow for are missing: {:,}"),
-    ("unanswered", "operations that nobody answered in time: {:,}"),
+    ("unanswered", "operations without a reply in time: {:,}"),
     ("not_carried_out", "commands of transactions that weren't carried out are left out: {:,}"),
     ("unknown_commands", "commands that the server doesn't know are left out: {:,}"),
     ("cut_keys", "keys beyond the first 512 of an operation are left out: {:,}"),
@@ -131,23 +137,23 @@ _COUNTED: Final = (
 )
 
 
-def _sentences(told: Mapping[str, Any]) -> Sequence[str]:
-    """What should be known of the trace."""
-    found = [text.format(told[name]) for name, text in _COUNTED if told[name]]
-    found += [
-        f"connections that weren't recorded any more, because of {what}: {count:,}"
-        for what, count in told["not_recorded"].items()
+def _notes(counts: Mapping[str, Any]) -> Sequence[str]:
+    """Notes for readers of the trace."""
+    notes = [text.format(counts[name]) for name, text in _COUNTED if counts[name]]
+    notes += [
+        f"connections that weren't recorded any more, because of {reason}: {count:,}"
+        for reason, count in counts["not_recorded"].items()
     ]
-    if told["garbage"]:
-        found.append(
+    if counts["garbage"]:
+        notes.append(
             "connections whose bytes weren't the protocol, and weren't recorded any more:"
-            f" {told['garbage']:,} ({told['first_garbage']})"
+            f" {counts['garbage']:,} ({counts['first_garbage']})"
         )
-    if told["unreachable"]:
-        found.append(
-            f"connections for which the server couldn't be reached: {told['unreachable']:,}"
-            f" ({told['first_unreachable']})"
+    if counts["unreachable"]:
+        notes.append(
+            f"connections for which the server couldn't be reached: {counts['unreachable']:,}"
+            f" ({counts['first_unreachable']})"
         )
-    if told["ended"]:
-        found.append(f"recording ended before forwarding did: {told['ended']}")
-    return found
+    if counts["ended"]:
+        notes.append(f"recording ended before forwarding did: {counts['ended']}")
+    return notes

@@ -1,7 +1,7 @@
-"""The tapes that a trace is replayed from: its operations in records of one size, in their order.
+"""The tapes for the replay of a trace: its operations in order, in records of one size.
 
-A tape is made once and kept in the cache under what it was made of. Its form is that of the crate
-`kvmark-trace`, module `tape`, of which no statements are used here.
+A tape is made once and cached under a digest of its sources. Its format is that of the crate
+`kvmark-trace`, module `tape`, without statements.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,69 +28,79 @@ from kvmark.trace.folder import OPTIONAL, Trace, first_line
 from kvmark.trace.recording import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
 _KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
-"""The engine's kinds, in their order."""
+"""The engine's kinds, in its order."""
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")
-"""What a system does in its own way, and where keys were kept `_SCAN`: hashes have no order."""
+"""Native operations of systems; with kept keys also `_SCAN`, since hashes have no order."""
 _SCAN: Final = "scan"
 _WRITES: Final = frozenset({"update", "insert", "read_modify_write"})
 _TTL: Final = "_ttl"
-"""Behind the name of a statement that what expires is written by."""
+"""The suffix of a statement for writes with a time to live."""
 _FORM: Final = 2
-"""Goes up when the same trace would give another tape."""
+"""Increased when the same trace gives another tape."""
 _KEY_BYTES: Final = (10, 255)
 _VALUE_MAX: Final = (1 << 24) - 1
 _GOLDEN: Final = 0x9E37_79B9_7F4A_7C15
 _VALUE_UNKNOWN: Final = 100
-"""Bytes of values in a trace that names no size at all."""
+"""Bytes of values in a trace without sizes."""
 _SCAN_LENGTH: Final = 100
-"""Records of a scan in a trace that says no number."""
+"""Records of a scan in a trace without numbers."""
 _KEYS_AT_ONCE: Final = 20_000_000
 _COLUMNS: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "value_size",
                    "ttl_ms", "items")  # fmt: skip
 _CONTENTS: Final = ("count", "key_content", "value_content")
-"""Of the optional columns, those that a replay looks at."""
+"""The optional columns that a replay uses."""
+_NOTES: Final = {
+    "key_size": "keys shorter than 10 bytes or longer than 255 are as long as these",
+    "value_size": "values are no longer than 16 MiB",
+    "ttl": "a time to live is left out",
+    "items": "each key of an operation on several is an operation",
+    "keys": "operations of other keys are left out, and the rate falls with them",
+    "count": f"a scan without a number of records reads {_SCAN_LENGTH}",
+}
+"""Notes on differences between the trace and its replay, followed by a count."""
 
 
 @dataclass(frozen=True, slots=True)
 class TapePart:
-    """Which operations of a trace are replayed, and by which statements."""
+    """The operations of a trace to replay, and their statements."""
 
     statements: tuple[tuple[str, str], ...] = ()
-    """Names of statements and what they do; none for the system's own read, insert and delete."""
+    """Names and kinds of statements; empty for the system's native read, insert and delete."""
     skip: tuple[str, ...] = ()
-    """Verbs and kinds that are left out."""
+    """Excluded verbs and kinds."""
     from_ns: int = 0
     until_ns: int | None = None
     scale_keys: float = 1
-    """Keys for each that was recorded; which of them is its client's. Below 1, the part of the keys
-    whose operations are replayed, drawn by their hash."""
+    """Copies of each recorded key, one per client in turn. Below 1, the share of keys with replayed
+    operations, sampled by their hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tapes:
-    """Two tapes, and what should be known of how they were made."""
+    """Two tapes, and a description of their content."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
 
     operations: int
-    """On the tape of what was recorded."""
+    """Number of operations on the main tape."""
     preloaded: int
-    """On the tape of records that are read before they are written."""
+    """Number of records on the tape of records that are read before they are written."""
     mix: tuple[tuple[str, str, int], ...]
-    """By number on the tape: a statement's name or a kind, what it does, and how often."""
+    """By number on the tape: a statement's name or a kind, its kind, and its count."""
     clients: int
     length_ns: int
-    """From its beginning to where it can begin again."""
+    """The length of one pass."""
     expiring: bool
-    """Whether something of what is written goes away by itself."""
+    """Whether written records expire."""
     kept: str
-    """What it has of contents, for people; empty where keys and values are made anew."""
+    """The contents as text; empty if keys and values are generated."""
     told: tuple[str, ...]
+    """Notes for readers of the replay's figures."""
     digest: str
 
     @property
     def path(self) -> Path:
-        """The tape of what was recorded."""
+        """The main tape."""
         return tapes_folder() / f"{self.digest}.tape"
 
     @property
@@ -102,23 +113,23 @@ _TAPES: Final = TypeAdapter(Tapes)
 
 
 def tapes(trace: Trace, part: TapePart) -> Tapes:
-    """The tapes of a part of a trace, made now or before.
+    """The tapes of a part of a trace, from the cache if possible.
 
     Raises:
-        UsageError: the trace has operations that can't be replayed and weren't left out, or none.
+        UsageError: the trace has operations that can't be replayed and aren't excluded, or none.
         RunError: a tape can't be written.
     """
     digest = hashlib.sha256(json.dumps([_FORM, trace.digest, asdict(part)]).encode()).hexdigest()
     facts = tapes_folder() / f"{digest}.json"
-    with _alone():
+    with _exclusive():
         try:
-            made = _TAPES.validate_json(facts.read_bytes())
-            if made.path.exists() and made.preload_path.exists():
-                return made
+            cached = _TAPES.validate_json(facts.read_bytes())
+            if cached.path.exists() and cached.preload_path.exists():
+                return cached
         except (OSError, ValueError):
             pass
         try:
-            made = _Making(trace, part, digest).made()
+            made = _TapeMaker(trace, part, digest).make()
             facts.write_bytes(_TAPES.dump_json(made))
         except OSError as problem:
             raise RunError(
@@ -130,8 +141,8 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Nobody else makes tapes meanwhile."""
+def _exclusive() -> Iterator[None]:
+    """Waits for other processes that make tapes."""
     tapes_folder().mkdir(parents=True, exist_ok=True)
     with (tapes_folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -139,46 +150,48 @@ def _alone() -> Iterator[None]:
 
 
 def tapes_folder() -> Path:
-    """Where tapes are kept, each under a name that says what it was made of."""
+    """The folder of cached tapes."""
     return cache_folder() / "tapes"
 
 
-class _Making:
+class _TapeMaker:
     """Makes the tapes of one part of a trace."""
 
     def __init__(self, trace: Trace, part: TapePart, digest: str) -> None:
         self.trace, self.part, self.digest = trace, part, digest
-        self.skipped: dict[str, int] = {}
-        self.refused: dict[str, int] = {}
         self.keep = trace.info.keep
-        own = (*_OWN, _SCAN) if self.keep.keys else _OWN
-        known = part.statements or tuple((kind, kind) for kind in own)
-        self.does = dict(known)
-        self.counts: dict[str, int] = {}
+        native = (*_OWN, _SCAN) if self.keep.keys else _OWN
+        self.kinds = dict(part.statements or tuple((kind, kind) for kind in native))
+        """The kind of each statement."""
+        self.counts: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.changes: Counter[str] = Counter()
+        """By the keys of `_NOTES`."""
+        self.sized_reads: set[str] = set()
+        """Verbs whose reads have sizes."""
         self.expires = False
-        self.telling: set[str] = set()
-        self.told: list[str] = []
-        self.lengthened = self.shortened = self.expiring = self.several = self.of_others = 0
-        self.scans = self.unsaid = 0
 
-    def made(self) -> Tapes:
-        """Writes both tapes; their facts come last."""
+    def make(self) -> Tapes:
+        """Writes both tapes; the description follows last."""
+        info = self.trace.info
         if self.part.scale_keys > 1 and self.keep.keys:
             raise UsageError(
                 f"scale-keys: {self.trace.path} has the very keys, which can't be multiplied; make"
                 " a trace without --keep-keys"
             )
-        if self.part.scale_keys > 1 and self.trace.info.clients < 2:
+        if self.part.scale_keys > 1 and info.clients < 2:
             raise UsageError(
-                f"scale-keys: {self.trace.path} names no clients, and whose keys are whose is told"
-                " by these"
+                f"scale-keys: {self.trace.path} names no clients, which determine the copies of"
+                " keys"
             )
-        mean = self._look()
+        notes, mean = self._count_operations()
+        mix = tuple((name, self.kinds[name], self.counts[name]) for name in self._used())
         made = Tapes(
-            operations=sum(self.counts.values()),
+            operations=self.counts.total(),
             preloaded=0,
-            mix=tuple((name, self.does[name], self.counts[name]) for name in self._order()),
-            clients=self.trace.info.clients,
+            mix=mix,
+            clients=info.clients,
             length_ns=self._length_ns(),
             expiring=self.expires,
             kept=self.keep.words(),
@@ -189,142 +202,159 @@ class _Making:
             raise UsageError(f"{self.trace.path} has no operation in the part that is asked for")
         with _Tape(made.path) as tape:
             for batch in self._batches():
-                kept = batch.filter(~pl.col("skipped"))
-                tape.add(*self._with_contents(self._records(kept, mean), kept))
+                replayed = batch.filter(~pl.col("skipped"))
+                tape.add(*self._with_contents(self._records(replayed, mean), replayed))
         preloaded = 0
         with _Tape(made.preload_path) as tape:
-            for found in self._read_first():
-                first = found.sort("copy")
-                tape.add(*self._with_contents(self._preload(first, mean), first))
-                preloaded += len(first)
-        self._tell()
-        return Tapes(**{**asdict(made), "preloaded": preloaded, "told": tuple(self.told)})
+            for first in self._read_first():
+                records = first.sort("copy")
+                tape.add(*self._with_contents(self._preload(records, mean), records))
+                preloaded += len(records)
+        notes += [f"left out on purpose: {verb} ({n:,})" for verb, n in _most(self.skipped)]
+        notes += [
+            f"{note}: {self.changes[name]:,}" for name, note in _NOTES.items() if self.changes[name]
+        ]
+        return replace(made, preloaded=preloaded, told=tuple(notes))
 
-    def _order(self) -> list[str]:
-        """What is used, in the order of the statements: its places are the numbers on the tape."""
-        return [name for name in self.does if name in self.counts]
+    def _used(self) -> list[str]:
+        """The used statements; their places are the numbers on the tape."""
+        return [name for name in self.kinds if name in self.counts]
 
     def _statement(self, verb: str, kind: str, *, expires: bool) -> str | None:
-        """By what an operation is replayed: the statement of its verb, or else of its kind."""
+        """The statement of an operation's verb, or else of its kind."""
         if not self.part.statements:
-            # Whoever sets a value doesn't ask whether there is one.
+            # A write doesn't depend on whether the value exists.
             kind = "insert" if kind == "update" else kind
-            return kind if kind in self.does else None
+            return kind if kind in self.kinds else None
         if kind == _SCAN and not self.keep.keys:
             return None
         kind = "update" if kind in _WRITES else kind
-        asked = [
+        candidates = [
             f"{word}{ending}".upper()
             for word in (verb, kind)
             for ending in ((_TTL, "") if expires else ("",))
         ]
-        return next((name for name in asked if name in self.does), None)
+        return next((name for name in candidates if name in self.kinds), None)
 
     def _length_ns(self) -> int:
-        """As long as it lasts, and as its operations are from each other in the mean."""
+        """The duration, plus the mean distance of operations."""
         lasts_ns = self.trace.info.end_ns - self.part.from_ns
-        whole_ns = lasts_ns + lasts_ns // max(sum(self.counts.values()), 1)
+        whole_ns = lasts_ns + lasts_ns // max(self.counts.total(), 1)
         if self.part.until_ns is None:
             return whole_ns
-        # Behind the trace's own end nothing is waited for.
+        # The next pass begins at the trace's end at the latest.
         return min(self.part.until_ns - self.part.from_ns, whole_ns)
 
     def _batches(self) -> Iterator[pl.DataFrame]:
-        """The operations that are replayed, with their verb."""
-        self.of_others = 0
+        """The operations of the part with their verb and statement."""
+        self.changes["keys"] = 0
         optional = [name for name in _CONTENTS if name in self.trace.optional]
-        for batch in self.trace.batches((*_COLUMNS, *optional)):
-            yield self._chosen(batch)
-
-    def _chosen(self, batch: pl.DataFrame) -> pl.DataFrame:
+        skip = [word.lower() for word in self.part.skip]
         part = pl.col("at_ns") >= self.part.from_ns
         if self.part.until_ns is not None:
             part &= pl.col("at_ns") < self.part.until_ns
         verb = pl.col("statement").str.split(" ").list.first().str.to_lowercase()
-        named = batch.filter(part).with_columns(verb.alias("verb"))
-        if self.part.scale_keys < 1:
-            all_keys, named = len(named), named.filter(self._has(named))
-            self.of_others += all_keys - len(named)
-        skip = [word.lower() for word in self.part.skip]
-        return named.with_columns(
-            (pl.col("verb").is_in(skip) | pl.col("kind").is_in(skip)).alias("skipped"),
-            pl.col("ttl_ms").is_not_null().alias("expires"),
-        )
+        for batch in self.trace.batches((*_COLUMNS, *optional)):
+            rows = batch.filter(part)
+            if self.part.scale_keys < 1:
+                sampled = rows.filter(self._is_sampled(rows))
+                self.changes["keys"] += len(rows) - len(sampled)
+                rows = sampled
+            rows = rows.with_columns(
+                verb.alias("verb"), pl.col("ttl_ms").is_not_null().alias("expires")
+            )
+            yield self._with_statements(rows).with_columns(
+                (pl.col("verb").is_in(skip) | pl.col("kind").is_in(skip)).alias("skipped")
+            )
 
-    def _has(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Which rows are of keys that are kept: always all of a key, or none."""
+    def _with_statements(self, rows: pl.DataFrame) -> pl.DataFrame:
+        keys = ["verb", "kind", "expires"]
+        distinct = rows.select(keys).unique()
+        names = [
+            self._statement(verb, kind, expires=expires)
+            for verb, kind, expires in distinct.iter_rows()
+        ]
+        named = distinct.with_columns(pl.Series("name", names, dtype=pl.String))
+        return rows.join(named, on=keys, how="left", maintain_order="left")
+
+    def _is_sampled(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+        """The rows of sampled keys: all rows of a key, or none."""
         mixed = rows["key"].to_numpy() * np.uint64(_GOLDEN)
-        has: npt.NDArray[np.bool_] = mixed < np.uint64(self.part.scale_keys * 2.0**64)
-        return has
+        sampled: npt.NDArray[np.bool_] = mixed < np.uint64(self.part.scale_keys * 2.0**64)
+        return sampled
 
-    def _look(self) -> float:
-        """Counts what there is, and refuses what can't be replayed; the mean size of a value."""
-        values = bytes_ = 0
+    def _count_operations(self) -> tuple[list[str], float]:
+        """Counts the operations, and rejects those without a statement.
+
+        Returns:
+            Notes on sizes, and the mean size of a value.
+        """
+        values = bytes_ = scans = 0
         for batch in self._batches():
-            found = batch.group_by("verb", "kind", "expires", "skipped").len()
-            for verb, kind, expires, skipped, count in found.iter_rows():
-                name = self._statement(verb, kind, expires=expires)
+            counts = batch.group_by("verb", "kind", "expires", "skipped", "name").len()
+            for verb, kind, expires, skipped, name, count in counts.iter_rows():
                 if skipped:
-                    _count(self.skipped, verb, count)
+                    self.skipped[verb] += count
                 elif name is None:
-                    _count(self.refused, verb, count)
-                    self.scans += count if kind == _SCAN else 0
+                    self.refused[verb] += count
+                    scans += count if kind == _SCAN else 0
                 else:
-                    _count(self.counts, name, count)
-                    self._see_expiry(name, count, expires=expires)
-            kept = batch.filter(~pl.col("skipped") & pl.col("value_size").is_not_null())
-            self.telling |= set(kept.filter(pl.col("kind") == "read")["verb"].unique())
-            values += len(kept)
-            bytes_ += int(kept["value_size"].sum())
-            self.several += int((batch["items"] == 0).sum())
+                    self.counts[name] += count
+                    if expires and name.endswith(_TTL.upper()):
+                        self.expires = True
+                    elif expires:
+                        self.changes["ttl"] += count
+            sized = batch.filter(~pl.col("skipped") & pl.col("value_size").is_not_null())
+            self.sized_reads |= set(sized.filter(kind="read")["verb"].unique())
+            values += len(sized)
+            bytes_ += int(sized["value_size"].sum())
+            self.changes["items"] += int((batch["items"] == 0).sum())
         if self.refused:
-            named = ", ".join(f"{verb} ({count:,})" for verb, count in _most(self.refused))
-            words = ",".join(verb for verb, _ in _most(self.refused))
+            refused = _most(self.refused)
+            counted = ", ".join(f"{verb} ({count:,})" for verb, count in refused)
+            verbs = ",".join(verb for verb, _ in refused)
             order = ""
-            if self.scans and not self.keep.keys:
+            if scans and not self.keep.keys:
                 order = " (scans need --keep-keys where a trace is made: hashes have no order)"
             raise UsageError(
                 f"{self.trace.path} has operations that stand for no single record elsewhere:"
-                f" {named}{order}; leave them out by --skip {words}, or give a file with statements"
-                " of their names by --map"
+                f" {counted}{order}; leave them out by --skip {verbs}, or give a file with"
+                " statements of their names by --map"
             )
         if not values:
-            self.told.append(f"the trace says no sizes of values: {_VALUE_UNKNOWN} bytes each")
-        return bytes_ / values if values else float(_VALUE_UNKNOWN)
+            note = f"the trace has no sizes of values: {_VALUE_UNKNOWN} bytes each"
+            return [note], float(_VALUE_UNKNOWN)
+        return [], bytes_ / values
 
-    def _see_expiry(self, name: str, count: int, *, expires: bool) -> None:
-        kept = expires and name.endswith(_TTL.upper())
-        self.expires |= kept
-        if expires and not kept:
-            self.expiring += count
-
-    def _records(self, kept: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
+    def _records(self, rows: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
         """The records of operations."""
-        records = np.zeros(len(kept), RECORD)
-        records["at_ns"] = kept["at_ns"].to_numpy() - self.part.from_ns
-        records["key"] = self._keys(kept)
-        records["client"] = kept["client"].to_numpy()
+        records = np.zeros(len(rows), RECORD)
+        records["at_ns"] = rows["at_ns"].to_numpy() - self.part.from_ns
+        records["key"] = self._keys(rows, count=True)
+        records["client"] = rows["client"].to_numpy()
         records["items"] = 1
         records["key_size"] = records["key"] & 0xFF
-        writes = kept["kind"].is_in(list(_WRITES)).to_numpy()
-        size = kept["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX).to_numpy()
-        self.shortened += int((kept["value_size"] > _VALUE_MAX).sum())
+        writes = rows["kind"].is_in(list(_WRITES)).to_numpy()
+        size = rows["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX).to_numpy()
+        self.changes["value_size"] += int((rows["value_size"] > _VALUE_MAX).sum())
         records["value_size"] = np.where(writes, size, 0)
-        records["ttl_ms"] = kept["ttl_ms"].fill_null(0).to_numpy()
-        records["statement"] = self._numbers(kept)
-        kinds = np.array([_KINDS.index(self.does[name]) for name in self._order()], np.uint8)
+        records["ttl_ms"] = rows["ttl_ms"].fill_null(0).to_numpy()
+        numbers = {name: number for number, name in enumerate(self._used())}
+        statements = rows["name"].replace_strict(numbers, return_dtype=pl.UInt16)
+        records["statement"] = statements.to_numpy()
+        kinds = np.array([_KINDS.index(self.kinds[name]) for name in numbers], np.uint8)
         records["kind"] = kinds[records["statement"]]
-        scans = kept["kind"] == _SCAN
+        scans = rows["kind"] == _SCAN
         if scans.any():
-            count = _column(kept, "count")
-            self.unsaid += int((scans & count.is_null()).sum())
+            count = _column(rows, "count")
+            self.changes["count"] += int((scans & count.is_null()).sum())
             records["count"] = np.where(scans, count.fill_null(_SCAN_LENGTH), 0)
         return records
 
     def _with_contents(
         self, records: npt.NDArray[np.void], rows: pl.DataFrame
     ) -> tuple[npt.NDArray[np.void], Sequence[bytes]]:
-        """The records, and of each the bytes of its key and value, where they were kept."""
+        """The records, and the kept bytes of the key and value of each."""
         if not self.keep.words():
             return records, ()
         keys, values = (_column(rows, name) for name in ("key_content", "value_content"))
@@ -338,41 +368,25 @@ class _Making:
             kept, length = has.to_numpy(), contents.bin.size().fill_null(0).to_numpy()
             records[size] = np.where(kept, length, records[size])
             records["flags"] |= np.where(kept, flag, 0).astype(np.uint8)
-        rows_of = zip(keys, has_key, values, has_value, strict=True)
+        contents_of = zip(keys, has_key, values, has_value, strict=True)
         return records, [
             (key if with_key else b"") + (value if with_value else b"")
-            for key, with_key, value, with_value in rows_of
+            for key, with_key, value, with_value in contents_of
         ]
 
-    def _numbers(self, rows: pl.DataFrame) -> npt.NDArray[np.uint16]:
-        """The number of each row's statement, of the few that there are."""
-        order = {name: number for number, name in enumerate(self._order())}
-        few = rows.select("verb", "kind", "expires").unique()
-        numbers = [
-            order[self._statement(verb, kind, expires=expires) or ""]
-            for verb, kind, expires in few.iter_rows()
-        ]
-        numbered = few.with_columns(pl.Series("number", numbers, dtype=pl.UInt16))
-        asked = rows.select("verb", "kind", "expires")
-        joined = asked.join(
-            numbered, on=["verb", "kind", "expires"], how="left", maintain_order="left"
-        )
-        made: npt.NDArray[np.uint16] = joined["number"].to_numpy()
-        return made
-
-    def _keys(self, rows: pl.DataFrame, *, count: bool = True) -> npt.NDArray[np.uint64]:
+    def _keys(self, rows: pl.DataFrame, *, count: bool) -> npt.NDArray[np.uint64]:
         """The hash's upper bits, and the key's length in the low byte."""
         sizes = rows["key_size"].clip(*_KEY_BYTES)
         if count and not self.keep.keys:
-            self.lengthened += int((sizes != rows["key_size"]).sum())
+            self.changes["key_size"] += int((sizes != rows["key_size"]).sum())
         hashed = rows["key"].to_numpy()
         if self.part.scale_keys > 1:
-            # A client has the same copy of all keys, so that how soon they return stays.
+            # A client always uses the same copy, which keeps the reuse of keys.
             copies = rows["client"].to_numpy().astype(np.uint64) % np.uint64(self.part.scale_keys)
             hashed = hashed ^ (copies * np.uint64(_GOLDEN))
         hashed = hashed & np.uint64(0xFFFF_FFFF_FFFF_FF00)
-        made: npt.NDArray[np.uint64] = hashed | sizes.cast(pl.UInt64).to_numpy()
-        return made
+        keys: npt.NDArray[np.uint64] = hashed | sizes.cast(pl.UInt64).to_numpy()
+        return keys
 
     def _preload(self, first: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
         records = np.zeros(len(first), RECORD)
@@ -385,85 +399,61 @@ class _Making:
         return records
 
     def _read_first(self) -> Iterator[pl.DataFrame]:
-        """The keys whose first operation reads something, some at a time."""
+        """The keys whose first operation is a read, a part of the keys at a time."""
         parts = max(1, -(-self.trace.info.rows // _KEYS_AT_ONCE))
         for number in range(parts):
             seen: pl.DataFrame | None = None
             for batch in self._batches():
-                mine = batch.filter(~pl.col("skipped") & (pl.col("key") % parts == number))
-                fresh = mine.with_columns(pl.Series("copy", self._keys(mine, count=False)))
+                rows = batch.filter(~pl.col("skipped") & (pl.col("key") % parts == number))
+                fresh = rows.with_columns(pl.Series("copy", self._keys(rows, count=False)))
                 fresh = fresh.unique("copy", keep="first", maintain_order=True)
                 together = fresh if seen is None else pl.concat([seen, fresh])
                 seen = together.unique("copy", keep="first", maintain_order=True)
             if seen is not None:
-                # A read that returned nothing found nothing, where others of its verb say sizes.
-                unsaid = pl.when(pl.col("verb").is_in(list(self.telling))).then(0).otherwise(1)
-                returned = pl.coalesce(pl.col("value_size"), unsaid) > 0
+                # If other reads of the verb have sizes, a read without one returned nothing.
+                unknown = pl.when(pl.col("verb").is_in(list(self.sized_reads))).then(0).otherwise(1)
+                returned = pl.coalesce(pl.col("value_size"), unknown) > 0
                 found = (pl.col("kind") == "read") & returned
                 yield seen.filter(found | (pl.col("kind") == "read_modify_write"))
 
-    def _tell(self) -> None:
-        """What a reader of the replay's figures should know."""
-        for verb, count in _most(self.skipped):
-            self.told.append(f"left out on purpose: {verb} ({count:,})")
-        told: Mapping[str, int] = {
-            "keys shorter than 10 bytes or longer than 255 are as long as these": self.lengthened,
-            "values are no longer than 16 MiB": self.shortened,
-            "a time to live is left out": self.expiring,
-            "each key of an operation on several is an operation": self.several,
-            "operations of other keys are left out, and the rate falls with them": self.of_others,
-            f"a scan that says no number of records asks for {_SCAN_LENGTH}": self.unsaid,
-        }
-        self.told += [f"{what}: {count:,}" for what, count in told.items() if count]
-
 
 def _column(rows: pl.DataFrame, name: str) -> pl.Series:
-    """An optional column, of nulls where a trace hasn't got it."""
+    """An optional column; nulls if the trace doesn't have it."""
     if name in rows.columns:
         return rows[name]
     return pl.Series(name, [None], dtype=OPTIONAL[name]).new_from_index(0, len(rows))
 
 
-def _count(counted: dict[str, int], name: str, count: int) -> None:
-    counted[name] = counted.get(name, 0) + count
-
-
-def _most(counted: Mapping[str, int]) -> Sequence[tuple[str, int]]:
-    return sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+def _most(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
 
 
 class _Tape:
-    """A tape that is being written: it has its name only once it is whole."""
+    """A tape that is being written: it gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._beside = path, path.with_suffix(".part")
+        self._path, self._partial = path, path.with_suffix(".part")
         self._waiting = np.zeros(0, RECORD)
         self._contents: list[bytes] = []
         self._before = 0
-        self._file: BinaryIO | None = None
+        self._file = self._partial.open("wb")
 
     def __enter__(self) -> _Tape:
         """The tape itself."""
-        self._file = self._beside.open("wb")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Gives a whole tape its name, and removes another."""
-        file = self._file
-        if file is None:
-            return
-        try:
+        """Renames a complete tape, and removes a partial one."""
+        with self._file:
             if kind is None and len(self._waiting):
                 self._write(self._waiting, self._contents)
-        finally:
-            file.close()
         if kind is None:
-            self._beside.rename(self._path)
+            self._partial.rename(self._path)
         else:
-            remove_file(self._beside)
+            remove_file(self._partial)
 
     def add(self, records: npt.NDArray[np.void], contents: Sequence[bytes]) -> None:
-        """The next records, and what is kept of each, if anything is."""
+        """The next records, and their contents, if they are kept."""
         together = np.concatenate([self._waiting, records])
         kept = [*self._contents, *contents]
         ends = np.cumsum([len(one) for one in kept], dtype=np.int64)
@@ -489,5 +479,4 @@ class _Tape:
             lengths = [len(one) for one in contents]
             records["heap"] = np.cumsum([0, *lengths[:-1]])
         self._before += len(records)
-        if self._file is not None:
-            self._file.write(head.tobytes() + records.tobytes() + heap)
+        self._file.write(head.tobytes() + records.tobytes() + heap)
