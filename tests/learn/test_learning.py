@@ -1,4 +1,4 @@
-"""`learn` gives back the laws that a trace was made by, and says what it leaves out."""
+"""`learn` finds the laws of a generated trace, and reports its losses."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_a_shuffled_order_has_the_popularity_and_no_copies() -> None:
     assert shuffled.law["theta"] == pytest.approx(0.9, abs=0.04)
 
 
-def test_popular_keys_that_no_zipfian_law_has_get_their_own_shares() -> None:
+def test_popular_keys_beyond_a_zipfian_law_have_individual_shares() -> None:
     head = {"distribution": "head", "shares": [0.2] * 3, "theta": 0.6}
     fit = fit_keys(drawn(head, 100_000).keys)
     assert fit.law["distribution"] == "head"
@@ -64,7 +64,7 @@ def test_a_twin_has_the_hit_ratios_of_its_trace(tmp_path: Path) -> None:
         ({**AGAIN, "share": 0.2}, "fewer copies"),
     ],
 )
-def test_what_is_no_twin_has_other_hit_ratios(
+def test_another_law_of_keys_has_other_hit_ratios(
     tmp_path: Path, keys: dict[str, object], what: str
 ) -> None:
     trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
@@ -72,7 +72,7 @@ def test_what_is_no_twin_has_other_hit_ratios(
     assert "unlike" in [one.judgement for one in figures], what
 
 
-def test_the_number_of_records_can_be_another(tmp_path: Path) -> None:
+def test_the_number_of_records_can_be_replaced(tmp_path: Path) -> None:
     trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
     learned = learn(trace, "more", records=1_000_000)
     spec = parse_workload(workload_text(learned), "more.yaml")
@@ -80,7 +80,7 @@ def test_the_number_of_records_can_be_another(tmp_path: Path) -> None:
     assert keys_of_workload(spec, 10_000, 1).max() > 100_000
 
 
-def test_what_is_lost_is_said_by_name(tmp_path: Path) -> None:
+def test_losses_are_reported_by_name(tmp_path: Path) -> None:
     learned = learn(written(tmp_path, drawn(AGAIN), poisson(60_000, 5000)), "twin")
     names = [part.name for part in learned.parts]
     assert names == [
@@ -92,7 +92,7 @@ def test_what_is_lost_is_said_by_name(tmp_path: Path) -> None:
     assert "20 clients" in text
 
 
-def test_arrivals_are_told_apart_by_their_scatter(tmp_path: Path) -> None:
+def test_arrivals_are_distinguished_by_their_dispersion(tmp_path: Path) -> None:
     count = 60_000
     chance, bursts, now = np.random.default_rng(7), [], 0.0
     while sum(map(len, bursts)) < count:
@@ -122,7 +122,7 @@ def test_arrivals_are_told_apart_by_their_scatter(tmp_path: Path) -> None:
     assert 0.5 < law / own < 2
 
 
-def test_sizes_keep_their_mean_and_are_little_off() -> None:
+def test_sizes_have_the_mean_of_the_trace() -> None:
     chance = np.random.default_rng(1)
     sizes = np.clip(chance.lognormal(5, 1, 20_000), 1, 50_000).astype(np.int64)
     fit = fit_sizes(sizes)
@@ -131,7 +131,7 @@ def test_sizes_keep_their_mean_and_are_little_off() -> None:
     assert fit_sizes(np.full(10, 77)).law == 77
 
 
-def test_too_little_is_refused(tmp_path: Path) -> None:
+def test_too_few_operations_are_rejected(tmp_path: Path) -> None:
     trace = written(tmp_path, drawn(ZIPFIAN, 900), poisson(900, 5000))
     with pytest.raises(UsageError, match="there must be 1,000"):
         learn(trace, "few")

@@ -30,7 +30,7 @@ from kvmark.experiment.designs.capacity_search import Capacity
 from kvmark.experiment.designs.paired import SideFailures
 from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart
-from kvmark.learn.likeness import TwinJudgement
+from kvmark.learn.twin_check import TwinJudgement
 from kvmark.records import RunLine
 from kvmark.report.model.answers import Ways
 from kvmark.stats import Counts, Estimate

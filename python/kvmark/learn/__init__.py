@@ -1,17 +1,15 @@
-"""A trace becomes a workload that is like it, and such a workload is held against its trace.
+"""Learns a workload from a trace, and compares such a workload with its trace.
 
-`learning` fits the parts, each with what is lost: `keys` the popularity of keys and how soon they
-return, by what the engine draws, `sizes` the lengths of values, `arrivals` the rate. `writing`
-makes a workload's file of it. `sides` and `likeness` say by how much such a workload differs from
-its trace.
+`learning` fits the parts, each with its losses: `keys` the popularity and reuse of keys, by the
+engine's draws, sizes of values, and arrivals. `twin_check` compares a workload with its trace.
 """
 
-from kvmark.learn.learning import Learned, LearnedPart, Likened, learn, workload_text
-from kvmark.learn.likeness import (
-    AskedCheck,
-    Likeness,
+from kvmark.learn.learning import Learned, LearnedPart, learn, workload_text
+from kvmark.learn.twin_check import (
+    TwinCheck,
+    TwinCheckRequest,
     TwinFigure,
+    check_twin,
     drawn_figures,
-    likeness,
     twin_sides,
 )

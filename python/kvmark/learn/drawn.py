@@ -1,4 +1,4 @@
-"""Operations on keys, of a trace or as the engine draws them of a workload, and what they say."""
+"""Operations on keys, of a trace or drawn from a workload by the engine, and their statistics."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
 OPERATIONS_MAX: Final = 1 << 20
-"""Operations that are looked at: the first ones of a trace with more."""
+"""The most operations that are analysed: the first ones of a larger trace."""
 CACHES: Final = (0.001, 0.01, 0.1, 0.5)
-"""Of which share of a trace's keys a cache holds as many."""
+"""Sizes of caches as shares of a trace's keys."""
 KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
-"""The engine's kinds, in their order."""
+"""The engine's kinds, in its order."""
 MODELLED: Final = ("read", "update", "insert", "read_modify_write", "delete")
-"""Kinds that a trace can be learnt of: hashes of keys have no order, so that nothing is scanned."""
+"""Kinds that can be learned: scans aren't, because hashes of keys have no order."""
 _KEYS_MAX: Final = 1 << 17
 _LOADED_MAX: Final = 1 << 21
 _LEAST: Final = 1000
 _VALUE_UNKNOWN: Final = 100
-"""Bytes of values in a trace that names no size at all."""
+"""Bytes of values in a trace without sizes."""
 _OCTAVES: Final = 40
 
 Numbers = NDArray[np.int64]
@@ -45,12 +45,12 @@ class KeyOperations:
 
     keys: Numbers
     reads: NDArray[np.bool_]
-    """What only reads."""
+    """Whether an operation only reads."""
     sizes: Numbers
-    """Bytes that each reads or writes; of a delete 0."""
+    """Bytes read or written; 0 for a delete."""
 
     def hit_ratios(self, keys: float) -> tuple[float, ...]:
-        """Of reads, in LRU caches that hold the shares `CACHES` of so many keys."""
+        """Hit ratios of reads in LRU caches with the shares `CACHES` of a number of keys."""
         reuse = Reuse(_KEYS_MAX)
         reuse.add(self.keys.astype("<u8").tobytes(), self.reads.astype("u1").tobytes())
         reused: dict[str, Any] = json.loads(reuse.result())
@@ -58,21 +58,21 @@ class KeyOperations:
 
     @property
     def read_bytes(self) -> float:
-        """Bytes that are read, by operation."""
+        """Bytes read per operation."""
         return float(self.sizes[self.reads].sum() / len(self.keys))
 
     @property
     def rereads(self) -> tuple[float, float | None]:
-        """The share of the reads whose key's last operation was a write, and how far behind.
+        """The share of reads directly after a write of the key, and the median distance.
 
-        That is the median of operations; None where there is none.
+        The distance is in operations; None without such reads.
         """
         places, keys = _by_key(self.keys)
         reads = self.reads[places]
-        behind = (keys[1:] == keys[:-1]) & reads[1:] & ~reads[:-1]
-        gaps = (places[1:] - places[:-1])[behind]
-        of_reads = len(gaps) / max(1, int(self.reads.sum()))
-        return of_reads, float(np.median(gaps)) if len(gaps) else None
+        after_write = (keys[1:] == keys[:-1]) & reads[1:] & ~reads[:-1]
+        gaps = (places[1:] - places[:-1])[after_write]
+        share = len(gaps) / max(1, int(self.reads.sum()))
+        return share, float(np.median(gaps)) if len(gaps) else None
 
     @property
     def popular_writes(self) -> float:
@@ -84,10 +84,10 @@ class KeyOperations:
 
 
 def of_trace(trace: Trace) -> KeyOperations:
-    """The first operations of a trace on keys, of the kinds that can be learnt.
+    """The first operations of a trace on keys, of the kinds that can be learned.
 
     Raises:
-        UsageError: a file is damaged, or there are too few.
+        UsageError: a file is damaged, or there are too few operations.
     """
     parts: list[pl.DataFrame] = []
     for batch in trace.batches(("kind", "key", "key_size", "value_size")):
@@ -97,10 +97,10 @@ def of_trace(trace: Trace) -> KeyOperations:
     rows = pl.concat(parts).head(OPERATIONS_MAX) if parts else pl.DataFrame()
     if len(rows) < _LEAST:
         raise UsageError(
-            f"{trace.path} has {len(rows):,} operations on keys that something can be learnt of:"
+            f"{trace.path} has {len(rows):,} operations on keys that can be learned:"
             f" there must be {_LEAST:,}"
         )
-    # A read whose size nobody said reads what was last there, as a replay of it does.
+    # A read without a size has the size of the key's last operation, as in a replay.
     known = pl.col("value_size").forward_fill().backward_fill().over("key")
     bytes_ = known.fill_null(pl.col("value_size").mean()).fill_null(_VALUE_UNKNOWN)
     deletes = pl.col("kind") == "delete"
@@ -115,7 +115,7 @@ def of_trace(trace: Trace) -> KeyOperations:
 def of_workload(workload: WorkloadSpec, count: int, seed: int) -> KeyOperations:
     """The first operations of a workload's first group, as the engine draws them.
 
-    What a read returns is as long as what was last written, or loaded.
+    A read has the size of the last write of its key, or of the load.
 
     Raises:
         KvmarkError: no plan can be made of the workload.
@@ -126,13 +126,13 @@ def of_workload(workload: WorkloadSpec, count: int, seed: int) -> KeyOperations:
     if workload.is_loaded_first:
         loaded = _arrays(plan, 0, 1, min(plan.dataset.count, _LOADED_MAX))[2]
     reads = kinds == KINDS.index("read")
-    sizes = _lasting(keys, reads, lengths, loaded)
+    sizes = _sizes(keys, reads, lengths, loaded)
     sizes[kinds == KINDS.index("delete")] = 0
     return KeyOperations(keys, reads, sizes)
 
 
 def keys_of_workload(workload: WorkloadSpec, count: int, seed: int) -> Numbers:
-    """The keys of these operations alone.
+    """The keys of these operations.
 
     Raises:
         KvmarkError: no plan can be made of the workload.
@@ -162,35 +162,34 @@ def _arrays(
     return np.frombuffer(kinds, np.uint8), keys, np.frombuffer(lengths, "<i8").astype(np.int64)
 
 
-def _lasting(
+def _sizes(
     ordinals: Numbers, reads: NDArray[np.bool_], lengths: Numbers, loaded: Numbers
 ) -> Numbers:
-    """What each operation writes, or what a read finds: the last that was written of its key."""
+    """The size of each write, and for reads the size of the last write of the key."""
     places, keys = _by_key(ordinals)
     written = ~reads[places]
-    # The place of the last write up to each, among the operations by key; -1 where none was.
+    # The place of the last write up to each, among the operations by key; -1 without one.
     last = np.maximum.accumulate(np.where(written, np.arange(len(places)), -1))
     starts = np.searchsorted(keys, keys, side="left")
-    found = last >= starts
-    # Lengths are drawn one like the other: those of the first records stand for all.
+    is_written = last >= starts
+    # Lengths of all records have one distribution: the first records represent all.
     first = loaded[keys % len(loaded)]
     sizes = np.empty(len(places), np.int64)
-    sizes[places] = np.where(found, lengths[places][np.maximum(last, 0)], first)
+    sizes[places] = np.where(is_written, lengths[places][np.maximum(last, 0)], first)
     return sizes
 
 
 def _by_key(keys: Numbers) -> tuple[Numbers, Numbers]:
-    """Places of the operations, those of a key together and in their order, and their keys."""
+    """The places of the operations, sorted by key and then by order, and their keys."""
     places = np.argsort(keys, kind="stable")
     return places, keys[places]
 
 
 def gaps_of(keys: Numbers) -> Shares:
-    """By i the share of operations whose key's last one is from 2^i to below 2^(i+1) ago.
+    """By i the share of operations whose key was last used 2^i to below 2^(i+1) operations ago.
 
-    What it leaves of 1 are first operations on a key. From these alone follow the size of a
-    working set and how often it is left (Denning and Schwartz, "Properties of the working-set
-    model", CACM 15, 1972).
+    The rest to 1 are first operations on a key. These shares determine the size of a working set
+    and its misses (Denning and Schwartz, "Properties of the working-set model", CACM 15, 1972).
     """
     places, ordered = _by_key(keys)
     gaps = (places[1:] - places[:-1])[ordered[1:] == ordered[:-1]]
@@ -199,5 +198,5 @@ def gaps_of(keys: Numbers) -> Shares:
 
 
 def counts_of(keys: Numbers) -> Numbers:
-    """Operations on each key, most first."""
+    """Operations on each key, largest first."""
     return np.sort(np.unique(keys, return_counts=True)[1])[::-1]

@@ -1,18 +1,19 @@
-"""How popular keys are and how soon they return: laws fitted by what the engine draws from them.
+"""The popularity and the reuse of keys: laws fitted by the engine's draws.
 
-Popularity and copies are fitted in turn. Copies cluster, so that counts of keys are those of fewer
-draws than there are operations: popularity is the one under which what is drawn, copies included,
-has the trace's counts and as many different keys. Copies at each gap grow by the returns that the
-trace has there and what is drawn hasn't, until both have the same.
+A law of popularity and a law of copies (repetitions of recent keys) are fitted alternately.
+Popularity is fitted so that the draws, copies included, have the trace's counts and number of
+distinct keys. Copies at each gap are increased by the returns that the trace has there and the
+draws lack, until both are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import scipy
 
 from kvmark.learn.drawn import (
     Numbers,
@@ -27,34 +28,33 @@ _SEED: Final = 7
 _THETAS: Final = (0.05, 2.5)
 _NARROW: Final = 0.05
 _STEP: Final = 0.02
-"""So near to each other are the last thetas that are tried."""
+"""The tolerance of theta."""
 _ROUNDS: Final = 6
 _HEAD: Final = 64
-"""Ranks of their own, where a zipfian law is off."""
+"""The most popular ranks, with individual shares if a zipfian law doesn't fit."""
 _HEAD_NEEDED: Final = 0.02
-"""So far off is a zipfian law that one with ranks of their own is tried."""
+"""The difference of a zipfian law at which individual shares are tried."""
 _AGAIN_NEEDED: Final = 0.01
-"""So far off are gaps without copies that there are copies."""
+"""The difference of gaps at which copies are added."""
 _RECORDS_MAX: Final = 10_000
-"""Times the keys that a trace has; what is more can't be told from it."""
+"""The most records as a multiple of the trace's keys; larger numbers are indistinguishable."""
 _WEIGHTS: Final = 1_000_000
 _SHARE_MAX: Final = 0.99
 _EXACT: Final = 4096
-_GOLDEN: Final = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class KeysFit:
-    """The law of keys, in the words of a workload's file, and how far it is from the trace."""
+    """The law of keys in the form of a workload's file, and its distance from the trace."""
 
     law: dict[str, Any]
     records: int
     popularity_off: float
-    """The largest difference between the shares of the most popular keys, at any rank."""
+    """The largest difference of the cumulative shares of the most popular keys."""
     gaps_off: float
-    """The largest difference between the shares of operations whose key returns within a gap."""
+    """The largest difference of the shares of operations whose key returns within a gap."""
     gaps_off_alone: float
-    """The same of the law of popularity alone."""
+    """The same for the law of popularity without copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class _Popularity:
 
 
 def fit_keys(keys: Numbers) -> KeysFit:
-    """The laws under which what is drawn is likest to a trace."""
+    """The laws whose draws are most similar to a trace."""
     fit = _Fit(keys)
     copies = np.zeros_like(fit.gaps)
     popularity = fit.popularity(copies, _THETAS)
@@ -86,7 +86,7 @@ def fit_keys(keys: Numbers) -> KeysFit:
             popularity = fit.popularity(copies, near, popularity.shares)
             off, missing = fit.gaps_off(popularity, copies)
             tried.append((off, copies, popularity))
-    # Where no law is like the trace's popularity, copies can lead away from it.
+    # If no law fits the trace's popularity, copies can increase the distance.
     off, copies, popularity = min(tried, key=lambda one: one[0] + one[2].off)
     return KeysFit(
         _copied(popularity.law, copies), popularity.records, popularity.off, off, off_alone
@@ -94,7 +94,7 @@ def fit_keys(keys: Numbers) -> KeysFit:
 
 
 class _Fit:
-    """A trace's keys, and laws tried on them."""
+    """A trace's keys, and the laws that are tried."""
 
     def __init__(self, keys: Numbers) -> None:
         self.operations = len(keys)
@@ -106,13 +106,13 @@ class _Fit:
     def popularity(
         self, copies: Shares, between: tuple[float, float], shares: Sequence[float] = ()
     ) -> _Popularity:
-        """The law of popularity beside these copies, its theta between two."""
-        found = self._best(copies, between, tuple(shares))
-        if shares or found.off <= _HEAD_NEEDED or self.different <= 2 * _HEAD:
-            return found
+        """The law of popularity with these copies and a theta between two values."""
+        plain = self._best(copies, between, tuple(shares))
+        if shares or plain.off <= _HEAD_NEEDED or self.different <= 2 * _HEAD:
+            return plain
         popular = self.counts[:_HEAD] / self.operations
         headed = self._best(copies, between, tuple(float(f"{one:.4g}") for one in popular))
-        return headed if headed.off < found.off / 2 else found
+        return headed if headed.off < plain.off / 2 else plain
 
     def _best(
         self, copies: Shares, between: tuple[float, float], shares: tuple[float, ...]
@@ -122,14 +122,21 @@ class _Fit:
             records = self._records(theta, shares, copies)
             law = _Popularity(theta, records, 0.0, shares)
             upto = np.ones(self.different)
-            found = counts_of(self._drawn(law, copies))[: self.different]
-            upto[: len(found)] = np.cumsum(found) / self.operations
+            counts = counts_of(self._drawn(law, copies))[: self.different]
+            upto[: len(counts)] = np.cumsum(counts) / self.operations
             return _Popularity(theta, records, float(np.abs(upto - self.upto).max()), shares)
 
-        return _least(tried, *between)
+        # A bounded search; laws are deterministic, so the best one can be drawn again.
+        best = scipy.optimize.minimize_scalar(
+            lambda theta: tried(theta).off,
+            bounds=between,
+            method="bounded",
+            options={"xatol": _STEP},
+        )
+        return tried(float(best.x))
 
     def gaps_off(self, popularity: _Popularity, copies: Shares) -> tuple[float, Shares]:
-        """How far what is drawn is off, and by what share of the operations at each gap."""
+        """The largest difference of the draws, and the missing share of operations at each gap."""
         missing = self.gaps - gaps_of(self._drawn(popularity, copies))
         return float(np.abs(np.cumsum(missing)).max()), missing
 
@@ -141,7 +148,7 @@ class _Fit:
         return keys_of_workload(spec, self.operations, _SEED)
 
     def _records(self, theta: float, shares: tuple[float, ...], copies: Shares) -> int:
-        """As many as let be expected the trace's number of different keys."""
+        """The number with the trace's number of distinct keys as its expectation."""
         # What would be copied from before the first operation is drawn.
         cut = np.minimum(1.0, 1.5 * np.exp2(np.arange(len(copies))) / self.operations)
         draws = self.operations * (1.0 - float(np.sum(copies * (1.0 - cut))))
@@ -154,7 +161,7 @@ class _Fit:
 
 
 def _different(theta: float, shares: tuple[float, ...], records: float, draws: float) -> float:
-    """Different keys expected of so many draws, the ranks far out taken together."""
+    """The expected number of distinct keys in a number of draws; large ranks are grouped."""
     first = len(shares)
     exact = np.arange(first + 1, first + 1 + min(records - first, _EXACT), dtype=np.float64)
     ranks, many = exact, np.ones_like(exact)
@@ -169,26 +176,10 @@ def _different(theta: float, shares: tuple[float, ...], records: float, draws: f
 
 
 def _copied(law: dict[str, Any], copies: Shares) -> dict[str, Any]:
-    """A law with copies around it, where there are any."""
+    """A law with copies added, if there are any."""
     share = float(copies.sum())
     weights = np.rint(copies * _WEIGHTS).astype(int)
     if not weights.any():
         return law
     gaps = [int(one) for one in np.trim_zeros(weights, "b")]
     return {"distribution": "again", "share": float(f"{share:.4g}"), "gaps": gaps, "of": law}
-
-
-def _least(tried: Callable[[float], _Popularity], low: float, high: float) -> _Popularity:
-    """The best of what is tried by golden sections, until these are narrow."""
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = tried(left), tried(right)
-    while high - low > _STEP:
-        if at_left.off < at_right.off:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = tried(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = tried(right)
-    return min(at_left, at_right, key=lambda one: one.off)

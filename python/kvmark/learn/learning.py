@@ -1,7 +1,7 @@
-"""A trace's parts as laws of a workload, each with how well it fits and what it loses.
+"""Laws of a workload for the parts of a trace, each with its fit and its losses.
 
-Values are all of one size, or have a histogram of equal steps. Operations are due at a constant
-rate, at one that follows the trace's, or in bursts.
+Values have one size, or a histogram with equal steps. Operations arrive at a constant rate, at the
+changing rate of the trace, or in bursts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -34,9 +35,9 @@ from kvmark.trace import Trace
 
 _SEED: Final = 1
 _CLIENTS: Final = (16, 256)
-"""Least and most operations in flight; between them as many as recorded clients."""
+"""Least and most operations in flight; between them the number of recorded clients."""
 _HASHED_BYTES: Final = 21
-"""From here on a key has room for its hash in decimal."""
+"""The least size of a key with its hash in decimal."""
 
 _WIDTH: Final = 100
 
@@ -44,7 +45,7 @@ _BUCKETS: Final = 500
 _STEPS: Final = 2**0.25
 _WEIGHTS: Final = 100_000
 _OFF: Final = 0.02
-"""So far off, the coarsest steps are taken."""
+"""The tolerance for the choice of the coarsest steps."""
 
 _S: Final = 10**9
 _FINE_NS: Final = 10**7
@@ -53,18 +54,18 @@ _PIECES_MAX: Final = 500
 _PIECES_LEAST: Final = 4
 _SCALES: Final = {"10 ms": 10**7, "1 s": _S, "10 s": 10 * _S}
 _MOVES: Final = 2.0
-"""Variance over mean of counts from which on a rate moves, where 1 is a Poisson process."""
+"""The variance over mean of counts at which a rate counts as changing; 1 is a Poisson process."""
 _EVEN: Final = 0.5
 _COUNTED: Final = 8.0
-"""Operations in a slot in the mean, so that bursts are told from chance."""
+"""The mean operations in a slot for the detection of bursts."""
 _ARRIVAL_SEED: Final = 7
 
 Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Likened:
-    """A figure of the trace, and the same of what is drawn of the workload."""
+class LearnedStatistic:
+    """A statistic of the trace, and of operations drawn from the workload."""
 
     name: str
     trace: float
@@ -73,39 +74,39 @@ class Likened:
 
 @dataclass(frozen=True, slots=True)
 class LearnedPart:
-    """One part of a trace, the law that stands for it, and what that loses."""
+    """One part of a trace, its law, and the losses of the law."""
 
     name: str
     law: str
-    fit: tuple[Likened, ...]
+    fit: tuple[LearnedStatistic, ...]
     loses: str
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A workload that is like a trace."""
+    """A workload learned from a trace."""
 
     trace: str
     operations: int
-    """As many as were looked at for all that is said of keys and values."""
+    """Number of operations that were analysed for keys and values."""
     workload: Mapping[str, Any]
-    """As its file has it."""
+    """The content of its file."""
     parts: tuple[LearnedPart, ...]
 
 
 def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
-    """Fits a workload to a trace; `records` is how many it has, if not as many as fit best.
+    """Fits a workload to a trace; `records` replaces the number of records that fits best.
 
     Raises:
-        UsageError: a file is damaged, or there is too little in it.
+        UsageError: a file is damaged, or has too few operations.
     """
-    answer, looked_at = describe(trace), of_trace(trace)
-    keys = fit_keys(looked_at.keys)
-    valued = looked_at.sizes[looked_at.sizes > 0]
+    answer, recorded = describe(trace), of_trace(trace)
+    keys = fit_keys(recorded.keys)
+    valued = recorded.sizes[recorded.sizes > 0]
     sizes = fit_sizes(valued if len(valued) else np.array([1]))
     arrivals = fit_arrivals(trace, answer.rate)
     key_bytes = next((one.p50 for one in answer.sizes if one.what == "key_size"), 20)
-    kinds, left_out = _kinds(answer)
+    kinds, excluded = _kinds(answer)
     group: dict[str, Any] = {
         "clients": min(_CLIENTS[1], max(_CLIENTS[0], answer.clients)),
         "mix": kinds,
@@ -116,95 +117,92 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
         group |= {"rate": arrivals.rate, "arrival": arrivals.process}
     dataset = {
         "records": keys.records if records is None else records,
-        "key": _key(key_bytes),
+        "key": {
+            "prefix": "k",
+            "order": "hashed" if key_bytes >= _HASHED_BYTES else "ordered",
+            "zero_padding": max(1, key_bytes - 1),
+        },
         "fields": {"count": 1, "length": sizes.law},
     }
     workload: dict[str, Any] = {
         "name": name,
-        "description": f"Learnt of {trace.path.name}.",
+        "description": f"Learned from {trace.path.name}.",
         "dataset": dataset,
         "groups": [group],
     }
-    own = {**workload, "dataset": {**dataset, "records": keys.records}}
-    twin = of_workload(WorkloadSpec.model_validate(own), len(looked_at.keys), _SEED)
+    fitted = {**workload, "dataset": {**dataset, "records": keys.records}}
+    twin = of_workload(WorkloadSpec.model_validate(fitted), len(recorded.keys), _SEED)
     parts = (
-        _kinds_part(kinds, left_out, looked_at, twin),
-        *_key_parts(keys, looked_at, twin),
-        _sizes_part(sizes, key_bytes, looked_at, twin),
+        _kinds_part(kinds, excluded, recorded, twin),
+        *_key_parts(keys, recorded, twin),
+        _sizes_part(sizes, key_bytes, recorded, twin),
         _arrivals_part(arrivals),
-        *_lost(answer, looked_at),
+        *_losses(answer, recorded),
     )
-    return Learned(trace.path.name, len(looked_at.keys), workload, parts)
+    return Learned(trace.path.name, len(recorded.keys), workload, parts)
 
 
 def _kinds(answer: TraceAnswer) -> tuple[dict[str, float], dict[str, int]]:
-    """The weights of the kinds, and what is left out."""
-    kept: dict[str, float] = {}
-    left_out: dict[str, int] = {}
+    """The weights of the kinds, and the counts of excluded kinds."""
+    counts: Counter[str] = Counter()
+    excluded: dict[str, int] = {}
     for one in answer.kinds:
-        # There is a record for each key, so that what makes one writes it.
-        kind = "update" if one.name == "insert" else one.name
+        # All keys have records, so that an insert is an update.
         if one.name in MODELLED:
-            kept[kind] = kept.get(kind, 0.0) + one.operations
+            counts["update" if one.name == "insert" else one.name] += one.operations
         else:
-            left_out[one.name] = one.operations
-    whole = sum(kept.values())
-    if not whole:
-        raise UsageError("the trace has no operation that something can be learnt of")
-    return {kind: float(f"{count / whole:.5g}") for kind, count in kept.items()}, left_out
-
-
-def _key(size: int) -> dict[str, Any]:
-    """Keys as long as most are."""
-    if size >= _HASHED_BYTES:
-        return {"prefix": "k", "order": "hashed", "zero_padding": size - 1}
-    return {"prefix": "k", "order": "ordered", "zero_padding": max(1, size - 1)}
+            excluded[one.name] = one.operations
+    total = counts.total()
+    if not total:
+        raise UsageError("the trace has no operation that can be learned")
+    return {kind: float(f"{count / total:.5g}") for kind, count in counts.items()}, excluded
 
 
 def _kinds_part(
     kinds: Mapping[str, float],
-    left_out: Mapping[str, int],
+    excluded: Mapping[str, int],
     trace: KeyOperations,
     twin: KeyOperations,
 ) -> LearnedPart:
-    loses = "which kinds follow one another, and which keys are rather written than read"
+    loses = "the order of kinds, and the kinds of operations on each key"
     if "delete" in kinds:
-        loses += ", and whether what was deleted is read"
-    if left_out:
-        gone = ", ".join(f"{kind} ({count:,})" for kind, count in left_out.items())
-        loses += f"; left out: {gone}"
+        loses += ", and reads of deleted records"
+    if excluded:
+        counts = ", ".join(f"{kind} ({count:,})" for kind, count in excluded.items())
+        loses += f"; left out: {counts}"
     shares = ", ".join(f"{kind} {100 * share:.3g} %" for kind, share in kinds.items())
-    written = Likened("writes among those on the popular 1 % of the keys", trace.popular_writes,
-                      twin.popular_writes)  # fmt: skip
-    return LearnedPart("kinds", shares, (written,), loses)
+    name = "writes among those on the popular 1 % of the keys"
+    writes = LearnedStatistic(name, trace.popular_writes, twin.popular_writes)
+    return LearnedPart("kinds", shares, (writes,), loses)
 
 
 def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iterator[LearnedPart]:
     law = keys.law.get("of", keys.law)
     shares = law.get("shares")
-    words = f"zipfian, theta {law['theta']:g}, {keys.records:,} records"
+    popularity = f"zipfian, theta {law['theta']:g}, {keys.records:,} records"
     if shares:
-        words = f"{len(shares)} popular keys as counted, behind them {words}"
-    off = Likened("largest difference of shares, at any rank", 0.0, keys.popularity_off)
-    yield LearnedPart(
-        "popularity", words, (off,), "which keys are popular when: it stays the same all the time"
-    )
-    different = float(len(np.unique(trace.keys)))
-    hits = zip(CACHES, trace.hit_ratios(different), twin.hit_ratios(different), strict=True)
-    fit = [Likened(f"hit ratio of {100 * share:g} % of the keys", *both) for share, *both in hits]
-    fit.append(Likened("largest difference of returns within a gap", 0.0, keys.gaps_off))
-    words = "none beyond what popularity makes"
+        popularity = f"shares of {len(shares)} popular keys, the others {popularity}"
+    off = LearnedStatistic("largest difference of shares, at any rank", 0.0, keys.popularity_off)
+    yield LearnedPart("popularity", popularity, (off,), "changes of popularity over time")
+    distinct = float(len(np.unique(trace.keys)))
+    hits = zip(CACHES, trace.hit_ratios(distinct), twin.hit_ratios(distinct), strict=True)
+    fit = [
+        LearnedStatistic(f"hit ratio of {100 * share:g} % of the keys", *ratios)
+        for share, *ratios in hits
+    ]
+    fit.append(LearnedStatistic("largest difference of returns within a gap", 0.0, keys.gaps_off))
+    locality = "none except by popularity"
     if "share" in keys.law:
-        words = f"{100 * keys.law['share']:.3g} % of the operations have an earlier one's key"
-    loses = "keys that return together; gaps are operations, whatever the number of records"
-    yield LearnedPart("locality", words, tuple(fit), loses)
+        locality = f"{100 * keys.law['share']:.3g} % of the operations repeat an earlier key"
+    loses = "keys that return together; gaps are operations, for any number of records"
+    yield LearnedPart("locality", locality, tuple(fit), loses)
     (of_reads, gap), (twin_reads, twin_gap) = trace.rereads, twin.rereads
-    rereads = [Likened("reads of what was written last", of_reads, twin_reads)]
+    rereads = [LearnedStatistic("reads of the last written value", of_reads, twin_reads)]
     if gap is not None and twin_gap is not None:
-        rereads.append(Likened("median of operations between", gap, twin_gap))
+        rereads.append(LearnedStatistic("median of operations between", gap, twin_gap))
     yield LearnedPart(
-        "read after write", "none: kinds are drawn apart from keys", tuple(rereads),
-        "that what was written is read sooner, or later, than other keys",
+        "read after write", "none: kinds and keys are independent", tuple(rereads),
+        "earlier or later reads of written keys than of others",
     )  # fmt: skip
 
 
@@ -212,58 +210,57 @@ def _sizes_part(
     sizes: _SizesFit, key_bytes: int, trace: KeyOperations, twin: KeyOperations
 ) -> LearnedPart:
     law = sizes.law
-    words = f"always {law} bytes"
+    text = f"always {law} bytes"
     if isinstance(law, dict):
-        words = f"histogram in steps of {law['block_size']} bytes"
+        text = f"histogram in steps of {law['block_size']} bytes"
     fit = (
-        Likened("mean bytes of a value", sizes.mean, sizes.law_mean),
-        Likened("a value is off by, of the mean", 0.0, sizes.off),
-        Likened("bytes read by operation", trace.read_bytes, twin.read_bytes),
+        LearnedStatistic("mean bytes of a value", sizes.mean, sizes.law_mean),
+        LearnedStatistic("mean difference of a value, of the mean", 0.0, sizes.off),
+        LearnedStatistic("bytes read per operation", trace.read_bytes, twin.read_bytes),
     )
-    loses = f"which keys have long values, and lengths of keys: all have {key_bytes} bytes"
-    return LearnedPart("sizes", words, fit, loses)
+    loses = f"sizes by key, and sizes of keys: all have {key_bytes} bytes"
+    return LearnedPart("sizes", text, fit, loses)
 
 
 def _arrivals_part(arrivals: _ArrivalFit | None) -> LearnedPart:
     if arrivals is None:
-        return LearnedPart("arrivals", "as fast as clients go", (), "all: they are at one instant")
+        return LearnedPart("arrivals", "closed model", (), "all: they are at one instant")
     fit = [
-        Likened(f"variance over mean in slots of {name}", *both)
-        for name, both in arrivals.dispersion.items()
+        LearnedStatistic(f"variance over mean in slots of {name}", *ratios)
+        for name, ratios in arrivals.dispersion.items()
     ]
-    loses = "how the rate moves within a step" if "steps" in arrivals.words else ""
-    loses = loses or ("when each burst is" if "onoff" in arrivals.words else "what moves less")
-    return LearnedPart("arrivals", arrivals.words, tuple(fit), loses)
+    loses = "smaller changes of the rate"
+    if "steps" in arrivals.text:
+        loses = "changes of the rate within a step"
+    elif "onoff" in arrivals.text:
+        loses = "the instants of bursts"
+    return LearnedPart("arrivals", arrivals.text, tuple(fit), loses)
 
 
-def _lost(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
-    """What no law stands for."""
-    yield LearnedPart(
-        "sessions", "none", (), f"which of {answer.clients:,} clients asks for what, and in turn"
-    )
+def _losses(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
+    """Parts without a law."""
+    loses = f"the keys of each of {answer.clients:,} clients, and the order of its operations"
+    yield LearnedPart("sessions", "none", (), loses)
     expiring = next((one.share for one in answer.sizes if one.what == "ttl_ms"), 0.0)
     if expiring:
-        yield LearnedPart(
-            "times to live", "none", (), f"nothing expires, as {100 * expiring:.3g} % do"
-        )
+        loses = f"expiry of {100 * expiring:.3g} % of the records"
+        yield LearnedPart("times to live", "none", (), loses)
     if answer.operations > OPERATIONS_MAX:
-        yield LearnedPart(
-            "later operations", "none", (),
-            f"keys and values are those of the first {len(trace.keys):,} operations",
-        )  # fmt: skip
+        loses = f"keys and values after the first {len(trace.keys):,} operations"
+        yield LearnedPart("later operations", "none", (), loses)
 
 
 def sentences(parts: Sequence[LearnedPart]) -> list[str]:
-    """Each part in a line: its law and what it loses."""
+    """Each part in a line: its law and its losses."""
     return [f"{part.name}: {part.law}; lost: {part.loses}" for part in parts]
 
 
 def workload_text(learned: Learned) -> str:
-    """YAML with what is lost in front of it."""
-    head = [f"# Learnt of {learned.trace}, {learned.operations:,} operations on keys:"]
+    """The workload's YAML, with the losses in comments at the top."""
+    head = [f"# Learned from {learned.trace}, {learned.operations:,} operations on keys:"]
     for sentence in sentences(learned.parts):
         head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
-    head.append("# Leave rate and arrival out for as fast as clients go.")
+    head.append("# Remove rate and arrival for the closed model.")
     return "\n".join((*head, *_lines(learned.workload, ""), ""))
 
 
@@ -279,39 +276,36 @@ def _lines(content: Mapping[str, Any], indent: str) -> Iterator[str]:
                 yield f"{indent}  - {first.lstrip()}"
                 yield from others
         else:
-            # JSON is YAML, and breaks between numbers inside brackets.
-            text = value if _is_plain(value) else json.dumps(value, ensure_ascii=False)
-            yield from _wrapped(f"{indent}{key}: {text}", f"{indent}  ")
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isalpha()
-
-
-def _wrapped(line: str, indent: str) -> list[str]:
-    if '"' in line:
-        return [line]
-    return textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_long_words=False)
+            # JSON is YAML, and lists of numbers in brackets can be wrapped.
+            is_plain = isinstance(value, str) and value.isascii() and value.isalpha()
+            line = f"{indent}{key}: {value if is_plain else json.dumps(value, ensure_ascii=False)}"
+            if '"' in line:
+                yield line
+            else:
+                rest = f"{indent}  "
+                yield from textwrap.wrap(
+                    line, _WIDTH, subsequent_indent=rest, break_long_words=False
+                )
 
 
 @dataclass(frozen=True, slots=True)
 class _SizesFit:
-    """The law of lengths, in the words of a workload's file, and how far it is from the trace."""
+    """The law of sizes in the form of a workload's file, and its distance from the trace."""
 
     law: dict[str, Any] | int
     off: float
-    """By how much of the mean a value is longer or shorter in the law, in the mean."""
+    """The mean difference of a value between law and trace, as a share of the mean."""
     mean: float
     law_mean: float
 
 
 def fit_sizes(sizes: Numbers) -> _SizesFit:
-    """The law that is nearest to these bytes, of which there is one at least."""
+    """The law nearest to these sizes in bytes; at least one."""
     values, counts = np.unique(sizes, return_counts=True)
     mean = float(np.average(values, weights=counts))
     if len(values) == 1:
         return _SizesFit(int(values[0]), 0.0, mean, mean)
-    # From steps of which four reach the longest value to those of a byte.
+    # From four steps up to the longest value, to steps of a byte.
     widest = max(1.0, float(values[-1]) / 4)
     widths = sorted({max(1, int(np.ceil(widest / _STEPS**one))) for one in range(96)})
     fits = [_of_width(values, counts, width) for width in reversed(widths)]
@@ -336,23 +330,23 @@ def _of_width(values: Numbers, counts: Numbers, width: int) -> _SizesFit:
 
 @dataclass(frozen=True, slots=True)
 class _ArrivalFit:
-    """The rate in the words of a workload's file, and how its counts scatter."""
+    """The rate in the form of a workload's file, and the dispersion of counts."""
 
     rate: float | str
     process: Literal["constant", "poisson"]
     dispersion: Mapping[str, tuple[float, float]]
     """Variance over mean of the counts in slots of each length, of the trace and of the law."""
-    words: str
+    text: str
 
     @property
     def off(self) -> float:
-        """The largest factor between both, as its logarithm."""
+        """The logarithm of the largest factor between trace and law."""
         pairs = self.dispersion.values()
-        return max((abs(math.log((1 + law) / (1 + own))) for own, law in pairs), default=0.0)
+        return max((abs(math.log((1 + law) / (1 + trace))) for trace, law in pairs), default=0.0)
 
 
 def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
-    """The law whose counts scatter likest; None where all operations are at one instant.
+    """The law with the most similar dispersion; None if all operations are at one instant.
 
     Raises:
         UsageError: a file is damaged.
@@ -361,15 +355,16 @@ def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
     if rate.mean is None or end_ns < _FINE_NS:
         return None
     slot_ns = max(_FINE_NS, -(-end_ns // _SLOTS_MAX))
-    found = np.array([one for _, one in rates(trace, slot_ns)]) * (slot_ns / _S)
-    # The last slot isn't whole.
-    counts = found[:-1] if len(found) > 1 else found
+    counts = np.array([one for _, one in rates(trace, slot_ns)]) * (slot_ns / _S)
+    # The last slot isn't complete.
+    counts = counts[:-1] if len(counts) > 1 else counts
     steps, length = _steps(counts, slot_ns)
     within = _within(counts, steps, length)
     process: Literal["constant", "poisson"] = "constant" if within < _EVEN else "poisson"
     law: float | str = float(f"{rate.mean:.6g}")
     if len(steps) > 1:
-        law = _held(steps * (_S / slot_ns), length * slot_ns)
+        length_us = length * slot_ns // 1000
+        law = "steps:" + ",".join(f"{_rate(one * _S / slot_ns)}/{length_us}us" for one in steps)
     fits = [_fit(law, process, rate, end_ns)]
     if within > _MOVES:
         bursts = _bursts(counts, slot_ns)
@@ -379,9 +374,9 @@ def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
 
 
 def _steps(counts: Shares, slot_ns: int) -> tuple[Shares, int]:
-    """Mean counts of the slots of each piece, and how many slots these are.
+    """The mean count per slot of each piece, and the number of slots of a piece.
 
-    One piece where the rate doesn't move.
+    One piece if the rate is constant.
     """
     length = max(1, round(_S / slot_ns), -(-len(counts) // _PIECES_MAX))
     pieces = len(counts) // length
@@ -394,15 +389,10 @@ def _steps(counts: Shares, slot_ns: int) -> tuple[Shares, int]:
 
 
 def _within(counts: Shares, steps: Shares, length: int) -> float:
-    """Variance over mean of the counts about their piece's mean."""
+    """Variance over mean of the counts around the mean of their piece."""
     expected = np.repeat(steps, length)
-    apart = counts[: len(expected)] - expected
-    return float(np.mean(apart**2) / max(float(expected.mean()), 1e-12))
-
-
-def _held(each: Shares, length_ns: int) -> str:
-    """A curve that holds each rate for a time."""
-    return "steps:" + ",".join(f"{_rate(one)}/{length_ns // 1000}us" for one in each)
+    residuals = counts[: len(expected)] - expected
+    return float(np.mean(residuals**2) / max(float(expected.mean()), 1e-12))
 
 
 def _rate(rate: float) -> str:
@@ -410,7 +400,7 @@ def _rate(rate: float) -> str:
 
 
 def _bursts(counts: Shares, slot_ns: int) -> str | None:
-    """Two rates in turn, told apart by the counts of slots that hold some operations each."""
+    """Two alternating rates, separated by the counts of slots with several operations."""
     together = max(1, math.ceil(_COUNTED / max(float(counts.mean()), 1e-9)))
     slots = len(counts) // together
     if slots < 2 * _PIECES_LEAST:
@@ -426,34 +416,34 @@ def _bursts(counts: Shares, slot_ns: int) -> str | None:
     lengths = np.diff(changes)
     if len(lengths) < _PIECES_LEAST:
         return None
-    # Stretches in turn: the first whole one is of the state behind the first change.
+    # The states alternate: the first complete one follows the first change.
     is_high = high[changes[0] + 1]
     ons, offs = (lengths[::2], lengths[1::2]) if is_high else (lengths[1::2], lengths[::2])
     slot_us = slot_ns * together / 1000
-    words = []
-    for state, held in ((high, ons), (~high, offs)):
+    parts = []
+    for state, durations in ((high, ons), (~high, offs)):
         rate = float(summed[state].mean()) / slot_us * 1e6
-        words.append(f"{_rate(rate)}/{round(float(held.mean()) * slot_us)}us")
-    return "onoff:" + ",".join(words)
+        parts.append(f"{_rate(rate)}/{round(float(durations.mean()) * slot_us)}us")
+    return "onoff:" + ",".join(parts)
 
 
 def _fit(
     law: float | str, process: Literal["constant", "poisson"], rate: Rate, end_ns: int
 ) -> _ArrivalFit:
-    own = 1.0 if process == "poisson" else 0.0
-    scales = {name: _SCALES[name] for name in rate.dispersion}
-    found = {
-        name: (rate.dispersion[name], own + _moved(law, length_ns, end_ns))
-        for name, length_ns in scales.items()
+    of_process = 1.0 if process == "poisson" else 0.0
+    dispersion = {
+        name: (of_trace, of_process + _rate_dispersion(law, _SCALES[name], end_ns))
+        for name, of_trace in rate.dispersion.items()
     }
-    words = law if isinstance(law, str) else f"{law:g} ops/s"
-    form, _, steps = words.partition(":")
-    shown = f"{steps.count(',') + 1} steps" if form == "steps" else words
-    return _ArrivalFit(law, process, found, f"{shown}, {process} arrivals")
+    text = law if isinstance(law, str) else f"{law:g} ops/s"
+    form, _, steps = text.partition(":")
+    if form == "steps":
+        text = f"{steps.count(',') + 1} steps"
+    return _ArrivalFit(law, process, dispersion, f"{text}, {process} arrivals")
 
 
-def _moved(law: float | str, length_ns: int, end_ns: int) -> float:
-    """Variance over mean of the operations expected in slots of a length."""
+def _rate_dispersion(law: float | str, length_ns: int, end_ns: int) -> float:
+    """Variance over mean of the expected operations in slots of a length."""
     if not isinstance(law, str):
         return 0.0
     points = parse_curve(law).points(end_ns, _ARRIVAL_SEED)

@@ -16,7 +16,7 @@ from kvmark.outputs import refuse_existing, write_output
 
 if TYPE_CHECKING:
     from kvmark.experiment.designs.paired import Paired
-    from kvmark.learn import AskedCheck, Likeness
+    from kvmark.learn import TwinCheck, TwinCheckRequest
     from kvmark.spec.run import RunSpec
 
 _BLOCKS: Final = 5
@@ -73,10 +73,10 @@ def learn(
     if shared.fleet is not None:
         raise SpecError("--fleet: a replay is on one machine, and so is its twin")
     from kvmark.cli.session import named_system
-    from kvmark.learn import AskedCheck
+    from kvmark.learn import TwinCheckRequest
     from kvmark.spec.replay import parse_speed
 
-    asked = AskedCheck(
+    asked = TwinCheckRequest(
         system=named_system(system),
         speed=parse_speed(speed or "1"),
         clients=clients,
@@ -107,7 +107,7 @@ def _learnt(path: Path, output: Path, records: int | None, *, json: bool) -> Non
 
 def _checked(
     files: tuple[Path, Path],
-    asked: AskedCheck,
+    asked: TwinCheckRequest,
     blocks: tuple[int, int],
     allow: tuple[str, ...],
     shared: Shared,
@@ -117,7 +117,7 @@ def _checked(
     Raises:
         AnswerIsNo: the workload is no twin, or nobody can tell.
     """
-    from kvmark.learn import likeness, twin_sides
+    from kvmark.learn import check_twin, twin_sides
     from kvmark.spec.workload import load_workload
     from kvmark.trace import Trace
 
@@ -131,7 +131,7 @@ def _checked(
         base, twin = (
             [journal.records.open(run) for run in paired.blocks.runs(side)] for side in paired.sides
         )
-        found = likeness(trace, workload, (base, twin), allow)
+        found = check_twin(trace, workload, (base, twin), allow)
         _answer(files, found, [run.id for run in (*base, *twin)], json=shared.json)
 
 
@@ -153,7 +153,7 @@ def _paired(
     )
 
 
-def _answer(files: tuple[Path, Path], found: Likeness, runs: list[str], *, json: bool) -> None:
+def _answer(files: tuple[Path, Path], found: TwinCheck, runs: list[str], *, json: bool) -> None:
     from kvmark.report.views.trace import likeness_sentence, likeness_text
 
     if json:

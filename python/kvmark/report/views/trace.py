@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
 from kvmark.foreign_text import printable
-from kvmark.learn import LearnedPart, Likeness, TwinFigure
+from kvmark.learn import LearnedPart, TwinCheck, TwinFigure
 from kvmark.report.charts.vega import Spec, log_ticks
 from kvmark.report.format import units
 from kvmark.report.format.bars import contrast
@@ -55,7 +55,7 @@ def learnt_text(parts: Sequence[LearnedPart], width: int) -> Text:
     )
 
 
-def likeness_text(found: Likeness, width: int) -> Text:
+def likeness_text(found: TwinCheck, width: int) -> Text:
     """What differs by how much, and what follows."""
     columns = (
         Column("", number=False, key=True), Column("trace"), Column("workload"),
@@ -67,7 +67,7 @@ def likeness_text(found: Likeness, width: int) -> Text:
     return Text("\n\n").join((text, Text(_WORDS["alike"]))) if found.judgement == "alike" else text
 
 
-def likeness_sentence(found: Likeness) -> str:
+def likeness_sentence(found: TwinCheck) -> str:
     """The judgement, with the figures that are why."""
     why = ", ".join(one.name for one in found.figures if one.judgement == found.judgement)
     words = _WORDS[found.judgement]

@@ -1,9 +1,9 @@
-"""How a workload differs from the trace that it stands for, and whether it is its twin."""
+"""The differences between a trace and its workload, and whether the workload is its twin."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -26,72 +26,72 @@ from kvmark.trace import KINDS, Trace
 TwinJudgement = Literal["alike", "unlike", "unknown"]
 
 _MEASURED: Final = (("throughput", 0.05), ("p99", 0.25))
-"""By how much, as a share, what is measured of a twin may differ."""
+"""The margins of measured figures, as shares."""
 _HITS_MARGIN: Final = 0.03
-"""By how much a hit ratio may."""
+"""The margin of hit ratios."""
 _BYTES_MARGIN: Final = 0.1
 
 _LONGEST_NS: Final = 30 * 10**9
-"""How long a side of a block is measured at most, when not said."""
+"""The default longest measurement of a side of a block."""
 _STATEMENTS: Final = {"read": "READ", "delete": "DELETE"}
-"""Statements of a replay by kind; all others write."""
+"""Statements of a replay by kind; all other kinds write."""
 _WRITE: Final = "UPDATE"
 
 
 @dataclass(frozen=True, slots=True)
 class TwinFigure:
-    """A figure of a trace and of the workload, and what they differ by."""
+    """A figure of a trace and of the workload, and their difference."""
 
     name: str
     trace: float | None
     twin: float | None
     difference: Estimate | None
-    """Workload - trace of a hit ratio, else that as a share of the trace's."""
+    """Workload - trace for a hit ratio, else as a share of the trace's figure."""
     margin: float
-    """A difference below it is none of a twin's."""
+    """The largest difference of a twin."""
 
     @property
     def judgement(self) -> TwinJudgement:
-        """Whether the difference's interval lies within the margin, beyond it, or on it."""
-        found = self.difference
-        if found is None or found.low is None or found.high is None:
+        """Whether the difference's interval lies within the margin, outside, or on its edge."""
+        difference = self.difference
+        if difference is None or difference.low is None or difference.high is None:
             return "unknown"
-        if -self.margin <= found.low and found.high <= self.margin:
+        if -self.margin <= difference.low and difference.high <= self.margin:
             return "alike"
-        beyond = found.low > self.margin or found.high < -self.margin
-        return "unlike" if beyond else "unknown"
+        is_outside = difference.low > self.margin or difference.high < -self.margin
+        return "unlike" if is_outside else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """All figures, and what they say together."""
+class TwinCheck:
+    """All figures, and their common judgement."""
 
     figures: tuple[TwinFigure, ...]
 
     @property
     def judgement(self) -> TwinJudgement:
-        """Unlike where one figure is; alike where all are."""
-        found = {one.judgement for one in self.figures}
+        """Unlike if one figure is; alike if all are."""
+        judgements = {one.judgement for one in self.figures}
         order: tuple[TwinJudgement, ...] = ("unlike", "unknown", "alike")
-        return next(word for word in order if word in found)
+        return next(word for word in order if word in judgements)
 
 
-def likeness(
+def check_twin(
     trace: Trace,
     workload: WorkloadSpec,
     runs: tuple[Sequence[Run], Sequence[Run]],
     allow: Collection[str],
-) -> Likeness:
-    """What runs of a trace and of a workload in blocks say, and their operations themselves.
+) -> TwinCheck:
+    """Compares runs of a trace and of a workload in blocks, and their operations.
 
     Raises:
         KvmarkError: the runs can't be compared, or a file is damaged.
     """
     seeds = [run.manifest.spec["seed"] for run in runs[1]]
-    return Likeness((*_measured(runs, allow), *drawn_figures(trace, workload, seeds)))
+    return TwinCheck((*_measured_figures(runs, allow), *drawn_figures(trace, workload, seeds)))
 
 
-def _measured(
+def _measured_figures(
     runs: tuple[Sequence[Run], Sequence[Run]], allow: Collection[str]
 ) -> Iterator[TwinFigure]:
     (case,) = compare(*runs, allow={"plan", *allow}).cases
@@ -104,31 +104,25 @@ def _measured(
             name,
             row.baseline.value if row and row.baseline else None,
             row.candidate.value if row and row.candidate else None,
-            None if effect is None else _less_one(effect.ratio),
+            None if effect is None else effect.ratio.put(lambda ratio: ratio - 1, "share"),
             margin,
         )
-
-
-def _less_one(ratio: Estimate) -> Estimate:
-    """A ratio as a change."""
-    low, high = (None if one is None else one - 1 for one in (ratio.low, ratio.high))
-    return replace(ratio, value=ratio.value - 1, low=low, high=high, unit="share")
 
 
 def drawn_figures(
     trace: Trace, workload: WorkloadSpec, seeds: Sequence[int]
 ) -> Iterator[TwinFigure]:
-    """Hit ratios of LRU caches and bytes read, of the operations themselves.
+    """Hit ratios of LRU caches and bytes read, from the operations without measuring.
 
-    They are exact of the trace, and have the interval between seeds of the workload.
+    They are exact for the trace, and vary between the seeds of the workload.
 
     Raises:
         KvmarkError: a file is damaged, or no plan can be made of the workload.
     """
-    own = of_trace(trace)
-    different = float(len(np.unique(own.keys)))
-    drawn = [_figures(of_workload(workload, len(own.keys), seed), different) for seed in seeds]
-    for place, (name, value) in enumerate(_figures(own, different)):
+    recorded = of_trace(trace)
+    count, distinct = len(recorded.keys), float(len(np.unique(recorded.keys)))
+    drawn = [_figures(of_workload(workload, count, seed), distinct) for seed in seeds]
+    for place, (name, value) in enumerate(_figures(recorded, distinct)):
         values = [figures[place][1] for figures in drawn]
         is_ratio = place < len(CACHES)
         if not is_ratio and not value:
@@ -143,55 +137,57 @@ def drawn_figures(
 def _figures(drawn: KeyOperations, keys: float) -> list[tuple[str, float]]:
     hits = zip(CACHES, drawn.hit_ratios(keys), strict=True)
     return [
-        *((f"hit ratio of {100 * share:g} % of the keys", found) for share, found in hits),
+        *((f"hit ratio of {100 * share:g} % of the keys", ratio) for share, ratio in hits),
         ("bytes read by operation", drawn.read_bytes),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedCheck:
-    """How a workload is held against its trace."""
+class TwinCheckRequest:
+    """How a workload is compared with its trace."""
 
     system: SystemUrl
     speed: float | None
-    """How many times as fast as the trace; None for as fast as clients go."""
+    """A multiple of the trace's speed; None for the closed model."""
     clients: int | None
     duration_ns: int | None
     map_file: Path | None
 
 
-def twin_sides(trace: Trace, workload: WorkloadSpec, asked: AskedCheck) -> tuple[RunSpec, RunSpec]:
-    """The replay and the workload, for as long and by the same statements.
+def twin_sides(
+    trace: Trace, workload: WorkloadSpec, request: TwinCheckRequest
+) -> tuple[RunSpec, RunSpec]:
+    """The runs of the replay and of the workload, with equal durations and statements.
 
     Raises:
-        SpecError: one of both can't be.
-        UsageError: the workload isn't one that can stand for a trace.
+        SpecError: a run isn't possible.
+        UsageError: the workload can't represent a trace.
     """
     if len(workload.groups) != 1:
         raise UsageError(
             f"{workload.name} has {len(workload.groups)} groups: what stands for a trace has one"
         )
-    replayed = catalog.of_trace(trace.path, asked.system.driver, asked.map_file)
-    ends_ns, count = asked.duration_ns, None
-    if asked.speed is None:
+    replayed = catalog.of_trace(trace.path, request.system.driver, request.map_file)
+    ends_ns, count = request.duration_ns, None
+    if request.speed is None:
         kinds = trace.kinds()
         count = sum(kinds.get(kind, 0) for kind in MODELLED)
     elif ends_ns is None:
-        ends_ns = max(1, min(_LONGEST_NS, round(trace.info.end_ns / asked.speed)))
-    group = _at_speed(workload.groups[0], asked.speed, ends_ns or 1)
-    twin = _spoken(workload.model_copy(update={"groups": (group,)}), replayed)
+        ends_ns = max(1, min(_LONGEST_NS, round(trace.info.end_ns / request.speed)))
+    group = _at_speed(workload.groups[0], request.speed, ends_ns or 1)
+    twin = _with_statements(workload.model_copy(update={"groups": (group,)}), replayed)
     skip = tuple(kind for kind in KINDS if kind not in MODELLED)
-    # The workload's operations don't wait for one another, and so mustn't those of the trace.
-    replay = ReplaySpec(trace=trace.path, speed=asked.speed, skip=skip, order="none")
+    # The workload's operations don't wait for each other, so those of the trace must not either.
+    replay = ReplaySpec(trace=trace.path, speed=request.speed, skip=skip, order="none")
     return tuple(  # type: ignore[return-value]
         RunSpec(
             workload=one,
-            system=asked.system,
-            clients=asked.clients,
+            system=request.system,
+            clients=request.clients,
             duration_ns=ends_ns,
             operations=count,
             replay=how,
-            # A replay loads what it reads first each time, whatever was deleted since.
+            # A replay always loads the records that it reads first.
             load="always" if how is None and one.is_loaded_first else "auto",
         )
         for one, how in ((replayed, replay), (twin, None))
@@ -199,7 +195,7 @@ def twin_sides(trace: Trace, workload: WorkloadSpec, asked: AskedCheck) -> tuple
 
 
 def _at_speed(group: GroupSpec, speed: float | None, ends_ns: int) -> GroupSpec:
-    """The group with its rates so many times as high, and changing as many times as soon."""
+    """The group with its rates and their changes multiplied by the speed."""
     if speed is None:
         return group.model_copy(update={"rates": None, "arrival": None})
     if speed == 1 or group.rates is None:
@@ -216,8 +212,8 @@ def _at_speed(group: GroupSpec, speed: float | None, ends_ns: int) -> GroupSpec:
     return group.model_copy(update={"rates": tuple(rates)})
 
 
-def _spoken(workload: WorkloadSpec, replayed: WorkloadSpec) -> WorkloadSpec:
-    """The workload by the replay's statements, where it has none of its own."""
+def _with_statements(workload: WorkloadSpec, replayed: WorkloadSpec) -> WorkloadSpec:
+    """The workload with the replay's statements, unless it has statements."""
     if workload.statements or not replayed.statements:
         return workload
     group = workload.groups[0]

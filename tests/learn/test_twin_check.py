@@ -1,8 +1,8 @@
-"""What a judgement says: of each figure, of all, and in words."""
+"""The judgement of each figure, of all, and its sentence."""
 
 import pytest
 
-from kvmark.learn import Likeness, TwinFigure
+from kvmark.learn import TwinCheck, TwinFigure
 from kvmark.report.views.trace import likeness_sentence, likeness_text
 from kvmark.stats import Estimate
 
@@ -32,14 +32,14 @@ def test_a_figure_is_judged_by_its_interval_and_its_margin(
     assert figure(ends).judgement == judgement
 
 
-def test_one_figure_beyond_its_margin_makes_no_twin() -> None:
-    assert Likeness((figure(WITHIN), figure(ON), figure(BEYOND))).judgement == "unlike"
-    assert Likeness((figure(WITHIN), figure(ON))).judgement == "unknown"
-    assert Likeness((figure(WITHIN),)).judgement == "alike"
+def test_one_figure_beyond_its_margin_fails_the_check() -> None:
+    assert TwinCheck((figure(WITHIN), figure(ON), figure(BEYOND))).judgement == "unlike"
+    assert TwinCheck((figure(WITHIN), figure(ON))).judgement == "unknown"
+    assert TwinCheck((figure(WITHIN),)).judgement == "alike"
 
 
-def test_the_answer_says_what_it_is_and_why() -> None:
-    twin, none, open_ = (Likeness((figure(ends),)) for ends in (WITHIN, BEYOND, ON))
+def test_the_answer_names_the_judgement_and_its_figures() -> None:
+    twin, none, open_ = (TwinCheck((figure(ends),)) for ends in (WITHIN, BEYOND, ON))
     assert "is a twin of the trace" in likeness_text(twin, 100).plain
     assert likeness_sentence(none) == "The workload is no twin of the trace: throughput."
     assert likeness_sentence(open_).endswith("can't be told: throughput; give more --blocks.")
