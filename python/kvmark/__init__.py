@@ -1,10 +1,10 @@
-"""Measures key-value stores: drives load, keeps every instant, says what can be believed.
+"""Measures key-value stores: generates load, records every operation, judges the measurement.
 
     run = kvmark.run("ycsb/a", "rocksdb:scratch", clients=4, duration="10s")
     run = kvmark.load("last")
     run.summary, run.intervals, run.verdict, run.figures["response"]
 
-Importing the package loads nothing else; each part is imported where it is used.
+Importing the package loads nothing else; each module is imported on first use.
 """
 
 import sys
@@ -25,17 +25,17 @@ _API = frozenset(__all__) - {"__version__"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """A name of `kvmark.api`, from the first time it is asked for (PEP 562)."""
+        """Imports a name of `kvmark.api` on first use (PEP 562)."""
         if name not in _API:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module("kvmark.api"), name)
 
 
 class _Package(ModuleType):
-    """The package, which has a function and a part that are both called `run`."""
+    """The package, which has a function and a subpackage with the name `run`."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Keeps the function reachable when the part of its name is imported."""
+        """Keeps the function when the subpackage of its name is imported."""
         if not (name in _API and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 

@@ -1,4 +1,4 @@
-"""The folder in which what was fetched, built or made once is kept for all runs."""
+"""The folder of cached downloads, builds and tapes."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Where it lies: `$XDG_CACHE_HOME/kvmark`, or `~/.cache/kvmark`."""
+    """`$XDG_CACHE_HOME/kvmark`, or `~/.cache/kvmark`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"

@@ -1,4 +1,4 @@
-"""The drivers of this build, as they speak of themselves; asked once, when somebody must know."""
+"""The drivers of this build with their descriptions, loaded on first use."""
 
 from __future__ import annotations
 
@@ -11,68 +11,68 @@ from types import MappingProxyType
 
 
 class Location(Enum):
-    """Where a driver's system is, which stands in a URL between the scheme and the options."""
+    """The place of a driver's system, in a URL between the scheme and the options."""
 
     FOLDER = "folder"
-    """In a folder, opened by the engine's process alone; the option `create` makes it."""
+    """A folder, opened by the engine's process only; the option `create` creates it."""
     HOSTS = "hosts"
     NOTHING = "nothing"
-    """Within the engine; it keeps no records."""
+    """Part of the engine, without records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """What a driver says, field for field `kvmark_driver::About` without the schemes."""
+    """The description of a driver: `kvmark_driver::About` without the schemes."""
 
     name: str
-    """In plans."""
+    """The name in plans."""
     place: Location
     path: str | None
-    """The option that stands behind the hosts as a path."""
+    """The option that follows the hosts as a path."""
     port: int | None
-    """That of a host without one."""
+    """The default port."""
     counts_whole_server: bool
-    """Whether its statistics are the server's, which all clients see alike."""
+    """Whether its statistics cover the whole server and all its clients."""
     lacks: tuple[str, ...]
-    """Kinds of operation that its systems don't have."""
+    """Unsupported kinds of operation."""
     one_thread_unless: str | None
-    """The setting that gives a server more than its one thread; None where it has more anyway."""
+    """The setting for more than one thread; None for servers with several threads."""
     ycsb_bindings: tuple[str, ...]
-    """YCSB's bindings to the same systems, by names and classes."""
+    """Names and classes of YCSB's bindings to the same systems."""
     ycsb_properties: tuple[str, ...]
-    """How the names of those bindings' own properties begin."""
+    """Prefixes of the properties of those bindings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """How a URL begins."""
+    """The scheme of a URL."""
 
     name: str
     driver: Driver
     example: str
-    """A whole URL."""
+    """A complete URL."""
     implied: Mapping[str, str]
-    """Options that the scheme itself says."""
+    """Options that the scheme implies."""
 
     @property
     def beginning(self) -> str:
-        """All that stands before the place."""
+        """The part before the place."""
         return f"{self.name}://" if self.driver.place is Location.HOSTS else f"{self.name}:"
 
 
 @cache
 def schemes() -> Mapping[str, Scheme]:
-    """The beginnings of URLs by name: of each driver in turn, its usual one first."""
+    """The schemes of URLs by name, driver by driver, the usual one of each first."""
     from kvmark import _engine  # noqa: PLC0415 - help and completion need no engine
 
-    found = {}
+    by_name = {}
     for about in json.loads(_engine.drivers()):
-        own, place = about.pop("schemes"), Location(about.pop("place"))
+        own_schemes, place = about.pop("schemes"), Location(about.pop("place"))
         driver = Driver(place=place, **about)
-        for one in own:
-            implied = MappingProxyType(dict(one.pop("implied")))
-            found[one["name"]] = Scheme(driver=driver, implied=implied, **one)
-    return MappingProxyType(found)
+        for scheme in own_schemes:
+            implied = MappingProxyType(dict(scheme.pop("implied")))
+            by_name[scheme["name"]] = Scheme(driver=driver, implied=implied, **scheme)
+    return MappingProxyType(by_name)
 
 
 @cache
@@ -82,6 +82,6 @@ def drivers() -> Mapping[str, Driver]:
 
 
 def is_embedded(driver: str) -> bool:
-    """Whether a driver's system keeps its records in a folder, opened by one process alone."""
-    found = drivers().get(driver)
-    return found is not None and found.place is Location.FOLDER
+    """Whether a driver's system is a folder, opened by one process only."""
+    known = drivers()
+    return driver in known and known[driver].place is Location.FOLDER

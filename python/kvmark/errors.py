@@ -1,19 +1,19 @@
-"""Everything that can go wrong, as one tree, each with the exit code of the command.
+"""All errors, as one tree, each with the exit code of the command.
 
     KvmarkError
     ├── AnswerIsNo                    1  a regression, an objective missed, an INVALID run
-    ├── UsageError                    2  what was asked for cannot be done
+    ├── UsageError                    2  an invalid request
     │   ├── SpecError                 2  a file, URL, property or quantity is wrong
-    │   │   ├── UnsupportedProperty   2  a YCSB property that is not carried out
-    │   │   └── ImportFileError       2  a file of another tool's results cannot be read
+    │   │   ├── UnsupportedProperty   2  an unsupported YCSB property
+    │   │   └── ImportFileError       2  a file of another tool's results can't be read
     │   ├── PlanError                 2  the values of a plan contradict each other
-    │   ├── ForeignFile               2  a folder to be removed holds a file that isn't kvmark's
-    │   └── RecordsError              2  a run is not there, or its folder cannot be read
-    ├── SystemUnderTestError          3  the store could not be opened, or failed
-    ├── RunError                      3  a run could not be carried out or written
-    ├── GeneratorDied                 3  the process that generates load is not there any more
-    ├── FleetError                    3  a machine of the fleet is not there any more
-    └── Interrupted                 130  the user stopped it; what was measured is kept
+    │   ├── ForeignFile               2  a folder to be removed contains a foreign file
+    │   └── RecordsError              2  a run doesn't exist, or its folder can't be read
+    ├── SystemUnderTestError          3  the store couldn't be opened, or failed
+    ├── RunError                      3  a run couldn't be executed or written
+    ├── GeneratorDied                 3  the process that generates load is gone
+    ├── FleetError                    3  a machine of the fleet is gone
+    └── Interrupted                 130  the user stopped it; the measured data is kept
 
 The text of an error is one sentence: what is wrong, where, what to do.
 """
@@ -24,7 +24,7 @@ from typing import ClassVar, Self
 
 
 class KvmarkError(Exception):
-    """Base of all errors that a user sees as a sentence instead of a traceback."""
+    """Base of all errors that are shown as a sentence instead of a traceback."""
 
     exit_code: ClassVar[int] = 3
 
@@ -36,13 +36,13 @@ class AnswerIsNo(KvmarkError):
 
 
 class UsageError(KvmarkError):
-    """What was asked for cannot be done: the user's to mend."""
+    """An invalid request, to be fixed by the user."""
 
     exit_code: ClassVar[int] = 2
 
 
 class SpecError(UsageError):
-    """Something the user wrote is wrong; says the file, line and column where they are known.
+    """An error in the user's input, with its file, line and column if known.
 
     Lines and columns count from 1.
     """
@@ -68,18 +68,18 @@ class SpecError(UsageError):
     def __str__(self) -> str:
         if self.file is None:
             return self.message
-        # Where an option stands for a file, the user has written no lines.
+        # An option instead of a file has no lines.
         places = () if self.file.startswith("--") else (self.line, self.column)
         known = [str(part) for part in places if part is not None]
         return ":".join([self.file, *known]) + f": {self.message}"
 
 
 class UnsupportedProperty(SpecError):
-    """A YCSB property, or a value of one, that kvmark knows and does not carry out."""
+    """A known but unsupported YCSB property, or value of one."""
 
 
 class ImportFileError(SpecError):
-    """A file of another tool's results is of no known kind, or not whole, or contradicts itself."""
+    """A file of another tool's results is of an unknown format, incomplete, or contradictory."""
 
 
 class PlanError(UsageError):
@@ -87,38 +87,30 @@ class PlanError(UsageError):
 
 
 class ForeignFile(UsageError):
-    """A folder to be removed holds a file that kvmark did not write; nothing is removed."""
+    """A folder to be removed contains a file that kvmark didn't write; nothing is removed."""
 
 
 class RecordsError(UsageError):
-    """A run is not there, or its folder cannot be read."""
+    """A run doesn't exist, or its folder can't be read."""
 
 
 class SystemUnderTestError(KvmarkError):
-    """The system under test could not be opened, or failed."""
-
-    exit_code: ClassVar[int] = 3
+    """The system under test couldn't be opened, or failed."""
 
 
 class RunError(KvmarkError):
-    """A run could not be carried out, or its records not written."""
-
-    exit_code: ClassVar[int] = 3
+    """A run couldn't be executed, or its records couldn't be written."""
 
 
 class GeneratorDied(KvmarkError):
-    """The process that generated the load crashed or was killed; its logs are there."""
-
-    exit_code: ClassVar[int] = 3
+    """The process that generated the load crashed or was killed; its logs are kept."""
 
 
 class FleetError(KvmarkError):
-    """A machine that was to generate load is not there any more. Others may go on without it."""
-
-    exit_code: ClassVar[int] = 3
+    """A machine that was to generate load is gone. Others may continue without it."""
 
 
 class Interrupted(KvmarkError):
-    """The user stopped the command; what was measured until then is kept."""
+    """The user stopped the command; the data measured until then is kept."""
 
     exit_code: ClassVar[int] = 130

@@ -1,4 +1,4 @@
-"""Text from outside, such as errors of servers, names of hosts, tags and files, made harmless."""
+"""Sanitizing of foreign text, such as errors of servers, names of hosts, tags and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CREDENTIALS: Final = re.compile(r"""(\b[A-Za-z][\w+.-]{0,20}:/+)[^\s"/:@]*:(?:\
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text without anything that commands a terminal, but for the signs that are kept."""
+    """The text without control characters for a terminal, except those in ``kept``."""
     return "".join(
         sign if sign.isprintable() or sign in kept else "\N{REPLACEMENT CHARACTER}" for sign in text
     )
@@ -19,12 +19,12 @@ def printable(text: str, kept: str = "") -> str:
 def without_passwords(text: str) -> str:
     """The text without the user and password of each URL in it, in a sentence or in JSON.
 
-    Whatever stands in a password but spaces and quotes: the last @ ends it.
+    A password can contain anything but spaces and quotes: the last @ ends it.
     """
     return _CREDENTIALS.sub(r"\1", text)
 
 
 def cell_text(text: str) -> str:
-    """The text as a cell of CSV that no spreadsheet takes for a formula."""
+    """The text as a CSV cell that no spreadsheet evaluates as a formula."""
     begins = text[:1] in ("=", "+", "-", "@", "\t", "\r")
     return f"'{text}" if begins and not _NUMBER.fullmatch(text) and len(text) > 1 else text

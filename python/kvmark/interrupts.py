@@ -1,12 +1,12 @@
-"""Requests to stop, by Ctrl-C or SIGTERM: counted as they come, answered where a command can stop.
+"""Requests to stop, by Ctrl-C or SIGTERM: counted on arrival, handled where a command can stop.
 
-No exception is raised wherever the interpreter happens to be: a callback could swallow it there,
-and what is half made would be left. A thread reads each signal from the descriptor that the
-interpreter wakes (`signal.set_wakeup_fd`). Waits end at once (`pause`), and work that takes long
-asks now and then (`check`). A request beyond those that a command answers ends the process at once,
-whatever the main thread does; runs are then recovered from their logs, as after kill -9.
+No exception is raised at an arbitrary place: a callback could swallow it, and partial results would
+stay. A thread reads each signal from the descriptor that the interpreter writes to
+(`signal.set_wakeup_fd`). Waits end at once (`pause`), and long work polls (`check`). A request
+beyond those that a command handles ends the process at once; runs are then recovered from their
+logs, as after kill -9.
 
-Threads other than the main one are never interrupted: what they do ends with what they do it for.
+Only the main thread is interrupted.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ EXIT_CODE: Final = 130
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S: Final = 0.05
 _COUNT: Final = 0
-"""Written where signals are: no signal has this number."""
+"""Written to the descriptor of signals: no signal has this number."""
 _SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
 
 
 class Interrupts:
-    """The requests to stop that came while a command listens."""
+    """The requests to stop during a command."""
 
     def __init__(self) -> None:
-        #: How many came.
+        #: Number of requests.
         self.count = 0
-        #: How many are answered in order; one more ends the process.
+        #: Number of requests that the command handles; one more ends the process.
         self.answered = 1
         self._taken = 0
         self._counted = threading.Event()
@@ -50,45 +50,45 @@ class Interrupts:
         self._thread.start()
 
     def fileno(self) -> int:
-        """A descriptor that can be read while a request wasn't taken."""
+        """A descriptor that is readable while a request is pending."""
         return self._waiting
 
     def take(self) -> int:
-        """How many came; whoever asks answers them, and `check` raises for later ones only."""
+        """The number of requests; the caller handles them, `check` raises for later ones."""
         count = self.count
         while self._taken < count:
             self._taken += len(os.read(self._waiting, count - self._taken))
         return count
 
     def check(self) -> None:
-        """Raises for a request that nobody has taken, once.
+        """Raises once for pending requests.
 
         Raises:
-            KeyboardInterrupt: the user has asked to stop.
+            KeyboardInterrupt: a request is pending.
         """
         if self._taken < self.count:
             self.take()
             raise KeyboardInterrupt
 
     def settle(self) -> None:
-        """Counts what came until now."""
+        """Counts all requests until now."""
         self._counted.clear()
         os.write(self.wakes, bytes([_COUNT]))
         self._counted.wait()
 
     def wait(self, seconds: float) -> bool:
-        """Waits, and returns whether a request that wasn't taken ended the wait."""
+        """Waits, and returns whether a pending request ended the wait."""
         waiting = select.poll()
         waiting.register(self, select.POLLIN)
         return bool(waiting.poll(1000 * max(0.0, seconds)))
 
     def forget(self) -> None:
-        """The requests until now were how the command is meant to end."""
+        """Forgets the requests until now, with which the command ends normally."""
         self.take()
         self.count = self._taken = 0
 
     def close(self) -> None:
-        """Counts what came until now and ends."""
+        """Counts all requests until now, and stops."""
         os.close(self.wakes)
         self._thread.join()
         os.close(self._heard)
@@ -103,7 +103,7 @@ class Interrupts:
                 self._counted.set()
 
     def _add(self) -> None:
-        # The bell first: who sees the count can read as often.
+        # The bell comes first, so that the count never exceeds the readable bytes.
         os.write(self._bell, b"!")
         self.count += 1
         if self.count > self.answered:
@@ -111,20 +111,20 @@ class Interrupts:
 
 
 Handler = Callable[[int, Any], Any] | int | None
-"""What `signal.signal` takes."""
+"""A handler for `signal.signal`."""
 _LISTENING: ContextVar[Interrupts | None] = ContextVar("listening", default=None)
 
 
 @contextmanager
 def listening(then: Handler = None) -> Iterator[Interrupts]:
-    """Counts requests while within; whoever listens already goes on, and a thread hears none.
+    """Counts requests within the context; nested contexts share one, other threads get none.
 
-    In the background, where a shell lets a command not hear Ctrl-C, SIGTERM is heard. Afterwards
-    `then` handles the signals, or else what did before.
+    For a command in the background, for which a shell ignores Ctrl-C, only SIGTERM counts.
+    Afterwards `then` handles the signals, by default the earlier handlers.
     """
-    known = _LISTENING.get()
-    if known is not None:
-        yield known
+    active = _LISTENING.get()
+    if active is not None:
+        yield active
         return
     interrupts = Interrupts()
     try:
@@ -143,7 +143,7 @@ def listening(then: Handler = None) -> Iterator[Interrupts]:
 
 @contextmanager
 def patient() -> Iterator[Interrupts]:
-    """Answers one request more in order while within: the second drops what the first waits for."""
+    """Handles one more request within the context: the second cancels the wait of the first."""
     with listening() as interrupts:
         interrupts.answered += 1
         try:
@@ -154,10 +154,10 @@ def patient() -> Iterator[Interrupts]:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Lets the first request end the process while within: nothing is held that must be left.
+    """Lets the first request end the process within the context, where no cleanup is needed.
 
     Raises:
-        KeyboardInterrupt: one came before.
+        KeyboardInterrupt: a request is pending.
     """
     interrupts = _LISTENING.get()
     if interrupts is None:
@@ -173,19 +173,19 @@ def at_once() -> Iterator[None]:
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Lets signals raise KeyboardInterrupt while within.
+    """Lets signals raise KeyboardInterrupt within the context.
 
-    For a question that the user may answer so, and a library that handles signals by itself.
+    It is for prompts, and for libraries with their own handling of signals.
 
     Raises:
-        KeyboardInterrupt: the user has asked to stop, at any time.
+        KeyboardInterrupt: at any time.
     """
     interrupts = _LISTENING.get()
     if interrupts is None:
         yield
         return
     with _handled_by(signal.default_int_handler, -1):
-        # Nobody looks at what came before once something else handles signals.
+        # Earlier requests must be handled before the signals have another handler.
         interrupts.settle()
         interrupts.check()
         yield
@@ -193,7 +193,7 @@ def suspended() -> Iterator[None]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Puts the signals' handlers back that a library replaces while within."""
+    """Restores the signal handlers that a library replaces within the context."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -206,12 +206,12 @@ def kept() -> Iterator[None]:
 
 
 def current() -> Interrupts | None:
-    """Who listens for this thread, to wait for it together with something else."""
+    """The requests for this thread, to wait for them together with something else."""
     return _LISTENING.get()
 
 
 def requested() -> bool:
-    """Whether a request came, taken or not: nothing more may begin then."""
+    """Whether there was any request: no further work may begin then."""
     interrupts = _LISTENING.get()
     return interrupts is not None and interrupts.count > 0
 
@@ -220,7 +220,7 @@ def check() -> None:
     """A place where a command can stop.
 
     Raises:
-        KeyboardInterrupt: the user has asked to stop, and nobody has taken that.
+        KeyboardInterrupt: a request is pending.
     """
     interrupts = _LISTENING.get()
     if interrupts is not None:
@@ -231,45 +231,45 @@ def pause(seconds: float) -> None:
     """Waits.
 
     Raises:
-        KeyboardInterrupt: the user has asked to stop.
+        KeyboardInterrupt: a request is pending.
     """
     interrupts = _LISTENING.get()
     if interrupts is None:
         time.sleep(seconds)
         return
     until_s = time.monotonic() + seconds
-    # The bell is heard an instant before the count is seen.
+    # The bell comes slightly before the count.
     while interrupts.wait(until_s - time.monotonic()):
         interrupts.check()
 
 
 def wait_for(call: Callable[[], T]) -> T:
-    """What a call returns that waits by itself, on a thread of its own.
+    """Runs a blocking call on another thread, and returns its result.
 
     Raises:
-        KeyboardInterrupt: the user has asked to stop; the call ends when it does.
+        KeyboardInterrupt: a request is pending; the call continues.
     """
     if _LISTENING.get() is None:
         return call()
     answer: Future[T] = Future()
 
-    def carry_out() -> None:
+    def execute() -> None:
         try:
             answer.set_result(call())
-        except BaseException as problem:  # noqa: BLE001 - it is raised where it is waited for
+        except BaseException as problem:  # noqa: BLE001 - the waiting thread raises it
             answer.set_exception(problem)
 
-    threading.Thread(target=carry_out, name="kvmark-waits", daemon=True).start()
+    threading.Thread(target=execute, name="kvmark-waits", daemon=True).start()
     while not wait([answer], _LOOK_S).done:
         check()
     return answer.result()
 
 
 def wait_readable(descriptor: int) -> None:
-    """Waits until a descriptor can be read, or has ended.
+    """Waits until a descriptor is readable or closed.
 
     Raises:
-        KeyboardInterrupt: the user has asked to stop.
+        KeyboardInterrupt: a request is pending.
     """
     waiting, interrupts = select.poll(), _LISTENING.get()
     waiting.register(descriptor, select.POLLIN)
@@ -281,7 +281,7 @@ def wait_readable(descriptor: int) -> None:
 
 @contextmanager
 def _handled_by(handler: Handler, wakes: int, then: Handler = None) -> Iterator[None]:
-    """Handles those of the signals that aren't ignored."""
+    """Sets a handler for the signals that aren't ignored."""
     before = {one: signal.getsignal(one) for one in SIGNALS}
     handled = [one for one, old in before.items() if old is not signal.SIG_IGN]
     woken = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -296,11 +296,11 @@ def _handled_by(handler: Handler, wakes: int, then: Handler = None) -> Iterator[
 
 
 def _heard(*_: object) -> None:
-    """The thread counts it: a handler only makes the interpreter write the signal down."""
+    """The thread counts the signal: the handler only enables the wakeup descriptor."""
 
 
 def _end(sentence: str) -> NoReturn:
-    """Ends the process, whose main thread may hold whatever it likes."""
+    """Ends the process, also if its main thread holds locks."""
     cursor = _SHOW_CURSOR if os.isatty(2) else b""
     try:
         os.write(2, cursor + f"kvmark: {sentence}\n".encode())

@@ -1,7 +1,7 @@
-"""Files that the user names, or that a command leaves in the current folder: written here alone.
+"""Writing of files that the user names, and of outputs in the current folder.
 
-A file is whole or not there, also on a full disk. A page that is there already is replaced only if
-kvmark made it, which is seen before the work begins; so is a folder of pictures or tables.
+No partial file remains, also on a full disk. An existing page is replaced only if kvmark made it,
+which is checked before the work begins; the same applies to a folder of pictures or tables.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _PUBLIC: Final = 0o666
 """A file's permissions, before the user's mask."""
 _LOOKED_AT: Final = 16 << 10
-"""Bytes at a file's begin and end among which a mark stands."""
+"""Bytes at a file's begin and end that can contain a mark."""
 
 
 def check_output(path: Path, name: str = "", *, page: bool = True) -> None:
-    """Refuses a file that can't be written when its time comes; `name` stands before the reason.
+    """Rejects a file that can't be written; `name` precedes the reason.
 
     Raises:
-        SpecError: its folder isn't there or can't be written, it is a folder, or a page would
+        SpecError: its folder doesn't exist or isn't writable, it is a folder, or a page would
             replace a file that kvmark didn't make.
     """
     if not path.parent.is_dir():
@@ -51,17 +51,17 @@ def check_output(path: Path, name: str = "", *, page: bool = True) -> None:
 
 
 def refuse_existing(path: Path, name: str, *, force: bool) -> None:
-    """Refuses a file that is there, unless the user said that it may go.
+    """Rejects an existing regular file without ``force``.
 
     Raises:
-        UsageError: it is there. What isn't a regular file is written, and not replaced.
+        UsageError: the file exists.
     """
     if path.is_file() and not force:
         raise UsageError(f"{name}{path} is there already; name another, or give --force")
 
 
 def write_output(path: Path, content: str | bytes, *, page: bool = False) -> None:
-    """Writes beside the file and renames; a device or a pipe is written as it is.
+    """Writes a temporary file and renames it; a device or a pipe is written directly.
 
     Raises:
         RunError: it can't be written, or a page would replace a file that kvmark didn't make.
@@ -69,7 +69,7 @@ def write_output(path: Path, content: str | bytes, *, page: bool = False) -> Non
     data = content.encode() if isinstance(content, str) else content
     if page and not _may_replace(path):
         raise RunError(_foreign(path))
-    # Where a link leads is what the user means by it.
+    # The target of a link is replaced, not the link.
     place = path.resolve() if path.is_symlink() else path
     try:
         if place.exists() and not place.is_file():
@@ -81,10 +81,10 @@ def write_output(path: Path, content: str | bytes, *, page: bool = False) -> Non
 
 
 def write_whole(path: Path, data: bytes, mode: int) -> None:
-    """Writes beside the file, flushes to the disk and renames, so that no half file is ever seen.
+    """Writes a temporary file, flushes it to the disk and renames it.
 
     Raises:
-        OSError: the disk is full or the folder can't be written; nothing of the attempt stays.
+        OSError: the disk is full or the folder isn't writable; no temporary file stays.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -99,7 +99,7 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
 
 
 def append_output(path: Path) -> TextIO:
-    """A log that goes on behind what is there, which may be anybody's.
+    """Opens a log for appending, also to an existing file.
 
     Raises:
         RunError: it can't be written.
@@ -111,10 +111,10 @@ def append_output(path: Path) -> TextIO:
 
 
 def own_folder(folder: Path) -> None:
-    """Makes a folder for files of kvmark's, or takes one that it made, or that is empty.
+    """Creates a folder for files of kvmark, or takes one of kvmark, or an empty one.
 
     Raises:
-        RunError: it can't be made, or holds something that kvmark didn't put there.
+        RunError: it can't be created, or contains other files.
     """
     mark = folder / _FOLDER_MARK
     try:
@@ -127,7 +127,7 @@ def own_folder(folder: Path) -> None:
 
 
 def _may_replace(path: Path) -> bool:
-    """Whether nothing is lost when a page is written here."""
+    """Whether the file is missing, empty or made by kvmark."""
     if not path.is_file():
         return True
     try:

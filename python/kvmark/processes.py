@@ -1,4 +1,4 @@
-"""Tells processes apart that had the same number one after the other: by when they started."""
+"""The start of a process, which distinguishes processes that reuse a number."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _START: Final = 19
 
 
 def start_of(pid: int) -> str | None:
-    """When the process of that number started, in a form that clock changes leave alone.
+    """The start of a process, independent of changes of the clock.
 
-    None where none is there. A zombie has ended; it only waits to be counted.
+    None if the process doesn't exist, or is a zombie.
     """
     try:
         line = Path(f"/proc/{pid}/stat").read_text(errors="replace")

@@ -1,8 +1,8 @@
-"""Removing files and folders: the only module that may, so that no command removes a user's files.
+"""Removal of files and folders, in this module only, so that no command removes a user's files.
 
 A folder is removed only if every file in it has a name that kvmark, or a program that it started,
-writes there. One other file keeps the whole folder. A test keeps `unlink` and its like out of all
-other modules.
+writes there. One other file keeps the whole folder. A test keeps `unlink` and similar calls out of
+all other modules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kvmark.errors import ForeignFile
 
 
 def remove_file(path: Path) -> None:
-    """Removes a file that kvmark wrote under this name, or a link; a missing one is no problem.
+    """Removes a file that kvmark wrote under this name, or a link; ignores a missing one.
 
     Raises:
         OSError: it can't be removed.
@@ -26,7 +26,7 @@ def remove_file(path: Path) -> None:
 
 
 def remove_empty(folder: Path) -> None:
-    """Removes a folder that kvmark made and that nothing is in.
+    """Removes an empty folder that kvmark made.
 
     Raises:
         OSError: it can't be removed.
@@ -35,9 +35,9 @@ def remove_empty(folder: Path) -> None:
 
 
 def foreign_file(folder: Path, own: re.Pattern[str]) -> Path | None:
-    """The first file of a folder whose path in it isn't one of kvmark's own; None without one.
+    """The first file of a folder that isn't kvmark's by its path in the folder, if there is any.
 
-    A link is a file, wherever it leads, and so is a folder that is a link.
+    A link counts as a file, also if the folder itself is one.
     """
     if folder.is_symlink():
         return folder
@@ -47,12 +47,10 @@ def foreign_file(folder: Path, own: re.Pattern[str]) -> Path | None:
 
 
 def remove_folder(folder: Path, own: re.Pattern[str]) -> None:
-    """Removes a folder if all its files, by their paths in it, are kvmark's own.
-
-    A missing one is no problem.
+    """Removes a folder if all its files are kvmark's by their paths; ignores a missing folder.
 
     Raises:
-        ForeignFile: it holds another file; then nothing is removed.
+        ForeignFile: it contains another file; nothing is removed.
         OSError: it can't be removed.
     """
     foreign = foreign_file(folder, own)
@@ -66,7 +64,7 @@ def remove_folder(folder: Path, own: re.Pattern[str]) -> None:
 
 
 def discard_folder(folder: Path, own: re.Pattern[str]) -> None:
-    """Removes a folder that came to nothing, as far as that is possible; another file keeps it."""
+    """Removes a folder of a failed attempt if possible; a foreign file keeps it."""
     with suppress(ForeignFile, OSError):
         remove_folder(folder, own)
 

@@ -1,7 +1,7 @@
-"""Texts that nothing prints.
+"""Texts that are never printed.
 
-What a user gives for the server alone becomes a `Secret` where it is read. It can be handed on,
-kept in other values and compared; whoever prints it, formats it or makes text of it gets stars.
+Credentials become a `Secret` where they are read. A `Secret` can be passed on, stored in other
+values and compared; printing or formatting it gives stars.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hmac
 
 
 class Secret:
-    """A text for whoever it is meant for, and for nobody else."""
+    """A text that is hidden in output."""
 
     __slots__ = ("_text",)
 
@@ -18,7 +18,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, to be given to the one whom it is for."""
+        """The text itself, for its recipient."""
         return self._text
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class Secret:
         return str(self)
 
     def __eq__(self, other: object) -> bool:
-        # How long it takes says nothing of where two texts differ.
+        # In constant time, so that the duration doesn't show where two texts differ.
         if not isinstance(other, Secret) or type(other) is not type(self):
             return False
         return hmac.compare_digest(_bytes(self._text), _bytes(other.reveal()))
@@ -38,5 +38,5 @@ class Secret:
 
 
 def _bytes(text: str) -> bytes:
-    """A text as bytes, whatever a command line had in it."""
+    """A text as bytes, also with surrogates of a command line."""
     return text.encode("utf-8", "surrogatepass")

@@ -16,7 +16,7 @@ def read() -> Any:
     return nbformat.read(NOTEBOOK, as_version=4)
 
 
-# The kernel's libraries warn of what they will change, which is not ours to mend.
+# The kernel's libraries have deprecation warnings.
 @pytest.mark.filterwarnings("ignore")
 def test_every_cell_runs_and_the_figures_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -26,7 +26,7 @@ def test_every_cell_runs_and_the_figures_are_drawn(
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "jupyter"))
     notebook = read()
     place = {"metadata": {"path": str(tmp_path)}}
-    # The kernel talks through sockets in a folder, and through no port.
+    # The kernel uses sockets in a folder instead of ports.
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place)
     client.create_kernel_manager()
     client.km.transport = "ipc"
@@ -42,7 +42,7 @@ def test_every_cell_runs_and_the_figures_are_drawn(
     assert shown.count("text/html") >= 4
 
 
-def test_it_is_kept_without_what_it_printed() -> None:
+def test_it_is_stored_without_output() -> None:
     cells = [cell for cell in read().cells if cell.cell_type == "code"]
     assert len(cells) >= 6
     assert all(not cell.outputs and cell.execution_count is None for cell in cells)

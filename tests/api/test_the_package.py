@@ -35,7 +35,7 @@ def loaded(records: Records) -> kvmark.MeasuredRun:
     return kvmark.load("last~1", folder=records.root)
 
 
-def told(program: str) -> str:
+def output_of(program: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -47,7 +47,7 @@ def told(program: str) -> str:
 
 def test_importing_the_package_loads_nothing_else() -> None:
     heavy = "{'polars', 'numpy', 'pydantic', 'altair', 'typer', 'kvmark.api', 'kvmark._engine'}"
-    assert told(f"import kvmark, sys; print(sorted({heavy} & set(sys.modules)))") == "[]\n"
+    assert output_of(f"import kvmark, sys; print(sorted({heavy} & set(sys.modules)))") == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_importing_the_package_loads_nothing_else() -> None:
         "print(kvmark.run.__module__)",
     ],
 )
-def test_run_is_the_function_whatever_was_imported_before(program: str) -> None:
-    assert told(program) == "kvmark.api\n"
+def test_run_is_the_function_after_any_import(program: str) -> None:
+    assert output_of(program) == "kvmark.api\n"
 
 
-def test_a_name_that_is_not_there_is_said_as_usual() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'rnu'"):
         _ = kvmark.rnu  # type: ignore[attr-defined]
 
@@ -82,12 +82,12 @@ def test_a_run_is_loaded_by_word_and_by_folder(records: Records) -> None:
     assert kvmark.load(last.id, folder=records.root).id == last.id
 
 
-def test_what_cannot_be_loaded_is_a_sentence(records: Records) -> None:
+def test_a_run_that_cannot_be_loaded_is_reported(records: Records) -> None:
     with pytest.raises(RecordsError, match="there is no run 'nothing'"):
         kvmark.load("nothing", folder=records.root)
-    going = begun(Records(records.root.parent / "going"))
+    running = begun(Records(records.root.parent / "going"))
     with pytest.raises(RecordsError, match="still going"):
-        kvmark.load(going.path)
+        kvmark.load(running.path)
 
 
 def test_tables_are_polars_frames(loaded: kvmark.MeasuredRun) -> None:
@@ -134,7 +134,9 @@ def test_a_notebook_shows_a_figure_from_one_specification(loaded: kvmark.Measure
     assert json.dumps(bundle)
 
 
-def test_a_figure_is_saved_as_its_name_ends(loaded: kvmark.MeasuredRun, tmp_path: Path) -> None:
+def test_a_figure_is_saved_in_the_format_of_its_ending(
+    loaded: kvmark.MeasuredRun, tmp_path: Path
+) -> None:
     figure = loaded.figures["rate"]
     begins = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "csv": b"start_ns,"}
     for ending, beginning in begins.items():
@@ -148,7 +150,7 @@ def test_a_report_is_written(loaded: kvmark.MeasuredRun, tmp_path: Path) -> None
     assert "Can it be believed?" in loaded.write_report(tmp_path / "r.html").read_text()
 
 
-def test_a_run_is_carried_out_and_loaded(tmp_path: Path) -> None:
+def test_a_run_is_executed_and_loaded(tmp_path: Path) -> None:
     run = kvmark.run(
         "ycsb/c", "null:", operations="1k", records=100, tags=["api"], folder=tmp_path / "runs"
     )
@@ -158,14 +160,14 @@ def test_a_run_is_carried_out_and_loaded(tmp_path: Path) -> None:
     assert run.manifest.command[:3] == ("kvmark", "run", "ycsb/c")
 
 
-def test_a_mistake_is_the_commands_sentence(tmp_path: Path) -> None:
+def test_an_invalid_argument_has_the_command_s_message(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no workload") as caught:
         kvmark.run("ycsb/aa", "null:", folder=tmp_path)
     assert not str(caught.value).startswith("kvmark:")
 
 
 @pytest.mark.parametrize("more", [["--sweep", "clients=1,2"], ["--slo", "p99<1s"], ["--resume"]])
-def test_options_that_make_no_single_run_are_refused(tmp_path: Path, more: list[str]) -> None:
+def test_options_for_several_runs_are_rejected(tmp_path: Path, more: list[str]) -> None:
     with pytest.raises(UsageError, match=f"{more[0]} is not for a part of a command"):
         kvmark.run("ycsb/c", "null:", more=more, folder=tmp_path)
 
@@ -180,7 +182,7 @@ except Interrupted as stop:
 """
 
 
-def test_interrupting_a_program_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_an_interrupted_program_keeps_the_measured_data(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED],

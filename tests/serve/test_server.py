@@ -1,4 +1,4 @@
-"""`kvmark serve` as a process of its own."""
+"""`kvmark serve` as a process."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_runs_of_a_folder_are_served_on_loopback_until_ctrl_c(served: Served
     assert served.process.wait(timeout=300) == 0
 
 
-def test_what_a_client_sends_wrong_prints_no_traceback(served: Served) -> None:
+def test_an_invalid_request_prints_no_traceback(served: Served) -> None:
     host = f"Host: 127.0.0.1:{served.port}\r\nCookie: kvmark-{served.port}={served.token}\r\n"
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     for text in (
@@ -91,7 +91,7 @@ def test_what_a_client_sends_wrong_prints_no_traceback(served: Served) -> None:
 
 
 def raw(port: int, target: str, cookie: str = "") -> str:
-    """The answer to an address that no client would send as it stands."""
+    """The response to an address that clients would normalise."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
         head += f"Cookie: {cookie}\r\n\r\n"
@@ -114,20 +114,20 @@ def refused(*words: str, **variables: str) -> str:
     return done.stderr
 
 
-def test_a_port_in_use_is_one_sentence() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port: {port} on 127.0.0.1 can't be used" in refused("--port", str(port))
 
 
-def test_a_folder_that_is_not_there_is_one_sentence() -> None:
+def test_a_missing_folder_is_reported() -> None:
     assert "there is no folder nowhere" in refused("--runs", "nowhere")
 
 
-def test_without_its_extra_the_sentence_names_it(tmp_path: Path) -> None:
+def test_without_its_extra_the_error_names_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['uvicorn'] = None\n")
-    told = refused("--port", "0", PYTHONPATH=str(tmp_path))
-    assert "pip install 'kvmark[serve]'" in told
+    error = refused("--port", "0", PYTHONPATH=str(tmp_path))
+    assert "pip install 'kvmark[serve]'" in error
 
 
 def test_the_token_is_in_no_log_no_file_and_no_list_of_processes(served: Served) -> None:
@@ -140,8 +140,8 @@ def test_the_token_is_in_no_log_no_file_and_no_list_of_processes(served: Served)
     out, _ = served.process.communicate(timeout=300)
     files = [path for path in served.folder.rglob("*") if path.is_file()]
     assert served.folder / "err" in files
-    for said in (words, out.encode(), *(path.read_bytes() for path in files)):
-        assert served.token.encode() not in said
+    for content in (words, out.encode(), *(path.read_bytes() for path in files)):
+        assert served.token.encode() not in content
 
 
 def test_each_start_has_another_token(served: Served, tmp_path: Path) -> None:

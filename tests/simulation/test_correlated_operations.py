@@ -1,4 +1,4 @@
-"""Operations that wait for each other are not independent, and reports know."""
+"""Reports account for the correlation of queued operations."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ SECOND = 10**9
 
 
 def queue(folder: Path, duration_s: int) -> Run:
-    """A queue at 99 % of its capacity: who waits makes the next one wait."""
+    """A queue at 99 % of its capacity."""
     spec = RunSpec(
         workload=catalog.load("ycsb/c"),
         system=parse_system_url("sim:?clock=virtual&service=exponential&mean_us=1000"),
@@ -39,7 +39,7 @@ def queue(folder: Path, duration_s: int) -> Run:
     return close_run(carried.folder.path)
 
 
-def test_a_thousand_operations_of_one_second_bound_no_quantile(tmp_path: Path) -> None:
+def test_quantiles_of_one_second_have_no_interval(tmp_path: Path) -> None:
     run = queue(tmp_path, 1)
     for found in response_quantiles(run).values():
         assert found.error is None
@@ -48,7 +48,7 @@ def test_a_thousand_operations_of_one_second_bound_no_quantile(tmp_path: Path) -
     assert drawn["response-quantiles"]["low"].is_null().all()
 
 
-def test_a_queue_s_median_is_known_far_less_than_its_operations_would_say(tmp_path: Path) -> None:
+def test_the_median_of_a_queue_has_a_wide_interval(tmp_path: Path) -> None:
     run = queue(tmp_path, 30)
     found = figure([run], parse_metric("p50"))
     assert found is not None

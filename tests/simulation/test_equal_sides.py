@@ -1,4 +1,4 @@
-"""Sides that are equal by construction: how often a comparison of five metrics reports a change."""
+"""How often comparisons of equal sides, of five metrics, report a change."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def reported(make: Callable[[Chance, float], list[Effect | None]], slower: float
 
 
 @pytest.mark.parametrize("make", [runs, blocks, stretches])
-def test_equal_sides_get_any_answer_but_no_difference_in_at_most_one_of_twenty_comparisons(
+def test_at_most_one_of_twenty_comparisons_of_equal_sides_reports_a_difference(
     make: Callable[[Chance, float], list[Effect | None]],
 ) -> None:
     assert reported(make, 1.0, COMPARISONS) <= MOST

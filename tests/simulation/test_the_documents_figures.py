@@ -1,4 +1,4 @@
-"""What the documents say and draw of simulated runs is what these runs give."""
+"""Figures and pictures of simulated runs in the documents match these runs."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""A warm-up goes over into the measurement with its queue, and the answers know."""
+"""The queue of a warm-up continues in the measurement, and results account for it."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def measured(
     return close_run(carried.folder.path)
 
 
-def test_who_offers_more_than_the_system_does_measures_the_queue_of_the_warm_up(
+def test_an_offered_rate_beyond_the_capacity_measures_the_queue_of_the_warm_up(
     tmp_path: Path,
 ) -> None:
     run = measured(tmp_path, 11_000, 10, 1, SECOND // 10)
@@ -53,12 +53,12 @@ def test_who_offers_more_than_the_system_does_measures_the_queue_of_the_warm_up(
     assert total.response.p50 == pytest.approx(1.05e9, rel=1e-3)
     assert throughput(run, phase).value == pytest.approx(10_000, rel=1e-3)
     reasons = {reason.code: reason for reason in judge(run).reasons}
-    # What the warm-up left behind is no excuse for what the measurement leaves behind.
+    # The backlog of the warm-up doesn't excuse the backlog of the measurement.
     assert reasons["offered_rate_not_reached"].evidence["usually_in_flight"] == 100
     assert reasons["offered_rate_not_reached"].level is Level.INVALID
 
 
-def test_a_system_that_keeps_up_is_as_it_would_be_without_a_warm_up(tmp_path: Path) -> None:
+def test_a_system_within_its_capacity_is_not_affected_by_the_warm_up(tmp_path: Path) -> None:
     run = measured(tmp_path, 9_000, 2, 12)
     (phase,) = run.counted
     (total,) = run.totals(phase.index)
@@ -68,7 +68,7 @@ def test_a_system_that_keeps_up_is_as_it_would_be_without_a_warm_up(tmp_path: Pa
     assert not codes & {"offered_rate_not_reached", "dropped", "schedule_late"}
 
 
-def test_an_interval_counts_what_ended_in_it_whenever_it_was_to_begin(tmp_path: Path) -> None:
+def test_an_interval_counts_the_operations_that_ended_in_it(tmp_path: Path) -> None:
     run = measured(tmp_path, 11_000, 10, 2)
     (phase,) = run.counted
     rows = run.intervals.filter(run.intervals["phase"] == phase.index)
@@ -77,12 +77,12 @@ def test_an_interval_counts_what_ended_in_it_whenever_it_was_to_begin(tmp_path: 
     assert window["carried"].to_list() == [10_000, 1]
 
 
-def test_the_logs_alone_tell_what_the_engine_told(tmp_path: Path) -> None:
+def test_the_logs_contain_the_totals_of_the_engine(tmp_path: Path) -> None:
     run = measured(tmp_path, 11_000, 10, 2)
     # A log as the engine writes it, made of the table again.
     (run.path / INTERVAL_LOG).write_bytes(run.intervals.write_ndjson().encode())
-    told = record_of_logs(run.path, run.manifest.plan, run.manifest.created)
-    for ours, theirs in zip(run.manifest.engine.totals, told["totals"], strict=True):
+    record = record_of_logs(run.path, run.manifest.plan, run.manifest.created)
+    for ours, theirs in zip(run.manifest.engine.totals, record["totals"], strict=True):
         assert (theirs["phase"], theirs["count"]) == (ours.phase, ours.count)
         assert theirs["in_window"] == ours.in_window
         assert theirs["response"]["p50"] == ours.response.p50

@@ -1,4 +1,4 @@
-"""A stall of the system is the system's: verdicts say so, and so do searches for a capacity."""
+"""Verdicts and capacity searches attribute a stall of the system to the system."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def stalled(folder: Path, **more: Any) -> Run:
     return close_run(carried.folder.path)
 
 
-def test_a_stall_of_the_system_is_the_limit_of_clients_and_not_a_late_schedule(
+def test_a_stall_of_the_system_is_a_concurrency_limit_and_no_late_schedule(
     tmp_path: Path,
 ) -> None:
     run = stalled(tmp_path)
@@ -52,7 +52,7 @@ def test_a_stall_of_the_system_is_the_limit_of_clients_and_not_a_late_schedule(
     assert "schedule_late" not in codes
 
 
-def test_a_rate_missed_in_a_stall_is_missed_by_the_system(tmp_path: Path) -> None:
+def test_a_missed_rate_during_a_stall_is_a_miss_of_the_system(tmp_path: Path) -> None:
     run = stalled(tmp_path)
     objective = parse_objective("p99<1ms")
     one = judged(Records(tmp_path), [run.path.name], 1000, "confirm", [objective], 16)

@@ -1,6 +1,6 @@
-"""The application: its addresses, what each of them shows, and its server.
+"""The application: its addresses and their pages, and its server.
 
-It listens on 127.0.0.1 and nowhere else, until it is told to stop.
+It listens only on 127.0.0.1, until it is stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from kvmark.report.model.page import runs_page
 from kvmark.secret import Secret
 from kvmark.serve.guard import TOKEN, Guard
 from kvmark.serve.library import Filter, Library, NotThere
-from kvmark.serve.pages import list_page, live_page, live_values, problem_page, static_text, watched
+from kvmark.serve.pages import (
+    list_page,
+    live_page,
+    live_values,
+    problem_page,
+    read_live,
+    static_text,
+)
 
 _MOST_LISTED: Final = 200
 _MOST_COMPARED: Final = 8
@@ -41,13 +48,13 @@ _TOKEN_BYTES: Final = 24
 
 
 def make_app(library: Library, port: int, token: Secret) -> Guard:
-    """The application, for a server on a port of 127.0.0.1 and whoever has the token."""
+    """The application for a server on a port of 127.0.0.1, for clients with the token."""
 
     def runs(request: Request) -> Response:
-        asked = Filter(*(_asked(request, name) for name in ("words", "tag", "verdict")))
-        found = library.find(asked, _MOST_LISTED)
+        filter_ = Filter(*(_parameter(request, name) for name in ("words", "tag", "verdict")))
+        runs = library.find(filter_, _MOST_LISTED)
         place = str(library.records.root)
-        return HTMLResponse(list_page(found, asked, library.tags(), place))
+        return HTMLResponse(list_page(runs, filter_, library.tags(), place))
 
     def run(request: Request) -> Response:
         entry = library.entry(request.path_params["run"])
@@ -55,26 +62,24 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
             raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
         if entry.state == "closed":
             return _report(document(runs_page([library.answer(entry)]), home="/"))
-        return HTMLResponse(live_page(watched(entry)), headers=_policy(_LIVE_POLICY))
+        return HTMLResponse(live_page(read_live(entry)), headers=_policy(_LIVE_POLICY))
 
     def live(request: Request) -> Response:
         entry = library.entry(request.path_params["run"])
         if entry.state in {"closed", "broken"}:
             return JSONResponse({"goes": False, "facts": [], "figures": []})
-        return JSONResponse(live_values(watched(entry)))
+        return JSONResponse(live_values(read_live(entry)))
 
     def compare(request: Request) -> Response:
-        asked = request.query_params.getlist("run")
-        if not 1 <= len(asked) <= _MOST_COMPARED:
-            raise UsageError(
-                f"{len(asked)} runs are asked for; 1 to {_MOST_COMPARED} can be compared"
-            )
-        return _report(document(runs_page(library.answers(asked)), home="/"))
+        ids = request.query_params.getlist("run")
+        if not 1 <= len(ids) <= _MOST_COMPARED:
+            raise UsageError(f"{len(ids)} runs are selected; 1 to {_MOST_COMPARED} can be compared")
+        return _report(document(runs_page(library.answers(ids)), home="/"))
 
     routes = {"/": runs, "/runs/{run}": run, "/runs/{run}/live": live, "/compare": compare}
     app = Starlette(
         routes=[Route(*route) for route in {**routes, "/static/{name}": _static}.items()],
-        exception_handlers={KvmarkError: _refused, HTTPException: _nowhere},
+        exception_handlers={KvmarkError: _error_page, HTTPException: _http_error_page},
     )
     return Guard(app, port, token)
 
@@ -89,20 +94,20 @@ def _static(request: Request) -> Response:
     return Response(text, media_type=f"{kind}; charset=utf-8")
 
 
-def _refused(_: Request, problem: Exception) -> Response:
+def _error_page(_: Request, problem: Exception) -> Response:
     code = 404 if isinstance(problem, NotThere) else 422
     return HTMLResponse(problem_page(str(problem)), code)
 
 
-def _nowhere(_: Request, problem: Exception) -> Response:
+def _http_error_page(_: Request, problem: Exception) -> Response:
     code = problem.status_code if isinstance(problem, HTTPException) else 500
     return HTMLResponse(problem_page("there is nothing at this address"), code)
 
 
-def _asked(request: Request, name: str) -> str:
+def _parameter(request: Request, name: str) -> str:
     text = request.query_params.get(name, "")
     if len(text) > _LONGEST:
-        raise UsageError(f"{name} has {len(text)} characters; at most {_LONGEST} can be asked for")
+        raise UsageError(f"{name} has {len(text)} characters; the limit is {_LONGEST}")
     return text
 
 
@@ -115,21 +120,19 @@ def _policy(policy: str) -> dict[str, str]:
 
 
 def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
-    """Shows the runs until Ctrl-C; ``ready`` gets the address before the first page is asked for.
+    """Serves the runs until Ctrl-C; ``ready`` gets the address before the first request.
 
-    In the address is a new token, without which nothing is shown.
-
-    Port 0 is one that is free.
+    The address contains a new token, which every request needs. Port 0 means any free port.
 
     Raises:
-        UsageError: the port is in use or isn't ours to use.
+        UsageError: the port is in use, or isn't permitted.
     """
     with _listening(port) as listening:
         port, token = listening.getsockname()[1], Secret(secrets.token_urlsafe(_TOKEN_BYTES))
         config = uvicorn.Config(
             make_app(Library(records), port, token),
             log_config=None,
-            # What a client sends wrong is answered, and is no news for the terminal.
+            # Invalid requests get a response and print nothing.
             log_level="critical",
             access_log=False,
             server_header=False,

@@ -1,10 +1,9 @@
-"""Refuses whoever isn't the user who started this, reading: by method, name, origin and token.
+"""Rejects requests of other users and sites: by method, host name, origin and token.
 
-Every user of this machine reaches 127.0.0.1, and so does every page in the user's browser. The
-user's own browser has the token from the address that the command printed, which makes it a cookie
-and is gone from the address bar with the first answer. A page from elsewhere may make its own name
-mean 127.0.0.1 and then read from here as if it were its own server; its requests still carry that
-name, or its own origin, and neither is ours.
+Every user of this machine can reach 127.0.0.1, and so can every page in the user's browser. The
+user's browser has the token from the printed address; the first response turns it into a cookie and
+removes it from the address bar. A foreign page can bind its name to 127.0.0.1 and send requests
+from there, but these have that name, or its origin, and are rejected.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kvmark.secret import Secret
 
 TOKEN: Final = "token"  # noqa: S105 - a name
-"""What the token is called in the address."""
+"""The name of the token in the address."""
 CLOSED_POLICY: Final = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self';"
     " frame-ancestors 'none'"
 )
-"""Of pages without a script."""
+"""The policy of pages without a script."""
 _POLICY: Final = "Content-Security-Policy"
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -38,7 +37,7 @@ _HEADERS: Final = {
 
 
 class Guard:
-    """An application that another one stands behind, which listens on a port of 127.0.0.1."""
+    """A wrapper around an application that listens on a port of 127.0.0.1."""
 
     def __init__(self, app: ASGIApp, port: int, token: Secret) -> None:
         self._app = app
@@ -48,7 +47,7 @@ class Guard:
         self._cookie = f"kvmark-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it; every answer gets the headers of a careful page."""
+        """Passes a request on, or rejects it; every response gets security headers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,36 +61,36 @@ class Guard:
                     headers[_POLICY] = CLOSED_POLICY
             await send(message)
 
-        await self._answerer(scope)(scope, receive, send_with_headers)
+        await self._responder(scope)(scope, receive, send_with_headers)
 
-    def _answerer(self, scope: Scope) -> ASGIApp:
+    def _responder(self, scope: Scope) -> ASGIApp:
         if scope["method"] not in {"GET", "HEAD"}:
-            told = "this application only shows runs: GET and HEAD are what it answers\n"
-            return PlainTextResponse(told, 405, {"Allow": "GET, HEAD"})
+            text = "this application is read-only: use GET or HEAD\n"
+            return PlainTextResponse(text, 405, {"Allow": "GET, HEAD"})
         headers = Headers(scope=scope)
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if host not in self._names:
-            told = f"this application answers to http://{self._names[0]}/ only\n"
-            return PlainTextResponse(told, 421)
+            text = f"the address of this application is http://{self._names[0]}/\n"
+            return PlainTextResponse(text, 421)
         if origin is not None and origin.lower() != f"http://{host}":
-            return PlainTextResponse("another site asks: it gets no answer\n", 403)
-        asked = QueryParams(scope["query_string"])
-        if any(self._is_token(given) for given in asked.getlist(TOKEN)):
-            return self._welcome(scope["path"], asked, host)
+            return PlainTextResponse("requests of other sites are rejected\n", 403)
+        query = QueryParams(scope["query_string"])
+        if any(map(self._is_token, query.getlist(TOKEN))):
+            return self._set_cookie(scope["path"], query, host)
         if not self._is_token(Request(scope).cookies.get(self._cookie, "")):
-            told = "this is for whoever started it: open the address that kvmark serve printed\n"
-            return PlainTextResponse(told, 403)
+            text = "the token is missing: open the address that kvmark serve printed\n"
+            return PlainTextResponse(text, 403)
         return self._app
 
-    def _is_token(self, given: str) -> bool:
+    def _is_token(self, text: str) -> bool:
         # Secrets are compared in constant time.
-        return Secret(given) == self._token
+        return Secret(text) == self._token
 
-    def _welcome(self, path: str, asked: QueryParams, host: str) -> ASGIApp:
-        """Gives the token as a cookie, and leads to the same address without it."""
-        others = urlencode([(name, value) for name, value in asked.multi_items() if name != TOKEN])
-        # With our own name, or a path like //elsewhere would lead there.
+    def _set_cookie(self, path: str, query: QueryParams, host: str) -> ASGIApp:
+        """Sets the token as a cookie, and redirects to the address without it."""
+        others = urlencode([(name, value) for name, value in query.multi_items() if name != TOKEN])
+        # With the host name, because a path like //elsewhere would redirect to that host.
         place = f"http://{host}{quote(path)}{'?' if others else ''}{others}"
-        answer = RedirectResponse(place, 303)
-        answer.set_cookie(self._cookie, self._token.reveal(), httponly=True, samesite="strict")
-        return answer
+        response = RedirectResponse(place, 303)
+        response.set_cookie(self._cookie, self._token.reveal(), httponly=True, samesite="strict")
+        return response

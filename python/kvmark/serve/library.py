@@ -1,4 +1,4 @@
-"""Which runs may be seen: those that lie in the records' folder themselves, found by their id."""
+"""The visible runs: the folders directly in the records' folder, by their id."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from kvmark.report.views.gather import run_answer, run_answers
 
 
 class NotThere(RecordsError):
-    """No run of that id may be seen."""
+    """No visible run has that id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list is narrowed to; what is empty narrows nothing."""
+    """The filter of a list; empty fields don't filter."""
 
-    #: Words that must all be in a run's id, workload, system or tags.
+    #: Words that a run's id, workload, system or tags must contain.
     words: str = ""
     tag: str = ""
-    #: A judgement, or a state of a run that has none.
+    #: A judgement, or the state of a run without one.
     verdict: str = ""
 
     def admits(self, entry: Entry) -> bool:
-        """Whether a run belongs in the list, as far as that is seen without a verdict."""
+        """Whether a run matches all but the verdict."""
         text = " ".join([entry.id, entry.name, entry.system, entry.version, *entry.tags]).lower()
         return all(word in text for word in self.words.lower().split()) and (
             not self.tag or self.tag in entry.tags
@@ -38,16 +38,11 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class FoundRuns:
-    """The newest runs that belong in a list."""
+    """The newest runs of a list."""
 
     lines: Sequence[RunLine]
-    #: How many belong in it; none where that takes a verdict on each.
+    #: Number of all runs of the list; none if it needs a verdict on each run.
     total: int | None
-
-
-def _told(line: RunLine) -> str:
-    """A run's judgement, or its state where nothing was judged."""
-    return line.judgement.value if line.judgement else line.entry.state
 
 
 @dataclass(frozen=True)
@@ -55,24 +50,28 @@ class Library:
     """The runs of one folder."""
 
     records: Records
-    # A closed run never changes; only its verdict, beside it, may.
+    # A closed run never changes; only its verdict can.
     _lines: dict[str, RunLine] = field(default_factory=dict)
 
-    def find(self, asked: Filter, most: int) -> FoundRuns:
-        """The newest runs of a list; no more are judged than are shown or have to be passed."""
-        lines = [line for line in self.records.lines() if asked.admits(line.entry)]
+    def find(self, filter_: Filter, most: int) -> FoundRuns:
+        """The newest runs of a list; only as many are judged as needed."""
+        lines = [line for line in self.records.lines() if filter_.admits(line.entry)]
         lines = [line for line in lines if self._is_inside(line.entry)]
-        if not asked.verdict:
+        if not filter_.verdict:
             return FoundRuns([self._line(line) for line in lines[:most]], len(lines))
-        judged = (self._line(line) for line in lines)
-        found = list(islice((line for line in judged if _told(line) == asked.verdict), most))
-        return FoundRuns(found, len(found) if len(found) < most else None)
+        matching = (
+            line
+            for line in map(self._line, lines)
+            if (line.judgement.value if line.judgement else line.entry.state) == filter_.verdict
+        )
+        shown = list(islice(matching, most))
+        return FoundRuns(shown, len(shown) if len(shown) < most else None)
 
     def entry(self, run: str) -> Entry:
-        """The run of exactly this id.
+        """The run of this exact id.
 
         Raises:
-            NotThere: there is none, or it leads out of the folder.
+            NotThere: it doesn't exist, or is a link.
         """
         try:
             entry = self.records.find(run)
@@ -83,7 +82,7 @@ class Library:
         return entry
 
     def answer(self, entry: Entry) -> RunAnswer:
-        """What the report of a closed run draws.
+        """The data of the report on a closed run.
 
         Raises:
             RecordsError: the run isn't closed, or its files can't be read.
@@ -91,10 +90,10 @@ class Library:
         return run_answer(Run.open(entry.path))
 
     def answers(self, runs: Sequence[str]) -> list[RunAnswer]:
-        """What a report on several closed runs draws.
+        """The data of a report on several closed runs.
 
         Raises:
-            RecordsError: one isn't there or isn't closed, or its files can't be read.
+            RecordsError: one doesn't exist, isn't closed, or its files can't be read.
         """
         entries = [self.entry(run) for run in dict.fromkeys(runs)]
         return run_answers((Run.open(entry.path) for entry in entries), len(entries))
@@ -104,26 +103,21 @@ class Library:
         return sorted({tag for entry in self.records.list() for tag in entry.tags})
 
     def _line(self, line: RunLine) -> RunLine:
-        """With figures and judgement, which are made once where none are kept; nothing is kept."""
+        """The line with figures and judgement, which are cached here and never stored."""
         entry = line.entry
         if entry.state != "closed" or line.judgement is not None:
             return line
-        place = f"{entry.id} {self._verdict_ns(entry)}"
-        known = self._lines.get(place)
-        if known is None:
-            known = known_line(self.records, line, keep=False)
-            self._lines[place] = known
-        return known
-
-    def _verdict_ns(self, entry: Entry) -> int:
-        """Tells one verdict on a run from the next: when its file was written."""
         try:
-            return self.records.verdict_path(entry.id).lstat().st_mtime_ns
+            verdict_ns = self.records.verdict_path(entry.id).lstat().st_mtime_ns
         except OSError:
-            return 0
+            verdict_ns = 0
+        key = f"{entry.id} {verdict_ns}"
+        if key not in self._lines:
+            self._lines[key] = known_line(self.records, line, keep=False)
+        return self._lines[key]
 
     def _is_inside(self, entry: Entry) -> bool:
-        """Whether neither the run nor its verdict is a link to another place."""
+        """Whether neither the run nor its files and verdict are links."""
         verdict = self.records.verdict_path(entry.id)
         if entry.path.is_symlink() or verdict.is_symlink():
             return False
@@ -135,5 +129,5 @@ class Library:
 
 
 def verdict_words() -> list[str]:
-    """What a list can be narrowed to by verdict or state."""
+    """The verdicts and states for filters."""
     return [*(word.value for word in Judgement), "going", "ended", "killed", "broken"]

@@ -1,4 +1,4 @@
-"""The application's own pages: the list of runs, and a run that isn't closed, from its logs.
+"""The application's pages: the list of runs, and a run that isn't closed, from its logs.
 
 Pages of closed runs are reports.
 """
@@ -22,7 +22,7 @@ from kvmark.report.format.html import begins, drawn, sections, vega_library
 from kvmark.report.model import figures
 from kvmark.report.model.answers import Fact, PhaseSpan
 from kvmark.report.model.figures import Figure
-from kvmark.report.views import plan_words as asked
+from kvmark.report.views import plan_words
 from kvmark.report.views.runs_list import runs_grid
 from kvmark.serve.library import Filter, FoundRuns, verdict_words
 
@@ -34,35 +34,35 @@ _STATIC = {
 }
 
 
-def list_page(found: FoundRuns, asked: Filter, tags: Sequence[str], place: str) -> str:
-    """The list of runs, of which only the newest may be shown."""
+def list_page(runs: FoundRuns, filter_: Filter, tags: Sequence[str], place: str) -> str:
+    """The list of the newest runs."""
     return _environment().get_template("list.html.j2").render(
-        grid=runs_grid(found.lines),
-        lines=found.lines,
-        asked=asked,
+        grid=runs_grid(runs.lines),
+        lines=runs.lines,
+        filter=filter_,
         tags=tags,
         verdicts=verdict_words(),
         place=place,
-        total=found.total,
+        total=runs.total,
     )  # fmt: skip
 
 
-def live_page(watched: LiveRun) -> str:
+def live_page(run: LiveRun) -> str:
     """A run that isn't closed."""
-    return _environment().get_template("live.html.j2").render(watched=watched)
+    return _environment().get_template("live.html.j2").render(run=run)
 
 
-def live_values(watched: LiveRun) -> dict[str, Any]:
-    """What the page of a run that goes asks for again and again."""
+def live_values(run: LiveRun) -> dict[str, Any]:
+    """The values that the page of a running run polls."""
     return {
-        "goes": watched.goes,
-        "facts": [[fact.label, fact.text] for fact in watched.now],
-        "figures": [drawn(figure) for figure in watched.figures],
+        "goes": run.goes,
+        "facts": [[fact.label, fact.text] for fact in run.now],
+        "figures": [drawn(figure) for figure in run.figures],
     }
 
 
 def problem_page(sentence: str) -> str:
-    """What went wrong, in a sentence."""
+    """An error in a sentence."""
     return _environment().get_template("problem.html.j2").render(sentence=sentence)
 
 
@@ -70,7 +70,7 @@ def static_text(name: str) -> str:
     """A style sheet or script by name.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: the name is unknown.
     """
     if name == "vega.js":
         return vega_library()
@@ -104,22 +104,22 @@ class LiveRun:
 
     @property
     def goes(self) -> bool:
-        """Whether more is to come."""
+        """Whether the run continues."""
         return self.entry.state == "going"
 
 
-def watched(entry: Entry) -> LiveRun:
+def read_live(entry: Entry) -> LiveRun:
     """Reads the logs of a run.
 
     Raises:
-        RecordsError: it was closed meanwhile, or its description can't be read.
+        RecordsError: it has been closed, or its description can't be read.
     """
     run = OpenRun.read(entry.path)
     totals = run.intervals.filter(pl.col("operation") == "TOTAL")
     return LiveRun(
         entry=entry,
         title=f"{entry.name} on {entry.system}",
-        asked=asked.of_plan(run.header.plan),
+        asked=plan_words.of_plan(run.header.plan),
         now=tuple(_now(run, totals)),
         figures=_figures(run, totals),
     )
@@ -136,7 +136,7 @@ def _figures(run: OpenRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
 
 
 def _phases(run: OpenRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
-    """The phases that the newest rows touch; the last one ends with what is recorded."""
+    """The phases of the newest rows; the last one ends with the last row."""
     first, last = min(totals["start_ns"].to_list()), max(totals["end_ns"].to_list())
     ends = {event["phase"]: event["at_ns"] for event in _events(run, "phase_ended")}
     spans = (
@@ -158,14 +158,14 @@ def _now(run: OpenRun, totals: pl.DataFrame) -> Iterator[Fact]:
     for row in newest.iter_rows(named=True):
         several = newest.height > 1
         label = f"Newest interval of {row['group']}" if several else "Newest interval"
-        yield Fact(label, ", ".join(_told(row)))
-    failed = _failures(run)
-    if failed:
-        told = ", ".join(f"{units.whole(count)} {outcome}" for outcome, count in failed.items())
-        yield Fact("Errors in these intervals", told)
+        yield Fact(label, ", ".join(_figure_texts(row)))
+    failures = _failures(run)
+    if failures:
+        text = ", ".join(f"{units.whole(count)} {outcome}" for outcome, count in failures.items())
+        yield Fact("Errors in these intervals", text)
 
 
-def _told(row: Mapping[str, Any]) -> Iterator[str]:
+def _figure_texts(row: Mapping[str, Any]) -> Iterator[str]:
     length_s = (row["end_ns"] - row["start_ns"]) / 1e9
     if length_s > 0:
         yield f"{units.significant(row['count'] / length_s)} ops/s"
