@@ -144,12 +144,8 @@ def listening(then: Handler = None) -> Iterator[Interrupts]:
 @contextmanager
 def patient() -> Iterator[Interrupts]:
     """Handles one more request within the context: the second cancels the wait of the first."""
-    with listening() as interrupts:
-        interrupts.answered += 1
-        try:
-            yield interrupts
-        finally:
-            interrupts.answered -= 1
+    with listening() as interrupts, _answering(interrupts, interrupts.answered + 1):
+        yield interrupts
 
 
 @contextmanager
@@ -163,9 +159,15 @@ def at_once() -> Iterator[None]:
     if interrupts is None:
         yield
         return
-    before, interrupts.answered = interrupts.answered, 0
-    try:
+    with _answering(interrupts, 0):
         interrupts.check()
+        yield
+
+
+@contextmanager
+def _answering(interrupts: Interrupts, count: int) -> Iterator[None]:
+    before, interrupts.answered = interrupts.answered, count
+    try:
         yield
     finally:
         interrupts.answered = before

@@ -65,7 +65,7 @@ def test_run_is_the_function_after_any_import(program: str) -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'rnu'"):
-        _ = kvmark.rnu  # type: ignore[attr-defined]
+        _ = kvmark.rnu
 
 
 def test_runs_are_listed(records: Records) -> None:

@@ -112,9 +112,6 @@ def test_arrivals_are_distinguished_by_their_dispersion(tmp_path: Path) -> None:
         trace = written(tmp_path / name, drawn(ZIPFIAN), at_ns)
         fits[name] = fit_arrivals(trace, describe(trace).rate)
     even, independent, bursty = (fits[name] for name in instants)
-    assert even is not None
-    assert independent is not None
-    assert bursty is not None
     assert (even.process, even.rate) == ("constant", pytest.approx(5000, rel=0.01))
     assert (independent.process, independent.rate) == ("poisson", pytest.approx(5000, rel=0.02))
     assert isinstance(bursty.rate, str)

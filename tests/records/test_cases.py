@@ -1,4 +1,4 @@
-"""Which runs are repetitions of one case: their plan says it, without seeds and repetition."""
+"""The case of a run, from its plan without seeds, and the environment of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from kvmark.records import Case, Manifest, block_of, by_case, repetition_of
+from kvmark.records.case import RunEnvironment
 from kvmark.records.files import FORMAT
+from kvmark.testbed.host import describe_host
 
 PLAN: dict[str, Any] = {
     "name": "ycsb/a",
@@ -39,9 +41,19 @@ OPEN = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 5000.0}]}
 
 @dataclass(frozen=True)
 class Made:
-    """A run as far as its case goes."""
+    """A run with its manifest only."""
 
     manifest: Manifest
+
+
+def manifest(plan: dict[str, Any], store: str = "Redis", **fields: Any) -> Manifest:
+    """A manifest without phases."""
+    engine = {
+        "started_wall_ns": 0, "system": {"system": store, "version": "1"}, "capabilities": None,
+        "clock": None, "phases": (), "totals": (),
+    }  # fmt: skip
+    document = {"format": FORMAT, "id": "x", "created": "", "closed_by": "engine", **fields}
+    return Manifest.model_validate({**document, "plan": plan, "engine": engine})
 
 
 def made(store: str = "Redis", spec: dict[str, Any] | None = None, **changes: Any) -> Made:
@@ -53,18 +65,7 @@ def made(store: str = "Redis", spec: dict[str, Any] | None = None, **changes: An
         for step in path:
             part = part[step]
         part[last] = value
-    engine = {
-        "started_wall_ns": 0, "system": {"system": store, "version": "1"}, "capabilities": None,
-        "clock": None, "phases": (), "totals": (),
-    }  # fmt: skip
-    return Made(
-        Manifest.model_validate(
-            {
-                "format": FORMAT, "id": "x", "created": "", "plan": plan, "closed_by": "engine",
-                "engine": engine, "spec": spec or {},
-            }
-        )
-    )  # fmt: skip
+    return Made(manifest(plan, store, spec=spec or {}))
 
 
 def titles(*runs: Made, across_systems: bool = False) -> list[str]:
@@ -92,12 +93,12 @@ def without_load() -> Made:
     ],
     ids=["interval", "seeds", "address", "load", "share", "block", "loaded before"],
 )
-def test_seeds_places_and_how_the_records_came_there_make_no_other_case(same: Made) -> None:
+def test_seeds_places_and_loading_belong_to_no_case(same: Made) -> None:
     assert titles(made(), same) == ["A on Redis with 1,000 records"]
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "name"),
     [
         (made(groups__0__clients=16), "16 clients"),
         (made(name="mine/a"), "mine/a on Redis with 1,000 records"),
@@ -113,12 +114,10 @@ def test_seeds_places_and_how_the_records_came_there_make_no_other_case(same: Ma
     ids=["clients", "folder", "rate", "records", "duration", "option", "store", "level", "fault",
          "mix"],
 )  # fmt: skip
-def test_whatever_else_differs_makes_another_case_and_is_in_its_name(
-    other: Made, told: str
-) -> None:
+def test_any_other_difference_makes_another_case_with_its_name(other: Made, name: str) -> None:
     found = by_case([made(), other, made()])
     assert [len(runs) for runs in found.values()] == [2, 1]
-    assert told in list(found)[1].title
+    assert name in list(found)[1].title
 
 
 def test_cases_across_systems_have_no_system_in_their_names() -> None:
@@ -130,7 +129,7 @@ def test_cases_across_systems_have_no_system_in_their_names() -> None:
     ]
 
 
-def test_what_earlier_steps_of_a_sequence_left_makes_no_other_case() -> None:
+def test_records_of_earlier_steps_of_a_sequence_make_no_other_case() -> None:
     sequence = {"sequence": {"records": 1000, "repetition": 0}}
     later = {"sequence": {"records": 1000, "repetition": 1}}
     runs = [made(spec=sequence), made(spec=later, dataset__count=1063)]
@@ -138,7 +137,7 @@ def test_what_earlier_steps_of_a_sequence_left_makes_no_other_case() -> None:
     assert len(titles(*runs, made())) == 2
 
 
-def test_cases_that_differ_in_more_than_can_be_told_have_names_of_their_own() -> None:
+def test_cases_with_many_differences_have_distinct_names() -> None:
     runs = [
         made(**{f"groups__0__more{n}": value for n in range(6)}, groups__0__last=value)
         for value in range(3)
@@ -146,7 +145,7 @@ def test_cases_that_differ_in_more_than_can_be_told_have_names_of_their_own() ->
     assert len(set(titles(*runs))) == 3
 
 
-def test_a_case_of_a_study_is_called_by_its_levels() -> None:
+def test_a_case_of_a_study_is_named_by_its_levels() -> None:
     assert Case.of_levels({"nodes": "3", "clients": "8"}).title == "nodes 3, clients 8"
     assert Case.of_levels({}).title == "the only case"
 
@@ -161,10 +160,91 @@ def test_a_case_of_a_study_is_called_by_its_levels() -> None:
         ({}, None, None),
     ],
 )
-def test_a_run_knows_its_block(
+def test_a_run_has_its_block_and_repetition(
     spec: dict[str, Any], block: tuple[str, int] | None, repetition: int | None
 ) -> None:
     manifest = made(spec=spec).manifest
     found = block_of(manifest)
     assert (found and (found.experiment, found.number)) == block
     assert repetition_of(manifest) == repetition
+
+
+CASSANDRA: dict[str, Any] = {
+    "observed": True, "testbed": "cassandra", "system": "cassandra", "version": "5.0.9",
+    "network": None, "java": "17.0.15", "heap_bytes": 2**30, "memory_bytes": None,
+    "nodes": [
+        {"name": "node-1", "role": "peer", "address": "127.0.0.1:9042", "cores": [0, 1]},
+        {"name": "node-2", "role": "peer", "address": "127.0.0.2:9042", "cores": [0, 1]},
+    ],
+}  # fmt: skip
+PROXY: dict[str, Any] = {
+    "observed": True, "testbed": "haproxy", "system": "proxy", "version": "haproxy 2.6.12",
+    "kind": "haproxy", "build": "", "threads": 1, "fingerprint": "20faaff87007706f",
+    "nodes": [{"name": "haproxy", "role": "proxy", "address": "127.0.0.1:26873", "cores": []}],
+    "behind": CASSANDRA,
+}  # fmt: skip
+HOST: dict[str, Any] = {
+    "processor": "AMD EPYC", "cores": 2, "memory_bytes": 2**34, "kernel": "6.1", "governor": "",
+    "sysctl": {"vm.swappiness": "60"},
+}  # fmt: skip
+
+
+def run_on(testbed: dict[str, Any] | None) -> Manifest:
+    return manifest(PLAN, testbed=testbed, host=HOST)
+
+
+def changed(testbed: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**deepcopy(testbed), **changes}
+
+
+def bound(testbed: dict[str, Any], *cores: int) -> dict[str, Any]:
+    nodes = [{**node, "cores": list(cores)} for node in testbed["nodes"]]
+    return changed(testbed, nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "places"),
+    [
+        (CASSANDRA, changed(CASSANDRA, heap_bytes=2**33), {"servers.heap"}),
+        (CASSANDRA, changed(CASSANDRA, memory_bytes=2**32), {"servers.memory"}),
+        (CASSANDRA, changed(CASSANDRA, java="21.0.1"), {"servers.java"}),
+        (CASSANDRA, changed(CASSANDRA, network="198.18.7.0/24"), {"servers.network"}),
+        (CASSANDRA, bound(CASSANDRA, 0), {"servers.cores"}),
+        (CASSANDRA, changed(CASSANDRA, nodes=CASSANDRA["nodes"][:1]), {"servers.nodes"}),
+        (CASSANDRA, PROXY, {"servers.proxy"}),
+        (PROXY, changed(PROXY, threads=4), {"servers.proxy.threads"}),
+        (PROXY, changed(PROXY, fingerprint="f" * 64), {"servers.proxy.configuration"}),
+        (PROXY, bound(PROXY, 3), {"servers.proxy.cores"}),
+        (PROXY, changed(PROXY, behind=changed(CASSANDRA, heap_bytes=2**33)), {"servers.heap"}),
+    ],
+)
+def test_settings_of_servers_are_part_of_the_environment(
+    before: dict[str, Any], after: dict[str, Any], places: set[str]
+) -> None:
+    one, other = run_on(before), run_on(after)
+    first, second = RunEnvironment.of(one).servers, RunEnvironment.of(other).servers
+    common = first.keys() & second.keys()
+    assert {place for place in common if first[place] != second[place]} == places
+
+
+def test_names_and_addresses_are_no_part_of_the_environment() -> None:
+    nodes = [{**node, "address": f"{node['name']}:9999"} for node in CASSANDRA["nodes"]]
+    other = {**CASSANDRA, "testbed": "another", "nodes": nodes}
+    assert RunEnvironment.of(run_on(other)) == RunEnvironment.of(run_on(CASSANDRA))
+    nets = [changed(CASSANDRA, network=f"198.18.{number}.0/24") for number in (7, 8)]
+    assert len({RunEnvironment.of(run_on(one)).server_words for one in nets}) == 1
+
+
+@pytest.mark.parametrize("testbed", [None, {}, {"observed": False, "reason": "far away"}])
+def test_servers_that_kvmark_did_not_start_are_unknown(testbed: dict[str, Any] | None) -> None:
+    assert RunEnvironment.of(run_on(testbed)).servers == {}
+
+
+def test_the_environment_has_settings_of_the_kernel() -> None:
+    host = RunEnvironment.of(run_on(None)).host
+    assert host["host.memory"] == "16384 MiB"
+    assert host["host.vm.swappiness"] == "60"
+    assert host["host.governor"] == "unknown"
+    settings = describe_host()["sysctl"]
+    assert settings["net.core.somaxconn"].isdecimal()
+    assert settings["vm.swappiness"].isdecimal()

@@ -181,11 +181,3 @@ def test_a_manifest_of_a_later_format_asks_for_an_update(closed: Run) -> None:
     path.write_text(json.dumps({**document, "format": FORMAT + 1}))
     with pytest.raises(RecordsError, match=f"it has format {FORMAT + 1} and this kvmark reads"):
         Run.open(closed.path)
-
-
-def test_truncated_events_are_skipped(running: Make, engine_record: Engine) -> None:
-    folder = running()
-    with (folder.path / "events.jsonl").open("a") as log:
-        log.write('{"at_ns": 9, "ki\n{"at_ns": 10, "kind": "fault"}\n{"at_ns"')
-    kinds = [event["kind"] for event in folder.close(engine_record()).events]
-    assert kinds == ["phase_started", "notice", "fault"]

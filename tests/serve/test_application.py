@@ -52,7 +52,7 @@ class Shelf:
 
 def shelf_of(records: Records, run: str) -> Shelf:
     """A folder with one run."""
-    return Shelf(records, run, "", None, None, Library(records))  # type: ignore[arg-type]
+    return Shelf(records, run, "", None, None, Library(records))
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
     words = ["serve", "--runs", str(records.root), "--port", "0", "--json"]
     err = (tmp_path / "err").open("w")
     process = subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, stderr=err, text=True)
-    assert process.stdout is not None
     try:
         address = json.loads(process.stdout.readline())["address"]
         yield Served(process, address, run.id, tmp_path)
@@ -147,7 +146,6 @@ def test_the_token_is_in_no_log_no_file_and_no_list_of_processes(served: Served)
 def test_each_start_has_another_token(served: Served, tmp_path: Path) -> None:
     words = ["serve", "--runs", str(tmp_path / "runs"), "--port", "0", "-q"]
     with subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, text=True) as second:
-        assert second.stdout is not None
         address = second.stdout.readline().strip()
         second.send_signal(signal.SIGINT)
         second.wait(timeout=300)

@@ -51,8 +51,6 @@ def test_quantiles_of_one_second_have_no_interval(tmp_path: Path) -> None:
 def test_the_median_of_a_queue_has_a_wide_interval(tmp_path: Path) -> None:
     run = queue(tmp_path, 30)
     found = figure([run], parse_metric("p50"))
-    assert found is not None
-    assert found.relative_error is not None
     # As independent operations, 30,000 would know their median to 1 %.
     assert found.relative_error > 0.1
     drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run)] * 2)}

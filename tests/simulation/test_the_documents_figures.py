@@ -12,8 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def pictures() -> ModuleType:
     spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -91,7 +91,6 @@ def test_the_detectable_change_is_found_in_about_eight_of_ten_histories() -> Non
     seen = []
     for _ in range(150):
         share = could_be_seen(chance.lognormal(0, 0.03, 14).tolist())
-        assert share is not None
         other = chance.lognormal(0, 0.03, 14)
         other[7:] *= 1 + share
         seen.append(bool(change_points(other.tolist())))

@@ -25,8 +25,6 @@ def coverage() -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         "interval_coverage", ROOT / "scripts" / "interval_coverage.py"
     )
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Its dataclasses look their module up.
     sys.modules[spec.name] = module
@@ -101,15 +99,12 @@ def test_correlated_intervals_give_a_larger_error() -> None:
     steady = chance.normal(0, 0.1, 60)
     waves = np.repeat(chance.normal(0, 0.1, 6), 10)
     one, other = (quantile_of_intervals(intervals(shifts, 200), 0.5) for shifts in (steady, waves))
-    assert one is not None
-    assert other is not None
     assert (other.stderr or 0) > 1.5 * (one.stderr or 0)
 
 
 def test_a_tail_beyond_what_was_observed_has_no_interval() -> None:
     late = [*np.zeros(29), 5.0]
     found = quantile_of_intervals(intervals(np.array(late), 200), 0.99)
-    assert found is not None
     assert found.stderr is None
     assert found.method == "no interval: it would reach beyond what was observed"
 
@@ -117,7 +112,6 @@ def test_a_tail_beyond_what_was_observed_has_no_interval() -> None:
 def test_the_error_of_times_in_one_bucket_is_half_its_width() -> None:
     one = Counts(np.array([50_000]), np.array([50_063]), np.array([100]))
     found = quantile_of_intervals([one] * 30, 0.5)
-    assert found is not None
     assert found.stderr == pytest.approx(32 / 50_063)
 
 

@@ -93,8 +93,6 @@ def test_a_change_in_a_family_must_be_larger() -> None:
     assert alone.significant()
     assert not many[0].significant()
     assert (many[0].p_value, many[0].ratio) == (found.p_value, found.ratio)
-    assert found.detectable is not None
-    assert alone.detectable is not None
     assert many[0].detectable is not None
     assert found.detectable < alone.detectable < many[0].detectable
 
@@ -120,9 +118,7 @@ def test_a_level_needs_samples_above_0() -> None:
 def test_equal_repetitions_within_the_floor_are_no_significant_difference() -> None:
     floor = 0.5 / 1000
     found = difference(level_of([1000.0] * 5, floor), level_of([1000.4] * 5, floor))
-    assert found.p_value is not None
     assert found.p_value > 0.5
-    assert found.ratio.low is not None
     assert found.ratio.low < 1
 
 
@@ -134,13 +130,11 @@ def test_an_error_of_0_counts_as_unknown() -> None:
 
 def test_a_single_run_against_equal_ones_has_their_floor() -> None:
     found = difference(level_of([1000.0] * 5, 0.01), within(1001, 0.0001, 10))
-    assert found.p_value is not None
     assert found.p_value > 0.5
 
 
 def test_equal_blocks_have_the_floor_as_their_error() -> None:
     found = paired_difference([0.001] * 12, floor=0.001)
-    assert found.p_value is not None
     assert 0.2 < found.p_value < 0.5
     decided = decide([0.001] * 12, PrecisionTarget(0.01, None, 20), floor=0.001).effect
     assert decided.p_value == pytest.approx(found.p_value)

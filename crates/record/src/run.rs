@@ -10,7 +10,7 @@ use crate::lag::LagRecord;
 use crate::notice::Notice;
 
 /// How this engine counts, as a number that rises with every change by which the same work gives
-/// other figures. The table in Python's `records/counting.py` says what changed with each, and the
+/// other figures. The table in Python's `records/model.py` has the change of each, and the
 /// changelog's heading Measurement names it.
 pub const COUNTING: u32 = 6;
 

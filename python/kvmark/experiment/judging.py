@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from kvmark.analysis import Judgement, Level, Verdict, judge, save_verdict
-from kvmark.analysis.verdict.checks_precision import TOO_LITTLE
+from kvmark.analysis.verdict.checks_precision import INSUFFICIENT_DATA
 from kvmark.errors import KvmarkError
 from kvmark.interrupts import check
 from kvmark.records import Records, Run
@@ -25,7 +25,7 @@ class Usability(Enum):
     AGAIN = "again"
     #: INVALID since it says too little, and for nothing else: made again at its length it would
     #: say no more. Its case is judged by all of its runs, and it enters no effect.
-    TOO_LITTLE = "too_little"
+    INSUFFICIENT_DATA = "too_little"
     USABLE = "usable"
 
 
@@ -36,19 +36,19 @@ def usability(records: Records, run: str) -> Usability:
         return Usability.AGAIN
     codes = {reason.code for reason in verdict.reasons}
     invalid = {reason.code for reason in verdict.reasons if reason.level is Level.INVALID}
-    if codes & CUT_SHORT or invalid - TOO_LITTLE:
+    if codes & CUT_SHORT or invalid - INSUFFICIENT_DATA:
         return Usability.AGAIN
-    return Usability.TOO_LITTLE if invalid else Usability.USABLE
+    return Usability.INSUFFICIENT_DATA if invalid else Usability.USABLE
 
 
-def says_too_little(records: Records, run: str) -> bool:
+def has_insufficient_data(records: Records, run: str) -> bool:
     """Whether a run that came to its end may say more when it is longer."""
     verdict = _verdict(records, run)
     if verdict is None:
         return False
     codes = {reason.code for reason in verdict.reasons}
-    too_little = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(TOO_LITTLE)
-    return too_little and codes.isdisjoint(CUT_SHORT)
+    insufficient = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(INSUFFICIENT_DATA)
+    return insufficient and codes.isdisjoint(CUT_SHORT)
 
 
 def _verdict(records: Records, run: str) -> Verdict | None:

@@ -18,14 +18,12 @@ from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.trace import Trace
+from kvmark.trace import ENGINE_KINDS, Trace
 
 OPERATIONS_MAX: Final = 1 << 20
 """The most operations that are analysed: the first ones of a larger trace."""
 CACHES: Final = (0.001, 0.01, 0.1, 0.5)
 """Sizes of caches as shares of a trace's keys."""
-KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
-"""The engine's kinds, in its order."""
 MODELLED: Final = ("read", "update", "insert", "read_modify_write", "delete")
 """Kinds that can be learned: scans aren't, because hashes of keys have no order."""
 _KEYS_MAX: Final = 1 << 17
@@ -125,9 +123,9 @@ def of_workload(workload: WorkloadSpec, count: int, seed: int) -> KeyOperations:
     loaded = np.zeros(1, np.int64)
     if workload.is_loaded_first:
         loaded = _arrays(plan, 0, 1, min(plan.dataset.count, _LOADED_MAX))[2]
-    reads = kinds == KINDS.index("read")
+    reads = kinds == ENGINE_KINDS.index("read")
     sizes = _sizes(keys, reads, lengths, loaded)
-    sizes[kinds == KINDS.index("delete")] = 0
+    sizes[kinds == ENGINE_KINDS.index("delete")] = 0
     return KeyOperations(keys, reads, sizes)
 
 

@@ -6,16 +6,17 @@ changing rate of the trace, or in bursts.
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from ruamel.yaml import YAML
 
 from kvmark.analysis.trace import Rate, TraceAnswer, describe, rates
 from kvmark.errors import UsageError
@@ -261,31 +262,12 @@ def workload_text(learned: Learned) -> str:
     for sentence in sentences(learned.parts):
         head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
     head.append("# Remove rate and arrival for the closed model.")
-    return "\n".join((*head, *_lines(learned.workload, ""), ""))
-
-
-def _lines(content: Mapping[str, Any], indent: str) -> Iterator[str]:
-    for key, value in content.items():
-        if isinstance(value, dict) and key not in ("key", "mix"):
-            yield f"{indent}{key}:"
-            yield from _lines(value, f"{indent}  ")
-        elif key == "groups":
-            yield f"{indent}{key}:"
-            for group in value:
-                first, *others = _lines(group, f"{indent}    ")
-                yield f"{indent}  - {first.lstrip()}"
-                yield from others
-        else:
-            # JSON is YAML, and lists of numbers in brackets can be wrapped.
-            is_plain = isinstance(value, str) and value.isascii() and value.isalpha()
-            line = f"{indent}{key}: {value if is_plain else json.dumps(value, ensure_ascii=False)}"
-            if '"' in line:
-                yield line
-            else:
-                rest = f"{indent}  "
-                yield from textwrap.wrap(
-                    line, _WIDTH, subsequent_indent=rest, break_long_words=False
-                )
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.width = None, _WIDTH
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    text = StringIO()
+    yaml.dump(dict(learned.workload), text)
+    return "\n".join((*head, text.getvalue()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ keys and values are included only on request (`folder.Keep`).
 
 from kvmark.trace.folder import (
     COLUMNS,
+    ENGINE_KINDS,
     FORMAT,
     HASHED,
     KINDS,

@@ -24,6 +24,8 @@ FORMAT: Final = 1
 KINDS: Final = (
     "read", "update", "insert", "scan", "read_modify_write", "delete", "other",
 )  # fmt: skip
+ENGINE_KINDS: Final = KINDS[:-1]
+"""The engine's kinds, in its order."""
 
 COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "at_ns": pl.Int64,

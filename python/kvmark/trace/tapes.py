@@ -24,11 +24,9 @@ from pydantic import ConfigDict, TypeAdapter
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.removal import remove_file
-from kvmark.trace.folder import OPTIONAL, Trace, first_line
+from kvmark.trace.folder import ENGINE_KINDS, OPTIONAL, Trace, first_line
 from kvmark.trace.recording import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
-_KINDS: Final = ("read", "update", "insert", "scan", "read_modify_write", "delete")
-"""The engine's kinds, in its order."""
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")
 """Native operations of systems; with kept keys also `_SCAN`, since hashes have no order."""
 _SCAN: Final = "scan"
@@ -342,7 +340,7 @@ class _TapeMaker:
         numbers = {name: number for number, name in enumerate(self._used())}
         statements = rows["name"].replace_strict(numbers, return_dtype=pl.UInt16)
         records["statement"] = statements.to_numpy()
-        kinds = np.array([_KINDS.index(self.kinds[name]) for name in numbers], np.uint8)
+        kinds = np.array([ENGINE_KINDS.index(self.kinds[name]) for name in numbers], np.uint8)
         records["kind"] = kinds[records["statement"]]
         scans = rows["kind"] == _SCAN
         if scans.any():
@@ -395,7 +393,7 @@ class _TapeMaker:
         records["key_size"] = records["key"] & 0xFF
         size = first["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX)
         records["value_size"] = size.to_numpy()
-        records["kind"] = _KINDS.index("update" if self.part.statements else "insert")
+        records["kind"] = ENGINE_KINDS.index("update" if self.part.statements else "insert")
         return records
 
     def _read_first(self) -> Iterator[pl.DataFrame]:

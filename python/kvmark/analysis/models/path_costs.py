@@ -15,7 +15,7 @@ import polars as pl
 
 from kvmark.analysis.study import CaseRuns, is_precise_case, is_repeated_case
 from kvmark.analysis.summary.aggregate import merged_times, rate_of
-from kvmark.analysis.summary.counters import rises, sampled_share
+from kvmark.analysis.summary.counters import counter_deltas, sampled_share
 from kvmark.analysis.summary.run import clock_step_ns, rate_resolution
 from kvmark.records import Run
 from kvmark.stats import (
@@ -202,7 +202,7 @@ def _cpu_us(run: Run) -> float | str:
     """The proxy's CPU time per operation in the counted phases, or why it is unknown."""
     used_s, operations = 0.0, 0
     for record in run.counted:
-        found = rises(run, record).filter(pl.col("node").is_in(_nodes(run)))
+        found = counter_deltas(run, record).filter(pl.col("node").is_in(_nodes(run)))
         found = found.filter(pl.col("cpu_s").is_not_null())
         if found.is_empty():
             return _unsampled(run)

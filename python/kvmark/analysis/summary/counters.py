@@ -16,7 +16,7 @@ _RISES: Final = ("node", "cpu_s", "bytes", "disk_read_bytes", "gc_s", "wall_s")
 _NEEDED: Final = frozenset({"node", "at_wall_ns", "cpu_user_s", "network_sent_bytes"})
 
 
-def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
+def counter_deltas(run: Run, record: PhaseRecord) -> pl.DataFrame:
     """How much each server's counters rose over its samples in a phase, its drain included.
 
     One row per server, none if none was observed: CPU time in `cpu_s`, traffic in `bytes`, reads
@@ -40,11 +40,11 @@ def rises(run: Run, record: PhaseRecord) -> pl.DataFrame:
         known = pl.col(name) if name in rows.columns else pl.lit(None)
         rows = rows.with_columns(known.cast(kind).alias(name))
     changes = rows.group_by("node", maintain_order=True).agg(
-        cpu_s=rise("cpu"),
-        bytes=rise("network"),
-        disk_read_bytes=rise("disk_read_bytes"),
-        gc_s=rise("gc_time_s"),
-        wall_s=rise("at_wall_ns") / _NS_PER_S,
+        cpu_s=counter_delta("cpu"),
+        bytes=counter_delta("network"),
+        disk_read_bytes=counter_delta("disk_read_bytes"),
+        gc_s=counter_delta("gc_time_s"),
+        wall_s=counter_delta("at_wall_ns") / _NS_PER_S,
     )
     return changes.filter(pl.col("wall_s") > 0)
 
@@ -77,7 +77,7 @@ def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
     read_bytes, operations = 0.0, 0
     for run in runs:
         for record in run.counted:
-            found = rises(run, record)
+            found = counter_deltas(run, record)
             if found.is_empty() or found["disk_read_bytes"].null_count():
                 return None
             read_bytes += float(found["disk_read_bytes"].sum()) / sampled_share(run, record)
@@ -86,7 +86,7 @@ def disk_bytes_per_operation(runs: Sequence[Run]) -> float | None:
     return read_bytes / operations if operations else None
 
 
-def rise(counter: str) -> pl.Expr:
-    """How much a counter rose over its samples; none with too few. A restart sets it to 0."""
+def counter_delta(counter: str) -> pl.Expr:
+    """The increase of a counter over its samples; None with too few. A restart sets it to 0."""
     known = pl.col(counter).drop_nulls()
     return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from kvmark.analysis.verdict.checks_precision import IMPRECISE, TOO_LITTLE, imprecise
+from kvmark.analysis.verdict.checks_precision import IMPRECISE, INSUFFICIENT_DATA, imprecise
 from kvmark.analysis.verdict.evidence import reason
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
@@ -132,7 +132,7 @@ def with_precision(verdict: CaseVerdict, throughput: Estimate) -> CaseVerdict:
 
 def is_precise(verdict: Judged) -> bool:
     """Whether it may be named, and how it differs from others."""
-    return TOO_LITTLE.isdisjoint(one.code for one in verdict.reasons)
+    return INSUFFICIENT_DATA.isdisjoint(one.code for one in verdict.reasons)
 
 
 def _least_repetitions(runs: Sequence[Run]) -> int | None:

@@ -13,7 +13,7 @@ from kvmark.stats import Estimate, rate_of_intervals
 
 IMPRECISE: Final = "imprecise"
 _UNSERVED: Final = "unserved_clients"
-TOO_LITTLE: Final = frozenset({IMPRECISE, _UNSERVED})
+INSUFFICIENT_DATA: Final = frozenset({IMPRECISE, _UNSERVED})
 """Codes of the reasons that a run has which says too little for its length."""
 
 

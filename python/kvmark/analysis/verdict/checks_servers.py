@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kvmark.analysis.summary.counters import rises
+from kvmark.analysis.summary.counters import counter_deltas
 from kvmark.analysis.summary.faults import RECOVERED, fault_effects, fault_spans, problems
 from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
 from kvmark.analysis.verdict.rules import Reason
@@ -26,7 +26,7 @@ _YCSB_ITEMS = 10_000_000_000
 _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
 _THE_SYSTEM = "of the system"
 
-#: A row of :func:`rises`.
+#: A row of :func:`counter_deltas`.
 _Rise = Mapping[str, Any]
 
 
@@ -53,7 +53,7 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
 
 def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     """What the servers used, carried, collected, warned of and evicted in a counted phase."""
-    rose = rises(phase.run, phase.record).to_dicts()
+    rose = counter_deltas(phase.run, phase.record).to_dicts()
     yield from _check_processors(phase, rose)
     yield from _check_shares(phase, rose)
     yield from _check_popularity(phase)

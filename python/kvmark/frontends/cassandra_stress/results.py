@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from kvmark.analysis.summary.counters import rise
+from kvmark.analysis.summary.counters import counter_delta
 from kvmark.records.model import TotalRecord
 from kvmark.records.run import Run
 from kvmark.stats import Counts
@@ -143,6 +143,6 @@ def _garbage(run: Run) -> Garbage | None:
     gained = (
         inside.sort("at_wall_ns")
         .group_by("node")
-        .agg(count=rise("gc_count"), time_s=rise("gc_time_s"))
+        .agg(count=counter_delta("gc_count"), time_s=counter_delta("gc_time_s"))
     )
     return Garbage(float(gained["count"].sum()), float(gained["time_s"].sum()))

@@ -23,7 +23,7 @@ from kvmark.experiment.designs.matrix.warm_up import (
     warmed_up,
 )
 from kvmark.experiment.environment import Environment
-from kvmark.experiment.judging import says_too_little
+from kvmark.experiment.judging import has_insufficient_data
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.faults import Action
@@ -86,7 +86,7 @@ class Matrix:
             for number, (repetition, case) in enumerate(every, start=1):
                 for lengthened in range(lengthened_most[case.title] + 1):
                     run = self._run(runs, number, len(every), repetition, case, lengthened)
-                    if run is None or not says_too_little(runs.records, run):
+                    if run is None or not has_insufficient_data(runs.records, run):
                         break
 
     def _run(
