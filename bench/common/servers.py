@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.common.comparison import say
 
 from kvmark.testbed import cassandra, memcached, redis
+from kvmark.testbed.cassandra.config import CassandraOptions
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
@@ -45,5 +46,5 @@ def serving_cassandra(
     nodes: int, heap_mib: int, cores: tuple[int, ...]
 ) -> AbstractContextManager[Testbed]:
     """Nodes of Cassandra, each with this heap, on these cores or on all."""
-    options = cassandra.CassandraOptions(nodes=nodes, heap_bytes=heap_mib << 20, cores=cores)
+    options = CassandraOptions(nodes=nodes, heap_bytes=heap_mib << 20, cores=cores)
     return serving(lambda root: cassandra.up(options, root, say))

@@ -130,7 +130,7 @@ def _header(
         versions=dict(context.versions),
         tags=context.tags,
         commit=context.commit,
-        testbed=servers.description,
+        testbed=None if servers.description is None else dict(servers.description),
     )
 
 
