@@ -1,5 +1,5 @@
-//! Keyed hashes of keys: equal keys stay equal, and nothing else of them can be told without the
-//! hash key.
+//! Keyed hashes of keys: equal keys stay equal, and nothing else can be inferred without the hash
+//! key.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -7,8 +7,8 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher24;
 use thiserror::Error;
 
-/// What the keys of one trace are hashed with: SipHash-2-4 (Aumasson and Bernstein, 2012), a
-/// pseudorandom function of 128 bits.
+/// The hash function for the keys of one trace: SipHash-2-4 (Aumasson and Bernstein, 2012), a
+/// pseudorandom function with a key of 128 bits.
 #[derive(Clone, Copy)]
 pub struct HashKey(SipHasher24);
 
@@ -67,7 +67,7 @@ impl HashKey {
 
 impl fmt::Debug for HashKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Who knows its bytes can try likely keys.
+        // With its bytes, likely keys could be tried.
         formatter.write_str("HashKey(..)")
     }
 }

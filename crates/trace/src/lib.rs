@@ -1,6 +1,6 @@
-//! What a trace of operations needs beyond its columns: hashes in the place of keys; how soon keys
-//! come back, in memory that doesn't grow with the trace; the tape, on which operations are
-//! recorded and from which they are replayed; the log of a run; and what commands mean.
+//! Parts of a trace of operations beyond its columns: hashes of keys; reuse distances in bounded
+//! memory; the tape, which records operations and replays them; the log of a run; and the meaning
+//! of commands.
 
 mod fenwick;
 mod hash;

@@ -1,10 +1,11 @@
 //! The log of a run: each operation of it with its three instants and its outcome.
 //!
 //! A log is [`LOG_MAGIC`] and then records of one size, in the order in which operations ended, so
-//! that what a killed writer left is whole up to the last record. It isn't a tape, whose instants
-//! never fall, which therefore waits for the slowest operation: a trace is made by sorting.
+//! that the log of a killed writer is complete up to the last record. It isn't a tape: the instants
+//! of a tape never decrease, so writing one would wait for the slowest operation. Sorting a log
+//! makes a trace.
 
-/// What a log begins with: the form and its version, as long as a record.
+/// The start of a log: the format and its version, as long as a record.
 pub const LOG_MAGIC: [u8; LOG_BYTES] = magic();
 /// Bytes of a [`LogRecord`] in a log.
 pub const LOG_BYTES: usize = 64;
@@ -23,9 +24,9 @@ const fn magic() -> [u8; LOG_BYTES] {
 /// without gaps; instants are since the run's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogRecord {
-    /// When the operation was to begin.
+    /// The operation's intended start.
     pub intended_ns: u64,
-    /// When it was handed to the system.
+    /// When it was passed to the system.
     pub issued_ns: u64,
     /// When its outcome was known.
     pub completed_ns: u64,
@@ -48,7 +49,7 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
-    /// A size that nobody knows.
+    /// An unknown size.
     pub const UNKNOWN: u32 = u32::MAX;
 
     /// Its bytes.

@@ -1,9 +1,9 @@
-//! How soon keys come back: reuse distances, and so the hit ratio of an LRU cache of each size, in
-//! memory that is bounded (SHARDS of a fixed size with its correction: Waldspurger, Park,
-//! Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS", FAST '15).
+//! Reuse distances of keys, and so the hit ratio of an LRU cache of each size, in bounded memory
+//! (SHARDS of a fixed size with its correction: Waldspurger, Park, Garthwaite and Ahmad, "Efficient
+//! MRC Construction with SHARDS", FAST '15).
 //!
-//! A key is looked at when a hash of it is below a threshold. The threshold begins where every key
-//! is below it, so that a trace of few keys is counted exactly, and falls when there are too many.
+//! A key is sampled if its hash is below a threshold. At first all keys are below the threshold, so
+//! a trace with few keys is counted exactly. The threshold falls when there are too many keys.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::fenwick::Marks;
 
 /// Buckets of distances in each doubling.
 const BUCKETS_AN_OCTAVE: f64 = 8.0;
-/// Positions for each key that is looked at; when they are used up, the keys move together.
+/// Positions per sampled key; when they are used up, the keys are compacted.
 const POSITIONS_A_KEY: usize = 4;
 /// 2^64, of which a threshold is a share.
 const HASHES: f64 = 18_446_744_073_709_551_616.0;
@@ -31,7 +31,7 @@ pub struct Reuse {
     next: usize,
     references: u64,
     reads: u64,
-    /// By bucket; of what was looked at, as all below are.
+    /// By bucket; counts of sampled keys, like the fields below.
     distances: Vec<f64>,
     first_reads: f64,
     unwritten_reads: f64,
@@ -44,14 +44,14 @@ struct Seen {
     written: bool,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reused {
     /// Operations on a key.
     pub references: u64,
     /// Of these the reads.
     pub reads: u64,
-    /// The share of the keys that was looked at.
+    /// The share of the keys that was sampled.
     pub sampled: f64,
     /// Different keys.
     pub keys: f64,
@@ -61,7 +61,7 @@ pub struct Reused {
     pub unwritten_reads: f64,
     /// The share of the reads at each distance, nearest first.
     pub distances: Vec<Bucket>,
-    /// Operations on each key that was looked at, most first.
+    /// Operations on each sampled key, in descending order.
     pub counts: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ pub struct Bucket {
 }
 
 impl Reuse {
-    /// Looks at so many keys at most, at least one.
+    /// Samples at most `limit` keys, and at least one.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let limit = limit.max(1);
@@ -96,7 +96,7 @@ impl Reuse {
         }
     }
 
-    /// The next operation's key. What isn't a read writes it.
+    /// Takes the next operation's key. An operation that isn't a read writes it.
     pub fn add(&mut self, key: u64, is_read: bool) {
         self.references += 1;
         self.reads += u64::from(is_read);
@@ -132,13 +132,13 @@ impl Reuse {
         }
     }
 
-    /// What was found up to now.
+    /// The result up to now.
     #[must_use]
     pub fn result(&self) -> Reused {
         let sampled = self.sampled();
         let mut counted = self.distances.clone();
-        // Reads of the very popular keys are looked at all or not at all: the paper's correction
-        // puts what is missing, or too much, where such keys come back.
+        // Reads of a very popular key are sampled all or not at all: the paper's correction adds
+        // the difference to the shortest distances, where such keys return.
         let looked_at = self.first_reads + counted.iter().sum::<f64>();
         if let Some(nearest) = counted.first_mut() {
             *nearest = (*nearest + self.reads as f64 * sampled - looked_at).max(0.0);
@@ -167,7 +167,7 @@ impl Reuse {
         (self.threshold as f64 + 1.0) / HASHES
     }
 
-    /// A read whose key was last used so many other keys ago that were looked at.
+    /// Counts a read whose key was last used `others` other sampled keys ago.
     fn count_distance(&mut self, others: u32) {
         let keys = 1.0 + f64::from(others) / self.sampled();
         let bucket = (keys.log2() * BUCKETS_AN_OCTAVE) as usize;
@@ -177,8 +177,7 @@ impl Reuse {
         self.distances[bucket] += 1.0;
     }
 
-    /// Lowers the threshold to the largest hash there is, whose key goes. What was counted is
-    /// worth less by as much.
+    /// Lowers the threshold to the largest hash and drops its key. Scales the counts accordingly.
     fn look_at_fewer(&mut self) {
         let before = self.sampled();
         let Some((largest, _)) = self.largest.peek().copied() else { return };
@@ -198,7 +197,7 @@ impl Reuse {
         self.unwritten_reads *= fewer;
     }
 
-    /// Gives the keys the first positions, in the order in which they were used.
+    /// Moves the keys to the first positions, in the order of their use.
     fn move_together(&mut self) {
         let mut order: Vec<(usize, u64)> =
             self.keys.iter().map(|(&key, seen)| (seen.position, key)).collect();

@@ -1,6 +1,6 @@
-//! The tape: operations in blocks of records of one size, that are written as they come and read
-//! as they are due. A trace's Parquet files have their end at their end, so that a writer that is
-//! killed leaves nothing; a tape is whole up to its last block.
+//! The tape: operations in blocks of records of one size, for sequential writing and reading. A
+//! Parquet file has its index at the end, so a killed writer leaves nothing readable. A tape is
+//! complete up to its last block.
 //!
 //! A block is a head of 64 bytes, its records, and its heap, which holds kept keys and values. The
 //! head has, in little endian: the eight bytes `KVTAPE01`, the number of records and the bytes of
@@ -11,11 +11,11 @@ mod read;
 mod record;
 mod write;
 
-pub use read::{Block, Head, TapeError, TapeReader};
+pub use read::{Block, BlockHeader, TapeError, TapeReader};
 pub use record::{RECORD_BYTES, Record};
 pub use write::BlockWriter;
 
-/// What each block begins with: the form and its version.
+/// The start of each block: the format and its version.
 const MAGIC: &[u8; 8] = b"KVTAPE01";
 /// Most records of a block.
 pub const RECORDS_MAX: usize = 1024;

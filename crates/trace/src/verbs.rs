@@ -1,12 +1,12 @@
-//! What the commands of Redis and memcached mean: the kind of their operation, and where keys,
-//! values and times to live stand among their words. One table for all that makes traces.
+//! The commands of Redis and memcached: the kind of their operation, and the positions of keys,
+//! values and times to live among their words. Shared by all sources of traces.
 
 /// Kinds of operations, in the order of their numbers in traces.
 pub const KINDS: [&str; 7] =
     ["read", "update", "insert", "scan", "read_modify_write", "delete", "other"];
 /// The kind of an operation that reads.
 pub const READ: u8 = 0;
-/// The kind of what isn't known.
+/// The kind of an unknown command.
 pub const OTHER: u8 = 6;
 
 const UPDATE: u8 = 1;
@@ -40,7 +40,7 @@ const REDIS_SCAN: &str = "SCAN";
 const OF_MANY_KEYS: &str = "mget del unlink exists touch";
 const OF_PAIRS: &str = "mset msetnx";
 
-/// Where the keys of a command stand among what follows its name.
+/// The positions of a command's keys after its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
     None,
@@ -49,7 +49,7 @@ enum Keys {
     Pairs,
 }
 
-/// Where its values stand.
+/// The positions of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Values {
     from: u64,
@@ -57,17 +57,17 @@ struct Values {
     step: u64,
 }
 
-/// Where its time to live stands.
+/// The position of its time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lives {
     Forever,
-    /// Second, in so many milliseconds.
+    /// The second word, in units of this number of milliseconds.
     Second(u64),
     /// Behind EX or PX, which stand there or later.
     Behind(u64),
 }
 
-/// A command of Redis, of which one word after the other becomes known.
+/// A Redis command that is parsed word by word.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     kind: u8,
@@ -82,7 +82,7 @@ pub struct Command {
     ttl_ms: Option<u64>,
 }
 
-/// What a command is whose words needn't be read one by one: their lengths say all of it.
+/// A command that needs no parsing of its words, only their lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
     /// Its first word is its key, and nothing else counts.
@@ -110,7 +110,7 @@ pub fn kind_of(verb: &str) -> u8 {
 pub fn shape_of(verb: &str, expires: bool) -> String {
     let kind = kind_of(verb);
     if kind == OTHER {
-        // Where its keys stand, nobody said.
+        // The positions of its keys are unknown.
         return verb.to_owned();
     }
     let is_valued = matches!(KINDS[usize::from(kind)], "update" | "insert" | "read_modify_write");
@@ -121,7 +121,7 @@ pub fn shape_of(verb: &str, expires: bool) -> String {
 }
 
 impl Command {
-    /// Of this name, whatever its case.
+    /// A command by its name, in any case.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let (kind, name) = (kind_of(name), name.to_ascii_lowercase());
@@ -157,7 +157,7 @@ impl Command {
         self.kind
     }
 
-    /// What it is with so many words behind its name; none where these have to be read.
+    /// The command with this number of words after its name; `None` if the words must be parsed.
     #[must_use]
     #[inline]
     pub fn plain(&self, words: usize) -> Option<Plain> {
@@ -226,7 +226,7 @@ impl Command {
         self.values.map(|_| self.value_bytes)
     }
 
-    /// Until what it writes is gone; none is forever.
+    /// Time to live of its write; `None` for no limit.
     #[must_use]
     pub fn ttl_ms(&self) -> Option<u64> {
         self.ttl_ms
@@ -237,7 +237,7 @@ fn has(verbs: &str, verb: &str) -> bool {
     verbs.split_whitespace().any(|one| one == verb)
 }
 
-/// A number that stands for a time to live, if it is one.
+/// A time to live in milliseconds, if the word is one.
 fn duration_ms(head: &[u8], size: u64, unit_ms: u64) -> Option<u64> {
     if size != head.len() as u64 || !head.iter().all(u8::is_ascii_digit) {
         return None;
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_command_is_what_its_words_say_one_by_one() {
+    fn a_plain_command_matches_its_parsed_words() {
         let words = ["a", "bc", "def"];
         for (_, verbs) in BY_KIND {
             for verb in verbs.split_whitespace().chain(["scan", "eval"]) {

@@ -6,13 +6,13 @@ use kvmark_plan::split_mix;
 use kvmark_trace::{Reuse, Reused};
 use proptest::prelude::*;
 
-/// The share of the reads that an LRU cache of so many keys would answer.
+/// The share of reads that hit an LRU cache of this number of keys.
 fn hits(found: &Reused, keys: f64) -> f64 {
     let within = found.distances.iter().filter(|bucket| bucket.high <= keys * 1.0001);
     within.map(|bucket| bucket.share).sum()
 }
 
-/// The same by a cache that is one.
+/// The same from an actual cache.
 fn hits_of_a_cache(operations: &[(u64, bool)], size: usize) -> f64 {
     let (mut cache, mut reads, mut hits) = (Vec::new(), 0, 0);
     for &(key, is_read) in operations {
@@ -85,7 +85,7 @@ fn a_loop_over_more_keys_than_a_cache_has_never_hits_it() {
 }
 
 #[test]
-fn reads_of_keys_that_nobody_wrote_are_told() {
+fn reads_of_unwritten_keys_are_counted() {
     let operations = [(1, true), (1, false), (1, true), (2, false), (2, true), (3, true)];
     let found = reused(&operations, 10);
     assert_eq!((found.references, found.reads), (6, 4));

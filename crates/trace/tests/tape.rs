@@ -1,4 +1,4 @@
-//! What is written on a tape is read from it, whatever became of its end.
+//! A written tape is read, also with a damaged end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kvmark_trace::tape::{Block, BlockWriter, RECORDS_MAX, Record, TapeError, TapeReader};
 use proptest::prelude::*;
 
-/// A record, and what is kept of its key and value.
+/// A record, with its stored key and value.
 type Kept = (Record, Option<Vec<u8>>, Option<Vec<u8>>);
 
 fn file(name: &str) -> PathBuf {
@@ -47,7 +47,7 @@ fn tape(records: &[Kept], each: usize) -> Vec<u8> {
     bytes
 }
 
-/// All that can be read, and what ended it.
+/// All readable records, and the end of reading.
 fn read(path: &Path) -> (Vec<Kept>, Option<TapeError>) {
     let (mut found, mut block) = (Vec::new(), Block::default());
     let mut reader = TapeReader::open(path).unwrap();
@@ -68,7 +68,7 @@ fn read(path: &Path) -> (Vec<Kept>, Option<TapeError>) {
 
 proptest! {
     #[test]
-    fn a_tape_gives_what_was_written_up_to_its_last_whole_block(
+    fn a_tape_is_read_up_to_its_last_complete_block(
         records in prop::collection::vec(record(), 1..40), each in 1usize..8, cut in 0.0f64..=1.0,
     ) {
         let path = file("whole");
@@ -114,7 +114,7 @@ fn a_file_that_is_no_tape_is_refused_with_the_place() {
 }
 
 #[test]
-fn heads_say_how_many_records_there_are_without_reading_them() {
+fn block_headers_give_the_number_of_records() {
     let path = file("heads");
     let record = |at_ns| (Record { at_ns, items: 1, ..Record::default() }, None, None);
     fs::write(&path, tape(&[record(3), record(5), record(9)], 2)).unwrap();

@@ -1,4 +1,4 @@
-//! A tape from its file, a block at a time. Its bytes may be anything.
+//! Reads a tape from its file, block by block. The bytes are untrusted.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,13 +11,13 @@ use thiserror::Error;
 use super::record::{RECORD_BYTES, Record, u32_at, u64_at};
 use super::{HEAP_MAX, MAGIC, RECORDS_MAX};
 
-/// Why a tape can't be read.
+/// Errors of reading a tape.
 #[derive(Debug, Error)]
 pub enum TapeError {
-    /// The system doesn't give its bytes.
+    /// The operating system failed to read.
     #[error("it can't be read: {0}")]
     Io(#[from] io::Error),
-    /// What is there is no block.
+    /// The bytes are no block.
     #[error("it is damaged at byte {at}: {what}")]
     Damaged {
         /// Where the block begins.
@@ -35,12 +35,12 @@ pub struct TapeReader {
     at: u64,
 }
 
-/// What stands at the head of a block.
+/// The header of a block.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub struct BlockHeader {
     /// Records in the block.
     pub records: usize,
-    /// Bytes of what is kept of their keys and values.
+    /// Bytes of the stored keys and values.
     pub heap: usize,
     /// `at_ns` of the first record.
     pub first_at_ns: u64,
@@ -50,7 +50,7 @@ pub struct Head {
     pub before: u64,
 }
 
-/// A block's records and what is kept of their keys and values. Its memory is used again.
+/// A block's records, and their stored keys and values. The memory is reused.
 #[derive(Debug, Default)]
 pub struct Block {
     bytes: Vec<u8>,
@@ -83,14 +83,13 @@ impl TapeReader {
     /// # Errors
     ///
     /// As [`Self::next_block`].
-    pub fn skip_block(&mut self) -> Result<Option<Head>, TapeError> {
+    pub fn skip_block(&mut self) -> Result<Option<BlockHeader>, TapeError> {
         let Some(head) = self.head()? else { return Ok(None) };
         self.at += RECORD_BYTES as u64 + head.bytes() as u64;
         Ok(Some(head))
     }
 
-    /// Reads the next block; false when there is none that is whole: who wrote it may have been
-    /// killed half-way.
+    /// Reads the next block; false without a complete one, because the writer may have been killed.
     ///
     /// # Errors
     ///
@@ -99,7 +98,7 @@ impl TapeReader {
         let Some(head) = self.head()? else { return Ok(false) };
         into.records = 0;
         let from = self.at + RECORD_BYTES as u64;
-        // No memory is taken for a length that is only claimed.
+        // Checked before allocating, because the length is untrusted.
         if self.file.metadata()?.len() < from + head.bytes() as u64 {
             return Ok(false);
         }
@@ -114,7 +113,7 @@ impl TapeReader {
         Ok(true)
     }
 
-    fn head(&self) -> Result<Option<Head>, TapeError> {
+    fn head(&self) -> Result<Option<BlockHeader>, TapeError> {
         let mut bytes = [0; RECORD_BYTES];
         match self.file.read_exact_at(&mut bytes, self.at) {
             Ok(()) => {}
@@ -129,7 +128,7 @@ impl TapeReader {
         if records > RECORDS_MAX || heap > HEAP_MAX {
             return damaged("a block is longer than any can be");
         }
-        let head = Head {
+        let head = BlockHeader {
             records,
             heap,
             first_at_ns: u64_at(&bytes, 16),
@@ -140,7 +139,7 @@ impl TapeReader {
     }
 }
 
-impl Head {
+impl BlockHeader {
     /// Bytes behind the head.
     fn bytes(&self) -> usize {
         self.records * RECORD_BYTES + self.heap

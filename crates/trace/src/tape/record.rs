@@ -3,21 +3,21 @@
 /// Bytes of a [`Record`] on a tape.
 pub const RECORD_BYTES: usize = 64;
 
-/// What a trace knows of one key of an operation. Numbers are in little endian on the tape, in the
-/// order of the fields, without gaps.
+/// One key of an operation in a trace. Numbers are in little endian on the tape, in the order of
+/// the fields, without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// When it was sent, since the trace's beginning.
     pub at_ns: u64,
     /// The key's hash.
     pub key: u64,
-    /// When its answer was there, since the trace's beginning; 0 where nobody knows.
+    /// When the answer arrived, since the trace's beginning; 0 if unknown.
     pub completed_ns: u64,
     /// Time to live; 0 is forever.
     pub ttl_ms: u64,
     /// Clients by number, in the order in which they appear.
     pub client: u32,
-    /// Bytes written, or read; [`Record::UNKNOWN`] where nobody knows.
+    /// Bytes written, or read; [`Record::UNKNOWN`] if unknown.
     pub value_size: u32,
     /// Bytes of the key.
     pub key_size: u32,
@@ -38,7 +38,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A size that nobody knows.
+    /// An unknown size.
     pub const UNKNOWN: u32 = u32::MAX;
     /// An outcome that never came.
     pub const UNANSWERED: u8 = u8::MAX;
@@ -49,7 +49,7 @@ impl Record {
     /// It was sent within a transaction.
     pub const IN_TRANSACTION: u8 = 4;
 
-    /// From its bytes, whatever they are.
+    /// Reads a record from any bytes.
     #[must_use]
     #[inline]
     pub fn read(bytes: &[u8; RECORD_BYTES]) -> Self {

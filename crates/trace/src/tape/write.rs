@@ -31,8 +31,8 @@ impl BlockWriter {
         self.records.is_empty()
     }
 
-    /// Whether an operation of so many records and kept bytes still has a place: all of it is in
-    /// one block.
+    /// Whether an operation with this number of records and stored bytes fits, because it must be
+    /// in one block.
     #[must_use]
     #[inline]
     pub fn fits(&self, records: usize, heap: usize) -> bool {
@@ -41,8 +41,7 @@ impl BlockWriter {
 
     /// One more record, with its key and its value where they are kept.
     ///
-    /// `record.heap` and the flags of what is kept are set here. Sizes in the record are those of
-    /// what is kept.
+    /// Sets `record.heap` and the flags of stored keys and values. The record has their sizes.
     #[inline]
     pub fn push(&mut self, record: &Record, key: Option<&[u8]>, value: Option<&[u8]>) {
         let heap = u32::try_from(self.heap.len()).unwrap_or(u32::MAX);
@@ -58,7 +57,7 @@ impl BlockWriter {
         self.heap.extend_from_slice(value.unwrap_or_default());
     }
 
-    /// Bytes of what is kept in it.
+    /// Bytes of its stored keys and values.
     #[must_use]
     #[inline]
     pub fn heap_len(&self) -> usize {
