@@ -30,7 +30,7 @@ impl Names {
         self.0[index as usize].as_bytes()
     }
 
-    /// Index of a name. A record mostly holds its fields in order, so the place is tried first.
+    /// Index of a name. A record usually has its fields in order, so `place` is tried first.
     pub(crate) fn index_of(&self, name: &[u8], place: usize) -> Option<u32> {
         let expected = self.0.get(place).is_some_and(|here| here.as_bytes() == name);
         let index = if expected {
@@ -52,7 +52,7 @@ pub(crate) fn fields(record: &[u8]) -> Fields<'_> {
     Fields { rest: record }
 }
 
-/// The value of the field of this name, if the record has it; what follows it isn't looked at.
+/// The value of the field of this name, if the record has it. Bytes after it aren't checked.
 pub(crate) fn field<'a>(record: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, CodecError> {
     for field in fields(record) {
         let (name, value) = field?;
@@ -114,9 +114,8 @@ pub(crate) fn encode(
     values.iter().try_for_each(|(field, value)| put_field(record, names.name(field), value))
 }
 
-/// Writes the stored record with the values put into it into the emptied buffer: fields keep their
-/// order, those that weren't there follow. What stands behind the last replaced field is copied as
-/// it is.
+/// Writes the stored record with the new values into the emptied buffer: fields keep their order,
+/// new fields follow. Bytes after the last replaced field are copied unchanged.
 pub(crate) fn merge(
     stored: &[u8],
     names: &Names,
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_replaces_what_is_there_and_appends_what_is_not() {
+    fn a_merge_replaces_existing_fields_and_appends_new_ones() {
         let names = names(3);
         let stored = encoded(&names, &[b"old0".to_vec(), b"old1".to_vec()]);
         let written = Written::of([(2, b"new2".as_slice()), (1, b"new1".as_slice())]);
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_copies_what_follows_its_fields_as_it_is() {
+    fn a_merge_copies_bytes_after_its_fields_unchanged() {
         let names = names(2);
         let mut stored = encoded(&names, &[b"old0".to_vec(), b"old1".to_vec()]);
         stored.extend_from_slice(b"damaged");
@@ -281,7 +280,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn what_was_encoded_is_decoded(values in prop::collection::vec(any::<Vec<u8>>(), 0..12)) {
+        fn an_encoded_record_is_decoded(values in prop::collection::vec(any::<Vec<u8>>(), 0..12)) {
             let names = names(values.len());
             let record = encoded(&names, &values);
             let expected: Vec<_> =

@@ -1,4 +1,4 @@
-//! A database that nobody has open, asked which keys it holds.
+//! A console that lists the keys of a closed database.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::options::Settings;
 /// Keys of one answer.
 const PAGE: usize = 1000;
 
-/// Opens the database for reading at the first question, and keeps it as it was then.
+/// Opens the database for reading at the first command, and keeps that state.
 pub(crate) struct Console {
     path: PathBuf,
     opened: Option<(DB, Vec<String>)>,

@@ -34,7 +34,7 @@ pub(crate) struct Database {
     /// Whether RocksDB counts.
     pub(crate) counts: bool,
     pub(crate) names: Names,
-    /// Held by whoever writes a record.
+    /// Held while a record is written.
     pub(crate) locks: Locks,
     /// RocksDB's version.
     pub(crate) version: String,

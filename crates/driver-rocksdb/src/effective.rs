@@ -1,5 +1,5 @@
-//! The configuration that RocksDB runs with, as it says itself: in the OPTIONS file that it writes
-//! when a database opens, and in its properties.
+//! RocksDB's effective configuration: from the OPTIONS file that it writes when a database opens,
+//! and from its properties.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use rocksdb::DB;
 
 use crate::options::{RocksDbOption, Scope, Settings, options};
 
-/// Names that say where a database is, not how it is configured.
+/// Options of a database's location, which aren't configuration.
 const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
 
-/// How RocksDB was compiled: in a few parts, by its crate, or by whoever gave a library.
+/// Origin of the RocksDB library: compiled in a few parts, by its crate, or given by the user.
 const BUILD: &str = match (option_env!("KVMARK_ROCKSDB_BUILD"), option_env!("ROCKSDB_LIB_DIR")) {
     (Some(build), _) => build,
     (None, None) => "crate",

@@ -1,4 +1,4 @@
-//! What RocksDB's errors mean: an outcome when an operation fails, a sentence when opening fails.
+//! Maps RocksDB's errors to outcomes of operations and to messages of failed openings.
 
 use std::path::Path;
 
@@ -85,7 +85,7 @@ fn sentence(path: &Path, text: &str, kind: &ErrorKind) -> String {
     }
     if says("comparator") {
         return format!(
-            "the RocksDB database at {path} orders its keys by a comparator of its own, \
+            "the RocksDB database at {path} orders its keys by a custom comparator, \
              which isn't supported ({text})"
         );
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_another_process_is_told_from_one_of_this_process() {
+    fn a_lock_of_another_process_differs_from_one_of_this_process() {
         let kind = ErrorKind::IOError;
         let other = "IO error: While lock file: /data/x/LOCK: Resource temporarily unavailable";
         let own = "IO error: lock hold by current process, acquire time 1: No locks available";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_newer_is_told_with_the_words_of_rocksdb() {
+    fn the_error_of_a_damaged_or_newer_database_has_rocksdbs_message() {
         let text = "Corruption: VersionEdit: unknown tag";
         assert!(said(text, &ErrorKind::Corruption).contains("newer version (Corruption:"));
     }

@@ -1,4 +1,4 @@
-//! The folder of a database: what is in it, before RocksDB may touch it.
+//! Checks the folder of a database before RocksDB opens it.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -8,13 +8,13 @@ use kvmark_driver::OpenError;
 
 /// The file that makes a folder a RocksDB database.
 const CURRENT: &str = "CURRENT";
-/// kvmark's mark: it is there before the database, which is kvmark's to remove.
+/// kvmark's mark of a database that it created and may remove.
 const MARK: &str = ".kvmark";
 /// Files that RocksDB or kvmark makes before that one; none of them holds data.
 const EARLY_NAMES: [&str; 4] = ["IDENTITY", "LOCK", "LOG", MARK];
 const EARLY_PREFIXES: [&str; 2] = ["LOG.old.", "MANIFEST-"];
 
-/// What stands at a path.
+/// The content of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// A RocksDB database.
@@ -23,7 +23,7 @@ pub(crate) enum Standing {
     Vacant,
 }
 
-/// Looks at the path and makes the folder where there is none and `create` allows it.
+/// Checks the path, and creates a missing folder if `create` allows it.
 pub(crate) fn prepare(path: &Path, create: bool) -> Result<Standing, OpenError> {
     let standing = standing(path)?;
     if standing == Standing::Vacant && !create {

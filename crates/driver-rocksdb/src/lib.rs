@@ -3,8 +3,8 @@
 //! A table of the dataset is a column family of the same name; a key is stored as it is, a record
 //! as YCSB's own RocksDB binding writes it (see `codec.rs`), so that either can read what the other
 //! loaded. RocksDB's calls block and run in the client's thread. An update reads the record, merges
-//! the new values into it and writes it whole, as YCSB does; a delete is blind. Unlike in YCSB the
-//! writers of one record take turns (see `locks.rs`), so that an update is atomic.
+//! the new values into it and writes it whole, as YCSB does; a delete is blind. Unlike in YCSB, a
+//! lock serializes the writers of one record (see `locks.rs`), so that an update is atomic.
 //!
 //! The folder given as `path` is created only when `create` is set, and never written to when it
 //! holds anything but a RocksDB database with the dataset's table.
@@ -40,7 +40,7 @@ pub struct RocksDb {
 }
 
 impl RocksDb {
-    /// What the driver says of itself.
+    /// The driver's static properties.
     pub const ABOUT: About = About {
         ycsb_bindings: &["rocksdb", "site.ycsb.db.rocksdb.RocksDBClient"],
         ycsb_properties: &["rocksdb."],

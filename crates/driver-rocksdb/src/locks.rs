@@ -1,13 +1,13 @@
-//! Locks by which the writers of one record take turns.
+//! Locks that serialize the writers of one record.
 //!
-//! RocksDB has no update of a part of a record: it is a read and a write of the whole. Between the
-//! two no other write of the record may come, or one of both is lost although it was acknowledged.
+//! RocksDB can't update a part of a record: an update is a read and a write of the whole record.
+//! Without a lock, a concurrent write between the two would be lost although it was acknowledged.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// So many that writers of two records seldom meet at one lock: of eight writers at once each meets
+/// Enough that writers of two records rarely share a lock: of eight concurrent writers each meets
 /// another in at most 7 of 4096 writes. 32 KiB.
 const STRIPES: usize = 1 << 12;
 
@@ -29,7 +29,7 @@ impl Locks {
     pub(crate) fn hold(&self, key: &[u8]) -> MutexGuard<'_, ()> {
         let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(key);
         let stripe = &self.stripes[hash as usize % STRIPES];
-        // A lock guards no data of its own: what a thread that panicked left behind is in RocksDB.
+        // The lock itself has no data, so a panicked thread leaves nothing inconsistent.
         match stripe.try_lock() {
             Ok(held) => held,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -1,5 +1,5 @@
-//! The options of this driver: one table from which they are read, given to RocksDB, read back from
-//! it and documented.
+//! The options of this driver in one table, used to read them, pass them to RocksDB, read them back
+//! and document them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,18 +12,17 @@ use serde_json::Value;
 /// One option: a line of the table.
 #[derive(Debug)]
 pub struct RocksDbOption {
-    /// What documentation shows. The default is RocksDB's own; there is none where the option must
-    /// be given.
+    /// The documentation. The default is RocksDB's; a required option has none.
     pub doc: OptionDoc,
-    /// RocksDB's own names for it; empty where the driver itself acts on it.
+    /// RocksDB's names for it; empty if the driver implements it.
     pub own_names: &'static [&'static str],
     pub(crate) scope: Scope,
 }
 
-/// What an option applies to, and so among which of RocksDB's options it stands.
+/// The scope of an option, which determines its section in RocksDB's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The driver, which acts on it itself.
+    /// The driver implements it.
     Driver,
     /// The whole database.
     Database,
@@ -55,6 +54,16 @@ const fn count(min: i64) -> Accepts {
     Accepts::Whole { min, max: COUNT_MAX }
 }
 
+/// An option with its accepted values and default, and with its scope and RocksDB's names.
+const fn option(
+    name: &'static str,
+    meaning: &'static str,
+    (accepts, default): (Accepts, Option<&'static str>),
+    (scope, own_names): (Scope, &'static [&'static str]),
+) -> RocksDbOption {
+    RocksDbOption { doc: OptionDoc { name, meaning, accepts, default }, own_names, scope }
+}
+
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
 pub fn options() -> &'static [RocksDbOption] {
@@ -62,232 +71,144 @@ pub fn options() -> &'static [RocksDbOption] {
 }
 
 static TABLE: [RocksDbOption; 22] = [
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "path",
-            meaning: "Folder of the database. Its parent must exist.",
-            accepts: Accepts::Text("the path of a folder"),
-            default: None,
-        },
-        own_names: &[],
-        scope: Scope::Driver,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "create",
-            meaning: "Whether a database that isn't there is created.",
-            accepts: Accepts::SWITCH,
-            default: Some("false"),
-        },
-        own_names: &["create_if_missing"],
-        scope: Scope::Driver,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "wal",
-            meaning: "Whether writes go to the write-ahead log; without it a crash loses \
+    option(
+        "path",
+        "Folder of the database. Its parent must exist.",
+        (Accepts::Text("the path of a folder"), None),
+        (Scope::Driver, &[]),
+    ),
+    option(
+        "create",
+        "Whether a database that isn't there is created.",
+        (Accepts::SWITCH, Some("false")),
+        (Scope::Driver, &["create_if_missing"]),
+    ),
+    option(
+        "wal",
+        "Whether writes go to the write-ahead log; without it a crash loses \
                       memtables.",
-            accepts: Accepts::SWITCH,
-            default: Some("true"),
-        },
-        own_names: &["disableWAL"],
-        scope: Scope::Driver,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "sync",
-            meaning: "Whether a write waits until the log is on the disk; needs wal.",
-            accepts: Accepts::SWITCH,
-            default: Some("false"),
-        },
-        own_names: &["sync"],
-        scope: Scope::Driver,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "statistics",
-            meaning: "Whether RocksDB counts what it does; costs a few percent of the throughput.",
-            accepts: Accepts::SWITCH,
-            default: Some("false"),
-        },
-        own_names: &["statistics"],
-        scope: Scope::Driver,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "write_buffer_bytes",
-            meaning: "Size of a memtable.",
-            accepts: bytes(64 << 10),
-            default: Some("67108864"),
-        },
-        own_names: &["write_buffer_size"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "max_write_buffers",
-            meaning: "Memtables, the active one and those being flushed, before writes stop.",
-            accepts: count(2),
-            default: Some("2"),
-        },
-        own_names: &["max_write_buffer_number"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "block_cache_bytes",
-            meaning: "Size of the cache of uncompressed blocks, a hyper clock cache; 0 for no \
+        (Accepts::SWITCH, Some("true")),
+        (Scope::Driver, &["disableWAL"]),
+    ),
+    option(
+        "sync",
+        "Whether a write waits until the log is on the disk; needs wal.",
+        (Accepts::SWITCH, Some("false")),
+        (Scope::Driver, &["sync"]),
+    ),
+    option(
+        "statistics",
+        "Whether RocksDB collects statistics; costs a few percent of the throughput.",
+        (Accepts::SWITCH, Some("false")),
+        (Scope::Driver, &["statistics"]),
+    ),
+    option(
+        "write_buffer_bytes",
+        "Size of a memtable.",
+        (bytes(64 << 10), Some("67108864")),
+        (Scope::Table, &["write_buffer_size"]),
+    ),
+    option(
+        "max_write_buffers",
+        "Memtables, the active one and those being flushed, before writes stop.",
+        (count(2), Some("2")),
+        (Scope::Table, &["max_write_buffer_number"]),
+    ),
+    option(
+        "block_cache_bytes",
+        "Size of the cache of uncompressed blocks, a hyper clock cache; 0 for no \
                       cache.",
-            accepts: bytes(0),
-            default: Some("33554432"),
-        },
-        own_names: &["block_cache"],
-        scope: Scope::Cache,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "block_bytes",
-            meaning: "Size of a block before compression.",
-            accepts: Accepts::Whole { min: 1 << 10, max: 1 << 30 },
-            default: Some("4096"),
-        },
-        own_names: &["block_size"],
-        scope: Scope::Blocks,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "bloom_bits_per_key",
-            meaning: "Bits per key of the Bloom filter; 0 for no filter.",
-            accepts: Accepts::Whole { min: 0, max: 100 },
-            default: Some("0"),
-        },
-        own_names: &["filter_policy"],
-        scope: Scope::Blocks,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "cache_index_and_filter_blocks",
-            meaning: "Whether index and filter blocks live in the block cache.",
-            accepts: Accepts::SWITCH,
-            default: Some("false"),
-        },
-        own_names: &["cache_index_and_filter_blocks"],
-        scope: Scope::Blocks,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "compression",
-            meaning: "Compression of blocks in files.",
-            accepts: Accepts::Words(&["none", "snappy", "lz4", "zstd"]),
-            default: Some("lz4"),
-        },
-        own_names: &["compression"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "target_file_bytes",
-            meaning: "Size of a file in level 1.",
-            accepts: bytes(64 << 10),
-            default: Some("67108864"),
-        },
-        own_names: &["target_file_size_base"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "level_base_bytes",
-            meaning: "Size of level 1.",
-            accepts: bytes(64 << 10),
-            default: Some("268435456"),
-        },
-        own_names: &["max_bytes_for_level_base"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "level0_file_num_compaction_trigger",
-            meaning: "Files in level 0 that start a compaction.",
-            accepts: count(1),
-            default: Some("4"),
-        },
-        own_names: &["level0_file_num_compaction_trigger"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "level0_slowdown_writes_trigger",
-            meaning: "Files in level 0 from which writes are slowed down.",
-            accepts: count(1),
-            default: Some("20"),
-        },
-        own_names: &["level0_slowdown_writes_trigger"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "level0_stop_writes_trigger",
-            meaning: "Files in level 0 at which writes stop.",
-            accepts: count(1),
-            default: Some("36"),
-        },
-        own_names: &["level0_stop_writes_trigger"],
-        scope: Scope::Table,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "max_background_jobs",
-            meaning: "Threads for flushes and compactions together.",
-            accepts: Accepts::Whole { min: 1, max: 1024 },
-            default: Some("2"),
-        },
-        own_names: &["max_background_jobs"],
-        scope: Scope::Database,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "max_subcompactions",
-            meaning: "Threads that may share one compaction.",
-            accepts: Accepts::Whole { min: 1, max: 1024 },
-            default: Some("1"),
-        },
-        own_names: &["max_subcompactions"],
-        scope: Scope::Database,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "max_open_files",
-            meaning: "Files kept open; -1 for all.",
-            accepts: count(-1),
-            default: Some("-1"),
-        },
-        own_names: &["max_open_files"],
-        scope: Scope::Database,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "bytes_per_sync",
-            meaning: "Bytes of a file after which they go to the disk; 0 leaves it to the kernel.",
-            accepts: bytes(0),
-            default: Some("0"),
-        },
-        own_names: &["bytes_per_sync"],
-        scope: Scope::Database,
-    },
-    RocksDbOption {
-        doc: OptionDoc {
-            name: "direct_io",
-            meaning: "Whether reads, flushes and compactions go past the kernel's page cache.",
-            accepts: Accepts::SWITCH,
-            default: Some("false"),
-        },
-        own_names: &["use_direct_reads", "use_direct_io_for_flush_and_compaction"],
-        scope: Scope::Database,
-    },
+        (bytes(0), Some("33554432")),
+        (Scope::Cache, &["block_cache"]),
+    ),
+    option(
+        "block_bytes",
+        "Size of a block before compression.",
+        (Accepts::Whole { min: 1 << 10, max: 1 << 30 }, Some("4096")),
+        (Scope::Blocks, &["block_size"]),
+    ),
+    option(
+        "bloom_bits_per_key",
+        "Bits per key of the Bloom filter; 0 for no filter.",
+        (Accepts::Whole { min: 0, max: 100 }, Some("0")),
+        (Scope::Blocks, &["filter_policy"]),
+    ),
+    option(
+        "cache_index_and_filter_blocks",
+        "Whether index and filter blocks live in the block cache.",
+        (Accepts::SWITCH, Some("false")),
+        (Scope::Blocks, &["cache_index_and_filter_blocks"]),
+    ),
+    option(
+        "compression",
+        "Compression of blocks in files.",
+        (Accepts::Words(&["none", "snappy", "lz4", "zstd"]), Some("lz4")),
+        (Scope::Table, &["compression"]),
+    ),
+    option(
+        "target_file_bytes",
+        "Size of a file in level 1.",
+        (bytes(64 << 10), Some("67108864")),
+        (Scope::Table, &["target_file_size_base"]),
+    ),
+    option(
+        "level_base_bytes",
+        "Size of level 1.",
+        (bytes(64 << 10), Some("268435456")),
+        (Scope::Table, &["max_bytes_for_level_base"]),
+    ),
+    option(
+        "level0_file_num_compaction_trigger",
+        "Files in level 0 that start a compaction.",
+        (count(1), Some("4")),
+        (Scope::Table, &["level0_file_num_compaction_trigger"]),
+    ),
+    option(
+        "level0_slowdown_writes_trigger",
+        "Files in level 0 from which writes are slowed down.",
+        (count(1), Some("20")),
+        (Scope::Table, &["level0_slowdown_writes_trigger"]),
+    ),
+    option(
+        "level0_stop_writes_trigger",
+        "Files in level 0 at which writes stop.",
+        (count(1), Some("36")),
+        (Scope::Table, &["level0_stop_writes_trigger"]),
+    ),
+    option(
+        "max_background_jobs",
+        "Threads for flushes and compactions together.",
+        (Accepts::Whole { min: 1, max: 1024 }, Some("2")),
+        (Scope::Database, &["max_background_jobs"]),
+    ),
+    option(
+        "max_subcompactions",
+        "Threads that may share one compaction.",
+        (Accepts::Whole { min: 1, max: 1024 }, Some("1")),
+        (Scope::Database, &["max_subcompactions"]),
+    ),
+    option(
+        "max_open_files",
+        "Files kept open; -1 for all.",
+        (count(-1), Some("-1")),
+        (Scope::Database, &["max_open_files"]),
+    ),
+    option(
+        "bytes_per_sync",
+        "Bytes of a file after which they go to the disk; 0 leaves it to the kernel.",
+        (bytes(0), Some("0")),
+        (Scope::Database, &["bytes_per_sync"]),
+    ),
+    option(
+        "direct_io",
+        "Whether reads, flushes and compactions go past the kernel's page cache.",
+        (Accepts::SWITCH, Some("false")),
+        (Scope::Database, &["use_direct_reads", "use_direct_io_for_flush_and_compaction"]),
+    ),
 ];
 
 impl RocksDbOption {
-    /// `name=value` in RocksDB's spelling, for each of its own names.
+    /// `name=value` in RocksDB's spelling, for each of its names.
     fn assignments(&self, value: &str) -> String {
         let spelled = match self.own_names {
             ["compression"] => compression(value, |pair| (pair.0, pair.1)).unwrap_or(value).into(),
@@ -317,7 +238,7 @@ fn compression(
     COMPRESSIONS.iter().map(direction).find(|(key, _)| *key == from).map(|(_, other)| other)
 }
 
-/// The options as given, held against the table.
+/// The given options, checked against the table.
 #[derive(Debug)]
 pub(crate) struct Settings {
     given: Given,
@@ -346,7 +267,7 @@ impl Settings {
         PathBuf::from(self.text("path"))
     }
 
-    /// The value of a switch that the driver itself acts on.
+    /// The value of a switch that the driver implements.
     pub(crate) fn switch(&self, name: &str) -> bool {
         self.given.switch(name)
     }
@@ -385,13 +306,13 @@ fn blocks(cache_bytes: usize) -> BlockBasedOptions {
     if cache_bytes == 0 {
         blocks.disable_cache();
     } else {
-        // The kind that RocksDB makes by default; a charge of 0 lets it adapt to the blocks.
+        // RocksDB's default kind of cache; a charge of 0 makes it adapt to the blocks.
         blocks.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
     }
     blocks
 }
 
-/// As [`Given`] says it, with the nearest name.
+/// The error of [`Given`] with the nearest name.
 fn unknown(name: &str) -> OpenError {
     let known: Vec<_> = TABLE.iter().map(|option| option.doc.name).collect();
     let near = known.iter().map(|known| (distance(name, known), known)).min();
@@ -449,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_refused_with_what_is_accepted() {
+    fn an_invalid_value_is_rejected_with_the_accepted_ones() {
         let cases = [
             (json!({"wal": "yes"}), "option 'wal' can't be 'yes': give true or false"),
             (

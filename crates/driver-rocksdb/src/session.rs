@@ -1,4 +1,4 @@
-//! One client's way into the database: buffers and options of its own, only the database is shared.
+//! One client's session: only the database is shared, not buffers and options.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::codec::{CodecError, encode, field, fields, merge};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// A client's session. Whoever writes a record holds its lock meanwhile, so that nothing comes
-/// between the read and the write of an update.
+/// A client's session. A write holds the record's lock, so that no other write comes between the
+/// read and the write of an update.
 pub struct RocksDbSession {
     database: Arc<Database>,
     reads: ReadOptions,
@@ -48,7 +48,7 @@ impl RocksDbSession {
             .map_err(|error| Failure::codec(error, request.key))
     }
 
-    /// Whether a stored record is as it must be.
+    /// Compares a stored record with the expected properties.
     #[inline]
     fn compare(
         &self,

@@ -1,23 +1,23 @@
-//! What a driver says of itself before it is opened.
+//! Static properties of a driver.
 
 use kvmark_plan::Kind;
 use serde::Serialize;
 
-/// What kvmark must know of a driver to read its URLs, and to run it and judge its runs rightly.
+/// Properties of a driver for reading its URLs, running it and judging its runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct About {
     /// The driver's name in plans.
     pub name: &'static str,
     /// How its URLs begin, the usual way first.
     pub schemes: &'static [Scheme],
-    /// What stands between a scheme and the options.
+    /// The kind of address between a scheme and the options.
     pub place: Place,
-    /// The option that stands behind the hosts as a path.
+    /// The option that is the path after the hosts.
     pub path: Option<&'static str>,
     /// The port of a host without one.
     pub port: Option<u16>,
-    /// Whether its statistics are those of the server, which all clients see alike, and not those
-    /// of this process.
+    /// Whether its statistics are those of the server, and so the same for all clients, and not
+    /// those of this process.
     pub counts_whole_server: bool,
     /// Kinds of operation that its systems don't have.
     pub lacks: &'static [Kind],
@@ -31,7 +31,7 @@ pub struct About {
 }
 
 impl About {
-    /// A driver that says nothing more.
+    /// A driver without further properties.
     #[must_use]
     pub const fn new(name: &'static str, place: Place, schemes: &'static [Scheme]) -> Self {
         Self {
@@ -52,16 +52,16 @@ impl About {
 /// How a URL begins.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scheme {
-    /// What stands before the colon.
+    /// The text before the colon.
     pub name: &'static str,
-    /// A whole URL, to be shown to who wrote a wrong one.
+    /// A complete URL, shown in errors.
     pub example: &'static str,
-    /// Options that the scheme itself says, with their values.
+    /// Options that the scheme implies, with their values.
     pub implied: &'static [(&'static str, &'static str)],
 }
 
 impl Scheme {
-    /// A scheme that says no option.
+    /// A scheme that implies no option.
     #[must_use]
     pub const fn new(name: &'static str, example: &'static str) -> Self {
         Self { name, example, implied: &[] }

@@ -1,15 +1,15 @@
-//! When the requests under way are given up: a list in the order of their instants.
+//! Deadlines of requests in flight: a list in the order of instants.
 //!
-//! All requests have the same limit, so that who is issued later is given up later: to
-//! arm and to disarm one costs a few stores, however many there are.
+//! All requests have the same limit, so a later request has a later deadline. Arming and disarming
+//! one takes a few stores, independent of their number.
 
 use crate::Ticket;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
-/// Who looks this much after a deadline was away: there may be more to read than one look takes.
+/// A read this long after a deadline was delayed: there may be more data than one read takes.
 const AWAY_NS: u64 = 1_000_000;
-/// Looks at most that go on reading before what is due is given up.
+/// Most reads before due requests are given up.
 const LOOKS_MAX: u32 = 64;
 
 /// The deadlines of one worker's clients, one each at most.
@@ -20,7 +20,7 @@ pub struct Deadlines {
     entries: Vec<Entry>,
     first: u32,
     last: u32,
-    /// Looks since the first deadline has been due.
+    /// Reads since the first deadline was due.
     looks: u32,
 }
 
@@ -33,7 +33,7 @@ struct Entry {
 }
 
 impl Deadlines {
-    /// For so many clients, whose requests may take this long.
+    /// Deadlines for this number of clients, with the limit on a request.
     #[must_use]
     pub fn new(clients: usize, limit_ns: Option<u64>) -> Self {
         let entry = Entry { at_ns: 0, before: NONE, behind: NONE, armed: false };
@@ -41,22 +41,21 @@ impl Deadlines {
         Self { limit_ns: limit_ns.unwrap_or(u64::MAX), entries, first: NONE, last: NONE, looks: 0 }
     }
 
-    /// The first instant at which a request is to be given up.
+    /// The first deadline.
     #[inline]
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.entries.get(self.first as usize).map_or(u64::MAX, |entry| entry.at_ns)
     }
 
-    /// When a request is given up that is issued at an instant.
+    /// The deadline of a request that is issued at an instant.
     #[inline]
     #[must_use]
     pub fn of(&self, issued_ns: u64) -> u64 {
         issued_ns.saturating_add(self.limit_ns).saturating_add(1)
     }
 
-    /// A request was issued, not before those that are armed. It may take as long as the limit, and
-    /// no longer.
+    /// Arms the deadline of an issued request. Requests must be armed in the order of issue.
     #[inline]
     pub fn arm(&mut self, ticket: Ticket, issued_ns: u64) {
         self.disarm(ticket);
@@ -70,7 +69,7 @@ impl Deadlines {
         self.last = ticket;
     }
 
-    /// A request has ended.
+    /// Disarms the deadline of a request that has ended.
     #[inline]
     pub fn disarm(&mut self, ticket: Ticket) {
         let Some(entry) = self.entries.get_mut(ticket as usize) else { return };
@@ -89,9 +88,9 @@ impl Deadlines {
         }
     }
 
-    /// Whether what is due is to be given up, after a look at what could be read that began at this
-    /// instant: an answer that came in time was found by then. `has_read` tells whether there was
-    /// anything; where the look came late, there may be more.
+    /// Whether due requests are given up after a read that began at this instant: it found all
+    /// answers that arrived in time. `has_read` is true if the read returned data; after a late
+    /// read, there may be more.
     #[inline]
     pub fn are_over(&mut self, looked_ns: u64, has_read: bool) -> bool {
         let due_ns = self.next_ns();
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_is_what_a_map_of_instants_would_give() {
+    fn due_requests_match_a_map_of_instants() {
         let mut deadlines = Deadlines::new(8, Some(100));
         let mut expected = BTreeMap::new();
         let mut chance = 1u64;
@@ -151,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_given_up_after_a_look_that_began_no_sooner() {
+    fn a_due_request_is_given_up_after_a_read_that_began_no_earlier() {
         assert!(!one().are_over(100, false));
         assert!(one().are_over(101, false));
         assert!(one().are_over(101 + AWAY_NS, true));
     }
 
     #[test]
-    fn who_was_away_goes_on_reading_until_nothing_comes_or_for_so_many_looks() {
+    fn after_a_delay_reading_continues_until_no_data_comes_or_the_limit_is_reached() {
         let late_ns = 102 + AWAY_NS;
         let mut deadlines = one();
         assert!(!deadlines.are_over(late_ns, true));

@@ -1,9 +1,9 @@
-//! A drawn collection, read.
+//! Reads a drawn collection.
 
 use kvmark_plan::ValueType;
 
-/// The kind and bytes of each element of a collection, as [`ValueType`] says they lie. Panics where
-/// they don't.
+/// Iterates over type and bytes of a collection's elements, in the format of [`ValueType`]. Panics
+/// on another format.
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     left: usize,

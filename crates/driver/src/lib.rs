@@ -1,9 +1,9 @@
 //! The trait of a system under test.
 //!
-//! A [`Driver`] is opened before the clock starts and says what its system can do. Each worker gets
-//! a session of its own, which holds the connections of the worker's clients: a [`Blocking`] one
-//! executes a request in one call, a [`Session`] serves many clients turn by turn. A driver reads
-//! no clock: the engine stamps around [`Blocking::execute`], and when it is told in a turn.
+//! A [`Driver`] is opened before the clock starts and reports its system's capabilities. Each
+//! worker gets a session with the connections of its clients: a [`Blocking`] session executes a
+//! request in one call, a [`Session`] serves many clients in turns. A driver reads no clock: the
+//! engine stamps around [`Blocking::execute`], and in the callbacks of a turn.
 
 pub mod null;
 pub mod options;
@@ -38,19 +38,19 @@ pub enum Execution {
     Asynchronous,
 }
 
-/// An option that makes some operations quicker and changes what is measured, so that the user
+/// An option that makes some operations faster and changes the measurement, so that the user
 /// decides.
 #[derive(Clone, Debug, Serialize)]
 pub struct Speedup {
-    /// The option with its value, as it stands in a URL.
+    /// The option with its value, as written in a URL.
     pub option: &'static str,
     /// The kinds of operation that it makes quicker.
     pub kinds: &'static [Kind],
-    /// What it does, to follow the option in a sentence.
+    /// Its effect, worded to follow the option in a sentence.
     pub meaning: &'static str,
 }
 
-/// What a system can do natively, stated by its driver.
+/// A system's native capabilities, stated by its driver.
 #[derive(Clone, Debug, Serialize)]
 pub struct Capabilities {
     /// How calls behave.
@@ -59,16 +59,16 @@ pub struct Capabilities {
     pub embedded: bool,
     /// The kinds of operation it can execute.
     pub kinds: Vec<Kind>,
-    /// Whether a request can be given up when its time is up; if not, a late completion counts as
+    /// Whether a request can be given up at its deadline; if not, a late completion counts as
     /// timeout.
     pub cancels: bool,
-    /// Whether it carries out statements in the user's own words.
+    /// Whether it executes the user's statements.
     pub statements: bool,
     /// Whether the system lives in simulated time, which the engine then advances itself.
     pub simulated_time: bool,
-    /// Whether it holds what is read against [`Request::expected`].
+    /// Whether it compares reads with [`Request::expected`].
     pub compares: bool,
-    /// Options that would make it quicker and that were not given.
+    /// Options that would make it faster and weren't given.
     pub speedups: Vec<Speedup>,
 }
 
@@ -89,18 +89,19 @@ impl Capabilities {
     }
 }
 
-/// What was opened: kept in the manifest, and the source of the system's fingerprint.
+/// The description of the opened system: kept in the manifest, and the source of the system's
+/// fingerprint.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
     /// The system's name, for example `RocksDB`.
     pub system: String,
-    /// Its version, as it says itself.
+    /// Its version as it reports it.
     pub version: String,
     /// Its effective configuration by name.
     pub configuration: BTreeMap<String, String>,
 }
 
-/// Why a system couldn't be opened or connected to. The texts are whole sentences without
+/// Errors of opening or connecting to a system. The texts are complete sentences without
 /// credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -115,7 +116,7 @@ pub enum OpenError {
 
 /// A system under test, opened.
 pub trait Driver: Send + Sync + 'static {
-    /// The session of a client on a thread of its own; [`Never`] where there is none.
+    /// The session of a client with its own thread; [`Never`] if there is none.
     type Blocking: Blocking;
     /// The session of many clients; [`Never`] where there is none.
     type Session: Session;
@@ -126,7 +127,7 @@ pub trait Driver: Send + Sync + 'static {
     /// What was opened.
     fn describe(&self) -> Description;
 
-    /// Makes the session of one worker that serves so many clients, with every connection open and
+    /// Creates the session of a worker with this number of clients, with every connection open and
     /// every statement prepared. Called on the worker's thread before the clock starts.
     ///
     /// # Errors
@@ -137,8 +138,7 @@ pub trait Driver: Send + Sync + 'static {
     /// Returns when the system is quiet: no compaction, no replication in progress. May take
     /// minutes.
     ///
-    /// # Errors
-    /// [`OpenError::System`] when the system fails meanwhile.
+    /// # Errors [`OpenError::System`] if the system fails during the wait.
     fn settle(&self) -> Result<(), OpenError> {
         Ok(())
     }
@@ -164,8 +164,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 }
 
-/// A connection to one server, or an embedded database, on which it is asked one thing after the
-/// other. It isn't what measures.
+/// A connection to one server or embedded database for administrative commands. Not used for
+/// measurements.
 pub trait Console: Send {
     /// The answer to a command's words, or to a statement: texts, numbers, and lists of them. The
     /// first one connects, and what comes after a connection was lost connects again.
@@ -178,7 +178,7 @@ pub trait Console: Send {
 /// A console of any driver's.
 pub type AnyConsole = Box<dyn Console>;
 
-/// Where a driver finds what every request has in common, when it opens.
+/// The properties that all requests share, given to a driver when it opens.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Table name.
@@ -187,7 +187,7 @@ pub struct Layout {
     pub field_names: Vec<String>,
     /// Sent once, in order, before sessions are made.
     pub prepare: Vec<String>,
-    /// Operations in the user's own words.
+    /// The user's statements.
     pub statements: Vec<Statement>,
 }
 

@@ -1,4 +1,4 @@
-//! The null driver: does nothing, so that what a run costs is the engine's own cost.
+//! The null driver: does nothing, so that a run measures the engine's own cost.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread::sleep;
@@ -13,12 +13,12 @@ use crate::{
     OpenError, Place, Reply, Request, Scheme, Session, Ticket,
 };
 
-static TABLE: [OptionDoc; 1] = [OptionDoc {
-    name: "yields",
-    meaning: "Turns of its worker that an operation takes; 0 makes the driver blocking.",
-    accepts: Accepts::Text("a count such as 0 or 1"),
-    default: Some("0"),
-}];
+static TABLE: [OptionDoc; 1] = [OptionDoc::new(
+    "yields",
+    "Turns of its worker that an operation takes; 0 makes the driver blocking.",
+    Accepts::Text("a count such as 0 or 1"),
+    "0",
+)];
 
 /// A system without a store.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Null {
 }
 
 impl Null {
-    /// What the driver says of itself.
+    /// The driver's static properties.
     pub const ABOUT: About = About {
         ycsb_bindings: &["basic", "site.ycsb.BasicDB"],
         ycsb_properties: &["basicdb."],

@@ -13,18 +13,31 @@ use crate::OpenError;
 pub struct OptionDoc {
     /// Its name in plans and URLs.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
     /// What it accepts.
     pub accepts: Accepts,
-    /// Its value where it isn't given; none where nothing stands for it.
+    /// Its default value, if any.
     pub default: Option<&'static str>,
+}
+
+impl OptionDoc {
+    /// An option with a default.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        meaning: &'static str,
+        accepts: Accepts,
+        default: &'static str,
+    ) -> Self {
+        Self { name, meaning, accepts, default: Some(default) }
+    }
 }
 
 /// What an option accepts. Its text completes the sentence "give …".
 #[derive(Debug)]
 pub enum Accepts {
-    /// Any text but none; this says of what.
+    /// Any text except an empty one, with its description.
     Text(&'static str),
     /// One of these words, in any case.
     Words(&'static [&'static str]),
@@ -78,7 +91,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// The options of a plan, held against the lines of a table.
+    /// The options of a plan, checked against the lines of a table.
     ///
     /// # Errors
     /// [`OpenError::Option`] when one is unknown or its value isn't accepted.
@@ -97,7 +110,7 @@ impl Given {
     fn take(&mut self, name: &str, value: &Value) -> Result<(), OpenError> {
         let doc = self.line(name).ok_or_else(|| self.unknown(name))?;
         let text = text_of(value);
-        // What stands for an option that isn't given may be given as well, if it is no text too.
+        // The default may be given explicitly, even an empty one.
         let accepted = match doc.default {
             Some(default) if default == text => Some(text.clone()),
             _ => doc.accepts.read(&text),
@@ -115,7 +128,7 @@ impl Given {
         OpenError::Option(format!("there is no option '{name}'; known are {}", known.join(", ")))
     }
 
-    /// Takes the value that the address has of an option, if it has one.
+    /// Takes an option's value from the address, if there is one.
     ///
     /// # Errors
     /// [`OpenError::Option`] when the option is given as well, or doesn't accept the value.
@@ -155,8 +168,7 @@ impl Given {
 
     /// An option that has a default, as a type of the driver's own.
     ///
-    /// # Errors
-    /// [`OpenError::Option`] when the text doesn't read as `T`, saying what the table accepts.
+    /// # Errors [`OpenError::Option`] if the text doesn't parse as `T`, with the accepted values.
     pub fn read<T: FromStr>(&self, name: &str) -> Result<T, OpenError> {
         let doc = self.line(name).expect("only options of the table are read");
         let text = self.text(name).expect("only options that have a default are read");
@@ -227,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_says_what_could() {
+    fn an_invalid_value_is_rejected_with_the_valid_ones() {
         let error = given("compression", "zip").unwrap_err();
         assert_eq!(error, "option 'compression' can't be 'zip': give one of none, lz4, snappy");
         let error = given("tls", 1).unwrap_err();
@@ -252,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_has_its_default_if_there_is_one() {
+    fn a_missing_option_has_its_default_if_there_is_one() {
         let given = given("tls", true).unwrap();
         assert_eq!((given.own("compression"), given.text("compression")), (None, Some("none")));
         assert_eq!((given.text("username"), given.whole("database")), (None, None));
@@ -264,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_as_a_type_of_the_drivers_or_refused_with_what_the_table_accepts() {
+    fn text_is_parsed_as_a_drivers_type_or_rejected_with_the_accepted_values() {
         assert_eq!(given("share", 0.5).unwrap().read("share").ok(), Some(0.5));
         assert_eq!(given("tls", true).unwrap().read("share").ok(), Some(0.25));
         let error = given("share", "half").unwrap().read::<f64>("share").unwrap_err();
@@ -272,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_address_has_is_held_to_the_table_and_given_once() {
+    fn an_option_of_the_address_is_checked_and_given_once() {
         let mut own = given("tls", true).unwrap();
         own.take_from_address("database", None).unwrap();
         assert_eq!(own.whole("database"), None);

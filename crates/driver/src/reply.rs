@@ -1,10 +1,10 @@
-//! What a session answers, besides the outcome.
+//! The content of a session's answer.
 
 use std::ops::Range;
 
 use kvmark_plan::Outcome;
 
-/// What came back for one request; its memory is used again and never shrunk.
+/// The reply to one request; its memory is reused and never shrunk.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     /// Records returned.
@@ -13,13 +13,13 @@ pub struct Reply {
     pub bytes: Vec<u8>,
     /// The values returned, where the request wants them.
     pub cells: Vec<Cell>,
-    /// The writes of a request whose effect isn't [`Effect::Applied`], or isn't what the outcome
-    /// implies: each with the number of its command. If empty, the outcome holds for all commands
-    /// ([`Effect::of`]); otherwise the commands that aren't listed were applied.
+    /// The writes of a request whose effect isn't [`Effect::Applied`], or differs from the
+    /// outcome's: each with the number of its command. If empty, the outcome applies to all
+    /// commands ([`Effect::of`]); otherwise the commands that aren't listed were applied.
     pub effects: Vec<(u32, Effect)>,
 }
 
-/// What is known of the write that a command asked for.
+/// The effect of a command's write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The system acknowledged it.
@@ -67,7 +67,7 @@ impl Reply {
         self.effects.clear();
     }
 
-    /// The effect of a command of a request that ended so.
+    /// The effect of a command of a request with this outcome.
     #[must_use]
     pub fn effect(&self, outcome: Outcome, command: u32) -> Effect {
         if self.effects.is_empty() {

@@ -1,4 +1,4 @@
-//! What a session is asked to do.
+//! The requests to a session.
 
 use std::ops::Range;
 
@@ -9,53 +9,51 @@ use kvmark_plan::{Each, Kind, Outcome, TAG_LENGTH, ValueType, tag_length};
 pub struct Request<'a> {
     /// Number of the operation in its group's stream.
     pub number: u64,
-    /// When it was handed over: microseconds since the Unix epoch by the engine's clock, which is
-    /// the same for all workers and never set back. Drivers that give writes a timestamp take it.
+    /// When it was passed on: microseconds since the Unix epoch by the engine's clock, which all
+    /// workers share and which never goes back. Drivers use it as the timestamp of writes.
     pub at_us: i64,
     /// What to do. Never [`Kind::ReadModifyWrite`]: the engine executes its two parts.
     pub kind: Kind,
-    /// The record, or the first record of a scan. A statement has it among its arguments, if it
-    /// needs it.
+    /// The record, or the first record of a scan. A statement has it among its arguments if needed.
     pub key: &'a [u8],
-    /// Fields that a read or scan asks for.
+    /// Fields that a read or scan requests.
     pub columns: Columns,
     /// Fields that an update or insert writes.
     pub values: Values<'a>,
-    /// Records that a scan asks for.
+    /// Number of records of a scan.
     pub scan_length: u64,
-    /// Whether the reply must hold the values, to be checked.
+    /// Whether the reply must contain the values, for a check.
     pub wants_values: bool,
-    /// What a record that is read must be like; none where it may be anything.
+    /// The properties that a record must have when it is read; `None` for no check.
     pub expected: Option<&'a Expected>,
-    /// The statement that does it and its arguments; none for the driver's own way. A statement's
-    /// values come back as [`crate::Cell`]s with their place in the reply as field.
+    /// The statement with its arguments; `None` for the driver's own way. A statement's values are
+    /// returned as [`crate::Cell`]s with their index in the reply as field.
     pub statement: Option<Call<'a>>,
 }
 
-/// What a record that is read must be like, as far as that is seen without its values. One that is
-/// there and isn't makes its read a [`Outcome::Mismatch`].
+/// The properties that a record must have when it is read, without its values. The read of a record
+/// without these properties is a [`Outcome::Mismatch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Fields that come back; none for any number.
     pub fields: Option<u32>,
-    /// Bytes of each value, where all have the same.
+    /// Bytes of each value, if constant.
     pub length: Option<u64>,
-    /// What each value begins with, as far as [`tag_length`] says.
+    /// The start of each value, up to [`tag_length`].
     pub tag: Option<[u8; TAG_LENGTH]>,
-    /// Whether there must be values, each long enough for the whole of the tag: a part of it, or
-    /// none, proves nothing.
+    /// Whether values must exist and contain the complete tag, because a part of it proves nothing.
     pub proves: bool,
 }
 
 impl Expected {
-    /// Begins to compare a record.
+    /// Starts the comparison of a record.
     #[must_use]
     #[inline]
     pub const fn compare(&self) -> Comparison {
         Comparison { expected: *self, seen: 0, fits: true }
     }
 
-    /// Whether a value is as it must be.
+    /// Whether a value has the expected properties.
     #[must_use]
     #[inline]
     pub fn fits(&self, value: &[u8]) -> bool {
@@ -88,7 +86,7 @@ impl Comparison {
         self.fits &= self.expected.fits(value);
     }
 
-    /// The outcome of the read, once all values of the record were seen.
+    /// The outcome of the read after all values of the record.
     #[must_use]
     #[inline]
     pub const fn outcome(&self) -> Outcome {
@@ -116,21 +114,20 @@ pub struct Call<'a> {
     pub widths: [u32; 3],
 }
 
-/// Where an argument stands: how often it is drawn, and its place among those drawn as often.
+/// The position of an argument: its scope, and its index among the arguments of that scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// For how much of an operation it stays the same.
+    /// Its scope within an operation.
     pub each: Each,
-    /// Place among the statement's arguments with the same [`Each`].
+    /// Index among the statement's arguments with the same [`Each`].
     pub place: u32,
 }
 
 impl<'a> Call<'a> {
-    /// An argument as it is in an item of a command, both counted from 0. The item doesn't matter
-    /// for what is drawn per command, nor the command for what is drawn per operation.
+    /// The value of an argument in an item of a command, both counted from 0. The item is ignored
+    /// for arguments drawn per command, and the command for arguments drawn per operation.
     ///
-    /// # Panics
-    /// When there is no such slot, command or item.
+    /// # Panics If there is no such slot, command or item.
     #[inline]
     #[must_use]
     pub fn argument(&self, slot: Slot, command: usize, item: u32) -> (ValueType, &'a [u8]) {

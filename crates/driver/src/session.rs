@@ -1,4 +1,4 @@
-//! How a worker asks its system: by calls that hold its thread, or turn by turn.
+//! The interface between a worker and its system: blocking calls, or turns for many clients.
 
 use kvmark_plan::Outcome;
 
@@ -7,16 +7,16 @@ use crate::{Reply, Request};
 /// A client's number within its worker's session, from 0. It has one request at a time.
 pub type Ticket = u32;
 
-/// A worker's session, of the kind that its driver's [`crate::Execution`] says.
+/// A worker's session, of the kind of its driver's [`crate::Execution`].
 #[derive(Debug)]
 pub enum AnySession<B, S> {
-    /// For one client on a thread of its own.
+    /// For one client with its own thread.
     Blocking(B),
     /// For many clients.
     Asynchronous(S),
 }
 
-/// The session of one client whose calls hold its thread.
+/// The session of one client with blocking calls.
 pub trait Blocking {
     /// Executes one request and fills the reply, which is empty.
     fn execute(&mut self, request: &Request<'_>, reply: &mut Reply) -> Outcome;
@@ -29,79 +29,78 @@ pub trait Blocking {
 
 /// One worker's connections, for a driver that serves many clients at once.
 ///
-/// The engine submits what is to be asked, then calls [`Session::turn`], again and again. Whatever
-/// takes several steps, such as a scan over pages or a connection that is opened anew, goes on from
-/// turn to turn.
+/// The engine submits requests and calls [`Session::turn`] repeatedly. Work in several steps, such
+/// as a scan over pages or a reconnect, continues from turn to turn.
 pub trait Session {
-    /// Whether it takes a request now. Not while the system takes nothing: what is submitted has to
-    /// be kept until it is sent. A request that waits for room isn't drawn, encoded or issued, and
-    /// the time until then is a part of its response time.
+    /// Whether the session takes a request now. False while the system accepts no data, because
+    /// submitted requests are buffered until they are sent. A request that waits for room isn't
+    /// drawn, encoded or issued, and the wait is part of its response time.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Takes a request: encodes what is to be sent, and sends nothing.
+    /// Takes a request and encodes it, without sending.
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>);
 
-    /// Sends what was submitted, waits until something can be read, `patience_ns` at most, reads
-    /// all there is, and hands over what was answered. Returns early when something was handed
-    /// over, and may return early without. Whether anything was read: there may be more of it.
+    /// Sends submitted requests, waits up to `patience_ns` for data, reads all available data, and
+    /// reports the answers. Returns early after reporting an answer, and may return early without.
+    /// Returns whether data was read, because there may be more.
     ///
-    /// All that is readable is read, and each read stamped, before the first answer is looked at:
-    /// what is done with one client's answer must not be part of another's time.
+    /// All available data is read, and each read stamped, before the first answer is processed: the
+    /// processing of one client's answer must not add to another's time.
     fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool;
 
-    /// Forgets a request under way: nothing of it is handed over any more, and the ticket may be
-    /// submitted again at once.
+    /// Drops a request in flight: it is never reported, and the ticket may be submitted again at
+    /// once.
     fn give_up(&mut self, ticket: Ticket);
 
-    /// The instant before which it wants its next turn even if nothing can be read by then.
+    /// The latest instant of the next turn, even without data.
     fn due_ns(&self) -> u64 {
         u64::MAX
     }
 
-    /// Addresses of the servers that owe an answer or can't be reached, for the user.
+    /// Addresses of the servers with outstanding requests or failed connections, for the user.
     fn awaited(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a session tells the engine during a turn. Instants are those of [`Completions::stamp`]: a
-/// session reads no clock.
+/// A session's reports to the engine during a turn. Instants come from [`Completions::stamp`],
+/// because a session reads no clock.
 pub trait Completions {
-    /// The present instant, in nanoseconds since the run began. To be taken directly before bytes
-    /// are sent and directly after they were read.
+    /// The current instant, in nanoseconds since the run began. Must be taken directly before
+    /// sending bytes and directly after reading them.
     fn stamp(&mut self) -> u64;
 
-    /// A request was sent, or tried to be: its bytes were handed over from this instant on. Told
-    /// once for each request, before how it ended.
+    /// A request was sent, or sending was attempted, from this instant on. Called once for each
+    /// request, before its end.
     fn issued(&mut self, ticket: Ticket, at_ns: u64);
 
-    /// A request was carried out, by an answer that was read at this instant. The outcome is no
-    /// failure, unless what was read is another than was expected.
+    /// A request was executed, by an answer that was read at this instant. The outcome is no
+    /// failure except [`Outcome::Mismatch`].
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply);
 
-    /// A request failed at this instant; `why` is a human-readable account without credentials. Of
-    /// the reply only [`Reply::effects`] count: what is known of each command's write.
+    /// A request failed at this instant; `why` is a human-readable reason without credentials. Only
+    /// [`Reply::effects`] of the reply count.
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply);
 
-    /// The session itself gave a request up at this instant, because it had waited for an answer as
-    /// long as the driver's options allow.
+    /// The session gave a request up at this instant, because the time limit of the driver's
+    /// options was reached.
     fn expired(&mut self, ticket: Ticket, at_ns: u64, why: &str) {
         self.failed(ticket, at_ns, Outcome::Timeout, why, &Reply::default());
     }
 
-    /// A server sent something, whatever it is, that was read at this instant: also an answer to a
-    /// request that was given up.
+    /// Data from a server was read at this instant, possibly an answer to a request that was given
+    /// up.
     fn heard(&mut self, _at_ns: u64) {}
 
-    /// The bytes of a read that was stamped `read_ns` came to this machine at this instant of wall
-    /// time, in nanoseconds since the Unix epoch. Told for a sample of reads, of those that held
-    /// one whole reply: the kernel tells of the last bytes of a read only.
+    /// The bytes of a read that was stamped `read_ns` arrived in the kernel at this instant of wall
+    /// time, in nanoseconds since the Unix epoch. Called for a sample of the reads with exactly one
+    /// complete reply, because the kernel reports only the arrival of a read's last bytes.
     fn arrived(&mut self, _kernel_wall_ns: u64, _read_ns: u64) {}
 }
 
-/// The session that a driver doesn't have.
+/// The session type for a kind of session that a driver lacks.
 #[derive(Debug)]
 pub enum Never {}
 

@@ -1,11 +1,11 @@
-//! The simulated driver: a queue with known service times, stalls and faults, so that what a run
-//! records can be held against answers known in closed form.
+//! The simulated driver: a queue with known service times, stalls and faults, so that a run's
+//! records can be compared with results in closed form.
 //!
 //! Requests are served first come, first served, by `servers` equal servers. During a stall no
 //! server works: service under way is paused, as when a process is stopped.
 //!
-//! A simulated store finds every key, or keeps records in memory. Faults are planted in those, of
-//! which verification must find each one and no other.
+//! A simulated store finds every key, or keeps records in memory. Faults are planted in these
+//! records. Verification must find each fault and no other.
 
 mod chance;
 mod faults;
@@ -82,72 +82,52 @@ const WINDOWS: Accepts = Accepts::Text("windows such as 10+1,20+0.5 (start+lengt
 const SHARE: Accepts = Accepts::Text("a share between 0 and 1");
 
 static TABLE: [OptionDoc; 11] = [
-    OptionDoc {
-        name: "servers",
-        meaning: "Servers that work side by side.",
-        accepts: Accepts::Text("a count of at least 1"),
-        default: Some("1"),
-    },
-    OptionDoc {
-        name: "service",
-        meaning: "How service times are distributed.",
-        accepts: Accepts::Words(&["constant", "exponential"]),
-        default: Some("exponential"),
-    },
-    OptionDoc {
-        name: "mean_us",
-        meaning: "Mean service time in microseconds.",
-        accepts: Accepts::Text("microseconds, 0 or more"),
-        default: Some("100"),
-    },
-    OptionDoc {
-        name: "seed",
-        meaning: "Seed of service times, misses and errors.",
-        accepts: Accepts::Text("a whole number"),
-        default: Some("1"),
-    },
-    OptionDoc {
-        name: "stall",
-        meaning: "When requests are delayed.",
-        accepts: WINDOWS,
-        default: Some(""),
-    },
-    OptionDoc {
-        name: "outage",
-        meaning: "When requests are answered `unavailable`.",
-        accepts: WINDOWS,
-        default: Some(""),
-    },
-    OptionDoc {
-        name: "disconnect",
-        meaning: "When connections are down; of the writes under way some take effect.",
-        accepts: WINDOWS,
-        default: Some(""),
-    },
-    OptionDoc {
-        name: "miss_share",
-        meaning: "Share of requests that find nothing.",
-        accepts: SHARE,
-        default: Some("0"),
-    },
-    OptionDoc {
-        name: "error_share",
-        meaning: "Share of requests that fail.",
-        accepts: SHARE,
-        default: Some("0"),
-    },
-    OptionDoc {
-        name: "clock",
-        meaning: "Whether the system lives in simulated time, or in the machine's.",
-        accepts: Accepts::Words(&["virtual", "real"]),
-        default: Some("real"),
-    },
-    OptionDoc {
-        name: "store",
-        meaning: "Whether records are kept in memory, or every key is found.",
-        accepts: Accepts::Words(&["memory", "none"]),
-        default: Some("none"),
-    },
+    OptionDoc::new(
+        "servers",
+        "Servers that work side by side.",
+        Accepts::Text("a count of at least 1"),
+        "1",
+    ),
+    OptionDoc::new(
+        "service",
+        "How service times are distributed.",
+        Accepts::Words(&["constant", "exponential"]),
+        "exponential",
+    ),
+    OptionDoc::new(
+        "mean_us",
+        "Mean service time in microseconds.",
+        Accepts::Text("microseconds, 0 or more"),
+        "100",
+    ),
+    OptionDoc::new(
+        "seed",
+        "Seed of service times, misses and errors.",
+        Accepts::Text("a whole number"),
+        "1",
+    ),
+    OptionDoc::new("stall", "When requests are delayed.", WINDOWS, ""),
+    OptionDoc::new("outage", "When requests are answered `unavailable`.", WINDOWS, ""),
+    OptionDoc::new(
+        "disconnect",
+        "When connections are down; of the writes under way some take effect.",
+        WINDOWS,
+        "",
+    ),
+    OptionDoc::new("miss_share", "Share of requests that find nothing.", SHARE, "0"),
+    OptionDoc::new("error_share", "Share of requests that fail.", SHARE, "0"),
+    OptionDoc::new(
+        "clock",
+        "Whether the system lives in simulated time, or in the machine's.",
+        Accepts::Words(&["virtual", "real"]),
+        "real",
+    ),
+    OptionDoc::new(
+        "store",
+        "Whether records are kept in memory, or every key is found.",
+        Accepts::Words(&["memory", "none"]),
+        "none",
+    ),
 ];
 
 /// A simulated system.
@@ -176,7 +156,7 @@ struct Queue {
 }
 
 impl Sim {
-    /// What the driver says of itself.
+    /// The driver's static properties.
     pub const ABOUT: About =
         About::new("sim", Place::Nothing, &[Scheme::new("sim", "sim:?servers=1")]);
 
@@ -220,7 +200,7 @@ impl Sim {
         })
     }
 
-    /// Takes a request at an instant: when it will be completed, and how.
+    /// Takes a request at an instant. Returns completion and outcome.
     fn serve(&self, now_ns: u64) -> (u64, Outcome) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let number = queue.arrived;
@@ -252,7 +232,7 @@ impl Sim {
         (done_ns, outcome)
     }
 
-    /// When work of this length that could begin at an instant is done, with stalls cut out.
+    /// End of work of this length that can begin at an instant, extended by stalls.
     fn finish(&self, start_ns: u64, work_ns: u64) -> u64 {
         let mut instant_ns = start_ns;
         let mut left_ns = work_ns;
@@ -271,8 +251,8 @@ impl Sim {
     }
 }
 
-/// What keeps the choice of faults, and of writes that take effect when a connection breaks, apart
-/// from other sources of chance.
+/// Separate the choice of faults, and of writes that take effect when a connection breaks, from
+/// other random numbers.
 const FAULT_SEED: u64 = 1 << 32;
 const EFFECT_SEED: u64 = 2 << 32;
 
@@ -339,12 +319,11 @@ impl Driver for Sim {
 pub struct SimSession {
     system: Sim,
     submitted: Vec<Submitted>,
-    /// When each is done; of several at one instant the one that came first is first. By the number
-    /// of its request.
+    /// Completion instants, in order of arrival for equal instants, with the number of the request.
     under_way: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
     /// By ticket.
     requests: Vec<Under>,
-    /// What a store in memory is asked, by the number of the request, those given up included.
+    /// Requests to a store in memory by number, including those given up.
     carried: HashMap<u64, Carried>,
     reply: Reply,
     /// Requests so far.
@@ -399,7 +378,7 @@ impl SimSession {
         }
     }
 
-    /// Hands over what is done by an instant; whether there was anything.
+    /// Reports requests that are done by an instant. Returns whether there were any.
     fn complete(&mut self, at_ns: u64, done: &mut impl Completions) -> bool {
         let mut any = false;
         while let Some(Reverse((done_ns, number, ticket))) = self.under_way.peek().copied() {
@@ -448,7 +427,7 @@ impl SimSession {
 }
 
 impl Carried {
-    /// Ends a request whose client isn't told that it was carried out.
+    /// Ends a request whose client never learns its outcome.
     fn end(self, store: &mut MemoryStore) {
         if self.takes_effect {
             store.execute_late(&self.request, self.issued_ns);
@@ -468,7 +447,7 @@ impl Session for SimSession {
 
     fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         let now_ns = done.stamp();
-        // The engine doesn't know yet when these will be done, and wakes for an instant on time.
+        // The engine can't know their completion yet, and wakes on time only for known instants.
         let issues = !self.submitted.is_empty();
         self.issue(now_ns, done);
         let any = self.complete(now_ns, done);
@@ -528,14 +507,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_pauses_service_under_way_and_holds_back_what_comes() {
+    fn a_stall_pauses_current_service_and_delays_new_requests() {
         let sim = sim(&[("service", "constant"), ("mean_us", "10"), ("stall", "0.001+0.5")]);
         assert_eq!(sim.serve(995_000).0, 501_005_000);
         assert_eq!(sim.serve(1_200_000).0, 501_015_000);
         assert_eq!(sim.serve(600_000_000).0, 600_010_000);
     }
 
-    /// Time that stands still, and how many answers came.
+    /// Frozen time, and the number of answers.
     #[derive(Debug, Default)]
     struct Stands(u32);
 
@@ -556,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn when_an_issued_request_is_done_can_be_asked_before_anyone_sleeps() {
+    fn the_completion_of_an_issued_request_is_known_before_any_sleep() {
         let sim = sim(&[("service", "constant"), ("mean_us", "10e6")]);
         let AnySession::Asynchronous(mut session) = sim.session(1).unwrap();
         session.submitted.push(Submitted { ticket: 0, rows: 1, request: None });
@@ -610,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_breaks_ends_what_is_under_way() {
+    fn a_broken_connection_ends_requests_in_flight() {
         let sim = sim(&[("service", "constant"), ("mean_us", "1000"), ("disconnect", "0.0005+1")]);
         assert_eq!(sim.serve(0), (500_000, Outcome::Connection));
         assert_eq!(sim.serve(600_000), (600_000, Outcome::Connection));

@@ -1,4 +1,4 @@
-//! Builders that keep the claims short.
+//! Builders for the tests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) fn open(path: &Path, options: Value) -> Result<RocksDb, OpenError> {
     RocksDb::open(&options, &layout(3))
 }
 
-/// The sentence with which opening is refused.
+/// The error of opening.
 pub(crate) fn refusal(path: &Path, options: Value) -> String {
     match open(path, options) {
         Ok(_) => panic!("{} was opened", path.display()),
@@ -35,7 +35,7 @@ pub(crate) fn refusal(path: &Path, options: Value) -> String {
     }
 }
 
-/// A new database in a folder of its own, with one session.
+/// A new database in a temporary folder, with one session.
 pub(crate) struct Fresh {
     pub(crate) folder: TempDir,
     pub(crate) driver: RocksDb,

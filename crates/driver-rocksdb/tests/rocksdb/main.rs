@@ -1,4 +1,4 @@
-//! What the driver for embedded RocksDB promises, on databases in temporary folders.
+//! The behaviour of the driver for embedded RocksDB, on databases in temporary folders.
 
 #![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
 

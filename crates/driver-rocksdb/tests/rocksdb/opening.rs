@@ -1,4 +1,4 @@
-//! Opening, creating and refusing.
+//! Opening and creating databases, and errors.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ fn an_empty_folder_can_become_a_database() {
 }
 
 #[test]
-fn what_an_interrupted_creation_left_can_become_a_database() {
+fn an_interrupted_creation_can_be_completed() {
     let folder = TempDir::new().unwrap();
     for name in ["LOCK", "LOG", "LOG.old.1700000000", "IDENTITY", "MANIFEST-000001"] {
         fs::write(folder.path().join(name), "").unwrap();
@@ -107,7 +107,7 @@ fn a_second_opening_in_this_process_is_refused() {
 
 const HOLD: &str = "KVMARK_TEST_HOLDS_LOCK_OF";
 
-/// Not a claim: the other process of the one below, which opens a database and waits for its input.
+/// Not a test: the other process of the test below, which opens a database and waits for its input.
 #[test]
 fn the_other_process() {
     let Some(path) = env::var_os(HOLD) else { return };
@@ -176,7 +176,7 @@ fn a_file_is_not_a_database() {
 
 const BOUND: &str = "KVMARK_TEST_BOUND_BY_PERMISSIONS";
 
-/// Repeats a test in a process that is still root's, but is bound by permissions as others are.
+/// Repeats a test in a process of root that is subject to permissions.
 fn repeat_bound_by_permissions(test: &str) {
     assert!(env::var_os(BOUND).is_none(), "root must be able to give up this capability");
     let done = Command::new("setpriv")
@@ -196,7 +196,7 @@ fn a_folder_without_write_permission_is_refused() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
     let may_write_anyway = fs::write(folder.path().join("probe"), "").is_ok();
     if may_write_anyway {
-        // Root is stopped by no permission.
+        // Permissions don't apply to root.
         return repeat_bound_by_permissions(
             "opening::a_folder_without_write_permission_is_refused",
         );
@@ -249,11 +249,11 @@ fn a_database_with_a_comparator_of_its_own_is_refused() {
     options.set_comparator("backwards", Box::new(|one, other| other.cmp(one)));
     DB::open_cf_with_opts(&options, &path, [(TABLE, options.clone())]).unwrap();
     let sentence = refusal(&path, json!({}));
-    assert!(sentence.contains("orders its keys by a comparator of its own"), "{sentence}");
+    assert!(sentence.contains("orders its keys by a custom comparator"), "{sentence}");
 }
 
 #[test]
-fn a_database_whose_manifest_is_gone_or_damaged_is_refused_with_the_words_of_rocksdb() {
+fn a_missing_or_damaged_manifest_is_rejected_with_rocksdbs_message() {
     for gone in [true, false] {
         let fresh = Fresh::new();
         let path = fresh.path();

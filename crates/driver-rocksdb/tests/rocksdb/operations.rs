@@ -18,7 +18,7 @@ fn scan(fresh: &Fresh, key: &str, length: u64) -> Vec<(u32, u32, String)> {
     cells(&reply)
 }
 
-/// Puts bytes into the table, past the driver.
+/// Writes bytes to the table without the driver.
 fn plant(fresh: Fresh, key: &str, bytes: &[u8]) -> Fresh {
     let path = fresh.path();
     let folder = fresh.close();
@@ -32,7 +32,7 @@ fn plant(fresh: Fresh, key: &str, bytes: &[u8]) -> Fresh {
 }
 
 #[test]
-fn what_is_inserted_is_read() {
+fn an_inserted_record_is_read() {
     let fresh = Fresh::new();
     assert_eq!(insert(&fresh.session, "k", &[(0, "a"), (1, ""), (2, "c")]), Outcome::Ok);
     assert_eq!(read(&fresh.session, "k"), owned(&[(0, "a"), (1, ""), (2, "c")]));
@@ -75,7 +75,7 @@ fn a_read_of_one_field_gives_that_field() {
 }
 
 #[test]
-fn what_is_read_is_held_against_what_is_expected() {
+fn reads_are_compared_with_the_expected_values() {
     let fresh = Fresh::new();
     kvmark_testing::run(kvmark_testing::assert_compares(&fresh.session));
 }
@@ -131,7 +131,7 @@ fn a_scan_gives_records_in_key_order_from_its_key_on() {
 }
 
 #[test]
-fn a_scan_past_the_end_gives_what_is_there() {
+fn a_scan_past_the_end_returns_the_existing_records() {
     let fresh = Fresh::new();
     insert(&fresh.session, "k1", &[(0, "a")]);
     insert(&fresh.session, "k2", &[(0, "b")]);
@@ -141,7 +141,7 @@ fn a_scan_past_the_end_gives_what_is_there() {
 }
 
 #[test]
-fn a_damaged_record_is_a_protocol_failure_and_says_which() {
+fn a_damaged_record_is_a_protocol_failure_that_names_its_key() {
     let fresh = plant(Fresh::new(), "bad", b"\0\0\0\x06field0\0\0\xff\xffab");
     for kind in [Kind::Read, Kind::Scan] {
         let asked = Request { scan_length: 1, ..request(kind, "bad") };

@@ -1,4 +1,4 @@
-//! That options take effect in RocksDB, and that their documentation is true.
+//! Options take effect in RocksDB, and match their documentation.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! RocksDB's counters, and waiting until it is quiet.
+//! RocksDB's counters, and settling.
 
 use kvmark_driver::Driver;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn the_state_and_the_stalls_are_always_there() {
 }
 
 #[test]
-fn the_option_statistics_adds_what_happened() {
+fn the_option_statistics_adds_counters() {
     let fresh = Fresh::with(json!({"statistics": true}));
     insert(&fresh.session, "k", &[(0, "a")]);
     let counters = fresh.driver.statistics();

@@ -1,4 +1,4 @@
-//! That writers of one record don't undo each other's writes.
+//! Concurrent writers of one record don't undo each other's writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::common::{Fresh, Session, execute, insert, read, request, session, wri
 const ROUNDS: u32 = 20_000;
 const KEY: &str = "k";
 
-/// Does this while another client updates field 1 of the same record without a pause.
+/// Runs a function while another client continuously updates field 1 of the same record.
 fn beside_updates(client: impl FnOnce(&RocksDb, &Session)) {
     let Fresh { driver, session: own, folder: _folder } = Fresh::new();
     insert(&own, KEY, &[(0, "a"), (1, "b")]);
@@ -30,7 +30,7 @@ fn beside_updates(client: impl FnOnce(&RocksDb, &Session)) {
     });
 }
 
-/// Ends the other client, also when a claim fails.
+/// Ends the other client, also if an assertion fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -43,7 +43,7 @@ fn numbers() -> impl Iterator<Item = String> {
     (0..ROUNDS).map(|number| number.to_string())
 }
 
-/// What field 0 holds, which the other client never writes.
+/// The value of field 0, which the other client never writes.
 fn own_field(session: &Session) -> Option<String> {
     read(session, KEY).into_iter().find_map(|(field, value)| (field == 0).then_some(value))
 }

@@ -1,4 +1,4 @@
-//! Chance, from a seed.
+//! Random numbers from a seed.
 
 use kvmark_plan::{GOLDEN, split_mix};
 

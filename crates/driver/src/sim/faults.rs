@@ -1,9 +1,9 @@
-//! Faults that a simulated store plants, each of a number that the user gives.
+//! Faults of a simulated store, in the numbers that the user sets.
 
 use crate::options::{Accepts, Given, OptionDoc};
 
-/// A kind of fault. Each is planted at a record of its own, where a client that remembers what was
-/// acknowledged can see it.
+/// A kind of fault. Each is planted at a separate record, where a client that remembers
+/// acknowledged writes can detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     LoseRecord,
@@ -40,7 +40,7 @@ impl Fault {
 const COUNT: Accepts = Accepts::Whole { min: 0, max: 1_000_000_000 };
 
 const fn fault(name: &'static str, meaning: &'static str) -> OptionDoc {
-    OptionDoc { name, meaning, accepts: COUNT, default: Some("0") }
+    OptionDoc::new(name, meaning, COUNT, "0")
 }
 
 /// By [`Fault`].
@@ -58,12 +58,8 @@ pub(super) static FAULT_OPTIONS: [OptionDoc; Fault::ALL.len()] = [
 ];
 
 /// When the first fault is planted.
-pub(super) static FAULTS_AFTER: OptionDoc = OptionDoc {
-    name: "faults_after",
-    meaning: "Acknowledged writes before the first fault.",
-    accepts: COUNT,
-    default: Some("0"),
-};
+pub(super) static FAULTS_AFTER: OptionDoc =
+    OptionDoc::new("faults_after", "Acknowledged writes before the first fault.", COUNT, "0");
 
 /// How many of each to plant, by [`Fault`], and after how many acknowledged writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
-//! The records of a simulated store as an honest store would hold them, with what must be known of
-//! each to plant a fault that can be seen.
+//! The records of a simulated store without faults, with the history that is needed to plant
+//! detectable faults.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::request::StoreCommand;
 
-/// How long before a write another one must have been acknowledged to be surely the earlier: more
-/// than it takes a client to send a request, as its own instants say it.
+/// Time between the acknowledgement of a write and the start of another one that makes their order
+/// certain: more than a client needs to send a request.
 const APART_NS: u64 = 10_000_000;
 
 /// A field's value.
@@ -17,26 +17,26 @@ pub(super) struct StoredValue {
     issued_ns: u64,
     /// When its write was acknowledged; no instant before that.
     completed_ns: u64,
-    /// What the field held before by an acknowledged write that ended before this one began.
+    /// The field's value before, from an acknowledged write that ended before this one began.
     pub(super) older: Option<Vec<u8>>,
 }
 
-/// A record, or what is known of one that was removed.
+/// A record, or the history of a removed one.
 #[derive(Debug, Default)]
 pub(super) struct StoredRecord {
     /// By field; empty when there is no such record.
     pub(super) fields: BTreeMap<u32, StoredValue>,
     /// When the last removal was acknowledged.
     removed_ns: Option<u64>,
-    /// What it held when it was removed, if all of it was acknowledged before the removal began.
+    /// The fields at the removal, if all were acknowledged before the removal began.
     pub(super) removed: BTreeMap<u32, Vec<u8>>,
-    /// Whether the outcome of some write was never known to its client.
+    /// Whether the outcome of a write is unknown to its client.
     is_doubtful: bool,
 }
 
 impl StoredRecord {
-    /// Whether its clients know what every field holds: each write was acknowledged, and no removal
-    /// at the same time as one.
+    /// Whether clients know the value of every field: all writes were acknowledged, and no removal
+    /// was concurrent.
     pub(super) fn is_certain(&self) -> bool {
         let is_after =
             |one: &StoredValue| self.removed_ns.is_none_or(|at_ns| is_before(at_ns, one.issued_ns));
@@ -92,7 +92,7 @@ impl StoredRecords {
         }
     }
 
-    /// The client knows that all writes of a record took effect that were carried out until now.
+    /// Marks all writes of a record as acknowledged.
     pub(super) fn acknowledge(&mut self, key: &[u8], removes: bool, at_ns: u64) {
         let record = self.0.entry(key.into()).or_default();
         if removes {
@@ -103,7 +103,7 @@ impl StoredRecords {
         }
     }
 
-    /// The client doesn't know whether a write of a record took effect.
+    /// Marks a record with a write of unknown outcome.
     pub(super) fn doubt(&mut self, key: &[u8]) {
         self.0.entry(key.into()).or_default().is_doubtful = true;
     }

@@ -1,10 +1,11 @@
-//! What a simulated store is asked, taken off the request, whose bytes are the client's.
+//! Requests to a simulated store, copied from the client's buffers.
 
 use kvmark_plan::{Each, Generator, Kind, Statement};
 
 use crate::{Call, Columns, Expected, Request, Slot};
 
-/// What a statement does to records, which its arguments decide: a simulated store has no language.
+/// A statement's effect on records, derived from its arguments, because a simulated store has no
+/// language.
 #[derive(Debug)]
 pub(super) struct StatementForm {
     /// The argument that is a record's key; a statement without it touches no record.
@@ -52,7 +53,7 @@ impl StatementForm {
     }
 }
 
-/// A request for a store, with bytes of its own.
+/// A request to a store with its own bytes.
 #[derive(Debug)]
 pub(super) struct StoreRequest {
     pub(super) kind: Kind,
@@ -60,12 +61,12 @@ pub(super) struct StoreRequest {
     pub(super) scan_length: u64,
     /// Whether the reply has the values.
     pub(super) wants_values: bool,
-    /// What a record that is read must be like.
+    /// The properties that a record must have when it is read.
     pub(super) expected: Option<Expected>,
-    /// Fields that a read returns, each behind the number of its cell; none for all, under their
-    /// own numbers.
+    /// Fields that a read returns, each after the number of its cell; `None` for all fields under
+    /// their own numbers.
     pub(super) returned: Option<Vec<(u32, u32)>>,
-    /// Records that it returns where it touches none by key.
+    /// Number of returned records if it accesses none by key.
     pub(super) rows: u64,
 }
 

@@ -1,9 +1,9 @@
-//! A store in memory that does what it is asked, but for the faults that are planted in it.
+//! A store in memory, with planted faults.
 //!
-//! What an honest store would hold is kept apart from what reads return, so that a fault stays
-//! visible whatever is written afterwards. A fault that a client could no longer see, because its
-//! record was removed or the outcome of a write there is unknown, is taken back and planted at
-//! another record: as long as there are records for it, their number is exact.
+//! The correct records are separate from the results of reads, so that a fault stays visible after
+//! later writes. A fault that a client can no longer detect, because its record was removed or has
+//! a write of unknown outcome, is moved to another record. The number of faults is exact while
+//! there are records for them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::records::{StoredRecord, StoredRecords, StoredValue};
 use super::request::{StoreCommand, StoreRequest};
 use crate::{Effect, Reply};
 
-/// How a record differs from what an honest store would return.
+/// How a returned record differs from the correct one.
 #[derive(Clone, Debug)]
 enum Disguise {
     Lost,
@@ -37,7 +37,7 @@ enum Disguise {
         key: Vec<u8>,
     },
     Resurrected,
-    /// It holds a write that was reported as failed, and takes no more.
+    /// It has a write that was reported as failed, and accepts no more writes.
     Frozen,
 }
 
@@ -82,13 +82,13 @@ impl MemoryStore {
         }
     }
 
-    /// The faults in it, by the names of their counters; those that aren't wanted are left out.
+    /// The planted faults by the names of their counters, without kinds that aren't configured.
     pub(super) fn planted(&self) -> BTreeMap<String, f64> {
         let wanted = Fault::ALL.into_iter().filter(|fault| self.counts.wanted[*fault as usize] > 0);
         wanted.map(|fault| (fault.counter(), self.planted[fault as usize] as f64)).collect()
     }
 
-    /// Carries a request out. The reply is taken at the instant that `now_ns` returns afterwards.
+    /// Executes a request. The reply's instant is the result of `now_ns` afterwards.
     pub(super) fn execute(
         &mut self,
         request: &StoreRequest,
@@ -109,7 +109,7 @@ impl MemoryStore {
         let removes = request.kind == Kind::Delete;
         let mut missed = false;
         for (number, command) in (0..).zip(&request.commands) {
-            // Its client must not be told that there is nothing, and the store remove something.
+            // A reported miss must not remove a record.
             if removes && matches!(self.disguises.get(&command.key), Some(Disguise::Lost)) {
                 self.take_back(&command.key);
             }
@@ -129,7 +129,7 @@ impl MemoryStore {
         (at_ns, if missed { Outcome::Miss } else { Outcome::Ok })
     }
 
-    /// Carries a write out that its client has given up.
+    /// Executes a write that its client has given up.
     pub(super) fn execute_late(&mut self, request: &StoreRequest, issued_ns: u64) {
         let is_frozen = |command: &StoreCommand| self.is_frozen(&command.key);
         if request.writes() && !request.commands.iter().any(is_frozen) {
@@ -140,7 +140,7 @@ impl MemoryStore {
         self.doubt(request);
     }
 
-    /// The client doesn't know whether a request took effect.
+    /// Marks a request as one of unknown outcome.
     pub(super) fn doubt(&mut self, request: &StoreRequest) {
         if !request.writes() {
             return;
@@ -191,7 +191,7 @@ impl MemoryStore {
         }
     }
 
-    /// A record's fields as reads return them; none when they find no record.
+    /// A record's fields as reads return them; empty without a record.
     fn fields<'a>(&'a self, key: &[u8]) -> Fields<'a> {
         let record = self.records.get(key);
         let mut fields = held(record);
@@ -250,8 +250,8 @@ impl MemoryStore {
         }
     }
 
-    /// Takes back the fault of a record that changed, if it can't be seen any more, or plants one
-    /// there that is still wanted.
+    /// Removes the fault of a changed record if it is no longer visible, or plants a missing one
+    /// there.
     fn reconsider(&mut self, key: &[u8]) {
         match self.disguises.get(key) {
             Some(disguise) if self.is_visible(key, disguise) => {}
@@ -271,7 +271,7 @@ impl MemoryStore {
         }
     }
 
-    /// Plants what is still wanted, each at a record by chance.
+    /// Plants the missing faults at random records.
     fn fill(&mut self) {
         for fault in Fault::ALL {
             while self.is_short_of(fault) {
@@ -283,7 +283,7 @@ impl MemoryStore {
         }
     }
 
-    /// The first record that can show a fault, from a share of all on.
+    /// The first record that can show a fault, starting at a share of all records.
     fn place(&self, fault: Fault, share: f64) -> Option<(Vec<u8>, Disguise)> {
         let mut keys = self.records.all_from(share);
         keys.find_map(|key| Some((key.to_vec(), self.disguise(fault, key)?)))
@@ -309,7 +309,7 @@ impl MemoryStore {
         self.disguises.insert(key.into(), disguise);
     }
 
-    /// How a record must look so that it shows a fault; none where it can't.
+    /// The disguise of a record that shows a fault; `None` if it can't show it.
     fn disguise(&self, fault: Fault, key: &[u8]) -> Option<Disguise> {
         let record = self.records.get(key).filter(|_| !self.disguises.contains_key(key))?;
         let is_visible = |disguise: &Disguise| self.is_visible(key, disguise);
@@ -339,7 +339,7 @@ impl MemoryStore {
         }
     }
 
-    /// Whether a client that remembers its writes sees from the record that a fault is there.
+    /// Whether a client that remembers its writes can detect the fault in the record.
     fn is_visible(&self, key: &[u8], disguise: &Disguise) -> bool {
         let Some(record) = self.records.get(key) else { return false };
         match disguise {
@@ -380,7 +380,7 @@ fn held(record: Option<&StoredRecord>) -> Fields<'_> {
     fields.map(|(field, stored)| (*field, (&stored.value).into())).collect()
 }
 
-/// Whether there is a record, and its clients know it.
+/// Whether there is a record, and its clients know its values.
 fn is_there(record: &StoredRecord) -> bool {
     record.is_certain() && !record.fields.is_empty()
 }
@@ -390,8 +390,8 @@ fn differ(one: &StoredRecord, other: &StoredRecord) -> bool {
     one.fields.keys().eq(other.fields.keys()) && held(Some(one)) != held(Some(other))
 }
 
-/// The first half of a value with the rest of the one before it, or with nothing; none where that
-/// is a value that was written.
+/// The first half of a value, followed by the rest of the value before it or by nothing; `None` if
+/// that is a written value.
 fn torn(held: &StoredValue) -> Option<Vec<u8>> {
     let half = held.value.len() / 2;
     let older = held.older.as_deref();
@@ -400,7 +400,7 @@ fn torn(held: &StoredValue) -> Option<Vec<u8>> {
     torn.find(|torn| *torn != held.value && older != Some(&torn[..]))
 }
 
-/// What a read returns of a record: each value with its place in the reply.
+/// A record's returned values, each with its index in the reply.
 fn returned<'a>(
     request: &'a StoreRequest,
     fields: &'a Fields<'_>,
@@ -417,7 +417,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A store that plants so many of one fault.
+    /// A store that plants `count` faults of one kind.
     fn store(fault: Fault, count: u64) -> MemoryStore {
         let mut wanted = [0; Fault::ALL.len()];
         wanted[fault as usize] = count;
@@ -437,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Carries a request out that takes a second from this one on.
+    /// Executes a request that starts at this second and takes one second.
     fn at(store: &mut MemoryStore, second: u64, request: &StoreRequest) -> (Outcome, String) {
         let mut reply = Reply::default();
         let done_ns = (second + 1) * SECOND;
@@ -451,7 +451,7 @@ mod tests {
         at(store, 1_000, &request(Kind::Read, key, &[]))
     }
 
-    /// Writes two records, and the first field of both once more.
+    /// Writes two records, and the first field of both again.
     fn write_two(store: &mut MemoryStore) {
         for (second, key) in [(0, "a"), (2, "b")] {
             at(store, second, &request(Kind::Insert, key, &[(0, &key.repeat(4)), (1, key)]));
@@ -466,7 +466,7 @@ mod tests {
     const GONE: (Outcome, String) = (Outcome::Miss, String::new());
 
     #[test]
-    fn without_faults_a_store_returns_what_was_written_last() {
+    fn without_faults_a_store_returns_the_last_write() {
         let mut store = store(Fault::LoseRecord, 0);
         write_two(&mut store);
         assert_eq!(read(&mut store, "a"), found("a2345678 a"));
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_shows_in_what_reads_return() {
+    fn each_fault_is_visible_in_reads() {
         for (fault, a) in [
             (Fault::LoseRecord, GONE),
             (Fault::LoseField, found("a2345678")),
@@ -506,7 +506,7 @@ mod tests {
     fn an_update_that_failed_stays_and_no_other_takes_effect_there() {
         let mut store = store(Fault::ApplyFailed, 1);
         write_two(&mut store);
-        // The first update of a record failed, and so do those behind it.
+        // The first update of a record failed, and so do later ones.
         assert_eq!(read(&mut store, "a"), found("a2345678 a"));
         let update = request(Kind::Update, "a", &[(0, "third")]);
         assert_eq!(at(&mut store, 30, &update), (Outcome::Unavailable, String::new()));
