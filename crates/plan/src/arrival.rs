@@ -22,33 +22,33 @@ pub enum Arrival {
         /// The rate over the phase, see [`RatePoint`].
         rates: Vec<RatePoint>,
     },
-    /// Operations from a tape: what they are, and when they are due. Their order words, see
-    /// [`TapeOrder`], are this share's.
+    /// Operations from a tape, with their intended starts. A tape is split between shares so that
+    /// operations with an order, see [`TapeOrder`], stay in one share.
     Tape {
         /// The file, see `kvmark_trace::tape`.
         path: String,
-        /// How many times as fast as on the tape; none for as fast as clients go.
+        /// Speed relative to the tape; none for as fast as possible.
         speed: Option<f64>,
         /// Which operations keep their order.
         order: TapeOrder,
-        /// How often it is carried out, one time behind the other.
+        /// Number of consecutive passes over the tape.
         loops: u32,
-        /// From the beginning of a time to that of the next, on the tape.
+        /// Time from the start of one pass to the start of the next, on the tape.
         length_ns: u64,
-        /// What the tape was made of; for people.
+        /// The source of the tape, for display.
         trace: String,
-        /// What should be known of how it was made; for people.
+        /// Notes on how the tape was made, for display.
         told: Vec<String>,
     },
 }
 
-/// Which operations of a tape wait for one another.
+/// Which operations of a tape keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TapeOrder {
-    /// Those of one key, but for reads among each other.
+    /// Operations on one key, except reads among each other.
     Key,
-    /// Those of one client.
+    /// Operations of one client.
     Client,
     /// None.
     None,

@@ -1,4 +1,4 @@
-//! What must hold between the values of a plan.
+//! Checks of a plan's values.
 
 use crate::arrival::Arrival;
 use crate::dataset::{Distribution, SizeLaw, ValueKind};
@@ -10,7 +10,7 @@ use crate::rows::{Rows, Visit};
 use crate::statement::{Basis, Check, Each, Generator, Statement};
 use crate::words::{Kind, PhaseName};
 
-fn require(holds: bool, place: impl Into<String>, problem: &str) -> Result<(), PlanError> {
+fn ensure(holds: bool, place: impl Into<String>, problem: &str) -> Result<(), PlanError> {
     if holds {
         return Ok(());
     }
@@ -19,25 +19,25 @@ fn require(holds: bool, place: impl Into<String>, problem: &str) -> Result<(), P
 
 impl Plan {
     pub(crate) fn check(&self) -> Result<(), PlanError> {
-        require(self.format == FORMAT, "format", "this engine reads plans of format 1")?;
-        require(self.share.index < self.share.of, "share", "index must be below of")?;
-        require(self.interval_ns > 0, "interval_ns", "an interval must be longer than nothing")?;
-        require(self.timeout_ns != Some(0), "timeout_ns", "a timeout must be longer than nothing")?;
+        ensure(self.format == FORMAT, "format", "this engine reads plans of format 1")?;
+        ensure(self.share.index < self.share.of, "share", "index must be below of")?;
+        ensure(self.interval_ns > 0, "interval_ns", "an interval must be longer than nothing")?;
+        ensure(self.timeout_ns != Some(0), "timeout_ns", "a timeout must be longer than nothing")?;
         let stalls = self.stall_limit_ns != Some(0);
-        require(stalls, "stall_limit_ns", "a stall limit must be longer than nothing")?;
-        require(self.workers > 0, "workers", "there must be at least one worker")?;
-        require(!self.phases.is_empty(), "phases", "there must be at least one phase")?;
-        require(self.dataset.fields.count > 0, "dataset.fields.count", "a record needs a field")?;
+        ensure(stalls, "stall_limit_ns", "a stall limit must be longer than nothing")?;
+        ensure(self.workers > 0, "workers", "there must be at least one worker")?;
+        ensure(!self.phases.is_empty(), "phases", "there must be at least one phase")?;
+        ensure(self.dataset.fields.count > 0, "dataset.fields.count", "a record needs a field")?;
         let ordinals = self.dataset.start.checked_add(self.dataset.count);
-        require(ordinals.is_some(), "dataset", "start + count must stay below 2^64")?;
+        ensure(ordinals.is_some(), "dataset", "start + count must stay below 2^64")?;
         let full = self.dataset.full_at.is_none_or(|end| ordinals.is_some_and(|all| all <= end));
-        require(full, "dataset.full_at", "must not be below start + count")?;
+        ensure(full, "dataset.full_at", "must not be below start + count")?;
         check_size(&self.dataset.fields.length, "dataset.fields.length")?;
         for (index, statement) in self.statements.iter().enumerate() {
             self.check_statement(statement, &format!("statements[{index}]"))?;
         }
         let probe = self.dataset.probe.is_none_or(|index| self.has_statement(index));
-        require(probe, "dataset.probe", "there is no statement of that index")?;
+        ensure(probe, "dataset.probe", "there is no statement of that index")?;
         for (index, group) in self.groups.iter().enumerate() {
             self.check_group(group, &format!("groups[{index}]"))?;
         }
@@ -52,9 +52,9 @@ impl Plan {
             return Ok(());
         }
         let alone = "engines that share a run don't know each other's writes: none can verify them";
-        require(self.share.of == 1, "share", alone)?;
+        ensure(self.share.of == 1, "share", alone)?;
         let bounded = self.verify_memory_bytes.is_some_and(|bytes| bytes > 0);
-        require(bounded, "verify_memory_bytes", "a verify phase needs memory above 0")
+        ensure(bounded, "verify_memory_bytes", "a verify phase needs memory above 0")
     }
 
     fn has_statement(&self, index: u32) -> bool {
@@ -63,8 +63,8 @@ impl Plan {
 
     fn check_statement(&self, statement: &Statement, place: &str) -> Result<(), PlanError> {
         let named = !statement.name.is_empty();
-        require(named, format!("{place}.name"), "a statement needs a name")?;
-        require(!statement.texts.is_empty(), format!("{place}.texts"), "a text is needed")?;
+        ensure(named, format!("{place}.name"), "a statement needs a name")?;
+        ensure(!statement.texts.is_empty(), format!("{place}.texts"), "a text is needed")?;
         check_size(&statement.commands, &format!("{place}.commands"))?;
         check_size(&statement.items, &format!("{place}.items"))?;
         for (index, argument) in statement.arguments.iter().enumerate() {
@@ -73,11 +73,11 @@ impl Plan {
             check_references(statement, index, &place)?;
             let record = of_record(&argument.generator) && statement.record != Each::Operation;
             let fixed = argument.each == Each::Operation && record;
-            require(!fixed, &place, "each command has a record of its own")?;
+            ensure(!fixed, &place, "each command has its own record")?;
             if let Generator::Column { column } = argument.generator {
                 let rows = statement.rows.as_ref();
                 let known = rows.is_some_and(|rows| rows.columns().nth(column as usize).is_some());
-                require(known, place, "the statement's rows have no column of that place")?;
+                ensure(known, place, "the statement's rows have no column of that place")?;
             }
         }
         if let Some(rows) = &statement.rows {
@@ -87,39 +87,43 @@ impl Plan {
             let expected = statement.arguments.get(*index as usize);
             let known = expected.is_some_and(|argument| can_be_expected(&argument.generator));
             let place = format!("{place}.expects");
-            let problem = "a reply can't be expected to hold what is drawn by chance";
-            require(known, place, problem)?;
+            let problem = "a reply can't contain a randomly drawn value";
+            ensure(known, place, problem)?;
         }
-        require(
+        ensure(
             statement.record != Each::Item,
             format!("{place}.record"),
             "a record belongs to an operation or to a command",
         )?;
         let full = statement.when_full.is_none_or(|index| self.has_statement(index));
-        require(full, format!("{place}.when_full"), "there is no statement of that index")?;
+        ensure(full, format!("{place}.when_full"), "there is no statement of that index")?;
         check_checks(statement, place)
     }
 
     fn check_generator(&self, generator: &Generator, place: &str) -> Result<(), PlanError> {
         let plain = |inner: &Generator| {
-            require(!of_record(inner), place, "a collection can't hold what the record decides")?;
+            ensure(
+                !of_record(inner),
+                place,
+                "a collection can't contain a value that depends on the record",
+            )?;
             self.check_generator(inner, place)
         };
         match generator {
             Generator::Field { field } => {
                 let there = *field < self.dataset.fields.count;
-                require(there, place, "the dataset has no field of that index")
+                ensure(there, place, "the dataset has no field of that index")
             }
             Generator::Text { length } | Generator::Blob { length } => check_size(length, place),
             Generator::Checked { length, .. } => {
                 check_size(length, place)?;
-                require(smallest(length) > 0, place, "a value with a checksum needs a byte")
+                ensure(smallest(length) > 0, place, "a value with a checksum needs a byte")
             }
             Generator::Computed { divisor, modulus, .. } => {
                 let usable = *divisor > 0 && *modulus != Some(0);
-                require(usable, place, "a number can't be divided by 0")
+                ensure(usable, place, "a number can't be divided by 0")
             }
-            Generator::Ttl { unit_ms } => require(*unit_ms > 0, place, "a unit takes some time"),
+            Generator::Ttl { unit_ms } => ensure(*unit_ms > 0, place, "a unit takes some time"),
             Generator::List { of, length } => {
                 check_size(length, place)?;
                 plain(of)
@@ -135,21 +139,21 @@ impl Plan {
     }
 
     fn check_group(&self, group: &Group, place: &str) -> Result<(), PlanError> {
-        require(group.clients > 0, format!("{place}.clients"), "a group needs a client")?;
+        ensure(group.clients > 0, format!("{place}.clients"), "a group needs a client")?;
         let weights = group.mix.iter().map(|entry| entry.weight);
         let usable = weights.clone().all(|weight| weight.is_finite() && weight >= 0.0);
-        require(usable, format!("{place}.mix"), "weights must be finite and not negative")?;
+        ensure(usable, format!("{place}.mix"), "weights must be finite and not negative")?;
         let mut statements = group.mix.iter().filter_map(|entry| entry.statement);
         let known = statements.all(|index| self.has_statement(index));
-        require(known, format!("{place}.mix"), "there is no statement of that index")?;
-        require(weights.sum::<f64>() > 0.0, format!("{place}.mix"), "one weight must be above 0")?;
-        require(
+        ensure(known, format!("{place}.mix"), "there is no statement of that index")?;
+        ensure(weights.sum::<f64>() > 0.0, format!("{place}.mix"), "one weight must be above 0")?;
+        ensure(
             group.keys.count > 0,
             format!("{place}.keys.count"),
             "there must be a key to choose",
         )?;
         let window = !matches!(group.keys.distribution, Distribution::Newest { window: 0 });
-        require(window, format!("{place}.keys"), "the newest must be at least one record")?;
+        ensure(window, format!("{place}.keys"), "the newest must be at least one record")?;
         check_size(&group.scan_length, &format!("{place}.scan_length"))?;
         check_arrival(&group.arrival, &format!("{place}.arrival"))?;
         let taped = matches!(group.arrival, Arrival::Tape { .. });
@@ -163,20 +167,20 @@ impl Plan {
         };
         let singles = group.mix.iter().all(fits);
         let problem = "a tape's statement sends one command, and does no insert but an update";
-        require(!taped || singles, format!("{place}.mix"), problem)?;
+        ensure(!taped || singles, format!("{place}.mix"), problem)?;
         let reads = group.mix.iter().all(|entry| entry.kind == Kind::Read);
         let sized = taped || reads || self.dataset.values != ValueKind::Sized;
-        require(sized, format!("{place}.mix"), "only a tape says how long sized values are")?;
+        ensure(sized, format!("{place}.mix"), "sized values need a tape with their lengths")?;
         let rows = |index: u32| self.statements[index as usize].rows.is_some();
         let checkable = group.check_values != ValueCheck::Full
             || self.dataset.values == ValueKind::Integrity
             || group.mix.iter().all(|entry| entry.statement.is_some_and(rows))
-            || self.holds_what_was_asked(group);
-        require(checkable, format!("{place}.check_values"), "only integrity values can be checked")
+            || self.checks_only_arguments(group);
+        ensure(checkable, format!("{place}.check_values"), "only integrity values can be checked")
     }
 
-    /// Whether replies to what the group reads are held against arguments alone.
-    fn holds_what_was_asked(&self, group: &Group) -> bool {
+    /// Whether the replies to the group's reads are compared only with arguments.
+    fn checks_only_arguments(&self, group: &Group) -> bool {
         let mut reads = group.mix.iter().filter(|entry| entry.kind == Kind::Read);
         let holds = |index: u32| {
             let Statement { arguments, expects, checks, .. } = &self.statements[index as usize];
@@ -190,10 +194,10 @@ impl Plan {
 
     fn check_phase(&self, phase: &Phase, place: &str) -> Result<(), PlanError> {
         let idle = phase.name == PhaseName::Settle;
-        require(idle || !phase.groups.is_empty(), format!("{place}.groups"), "no group is active")?;
+        ensure(idle || !phase.groups.is_empty(), format!("{place}.groups"), "no group is active")?;
         for active in &phase.groups {
             let known = (active.group as usize) < self.groups.len();
-            require(known, format!("{place}.groups"), "there is no group of that index")?;
+            ensure(known, format!("{place}.groups"), "there is no group of that index")?;
         }
         let counted = phase.groups.iter().all(|active| active.operations.is_some());
         let verifies = phase.name == PhaseName::Verify;
@@ -201,34 +205,34 @@ impl Plan {
         let groups = phase.groups.iter().map(|active| &self.groups[active.group as usize]);
         let taped = groups.clone().any(|group| matches!(group.arrival, Arrival::Tape { .. }));
         let begins = !taped || phase.name != PhaseName::WarmUp;
-        require(begins, format!("{place}.groups"), "a tape isn't warmed up: it begins once")?;
-        require(!taped || counted, format!("{place}.groups"), "a tape's operations are counted")?;
-        require(ends, place, "nothing ends the phase: give a duration, a count or an error bound")?;
+        ensure(begins, format!("{place}.groups"), "a tape isn't warmed up: it begins once")?;
+        ensure(!taped || counted, format!("{place}.groups"), "a tape's operations are counted")?;
+        ensure(ends, place, "nothing ends the phase: give a duration, a count or an error bound")?;
         let reads = groups.flat_map(|group| &group.mix).all(|entry| entry.kind == Kind::Read);
-        require(reads || !verifies, format!("{place}.groups"), "a verify phase only reads")?;
+        ensure(reads || !verifies, format!("{place}.groups"), "a verify phase only reads")?;
         let Some(until) = phase.until else { return Ok(()) };
-        require(until.bound > 0.0, format!("{place}.until.bound"), "the bound must be above 0")
+        ensure(until.bound > 0.0, format!("{place}.until.bound"), "the bound must be above 0")
     }
 }
 
 fn check_rows(rows: &Rows, place: &str) -> Result<(), PlanError> {
     let whole = "a draw can't be divided by 0";
     let visited = !matches!(rows.visit, Visit::Each { of: 0, .. });
-    require(visited, format!("{place}.visit"), whole)?;
-    require(rows.filled.of > 0, format!("{place}.filled"), whole)?;
+    ensure(visited, format!("{place}.visit"), whole)?;
+    ensure(rows.filled.of > 0, format!("{place}.filled"), whole)?;
     let ends = rows.ends.is_empty() || rows.ends.len() == rows.clustering.len();
-    require(ends, format!("{place}.ends"), "each clustering column has one, or none has")?;
+    ensure(ends, format!("{place}.ends"), "each clustering column has one, or none has")?;
     let counted = !rows.partitions.is_empty() && !rows.partitions.contains(&0);
-    require(counted, format!("{place}.partitions"), "an operation has at least one partition")
+    ensure(counted, format!("{place}.partitions"), "an operation has at least one partition")
 }
 
-/// Arguments that are put together from others stand behind these, and are drawn as often or more.
+/// Arguments that refer to others follow them, and are drawn at least as often.
 fn check_references(statement: &Statement, index: usize, place: &str) -> Result<(), PlanError> {
     let own = &statement.arguments[index];
     let earlier = |other: u32| {
         let before = statement.arguments[..index].get(other as usize);
         let usable = before.is_some_and(|before| before.each <= own.each);
-        require(usable, place, "it is made of an argument that isn't drawn before it")
+        ensure(usable, place, "it refers to an argument that isn't drawn before it")
     };
     match &own.generator {
         Generator::Format { parts } => {
@@ -243,18 +247,18 @@ fn check_checks(statement: &Statement, place: &str) -> Result<(), PlanError> {
     let place = format!("{place}.checks");
     let single = matches!(statement.commands, SizeLaw::Constant { size: 0 | 1 });
     let usable = statement.checks.is_empty() || single;
-    require(usable, &place, "only the reply to a single command can be checked")?;
+    ensure(usable, &place, "only the reply to a single command can be checked")?;
     for check in &statement.checks {
         if let Check::Each { argument, .. } | Check::Sum { argument, .. } = check {
             let found = statement.arguments.get(*argument as usize);
             let known = found.is_some_and(|found| found.each != Each::Item);
-            require(known, &place, "there is no argument of that index that a row can hold")?;
+            ensure(known, &place, "there is no argument of that index that a row can hold")?;
         }
     }
     Ok(())
 }
 
-/// Whether a reply can be held against what is drawn.
+/// Whether a reply can be compared with the drawn value.
 const fn can_be_expected(generator: &Generator) -> bool {
     use Generator::{Checked, Computed, Format, Name, Number};
     of_record(generator)
@@ -264,7 +268,7 @@ const fn can_be_expected(generator: &Generator) -> bool {
         )
 }
 
-/// Whether the value is decided by the record that the command concerns.
+/// Whether the value depends on the command's record.
 const fn of_record(generator: &Generator) -> bool {
     matches!(
         generator,
@@ -277,7 +281,7 @@ const fn of_record(generator: &Generator) -> bool {
     )
 }
 
-/// The least that a law gives.
+/// The smallest size of a law.
 fn smallest(law: &SizeLaw) -> u64 {
     match law {
         SizeLaw::Constant { size } => *size,
@@ -290,28 +294,28 @@ fn check_size(law: &SizeLaw, place: &str) -> Result<(), PlanError> {
     match law {
         SizeLaw::Constant { .. } => Ok(()),
         SizeLaw::Uniform { min, max } | SizeLaw::Zipfian { min, max } => {
-            require(min <= max, place, "min must not be above max")
+            ensure(min <= max, place, "min must not be above max")
         }
         SizeLaw::Histogram { weights, .. } => {
-            require(weights.iter().any(|weight| *weight > 0), place, "a bucket must have a weight")
+            ensure(weights.iter().any(|weight| *weight > 0), place, "a bucket must have a weight")
         }
     }
 }
 
 fn check_arrival(arrival: &Arrival, place: &str) -> Result<(), PlanError> {
     if let Arrival::Tape { path, speed, loops, .. } = arrival {
-        require(!path.is_empty(), place, "a tape is a file")?;
-        require(*loops > 0, place, "a tape is carried out once at least")?;
+        ensure(!path.is_empty(), place, "a tape is a file")?;
+        ensure(*loops > 0, place, "a tape is carried out once at least")?;
         let usable = speed.is_none_or(|speed| speed.is_finite() && speed > 0.0);
-        return require(usable, place, "a tape's speed must be above 0");
+        return ensure(usable, place, "a tape's speed must be above 0");
     }
     let Some(rates) = arrival.rates() else { return Ok(()) };
     let first = rates.first().is_some_and(|point| point.at_ns == 0);
-    require(first, place, "the first rate must be at 0")?;
+    ensure(first, place, "the first rate must be at 0")?;
     let rising = rates.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns);
-    require(rising, place, "the times of the rates must rise")?;
+    ensure(rising, place, "the times of the rates must rise")?;
     let usable = rates.iter().all(|point| point.rate.is_finite() && point.rate >= 0.0);
-    require(usable, place, "rates must be finite and not negative")?;
+    ensure(usable, place, "rates must be finite and not negative")?;
     let last = rates.last().is_some_and(|point| point.rate > 0.0);
-    require(last, place, "the last rate must be above 0")
+    ensure(last, place, "the last rate must be above 0")
 }

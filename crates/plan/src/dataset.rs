@@ -1,4 +1,4 @@
-//! Keys and values: what exists and how it is chosen.
+//! Keys and values: the records and how they are chosen.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub struct Dataset {
     pub start: u64,
     /// Number of records.
     pub count: u64,
-    /// The ordinal at which the dataset is full: an insert then updates a record that the group's
-    /// law chooses. None where inserts never end.
+    /// The ordinal at which the dataset is full. From then on, an insert updates a record that the
+    /// group's law chooses. None if inserts never end.
     pub full_at: Option<u64>,
     /// How an ordinal becomes a key.
     pub key: KeyText,
@@ -24,7 +24,7 @@ pub struct Dataset {
     pub fields: FieldLayout,
     /// What the fields hold.
     pub values: ValueKind,
-    /// The statement by which a record is looked for, by index; none for the driver's own read.
+    /// The statement that probes for a record, by index; none for the driver's own read.
     pub probe: Option<u32>,
 }
 
@@ -48,8 +48,8 @@ pub enum KeyOrder {
     Hashed,
     /// The ordinal itself.
     Ordered,
-    /// The ordinal's upper 56 bits in ten characters, and full stops up to the length that its low
-    /// byte says. There is neither prefix nor padding.
+    /// The ordinal's upper 56 bits in ten characters, and full stops up to the length in its low
+    /// byte, without prefix and padding.
     Sized,
 }
 
@@ -65,7 +65,7 @@ pub struct FieldLayout {
     pub length: SizeLaw,
 }
 
-/// A law for sizes and counts, drawn anew each time. Bounds are inclusive.
+/// A law for sizes and counts, drawn each time. Bounds are inclusive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SizeLaw {
@@ -114,8 +114,8 @@ impl SizeLaw {
 /// Bytes of a record's tag, with which its noise begins.
 pub const TAG_LENGTH: usize = 8;
 
-/// How much of a tag a value of this length begins with: of a short one half, because the rest
-/// tells one write of the record from another.
+/// Length of the tag in a value of this length: half of a short value, because the rest
+/// distinguishes the writes of the record.
 #[must_use]
 #[inline]
 pub const fn tag_length(value_length: usize) -> usize {
@@ -130,7 +130,7 @@ pub enum ValueKind {
     Random,
     /// YCSB's data-integrity text, a function of key and field.
     Integrity,
-    /// Noise as [`Self::Random`], of the length that a tape says.
+    /// Noise as [`Self::Random`], with the length on a tape.
     Sized,
 }
 
@@ -162,15 +162,15 @@ pub enum Distribution {
         /// front.
         scrambled: bool,
     },
-    /// The most popular keys have shares of their own; on the others falls what is left, as
-    /// `rank^-theta`. Spread over the key space by a permutation.
+    /// The most popular keys have individual shares; the others share the rest as `rank^-theta`.
+    /// Spread over the key space by a permutation.
     Head {
         /// Share of the operations on each of the first ranks.
         shares: Vec<f64>,
-        /// The exponent behind them, above 0.
+        /// The exponent for the other ranks, above 0.
         theta: f64,
     },
-    /// A share of the operations asks for the key of an earlier one, the others for one by a law.
+    /// A share of the operations uses the key of an earlier one, the others draw by a law.
     Again {
         /// That share, from 0 to below 1.
         share: f64,
@@ -181,7 +181,7 @@ pub enum Distribution {
     },
     /// The newest acknowledged record most likely, zipfian with theta 0.99 from there back.
     Latest,
-    /// Each of the newest acknowledged records equally likely, so many of them.
+    /// Each of the newest `window` acknowledged records equally likely.
     Newest {
         /// How many, above 0.
         window: u64,

@@ -1,6 +1,6 @@
-//! Why a plan is refused.
+//! Errors in a plan.
 
-/// Why a text is not a plan that can be carried out.
+/// The reason why a text is no executable plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -15,4 +15,32 @@ pub enum PlanError {
         /// What is wrong and what would be right.
         problem: String,
     },
+}
+
+/// A parameter of a law is outside the range in which the law is defined.
+#[derive(Debug, thiserror::Error)]
+#[error("{place} is {value}; use {range}")]
+pub struct OutOfRange {
+    /// Path of the value in the plan, for example `groups[0].keys.count`.
+    pub place: String,
+    /// The value.
+    pub value: String,
+    /// What can be used instead.
+    pub range: &'static str,
+}
+
+/// Fails unless a parameter is in the range in which its law is defined.
+///
+/// # Errors
+/// [`OutOfRange`] if it isn't.
+pub fn require(
+    holds: bool,
+    place: impl FnOnce() -> String,
+    value: impl ToString,
+    range: &'static str,
+) -> Result<(), OutOfRange> {
+    if holds {
+        return Ok(());
+    }
+    Err(OutOfRange { place: place(), value: value.to_string(), range })
 }

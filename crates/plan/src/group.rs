@@ -28,7 +28,7 @@ pub struct Group {
     pub write_fields: FieldChoice,
     /// Records per scan.
     pub scan_length: SizeLaw,
-    /// What values that are read must be.
+    /// The check of values that are read.
     pub check_values: ValueCheck,
 }
 
@@ -38,10 +38,10 @@ pub struct Group {
 pub enum ValueCheck {
     /// Anything.
     None,
-    /// As many as there are fields, each of its length, where all have one, and with the tag of its
-    /// record, where it bears one. A statement's may be anything.
+    /// The number of fields, the length of each value if it is constant, and the record's tag if
+    /// values have one. Values of statements aren't checked.
     Tag,
-    /// Those that must be there, byte by byte.
+    /// The expected values, byte by byte.
     Full,
 }
 
@@ -49,9 +49,9 @@ pub enum ValueCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weight {
-    /// What it does to the records.
+    /// The kind of operation.
     pub kind: Kind,
-    /// The statement that does it, by index; none for the driver's own way.
+    /// The statement, by index; none for the driver's own way.
     pub statement: Option<u32>,
     /// Its relative weight, not negative.
     pub weight: f64,

@@ -1,12 +1,11 @@
 //! What one run does, fully decided.
 //!
-//! A [`Plan`] is the one value that goes down from Python to the engine. It holds no defaults:
-//! every choice a user left open was made before a plan was written. Unknown fields are refused.
-//! Durations and instants are nanoseconds of monotonic time, rates are operations per second, sizes
-//! are bytes.
+//! A [`Plan`] is the value that Python passes to the engine. It has no defaults: every open choice
+//! was made before the plan was written. Unknown fields are rejected. Durations and instants are
+//! nanoseconds of monotonic time, rates are operations per second, sizes are bytes.
 //!
-//! What every crate shares lives here too, so that it is spelled once: the words [`Kind`],
-//! [`Outcome`] and [`PhaseName`], and [`split_mix`], which makes chance of seeds.
+//! Definitions that all crates share are here, too: the names [`Kind`], [`Outcome`] and
+//! [`PhaseName`], and the random numbers [`Seed`] and [`Random`].
 
 mod arrival;
 mod chance;
@@ -22,10 +21,10 @@ mod text;
 mod words;
 
 pub use arrival::{Arrival, RatePoint, TapeOrder};
-pub use chance::{GOLDEN, split_mix};
+pub use chance::{GOLDEN, Random, Seed, cumulative, split_mix};
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, TAG_LENGTH, ValueKind, tag_length};
-pub use error::PlanError;
+pub use error::{OutOfRange, PlanError, require};
 pub use group::{Group, ValueCheck, Weight};
 pub use phase::{ActiveGroup, Phase, Until, UntilRule};
 pub use plan::{FORMAT, Plan, Seeds, Share, System};

@@ -1,24 +1,24 @@
-//! Stretches of a run, and what ends them.
+//! Phases of a run, and their ends.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::words::PhaseName;
 
-/// A stretch of a run with one purpose and one rate law.
+/// A phase of a run with one purpose and one rate law.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// What the phase is for.
+    /// The purpose of the phase.
     pub name: PhaseName,
     /// The groups that are active; none for `settle`.
     pub groups: Vec<ActiveGroup>,
-    /// Skip the phase when the dataset's first, middle and last record are already there, and go on
-    /// where an earlier load ended when only the first ones are.
+    /// Skip the phase if the dataset's first, middle and last record exist. If only the first ones
+    /// exist, continue where the earlier load ended.
     pub only_if_missing: bool,
     /// Ends the phase after this time.
     pub duration_ns: Option<u64>,
-    /// Ends the phase when what it is for has been reached.
+    /// Ends the phase when its purpose is reached.
     pub until: Option<Until>,
 }
 
@@ -32,11 +32,11 @@ pub struct ActiveGroup {
     pub operations: Option<u64>,
 }
 
-/// Stop when the mean rate is known well enough, or the rate doesn't move any more.
+/// Stop when the mean rate is precise enough, or the rate is stationary.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Until {
-    /// What is looked at.
+    /// The evaluated statistic.
     pub rule: UntilRule,
     /// Bound on the relative standard error of the mean (for example 0.02), on the relative half
     /// width, or on the drift.

@@ -1,4 +1,4 @@
-//! The plan as a whole: the system, the dataset, who does what, and when.
+//! The plan: the system, the dataset, the groups of clients and the phases.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ pub struct Plan {
     pub dataset: Dataset,
     /// Sent to the system once, in order, before sessions are made: tables, indexes, functions.
     pub prepare: Vec<String>,
-    /// Operations in the user's own words; empty when the kinds of operation say it all.
+    /// Operations as the user's statements; empty if the kinds of operation suffice.
     pub statements: Vec<Statement>,
-    /// Groups of clients; a phase says which of them are active.
+    /// Groups of clients; a phase lists its active groups.
     pub groups: Vec<Group>,
-    /// The stretches of the run, in order. A drain follows each phase that has groups.
+    /// The phases of the run, in order. A drain follows each phase that has groups.
     pub phases: Vec<Phase>,
     /// Length of an interval.
     pub interval_ns: u64,

@@ -1,10 +1,10 @@
-//! Rows as cassandra-stress makes them: what it writes kvmark reads, and the other way round.
+//! Rows as cassandra-stress generates them: each tool can read the other's rows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The columns of a table, whose values are functions of a partition's number alone, and which rows
-/// of a partition one command of a statement is about.
+/// The columns of a table, whose values depend only on a partition's number, and the rows of a
+/// partition that one command of a statement concerns.
 ///
 /// An argument names a column by its place: those of the partition key come first, then those that
 /// order the rows within it, then the others. The record's ordinal is the partition's number.
@@ -19,19 +19,18 @@ pub struct Rows {
     pub values: Vec<RowColumn>,
     /// Whether a partition's rows come in the order of their clustering values.
     pub sorted: bool,
-    /// Which rows.
+    /// The rows that a command concerns.
     pub visit: Visit,
-    /// Where a write of a share of the rows ends, by clustering column; empty for behind the last
-    /// row. It is over when so many values of a column, but for the first and the last one, are
-    /// done, and one more.
+    /// Where a write of a share of the rows ends, by clustering column; empty for after the last
+    /// row. The write ends after one more than this number of values of a column other than the
+    /// first and the last one.
     pub ends: Vec<u64>,
-    /// Partitions of an operation: the first one has the first number of them and so on, over and
-    /// over. There is one, and each is at least 1.
+    /// Number of partitions of each operation, repeated cyclically. Not empty; each is at least 1.
     pub partitions: Vec<u64>,
     /// Partitions of all operations together, with which the last of them ends; none for no end.
     pub partitions_in_all: Option<u64>,
-    /// How much of a row is written: the first of the other columns, up to this share of them,
-    /// drawn for each partition anew. Those behind it are null.
+    /// The written share of the other columns, drawn for each partition. Columns after that share
+    /// are null.
     pub filled: RowShare,
 }
 
@@ -41,7 +40,7 @@ pub struct Rows {
 pub struct RowShare {
     /// The draw.
     pub law: RowLaw,
-    /// What it is divided by, above 0.
+    /// The divisor, above 0.
     pub of: u64,
 }
 
@@ -52,17 +51,17 @@ impl Rows {
     }
 }
 
-/// Which rows of a partition an operation is about.
+/// The rows of a partition that an operation concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "rows", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Visit {
-    /// A share of them, each in a command of its own: all under some of the values of the outermost
-    /// clustering column, each of which has the probability of a draw divided by a number. Where
-    /// that would be none it is the last one.
+    /// A share of the rows, each in its own command: all rows below some values of the outermost
+    /// clustering column. The probability of each value is a draw divided by a number. At least the
+    /// last value is chosen.
     Each {
         /// The draw.
         law: RowLaw,
-        /// What it is divided by, above 0.
+        /// The divisor, above 0.
         of: u64,
     },
     /// One at random.
@@ -71,23 +70,23 @@ pub enum Visit {
     Several,
 }
 
-/// A column: how its values are drawn from the seed of what it stands in.
+/// A column: how its values are drawn from the seed of its partition or row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RowColumn {
-    /// Text that keeps columns with one seed apart.
+    /// Text that separates columns with one seed.
     pub label: String,
-    /// What a drawn number becomes.
+    /// The value generated from a drawn number.
     pub becomes: Becomes,
     /// The number.
     pub identity: RowLaw,
     /// Bytes, characters or elements.
     pub size: RowLaw,
-    /// Values under one of the column before, in a clustering column.
+    /// Values below one value of the preceding column, for a clustering column.
     pub count: RowLaw,
 }
 
-/// What a column makes of the number it drew.
+/// The value that a column generates from a drawn number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Becomes {

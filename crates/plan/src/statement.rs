@@ -1,4 +1,4 @@
-//! Operations in the user's own words: commands and statements, and what is put into them.
+//! The user's commands and statements, and their arguments.
 
 use std::collections::BTreeMap;
 
@@ -17,32 +17,32 @@ use crate::{KeyChoice, KeyText, Rows, SizeLaw};
 pub struct Statement {
     /// Name in tables and histogram tags, for example `GET`.
     pub name: String,
-    /// What is sent, for example `SET {key} {value} EX 60`. Read by the driver alone.
+    /// The text to send, for example `SET {key} {value} EX 60`. Read only by the driver.
     pub texts: Vec<String>,
     /// How often the texts are carried out in one operation.
     pub commands: SizeLaw,
-    /// How often what stands in square brackets is repeated in one command.
+    /// How often the part in square brackets is repeated in one command.
     pub items: SizeLaw,
-    /// For how much of an operation the record stays the same: all of it, or one command.
+    /// Scope of the record: the operation or one command.
     pub record: Each,
     /// The columns of cassandra-stress's table that arguments can name; none for other tables. With
-    /// them, commands are partitions, each of which has as many commands as rows are visited.
+    /// them, `commands` counts partitions, each with one command per visited row.
     pub rows: Option<Rows>,
-    /// What goes into the texts, and what replies are held against.
+    /// The arguments of texts, and the values that replies are compared with.
     pub arguments: Vec<Argument>,
     /// Arguments, by index, that the values of each reply must equal, in the order in which the
     /// system returns them. Empty when replies aren't checked.
     pub expects: Vec<u32>,
-    /// What else must hold of the rows in a reply.
+    /// Further checks of a reply's rows.
     pub checks: Vec<Check>,
-    /// Of an insert: the statement that stands in for it, by index, when the dataset is full; none
-    /// where it is itself what updates.
+    /// For an insert: the statement that replaces it when the dataset is full, by index; none if
+    /// this statement updates, too.
     pub when_full: Option<u32>,
-    /// What else the driver has to know, such as a consistency level. Read by the driver alone.
+    /// Further settings, such as a consistency level. Read only by the driver.
     pub options: BTreeMap<String, serde_json::Value>,
 }
 
-/// What must hold of the rows in a statement's reply. Columns are counted from 0.
+/// A check of the rows in a statement's reply. Columns are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "check", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Check {
@@ -74,7 +74,7 @@ pub enum Check {
     },
 }
 
-/// Something drawn anew for each operation, command or item.
+/// A value that is drawn for each operation, command or item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Argument {
@@ -86,7 +86,7 @@ pub struct Argument {
     pub generator: Generator,
 }
 
-/// For how much of an operation an argument stays the same.
+/// The scope of an argument within an operation.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -108,12 +108,12 @@ pub enum Generator {
     Key,
     /// The record's ordinal.
     Ordinal,
-    /// What the record's field of this index holds: the dataset's values and lengths.
+    /// The value of the record's field of this index, with the dataset's kind and length.
     Field {
         /// Index of the field.
         field: u32,
     },
-    /// What the statement's column of this place holds in the row that the command is about.
+    /// The value of the statement's column of this index in the command's row.
     Column {
         /// Place of the column.
         column: u32,
@@ -169,12 +169,12 @@ pub enum Generator {
         /// From one to the next.
         step_ms: i64,
     },
-    /// The time to live that a tape says, in units of so many milliseconds, and at least one.
+    /// The time to live on a tape, in units of `unit_ms` milliseconds, at least one.
     Ttl {
         /// Above 0.
         unit_ms: u64,
     },
-    /// How many records a scan asks for, as a tape says.
+    /// The number of records of a scan, from a tape.
     ScanLength,
     /// A whole number computed from another: `start + x / divisor % modulus * factor`, and `step`
     /// more for each element before within the operation.
@@ -195,17 +195,17 @@ pub enum Generator {
     /// One of two whole numbers that add up to the record's ordinal, each division as likely as any
     /// other and new for each operation.
     Split {
-        /// Whether it is the second, which is what the first leaves.
+        /// Whether it is the second number, the remainder after the first.
         rest: bool,
     },
-    /// Text put together from literals and the statement's earlier arguments.
+    /// Text composed of literals and the statement's earlier arguments.
     Format {
         /// The parts in order.
         parts: Vec<FormatPart>,
     },
-    /// A value that carries its own checksum, as yb-sample-apps makes them: a marker, the prefix
-    /// where the value is longer than 16 bytes, noise, and the Adler-32 of all before it where that
-    /// leaves room for a byte.
+    /// A value with a checksum, as in yb-sample-apps: a marker, the prefix if the value is longer
+    /// than 16 bytes, noise, and the Adler-32 of all preceding bytes if that leaves room for one
+    /// byte.
     Checked {
         /// The earlier argument that is the prefix, by index.
         prefix: u32,
@@ -237,7 +237,7 @@ pub enum Generator {
     },
 }
 
-/// What a number is computed from.
+/// The basis of a computed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -261,11 +261,11 @@ pub struct FormatPart {
     pub zero_padding: u32,
 }
 
-/// What kind of value a drawn argument is. Its bytes are: text and bytes as they are; whole
-/// numbers, fractions and timestamps as 8 bytes, least significant first; a boolean as one byte, 0
-/// or 1; a UUID as its 16 bytes. A collection's bytes are the number of its elements as 8 bytes,
-/// then for each element its kind as one byte, its length as 8 bytes and its bytes; a map's
-/// elements are keys and values in turn.
+/// The type of a drawn argument. Its bytes are: text and bytes as they are; whole numbers,
+/// fractions and timestamps as 8 bytes, least significant first; a boolean as one byte, 0 or 1; a
+/// UUID as its 16 bytes. A collection's bytes are the number of its elements as 8 bytes, then for
+/// each element its type as one byte, its length as 8 bytes and its bytes. A map's elements
+/// alternate between keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ValueType {
@@ -294,7 +294,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// All of them, each at the place that is its number.
+    /// All types, in the order of their numbers.
     pub const ALL: [Self; 11] = [
         Self::Text,
         Self::Bytes,
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_of_value_is_told_by_its_number() {
+    fn the_index_of_a_type_is_its_number() {
         assert!(ValueType::ALL.iter().enumerate().all(|(number, kind)| number == *kind as usize));
     }
 }

@@ -1,9 +1,9 @@
-//! The words that every crate spells alike.
+//! Names that all crates share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an operation does. A read-modify-write is measured as itself and as its two parts.
+/// The kind of an operation. A read-modify-write is measured as a whole and as its two parts.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -48,21 +48,21 @@ impl Kind {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done as asked.
+    /// Successful.
     Ok,
-    /// A read, update or delete of a record that isn't there.
+    /// A read, update or delete of a missing record.
     Miss,
-    /// A value came back that isn't the one that must be there.
+    /// A returned value differs from the expected one.
     Mismatch,
     /// No outcome within the limit on service time.
     Timeout,
     /// The connection failed or was closed.
     Connection,
-    /// The system says it can't serve now: too few replicas, loading, read-only.
+    /// The system reports that it can't serve: too few replicas, loading, read-only.
     Unavailable,
-    /// The system says it has too much to do, or refuses more memory.
+    /// The system reports overload, or lack of memory.
     Overloaded,
-    /// The system refuses the request: rights, syntax, missing table.
+    /// The system rejects the request: rights, syntax, missing table.
     Refused,
     /// The answer breaks the protocol or can't be decoded.
     Protocol,
@@ -109,7 +109,7 @@ impl Outcome {
     }
 }
 
-/// What a phase is for.
+/// The purpose of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseName {
@@ -121,7 +121,7 @@ pub enum PhaseName {
     WarmUp,
     /// The counted phase.
     Measure,
-    /// Read back what must be there.
+    /// Read back the run's writes.
     Verify,
 }
 

@@ -1,4 +1,4 @@
-//! The schema that Python carries is the one these types generate.
+//! Python's copy of the schema matches these types.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ fn the_carried_schema_is_the_generated_one() {
     let carried = std::fs::read_to_string(carried).unwrap();
     assert!(
         carried.trim_end() == kvmark_plan::schema(),
-        "write it anew: cargo run -p kvmark-plan --example schema \
+        "regenerate it: cargo run -p kvmark-plan --example schema \
          > python/kvmark/plan/plan.schema.json"
     );
 }
