@@ -1,4 +1,4 @@
-//! What the engine records of a simulated system meets the answers known in closed form.
+//! The records of a simulated system match the results known in closed form.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn stalled_quantile_ns(q: f64, stall_s: f64, run_s: f64, load: f64) -> f64 {
 }
 
 #[test]
-fn a_stall_shows_in_response_time_as_the_closed_form_says_and_hides_in_no_operation() {
+fn a_stall_adds_the_response_time_of_the_closed_form_to_all_operations() {
     // 10,000 a second for 100 s, 20 us of service (a load of 0.2), stopped from 30 s to 31 s.
     let mut plan = plan(constant(10_000.0), 100_000);
     plan.phases[0].duration_ns = Some(100_000_000_000);
@@ -71,11 +71,11 @@ fn on_the_real_clock_too_a_stall_hides_in_no_operation() {
     let record = record(&plan, sim(&options));
     let response = &total(&record, Kind::Read).response.quantiles;
     assert_eq!(total(&record, Kind::Read).count, 8_000);
-    // It meets all of the stall, or nothing were shown below.
+    // It covers the complete stall, which the checks below need.
     let begun_ns = record.phases[0].start_ns;
     assert!(begun_ns < 2_000_000_000, "the phase began {begun_ns} ns late");
-    // A busy machine adds to response times and takes nothing away: they are at least those of a
-    // stall without a queue behind it.
+    // A busy machine only adds to response times: they are at least those of a stall without a
+    // queue.
     for (name, found, q) in [("p99", response.p99, 0.99), ("p99.9", response.p999, 0.999)] {
         let least_ns = 0.995 * stalled_quantile_ns(q, 0.5, 4.0, 0.0);
         assert!(found as f64 >= least_ns, "{name}: found {found}, at least {least_ns}");

@@ -1,4 +1,4 @@
-//! How late stamps are, by what a session tells of the arrival of its answers.
+//! Generator lag, from the arrival times that a session reports.
 
 mod support;
 
@@ -17,10 +17,10 @@ use support::{closed, plan, record};
 const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Answers at once, and says that each answer had come some time before it was read.
+/// Answers at once, and reports that each answer arrived some time before its read.
 #[derive(Clone, Copy)]
 struct Late {
-    /// By how much the answer to operation `n` was late, in nanoseconds.
+    /// Delay of the answer to operation `n`, in nanoseconds.
     lag_ns: fn(u64) -> u64,
     simulated: bool,
 }
@@ -79,7 +79,7 @@ fn wall_ns() -> u64 {
     since.as_nanos() as u64
 }
 
-/// Phases of so many operations each, by one client.
+/// Phases with these numbers of operations, by one client.
 fn phases(phases: &[(PhaseName, u64)]) -> Plan {
     let mut plan = plan(closed(), 1);
     let phase = |(name, operations): &(PhaseName, u64)| Phase {
@@ -98,7 +98,7 @@ fn driver(lag_ns: fn(u64) -> u64) -> Late {
 }
 
 fn lag(phase: &PhaseRecord) -> &LagRecord {
-    phase.generator_lag.as_ref().expect("each read tells of its arrival")
+    phase.generator_lag.as_ref().expect("each read reports its arrival")
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn each_phase_keeps_how_late_the_stamps_of_its_own_reads_were() {
     let [warm_up, measure] = [0, 1].map(|phase| lag(&record.phases[phase]));
     assert_eq!((warm_up.count, measure.count), (100, 1000));
     assert_eq!((warm_up.discarded, measure.discarded), (0, 0));
-    // A stamp can be later than planned where the thread loses its core. It is earlier by what
-    // the two clocks have drifted apart since an interval began: nanoseconds.
+    // A stamp can be later than planned if the thread is preempted. It can be earlier by the drift
+    // of the two clocks since the interval began: nanoseconds.
     let rounded = |ns: u64| (ns + MS / 2) / MS;
     assert!(rounded(warm_up.lag.quantiles.min) >= 400, "{warm_up:?}");
     let quantiles = &measure.lag.quantiles;

@@ -1,16 +1,16 @@
-//! What an operation costs in instructions, which no other program on the machine changes.
+//! Cost of an operation in instructions, which other programs on the machine don't change.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A twentieth above what was counted, for another compiler or processor: 904 and 1049 with the
-/// checks of overflow that tests are compiled with.
+/// 5 % above the counts, for another compiler or processor: 904 and 1049 with the overflow checks
+/// of tests.
 const BLOCKING_MOST: u64 = 950;
 const ASYNCHRONOUS_MOST: u64 = 1_100;
 
-/// Instructions of the program `null` for so many operations, by valgrind's cachegrind.
+/// Instructions of the program `null` for `operations` operations, by valgrind's cachegrind.
 fn instructions(yields: u32, clients: u32, operations: u64) -> u64 {
     let own = std::env::current_exe().unwrap();
     let null: PathBuf = own.ancestors().nth(2).unwrap().join("examples").join("null");
@@ -31,8 +31,9 @@ fn instructions(yields: u32, clients: u32, operations: u64) -> u64 {
     total.trim().parse().unwrap()
 }
 
-/// Of one operation: what a run has besides is the same in a short and in a long one, but for the
-/// clock, which is calibrated for a time and not for a number of instructions: hence the million.
+/// Instructions per operation: the difference between a long and a short run. The clock is
+/// calibrated for a time, not for a number of instructions, so the long run has a million
+/// operations.
 fn an_operation(yields: u32, clients: u32) -> u64 {
     let (few, many) = (20_000, 1_020_000);
     let least = instructions(yields, clients, few);

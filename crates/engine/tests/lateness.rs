@@ -1,4 +1,4 @@
-//! Who is late: the worker, or the system whose answers its clients wait for.
+//! Attribution of lateness: to the worker, or to the system whose answers clients wait for.
 
 mod support;
 
@@ -73,7 +73,7 @@ fn a_stall_of_the_worker_is_its_own_though_its_only_client_was_busy() {
 }
 
 #[test]
-fn what_was_due_before_the_end_is_issued_though_the_worker_was_away_at_the_end() {
+fn arrivals_due_before_the_end_are_issued_after_a_delay_of_the_worker() {
     let mut plan = steady(400_000_000);
     plan.groups[0].clients = 400;
     let options = [("service", "constant"), ("mean_us", "100"), ("servers", "400")];

@@ -1,4 +1,4 @@
-//! The memory of a run follows what was recorded, not how many operations have names.
+//! The memory of a run depends on its records, not on the number of named operations.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -56,10 +56,10 @@ fn peak_bytes() -> u64 {
     peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// The most memory that the process had during a run. What the runs before left to the allocator
-/// counts too.
+/// The process's peak memory during a run, including memory that earlier runs left to the
+/// allocator.
 fn peak_of<D: Driver>(plan: &Plan, driver: D) -> u64 {
-    // Begins the kernel's mark anew: proc(5), /proc/pid/clear_refs.
+    // Resets the kernel's peak: proc(5), /proc/pid/clear_refs.
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let record = record(plan, driver);
     let operations: Vec<_> = record.totals.iter().map(|total| total.operation.clone()).collect();

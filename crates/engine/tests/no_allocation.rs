@@ -1,4 +1,4 @@
-//! An operation costs the engine no allocation, whether its driver blocks or not.
+//! The engine allocates nothing per operation, with blocking and other drivers.
 
 mod support;
 
@@ -13,10 +13,9 @@ use support::{closed, constant, plan, record};
 const OPERATIONS: u64 = 200_000;
 /// By then each client has its buffers and each series its tallies.
 const WARM: u64 = 10_000;
-/// Durations unlike those before make a tally grow, each of the three sorts of two series: its list
-/// by as much as it has, its window by a quarter of a power of two or more. It takes ever more of
-/// them until it grows again, which is less often than once per power of two up to an hour. That is
-/// all that an operation may cost.
+/// New durations make a tally grow, each of three kinds of two series: its list doubles, its window
+/// grows by a quarter of a power of two or more. So a tally grows less than once per power of two
+/// up to an hour. Operations cause no other allocation.
 const GROWTH: u64 = 3 * 2 * 42;
 
 #[global_allocator]
@@ -26,7 +25,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 static WARM_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static ALL_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Looks at the counter of the worker's thread.
+/// Reads the counter of the worker's thread.
 #[derive(Default)]
 struct Watches {
     executed: u64,
@@ -52,7 +51,7 @@ fn allocations(arrival: Arrival, clients: u32, yields: u32) -> u64 {
         .map(|kind| Weight { kind, statement: None, weight: 1.0 })
         .to_vec();
     plan.phases[0].groups[0].operations = Some(OPERATIONS);
-    // Pages are turned once per interval, and cost their memory.
+    // An interval report is sent once per interval and needs memory.
     plan.interval_ns = 3_600_000_000_000;
     let record = record(&plan, watched(yields));
     assert_eq!(record.phases[0].groups[0].completed, OPERATIONS);
@@ -70,7 +69,7 @@ fn allocations_an_interval() -> u64 {
     ALL_ALLOCATIONS.load(Ordering::Relaxed) / 50
 }
 
-/// One test, because both sides of it are counted in the same place.
+/// One test, because both cases use the same counter.
 #[test]
 fn an_operation_allocates_nothing_on_a_thread_of_its_own_or_as_one_of_many_tasks() {
     for (name, arrival, clients, yields) in [
@@ -82,7 +81,8 @@ fn an_operation_allocates_nothing_on_a_thread_of_its_own_or_as_one_of_many_tasks
         println!("{name}: {found} allocations in {OPERATIONS} operations");
         assert!(found <= GROWTH, "{name}: {found} allocations");
     }
-    // The counts of a page, and now and then a histogram that grows; new pages would cost thrice.
+    // The counts of a report, and sometimes a growing histogram; new reports would cost three times
+    // as much.
     let found = allocations_an_interval();
     println!("{found} allocations an interval");
     assert!(found <= 8, "{found} allocations an interval");

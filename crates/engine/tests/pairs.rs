@@ -1,5 +1,5 @@
-//! Writers that insert until the dataset is full, readers behind them, and pairs of rows that must
-//! be written as one.
+//! Writers that insert until the dataset is full, readers that follow them, and pairs of rows that
+//! must be written atomically.
 
 mod support;
 
@@ -20,12 +20,12 @@ const OPERATIONS: u64 = 2_000;
 /// The two halves of a pair and when each was written.
 type Pair = [(i64, u64); 2];
 
-/// A store of pairs, some of whose writes may only do half of what they should.
+/// A store of pairs in which some writes write only one half.
 #[derive(Clone, Default)]
 struct Pairs {
     pairs: Arc<Mutex<HashMap<i64, Pair>>>,
     written: Arc<Mutex<Vec<(String, i64)>>>,
-    /// Every write whose number can be divided by this writes the first half only.
+    /// Writes with a number divisible by this write only the first half.
     tears_each: Option<u64>,
 }
 
@@ -104,7 +104,7 @@ fn statement(name: &str, checks: Vec<Check>) -> Statement {
     }
 }
 
-/// Two writers and two readers who begin with nothing.
+/// Two writers and two readers that start without records.
 fn pairs_plan() -> Plan {
     let mut plan = plan(closed(), 2);
     (plan.dataset.count, plan.dataset.full_at) = (0, Some(PAIRS));
@@ -143,7 +143,7 @@ fn pairs_that_are_written_as_one_break_no_rule_and_are_never_missed() {
 #[test]
 fn a_pair_that_was_written_in_part_is_found_and_counted() {
     let store = Pairs { tears_each: Some(3), ..Pairs::default() };
-    // Readers come when the last writes are done, of which one in three is torn.
+    // Readers start after the last writes, of which one in three is torn.
     let mut plan = pairs_plan();
     let mut writing = plan.phases[0].clone();
     writing.name = PhaseName::WarmUp;
@@ -168,7 +168,7 @@ fn writers_insert_each_record_once_and_then_update() {
     assert!(pairs.clone().all(|pair| written.iter().any(|(_, n)| *n == pair)));
     let inserted: BTreeSet<_> = of("Insert").collect();
     assert!(inserted.into_iter().eq(pairs.clone()));
-    // A writer that drew an insert while the other took the last one updates in its place.
+    // A writer whose insert finds the dataset full updates a record instead.
     assert!((PAIRS as usize..=PAIRS as usize + 1).contains(&of("Insert").count()));
     assert!(of("Update").all(|pair| pairs.contains(&pair)));
 }

@@ -1,4 +1,4 @@
-//! A tape is replayed as it is: its operations, once each, when they were due, in their order.
+//! A tape is replayed exactly: each operation once, at its intended start, in order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -82,7 +82,7 @@ fn replay(records: &[Record], speed: Option<f64>, order: TapeOrder, clients: u32
     plan
 }
 
-/// What an operation of a tape is to a driver: its number, kind and key, and its value's length.
+/// An operation of a tape as a driver gets it: its number, kind and key, and its value's length.
 type Issued = (u64, Kind, Vec<u8>, Option<usize>);
 
 fn expected(records: &[Record]) -> Vec<Issued> {
@@ -161,8 +161,8 @@ fn operations_are_due_when_they_were_on_the_tape() {
 }
 
 #[test]
-fn what_waits_for_another_operation_of_its_key_is_late_because_clients_are_busy() {
-    // All write one key, and each write takes 2.5 ms: the tape has one each millisecond.
+fn an_operation_that_waits_for_its_key_is_late_because_clients_are_busy() {
+    // All operations write one key, and each write takes 2.5 ms: the tape has one each millisecond.
     let mut records = records(100, 4);
     for record in &mut records {
         (record.key, record.kind) = (20, Kind::Update as u8);
@@ -218,7 +218,7 @@ fn a_tape_can_be_carried_out_again_and_again() {
 }
 
 #[test]
-fn what_a_replay_wrote_is_read_back() {
+fn the_writes_of_a_replay_are_read_back() {
     for lost in [false, true] {
         let records = records(400, 6);
         let mut plan = replay(&records, None, TapeOrder::Key, 4);
@@ -315,7 +315,7 @@ fn a_tape_that_is_gone_damaged_or_too_short_is_refused_before_anything_is_asked(
 /// A request: its number, kind and key.
 type Sent = (u64, Kind, Vec<u8>);
 
-/// Answers requests in another order than they came in, and notes who was under way with whom.
+/// Answers requests out of order, and records which requests were in flight together.
 #[derive(Clone, Default)]
 struct Shuffling {
     issued: Arc<Mutex<Vec<Sent>>>,
@@ -399,7 +399,7 @@ fn many_clients_of_several_workers_keep_the_order_of_each_key() {
         let mut numbers: Vec<u64> = issued.iter().map(|one| one.0).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..2_000).collect::<Vec<_>>());
-        // Reads of a key may pass reads, and nothing else may pass anything.
+        // Only reads of a key may overtake other reads of it.
         let mut last_write: HashMap<&[u8], u64> = HashMap::new();
         let mut last: HashMap<&[u8], u64> = HashMap::new();
         for (number, kind, key) in issued.iter() {
@@ -424,10 +424,10 @@ fn the_shares_of_a_tape_are_its_operations_once_each_and_each_key_is_of_one_shar
         (TapeOrder::Key, 3, 9, 2),
         (TapeOrder::Client, 3, 6, 2),
         (TapeOrder::None, 3, 4, 1),
-        // Shares without clients have nothing of the tape.
+        // Shares without clients have no operations of the tape.
         (TapeOrder::Key, 4, 2, 1),
     ] {
-        // Twice, and a part of the third time.
+        // Two complete passes, and a part of the third.
         let wanted = 700;
         let mut plan = replay(&once, Some(100.0), order, clients);
         plan.workers = workers;

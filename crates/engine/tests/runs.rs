@@ -48,8 +48,8 @@ fn too_many_clients_of_a_blocking_driver_are_refused_with_the_reason() {
 }
 
 #[test]
-fn an_overloaded_open_run_counts_its_backlog_and_what_was_never_issued() {
-    // 2,000 a second are due, one server does 1,000, ten may be in flight.
+fn an_overloaded_open_run_counts_backlog_and_dropped_arrivals() {
+    // 2,000 a second are due, one server completes 1,000, ten may be in flight.
     let mut plan = plan(constant(2_000.0), 10);
     plan.phases[0].duration_ns = Some(10_000_000_000);
     let options = [("clock", "virtual"), ("mean_us", "1000"), ("service", "constant")];
@@ -173,7 +173,7 @@ fn values_read_are_held_against_the_values_that_must_be_there() {
     let corrupt = Recording { corrupts: true, ..store };
     let record = record(&integrity_plan(), corrupt);
     assert_eq!(of_outcome(&record, Outcome::Mismatch), 2_000);
-    // The session knows of nothing wrong, whatever it said last.
+    // The session had no failure, independent of its last message.
     assert_eq!(record.notices[0].message, "2000 operations ended as mismatch");
 }
 
@@ -186,7 +186,7 @@ fn loading_is_skipped_when_the_dataset_is_there() {
     assert_eq!(second.phases[0].stopped_by, StoppedBy::Skipped);
 }
 
-/// Loads 20,000 records, unless they are there.
+/// Loads 20,000 records unless they exist.
 fn long_load() -> Plan {
     let mut plan = integrity_plan();
     plan.dataset.count = 20_000;
@@ -195,7 +195,7 @@ fn long_load() -> Plan {
     plan
 }
 
-/// The numbers of the inserts that a store was asked for, in order.
+/// The numbers of the inserts that a store received, in order.
 fn inserted(store: &Recording) -> Vec<u64> {
     let asked = store.multiset();
     let inserts = asked.iter().filter(|(_, kind, ..)| *kind == Kind::Insert);
@@ -240,11 +240,11 @@ fn each_share_of_a_load_that_was_cut_short_goes_on_where_it_ended_itself() {
 }
 
 #[test]
-fn a_load_whose_records_are_not_what_another_left_begins_anew() {
+fn a_load_without_matching_records_starts_from_the_beginning() {
     let store = Recording::default();
     record(&long_load(), store.clone());
     for (number, kind, key, _) in store.multiset() {
-        // The end is missing, as after a load that was cut short, and some before it too.
+        // The end is missing, as after an interrupted load, and some records before it.
         if kind == Kind::Insert && (number >= 15_000 || number % 50 == 7) {
             store.store.lock().unwrap().remove(&key);
         }
@@ -277,7 +277,7 @@ fn whether_the_dataset_is_there_is_found_out_where_answers_take_time() {
 }
 
 #[test]
-fn a_failing_load_ends_the_run_and_says_why() {
+fn a_failing_load_ends_the_run_with_its_reason() {
     let store = Recording { full_from: Some(500), ..Recording::default() };
     let done = completed(&integrity_plan(), store);
     let failure = done.failure.unwrap();
@@ -299,7 +299,7 @@ fn a_panic_becomes_an_error_and_the_run_is_kept() {
     assert_eq!(done.record.phases[0].stopped_by, StoppedBy::Failed);
 }
 
-/// Stops a run when it has seen so many completions, and again later if asked to.
+/// Stops a run after a number of completions, and optionally again later.
 struct Impatient {
     after: u64,
     seen: u64,
@@ -317,7 +317,7 @@ impl Observer for Impatient {
 }
 
 #[test]
-fn an_interrupt_ends_the_run_and_keeps_what_was_measured() {
+fn an_interrupt_ends_the_run_and_keeps_the_measurement() {
     let mut plan = plan(closed(), 4);
     plan.interval_ns = 50_000_000;
     plan.phases[0].duration_ns = Some(3_600_000_000_000);
@@ -336,7 +336,7 @@ fn an_interrupt_ends_the_run_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn an_interrupt_ends_a_run_whose_system_never_says_whether_the_dataset_is_there() {
+fn an_interrupt_ends_a_run_that_waits_for_its_probe_of_the_dataset() {
     let folder = tempfile::tempdir().unwrap();
     let store = Recording { hangs_from: Some(0), ..Recording::default() };
     let mut observer = Impatient { after: 0, seen: 0, control: Control::Stop };
@@ -345,7 +345,7 @@ fn an_interrupt_ends_a_run_whose_system_never_says_whether_the_dataset_is_there(
     assert!(done.record.phases.is_empty());
 }
 
-/// Lets a phase begin when it was asked so often, and stops the run when it looked so often.
+/// Permits a phase after a number of calls, and stops the run after a number of polls.
 struct Hesitant {
     asked: Vec<PhaseName>,
     lets_at: usize,
@@ -378,7 +378,7 @@ fn a_phase_begins_when_the_observer_lets_it() {
     assert_eq!(total(&record, Kind::Read).count, 10);
 }
 
-/// Lets each phase begin a while after it was first asked.
+/// Permits each phase some time after the first call.
 struct Punctual {
     wall_ns: Option<u64>,
 }
@@ -419,7 +419,7 @@ fn on_the_virtual_clock_an_agreed_instant_is_now() {
     assert!(record.phases[0].start_ns < 120_000_000);
 }
 
-/// Fills the store when it is asked whether the load may begin.
+/// Fills the store when the load asks for permission to begin.
 struct Hasty {
     store: Recording,
     loaded: Recording,
@@ -459,7 +459,7 @@ fn an_interrupt_ends_the_wait_for_a_phase_that_may_not_begin() {
     assert!(done.record.phases.is_empty());
 }
 
-/// Abandons a run when its store was asked so often.
+/// Abandons a run after its store received a number of requests.
 struct Hopeless {
     store: Recording,
     asked: usize,
@@ -490,7 +490,7 @@ fn abandoning_waits_neither_for_the_phase_nor_for_an_operation_that_never_ends()
 }
 
 #[test]
-fn what_the_others_did_until_the_end_is_recorded_when_one_worker_is_stuck() {
+fn other_workers_records_are_kept_when_one_worker_is_stuck() {
     let mut plan = plan(closed(), 3);
     plan.interval_ns = 20_000_000;
     (plan.phases[0].duration_ns, plan.drain_limit_ns) = (Some(300_000_000), 100_000_000);
@@ -507,7 +507,7 @@ fn what_the_others_did_until_the_end_is_recorded_when_one_worker_is_stuck() {
 }
 
 #[test]
-fn what_the_others_did_until_a_worker_panicked_is_recorded() {
+fn other_workers_records_until_a_panic_are_kept() {
     let store = Recording { panics_at: Some(0), ..Recording::default() };
     let mut plan = plan(closed(), 3);
     plan.phases[0].duration_ns = Some(300_000_000);

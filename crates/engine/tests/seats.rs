@@ -1,4 +1,4 @@
-//! Each client has its share of the arrivals, and each arrival somebody who issues it.
+//! Each client has its share of the arrivals, and each arrival has one client.
 
 mod support;
 

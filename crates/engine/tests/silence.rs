@@ -1,4 +1,4 @@
-//! Systems that answer nothing any more, and clients that ask nothing for long.
+//! Systems that stop answering, and clients that rarely send requests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -69,12 +69,12 @@ fn requests_that_are_given_up_are_no_answers() {
 }
 
 #[test]
-fn who_asks_seldom_is_not_taken_for_one_who_gets_no_answer() {
+fn rare_requests_are_not_mistaken_for_silence() {
     for arrival in [Arrival::Closed { think_time_ns: 40 * SECOND_NS }, constant(0.02)] {
         let mut plan = plan(arrival, 1);
         (plan.stall_limit_ns, plan.timeout_ns) = (Some(5 * SECOND_NS), Some(SECOND_NS));
         plan.phases[0].duration_ns = Some(600 * SECOND_NS);
-        // One request in the midst is given up after a second.
+        // One request in the middle is given up after a second.
         let stalls = ("stall", "119+10,149+10");
         let options = [VIRTUAL, ("mean_us", "1000"), ("service", "constant"), stalls];
         let done = completed(&plan, sim(&options));
@@ -109,7 +109,7 @@ fn a_call_that_never_returns_ends_the_phase_and_the_others_records_are_kept() {
     let record = done.record;
     assert_eq!(record.phases[0].stopped_by, StoppedBy::Failed);
     let kept: u64 = record.totals.iter().map(|total| total.count).sum();
-    // What a worker did in the interval in which its call began isn't handed over.
+    // A worker's records of the interval in which its call began aren't sent.
     let asked = store.asked.lock().unwrap().len() as u64;
     assert!(kept > 0 && kept < asked, "{kept} of {asked}");
 }
@@ -200,7 +200,7 @@ impl Session for MuteSession {
     }
 }
 
-/// Lets faults act for a while, and keeps what is told of silence.
+/// Makes faults active for some time, and keeps the reported silence.
 struct Watching {
     disturbed_until: Instant,
     disturbed_last: Instant,
@@ -261,7 +261,7 @@ fn while_a_planned_fault_acts_no_silence_counts_and_behind_it_the_limit_counts_a
     assert!(watching.disturbed_last.elapsed() >= Duration::from_secs(1));
 }
 
-/// A user who ends the run at once.
+/// A user that ends the run at once.
 struct Leaving;
 
 impl Observer for Leaving {
@@ -273,7 +273,7 @@ impl Observer for Leaving {
 }
 
 #[test]
-fn who_ends_a_run_waits_two_seconds_for_a_silent_system() {
+fn an_interrupted_run_waits_two_seconds_for_a_silent_system() {
     let mut plan = plan(closed(), 2);
     plan.drain_limit_ns = 3600 * SECOND_NS;
     let folder = tempfile::tempdir().unwrap();
@@ -289,7 +289,7 @@ fn who_ends_a_run_waits_two_seconds_for_a_silent_system() {
 
 #[test]
 fn clients_on_threads_end_intervals_while_they_wait() {
-    // Nothing is due but at the begin, or nobody has thought for long enough.
+    // Nothing is due except at the start, or no think time has passed.
     for arrival in [constant(0.1), Arrival::Closed { think_time_ns: 5 * SECOND_NS }] {
         let mut plan = plan(arrival, 4);
         plan.interval_ns = 20_000_000;
@@ -299,7 +299,7 @@ fn clients_on_threads_end_intervals_while_they_wait() {
     }
 }
 
-/// Counts the closed intervals that stand in the log.
+/// Counts the closed intervals in the log.
 struct Counting {
     log: std::path::PathBuf,
     most: usize,
@@ -332,7 +332,7 @@ fn intervals_before_the_end(plan: &Plan) -> usize {
 }
 
 #[test]
-fn an_idle_store_shows_no_client_in_flight_and_what_was_issued_by_then() {
+fn an_idle_store_has_no_client_in_flight_and_its_issued_operations() {
     let mut plan = plan(constant(4.0), 8);
     plan.interval_ns = 100_000_000;
     plan.phases[0].duration_ns = Some(SECOND_NS);
@@ -344,7 +344,7 @@ fn an_idle_store_shows_no_client_in_flight_and_what_was_issued_by_then() {
     let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let rows: Vec<_> = rows.filter(|row| row["operation"] == "TOTAL").collect();
     assert!(rows.len() >= 10, "{}", rows.len());
-    // An operation takes microseconds: at the end of hardly any interval one is under way.
+    // An operation takes microseconds: hardly any interval ends with one in flight.
     let idle = rows.iter().filter(|row| row["in_flight"] == 0 && row["issued"] == row["due"]);
     assert!(idle.count() > rows.len() / 2, "{rows:?}");
 }

@@ -1,4 +1,4 @@
-//! Operations in the user's own words go through the engine as the driver's own do.
+//! The user's statements are executed like the driver's own operations.
 
 mod support;
 
@@ -91,7 +91,7 @@ fn a_load_is_left_out_when_the_probe_finds_the_records() {
 }
 
 #[test]
-fn a_reply_that_is_not_what_the_statement_expects_is_a_mismatch() {
+fn a_reply_without_the_expected_values_is_a_mismatch() {
     let store = Recording { corrupts: true, ..Recording::default() };
     let record = record(&spoken_plan(3), store);
     assert_eq!(count(&record, "GET", Outcome::Ok), 0);

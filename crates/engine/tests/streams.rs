@@ -1,4 +1,4 @@
-//! Streams of operations don't depend on who carries them out.
+//! Streams of operations don't depend on the worker.
 
 mod support;
 

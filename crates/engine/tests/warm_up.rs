@@ -1,4 +1,4 @@
-//! A warm-up goes over into the measurement without a gap.
+//! A warm-up continues into the measurement without a gap.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn total_of(record: &RunRecord, phase: u32) -> &TotalRecord {
     record.totals.iter().find(|total| total.phase == phase).expect("something was measured")
 }
 
-/// 11,000 a second are due where 10,000 can be done, so that ten seconds leave a second of work.
+/// 11,000 a second are due and 10,000 complete, so that ten seconds leave a second of work.
 fn overloaded() -> Plan {
     warmed(constant(11_000.0), 100_000, 10 * S, S)
 }
@@ -42,7 +42,7 @@ fn the_queue_of_the_warm_up_is_there_when_measuring_begins() {
     assert_close("least", measured.response.quantiles.min as f64, 1.0e9, 0.001);
     assert_close("largest", measured.response.quantiles.max as f64, 1.1e9, 0.001);
     let warm_up = total_of(&record, 0);
-    // What ends at the instant at which the window does belongs to what follows.
+    // An operation that ends at the end of the window belongs to the next phase.
     assert_eq!((warm_up.count, warm_up.in_window), (110_000, 99_999));
     let [warm_up, measured] = &record.phases[..] else { panic!("two phases") };
     assert_eq!(measured.start_ns, warm_up.end_ns);
@@ -53,7 +53,7 @@ fn the_queue_of_the_warm_up_is_there_when_measuring_begins() {
 }
 
 #[test]
-fn an_interval_counts_what_ended_in_it_and_has_the_times_of_its_own_phase() {
+fn an_interval_counts_its_completions_and_has_the_durations_of_its_phase() {
     let folder = tempfile::tempdir().unwrap();
     let mut observer = kvmark_engine::Unobserved;
     run(&overloaded(), sim(&CONSTANT), folder.path(), &mut observer).unwrap();
@@ -119,7 +119,7 @@ fn a_number_of_operations_counts_those_of_the_measurement() {
     assert_eq!(record.phases[0].stopped_by, StoppedBy::Duration);
 }
 
-/// Keeps what it is asked, and how many requests the store had seen by then.
+/// Keeps its calls, with the number of requests at that time.
 struct Asked {
     store: Recording,
     phases: Vec<(PhaseName, usize)>,
@@ -163,7 +163,7 @@ fn leave_to_measure_is_given_before_the_warm_up_begins() {
 }
 
 #[test]
-fn who_interrupts_a_warm_up_has_no_measurement() {
+fn an_interrupted_warm_up_has_no_measurement() {
     let folder = tempfile::tempdir().unwrap();
     let store = Recording::default();
     let mut observer = Asked { store: store.clone(), phases: Vec::new(), stops: true };

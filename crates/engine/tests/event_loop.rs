@@ -1,5 +1,5 @@
-//! Many clients on one worker: no client's time holds what is done for its neighbours, and each is
-//! given up when its own time is over.
+//! Many clients on one worker: work for one client doesn't count in another's time, and each
+//! request has its own deadline.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn a_service_time_holds_no_neighbours_work() {
     let reads = total(&record, Kind::Read);
     let encoding_ns = ENCODING.as_nanos() as u64;
     assert!(reads.service.quantiles.p50 < encoding_ns, "{:?}", reads.service.quantiles);
-    // The time isn't lost: it is waited for by those behind.
+    // The time isn't lost: later requests wait for it.
     assert!(reads.response.quantiles.p50 > 10 * encoding_ns, "{:?}", reads.response.quantiles);
 }
 
