@@ -1,4 +1,4 @@
-//! The floor of what an operation can cost an engine: two stamps and a record, and nothing else.
+//! The least cost of an operation in any engine: two stamps and a record, and nothing else.
 //!
 //! Argument: operations.
 

@@ -1,7 +1,8 @@
-//! Carries out one plan on the null driver, for profilers: the engine's own cost and nothing else.
+//! Executes one plan on the null driver, for profilers: only the engine's own cost.
 //!
-//! Arguments: yields (0 for a blocking driver), clients, workers, operations, and which: `uniform`,
-//! `zipfian`, `mixed` (half of them writes, as on the tape), or `tape` (these, replayed).
+//! Arguments: yields (0 for a blocking driver), clients, workers, operations, and their kind:
+//! `uniform`, `zipfian`, `mixed` (half of them writes, as on the tape), or `tape` (these,
+//! replayed).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 #![expect(clippy::unwrap_used, reason = "a wrong argument may end it")]
@@ -25,7 +26,7 @@ fn main() {
     let (workers, operations) = (number(1) as u32, number(20_000_000));
     let mut plan = support::plan(support::closed(), clients);
     plan.workers = workers;
-    // What an interval costs isn't an operation's.
+    // The cost of intervals isn't part of an operation's cost.
     plan.interval_ns = 3_600_000_000_000;
     plan.phases[0].groups[0].operations = Some(operations);
     let folder = tempfile::tempdir().unwrap();

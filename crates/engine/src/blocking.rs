@@ -1,5 +1,5 @@
-//! A client on a thread of its own: takes its next operation, waits until it is due, executes it,
-//! writes it down.
+//! A client with its own thread: takes its next operation, waits until it is due, executes and
+//! records it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,50 +7,50 @@ use std::time::Duration;
 use kvmark_driver::{Blocking, Reply, Ticket};
 
 use crate::clock::Clock;
-use crate::ledger::Ledger;
+use crate::first_record::FirstRecordWait;
 use crate::operation::{Bound, Operation};
-use crate::phase::Stretch;
+use crate::sequence::PhaseSequence;
 use crate::sleep::LOOK_UP_NS;
 use crate::source::{Access, Source};
-use crate::starting::Starting;
+use crate::worker_recorder::WorkerRecorder;
 
 /// The kernel wakes a sleeping thread up to this late; the rest of a wait is polled.
 const WAKE_SLACK_NS: u64 = 100_000;
-/// How long a thread waits for others at most until it looks at the clock.
+/// Longest wait for other threads before a thread reads the clock again.
 const LONGEST_WAIT_NS: u64 = 1_000_000_000;
 
-/// A thread during a stretch.
+/// A client's thread during a phase sequence.
 #[derive(Debug)]
-pub(crate) struct OnThread<'a, C> {
-    pub(crate) stretch: &'a Stretch,
-    pub(crate) ledger: &'a Ledger<'a>,
+pub(crate) struct ThreadClient<'a, C> {
+    pub(crate) sequence: &'a PhaseSequence,
+    pub(crate) recorder: &'a WorkerRecorder<'a>,
     pub(crate) clock: &'a C,
-    /// Time polled away while nothing was to be done.
+    /// Time spent polling without work.
     pub(crate) idle_spin_ns: &'a Cell<u64>,
-    /// By which its client is known to others of its group.
+    /// Identifies the client in its group.
     pub(crate) ticket: Ticket,
 }
 
-impl<C: Clock> OnThread<'_, C> {
-    /// Runs a client of a group until its numbers are used up or the stretch ends.
+impl<C: Clock> ThreadClient<'_, C> {
+    /// Runs a client of a group until the numbers are used up or the sequence ends.
     ///
-    /// A function of its own: as part of the worker an operation takes nine instructions more.
+    /// Not inlined: inlined into the worker, an operation takes nine more instructions.
     #[inline(never)]
     pub(crate) fn serve<B: Blocking>(&self, session: &mut B, source: &Source<'_>, group: usize) {
-        let Self { stretch, ledger, clock, .. } = *self;
-        let pulse = ledger.pulse();
-        let mut operation = Operation::new(stretch, group, 0, ledger);
+        let Self { sequence, recorder, clock, .. } = *self;
+        let pulse = recorder.pulse();
+        let mut operation = Operation::new(sequence, group, 0, recorder);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
-        let taped = stretch.legs[0].groups[group].taped;
-        // Nobody is overtaken by a client that is alone.
-        let shared = taped && source.turnstile().is_some();
+        let taped = sequence.phases[0].groups[group].taped;
+        // A single client can't overtake another one.
+        let shared = taped && source.claims().is_some();
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
-            // Where the place holds a lock only its holder waits for the next arrival.
+            // With a lock, only the thread that holds it waits for the next arrival.
             let mut place = self.enter(source);
             let Some(turn) = place.next(ready_ns) else { break };
             let in_time = if turn.intended_ns <= ready_ns {
-                ready_ns < stretch.end_ns()
+                ready_ns < sequence.end_ns()
             } else {
                 operation.write_down();
                 self.wait_until(turn.intended_ns)
@@ -79,9 +79,10 @@ impl<C: Clock> OnThread<'_, C> {
                 operation.begun_ns = issued_ns;
                 let done = operation.judge(issued_ns, completed_ns, Some(answer), &reply);
                 if done.outcome.is_failure() {
-                    // What the engine finds itself, late answers and wrong values, isn't theirs.
+                    // The driver has no message for failures that the engine found: late answers,
+                    // wrong values.
                     let said = (answer == done.outcome).then(|| session.last_failure()).flatten();
-                    ledger.note_failure(operation.leg(), done.outcome, said.as_deref());
+                    recorder.note_failure(operation.phase(), done.outcome, said.as_deref());
                 }
                 ended = operation.end(done, reply.rows, &reply);
                 ready_ns = completed_ns;
@@ -96,7 +97,7 @@ impl<C: Clock> OnThread<'_, C> {
         operation.write_down();
     }
 
-    /// The way to the next operation. Who has to wait for others ends intervals meanwhile.
+    /// Access to the next operation. A thread that waits for others still ends intervals.
     #[inline]
     fn enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
         source.try_enter().unwrap_or_else(|| self.wait_to_enter(source))
@@ -111,48 +112,49 @@ impl<C: Clock> OnThread<'_, C> {
         }
     }
 
-    /// Ends the interval if it is over, which nothing else does while its client waits; how long
-    /// the next one lasts. What the client did must be written down.
+    /// Ends the interval if it is over, because nothing else does while the client waits. Returns
+    /// the time until the next end. The client's last operation must be recorded before.
     fn end_interval(&self) -> Duration {
         let now_ns = self.clock.now_ns();
-        self.ledger.tick(now_ns);
-        let left_ns = self.ledger.boundary_ns().saturating_sub(now_ns);
+        self.recorder.tick(now_ns);
+        let left_ns = self.recorder.boundary_ns().saturating_sub(now_ns);
         Duration::from_nanos(left_ns.min(LONGEST_WAIT_NS))
     }
 
-    /// Takes what a tape says of the operation, and its place among others before these can take
+    /// Takes the operation's data from a tape, and its place in the order before other clients take
     /// theirs.
     #[inline(never)]
     fn take(&self, place: &Access<'_>, source: &Source<'_>, operation: &mut Operation<'_>) {
         operation.take(place);
-        if let Some((turnstile, claim)) = source.turnstile().zip(operation.claim()) {
-            turnstile.enter(self.ticket, claim);
+        if let Some((claims, claim)) = source.claims().zip(operation.claim()) {
+            claims.enter(self.ticket, claim);
         }
     }
 
-    /// Waits until the operation overtakes no other.
+    /// Waits for the operations that this one must not overtake.
     #[inline(never)]
     fn wait_for_others(&self, source: &Source<'_>, operation: &mut Operation<'_>) {
-        let claims = source.turnstile().filter(|_| operation.claim().is_some());
-        if let Some(turnstile) = claims.filter(|turnstile| turnstile.waits(self.ticket)) {
+        let claims = source.claims().filter(|_| operation.claim().is_some());
+        if let Some(claims) = claims.filter(|claims| claims.waits(self.ticket)) {
             operation.write_down();
-            while !turnstile.wait_within(self.ticket, self.end_interval()) {}
+            while !claims.wait_within(self.ticket, self.end_interval()) {}
             operation.free_from(self.clock.now_ns());
         }
     }
 
     #[inline(never)]
     fn let_others_go_on(&self, source: &Source<'_>, operation: &Operation<'_>) {
-        if let Some((turnstile, _)) = source.turnstile().zip(operation.claim()) {
-            turnstile.leave(self.ticket);
+        if let Some((claims, _)) = source.claims().zip(operation.claim()) {
+            claims.leave(self.ticket);
         }
     }
 
-    /// Waits for the stretch to begin, and for a first record to read; when the client is free.
+    /// Waits for the sequence to begin, and for a first record to read. Returns when the client is
+    /// free.
     fn begin(&self, operation: &mut Operation<'_>, group: usize) -> Option<u64> {
-        let mut starting = Starting::of(self.stretch, group);
+        let mut starting = FirstRecordWait::of(self.sequence, group);
         while self.wait_until(starting.at_ns) {
-            if starting.may_begin(self.stretch) {
+            if starting.may_begin(self.sequence) {
                 operation.free_from(starting.at_ns);
                 return Some(starting.at_ns);
             }
@@ -160,18 +162,18 @@ impl<C: Clock> OnThread<'_, C> {
         None
     }
 
-    /// Waits for an instant; false when the stretch ends before it comes.
+    /// Waits for an instant; false when the sequence ends first.
     fn wait_until(&self, instant_ns: u64) -> bool {
         loop {
             let now_ns = self.clock.now_ns();
-            let end_ns = self.stretch.end_ns();
+            let end_ns = self.sequence.end_ns();
             if now_ns >= instant_ns {
                 return instant_ns < end_ns;
             }
             if now_ns >= end_ns {
                 return false;
             }
-            self.ledger.tick(now_ns);
+            self.recorder.tick(now_ns);
             let left_ns = instant_ns.min(end_ns) - now_ns;
             if left_ns > WAKE_SLACK_NS {
                 let nap_ns = (left_ns - WAKE_SLACK_NS).min(LOOK_UP_NS);

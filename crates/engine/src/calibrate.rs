@@ -1,13 +1,13 @@
-//! What the instrument itself costs.
+//! The engine's own cost per stamp.
 
 use crate::clock::{Clock, RealClock};
 
-/// Batches of stamps, and the stamps of each, taken to find their cost: a millisecond in all. A
-/// batch is over long before a scheduler's turn is.
+/// Number of batches, and of stamps per batch, to measure the cost: a millisecond in total. A batch
+/// is far shorter than a scheduler's time slice.
 const BATCHES: u32 = 400;
 const STAMPS: u32 = 100;
 
-/// The cost and the grain of the engine's clock.
+/// The cost and the resolution of the engine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     /// Time that one stamp takes, in nanoseconds.
@@ -22,8 +22,8 @@ pub fn calibrate() -> Calibration {
     measure(&RealClock::start())
 }
 
-/// What takes the core away for a while takes it from some batches: the quickest counts, or all
-/// together where the clock's steps are longer than a batch.
+/// Preemption affects only some batches, so the quickest batch counts. If the clock's steps are
+/// longer than a batch, the mean of all batches counts.
 pub(crate) fn measure<C: Clock>(clock: &C) -> Calibration {
     let begun_ns = clock.now_ns();
     let (mut quickest_ns, mut resolution_ns) = (u64::MAX, u64::MAX);
@@ -57,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// A clock whose stamps take 10 ns, but for one of so many, which takes a millisecond more: the
-    /// scheduler gave the core to somebody else. It moves in steps.
+    /// A clock whose stamps take 10 ns, except one of `one_of`, which takes a millisecond more
+    /// because the thread was preempted. It moves in steps.
     #[derive(Clone)]
     struct Disturbed {
         stamps: Arc<AtomicU64>,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_makes_no_stamp_dearer() {
+    fn a_busy_machine_does_not_raise_the_cost_of_a_stamp() {
         for one_of in [150, 1000, u64::MAX] {
             let found = measured(one_of, 1);
             assert!((found.stamp_ns - 10.0).abs() < 0.01, "{one_of}: {}", found.stamp_ns);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_a_clock_with_long_steps_cost_what_all_of_them_take() {
+    fn with_long_clock_steps_the_cost_is_the_mean_of_all_stamps() {
         let found = measured(u64::MAX, 40_000);
         assert!((found.stamp_ns - 10.0).abs() < 1.01, "{}", found.stamp_ns);
         assert_eq!(found.resolution_ns, 40_000);

@@ -14,12 +14,12 @@ pub(crate) trait Clock: Clone + Send + 'static {
 
     fn now_ns(&self) -> u64;
 
-    /// Moves simulated time on to an instant; real time goes by itself.
+    /// Advances simulated time to an instant; no effect on real time.
     fn skip_to(&self, _instant_ns: u64) {}
 }
 
-/// A power of two, so that a stamp costs a product and no division; large, so that what rounding
-/// takes is far below what the clock's own rate can be off.
+/// A power of two, so that a stamp needs a multiplication and no division; large, so that the
+/// rounding error is far below the clock's own rate error.
 const SCALE_TICKS: u64 = 1 << 32;
 
 /// The machine's own clock, read from the time stamp counter where that is usable.
@@ -43,7 +43,7 @@ impl RealClock {
 impl Clock for RealClock {
     const SIMULATED: bool = false;
 
-    /// Without a counter to rely on, ticks are the system's monotonic clock's own nanoseconds.
+    /// Without a reliable counter, ticks are nanoseconds of the system's monotonic clock.
     fn source(&self) -> &'static str {
         if self.scale_ns == SCALE_TICKS { "monotonic" } else { "tsc" }
     }
@@ -62,7 +62,7 @@ pub(crate) fn wall_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// A clock that stands still until a worker has nothing else to do.
+/// A clock that advances only when a worker is idle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VirtualClock {
     now_ns: Arc<AtomicU64>,
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_there_is_no_counter_to_rely_on_the_records_say_so() {
-        // What the library falls back to counts nanoseconds.
+    fn without_a_reliable_counter_the_source_is_monotonic() {
+        // The library's fallback counts nanoseconds.
         let ticks_in_ns = |scale_ns| RealClock { scale_ns, ..RealClock::start() };
         assert_eq!(ticks_in_ns(SCALE_TICKS).source(), "monotonic");
         assert_eq!(ticks_in_ns(SCALE_TICKS / 3).source(), "tsc");

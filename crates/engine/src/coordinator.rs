@@ -1,4 +1,4 @@
-//! The state of a run, and what is written down of it besides the workers' pages.
+//! The state of a run, and its records other than the workers' interval reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use kvmark_record::{
 };
 
 use crate::clock::Clock;
-use crate::crew::Crew;
 use crate::error::EngineError;
-use crate::ledger::Report;
-use crate::log::Log;
 use crate::observer::Observer;
-use crate::phase::{Books, Setting};
+use crate::op_log::Log;
+use crate::pool::WorkerPool;
 use crate::pulse::silent_since;
+use crate::sequence::{DatasetState, RunSettings};
 use crate::usage::ProcessUsage;
+use crate::worker_recorder::Report;
 
-/// How often the coordinator looks up while it waits.
+/// Polling interval of the coordinator while it waits.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
-/// How often it does while workers measure: each time it takes a core from them.
+/// Polling interval while workers measure: each poll takes a core from them.
 pub(crate) const LOOK_UP_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// A run, on the coordinator's thread.
@@ -31,10 +31,10 @@ pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) plan: &'a Plan,
     pub(crate) driver: Arc<D>,
     pub(crate) clock: C,
-    pub(crate) setting: Setting,
+    pub(crate) settings: RunSettings,
     /// Wall time of the clock's origin.
     pub(crate) started_wall_ns: u64,
-    pub(crate) crew: Crew,
+    pub(crate) pool: WorkerPool,
     pub(crate) reports: Receiver<Report>,
     pub(crate) writer: RunWriter,
     pub(crate) observer: &'a mut dyn Observer,
@@ -42,36 +42,36 @@ pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) totals: Vec<TotalRecord>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) interrupted: bool,
-    /// Ordinals of inserts outside the load phase, and what was written.
-    pub(crate) books: Books,
-    /// Where measured operations are logged, if they are.
+    /// Ordinals of inserts outside the load phase, and the history of writes.
+    pub(crate) dataset: DatasetState,
+    /// The log of measured operations, if one is written.
     pub(crate) log: Option<Log>,
     /// The system's name.
     pub(crate) system: String,
-    /// When a planned fault acted last.
+    /// When a planned fault was last active.
     pub(crate) disturbed_ns: u64,
-    /// Whether the system answers no more, so that it is asked nothing more.
+    /// Whether the system stopped answering, so that it gets no more requests.
     pub(crate) is_silent: bool,
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
-    /// What the process has used and the system has counted until now.
-    pub(crate) fn mark(&self) -> Mark {
+    /// The current resource use of the process and counters of the system.
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let statistics = if self.is_silent { BTreeMap::new() } else { self.driver.statistics() };
-        Mark { usage: ProcessUsage::now(), statistics }
+        Snapshot { usage: ProcessUsage::now(), statistics }
     }
 
-    /// How long workers wait and none has an answer, times in which a fault acts left out; none
-    /// while nothing is outstanding. Says whether a worker is still at work.
+    /// How long workers have waited without any answer, except while a fault is active. `None`
+    /// without outstanding requests. `is_at_work` returns whether a worker is still active.
     pub(crate) fn silent_ns(&self, is_at_work: impl Fn(usize) -> bool) -> Option<u64> {
-        let workers = self.crew.workers.iter().enumerate();
+        let workers = self.pool.workers.iter().enumerate();
         let pulses = workers.map(|(worker, member)| (&member.pulse.0, is_at_work(worker)));
         let since_ns = silent_since(pulses)?;
         Some(self.clock.now_ns().saturating_sub(since_ns.max(self.disturbed_ns)))
     }
 
-    /// That the system answers nothing, and is asked nothing more; the servers that owe an answer
-    /// are named where they are known.
+    /// Marks the system as silent and returns the error, which names the servers with outstanding
+    /// requests if they are known.
     pub(crate) fn no_answer(&mut self, awaited: &[String]) -> EngineError {
         self.is_silent = true;
         let system = match awaited {
@@ -83,7 +83,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         EngineError::NoAnswer { system, limit_s }
     }
 
-    /// Notes once, on disk too, that the user ends the run.
+    /// Records once, also on disk, that the user ended the run.
     pub(crate) fn interrupt(&mut self) -> Result<(), EngineError> {
         if self.interrupted {
             return Ok(());
@@ -111,27 +111,27 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(self.writer.event(&Event { at_ns, kind })?)
     }
 
-    /// Keeps a warning with the run.
+    /// Adds a notice to the run's records.
     pub(crate) fn notice(&mut self, notice: Notice) -> Result<(), EngineError> {
         let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Notice(notice.clone()) };
         self.notices.push(notice);
         Ok(self.writer.event(&event)?)
     }
 
-    /// Waits for the next report, but no longer than this.
+    /// Waits for the next report, up to the time limit.
     pub(crate) fn next_report(&self, nap: Duration) -> Option<Report> {
         self.reports.recv_timeout(nap).ok()
     }
 }
 
-/// What is taken where a phase begins and where it ends.
+/// Resource use and counters at the start or the end of a phase.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Snapshot {
     pub(crate) usage: ProcessUsage,
     pub(crate) statistics: BTreeMap<String, f64>,
 }
 
-impl Mark {
+impl Snapshot {
     pub(crate) fn process_until(&self, after: &Self) -> ProcessRecord {
         let (before, after) = (&self.usage, &after.usage);
         ProcessRecord {

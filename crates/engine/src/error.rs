@@ -1,4 +1,4 @@
-//! Why a run could not be carried out, or not to its end.
+//! Errors of a run.
 
 use kvmark_driver::OpenError;
 use kvmark_plan::PlanError;
@@ -15,11 +15,11 @@ pub enum EngineError {
     /// The workload can't be generated.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// The plan asks for what this driver or machine can't do.
+    /// The plan needs a feature that this driver or machine lacks.
     #[error("{0}")]
     Unsupported(String),
     /// A tape can't be replayed.
-    #[error("the tape {path} can't be replayed: {problem}; remove it, and it is made anew")]
+    #[error("the tape {path} can't be replayed: {problem}; remove it to have it recreated")]
     Tape {
         /// The file.
         path: String,
@@ -32,22 +32,22 @@ pub enum EngineError {
     /// The records can't be written.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The log of operations can't be begun.
+    /// The log of operations can't be created.
     #[error("operations can't be recorded: {0}")]
     Log(std::io::Error),
-    /// Loading the dataset failed, so that measuring would mean nothing.
+    /// Loading the dataset failed, so that a measurement would be meaningless.
     #[error("loading stopped because {message}")]
     LoadFailed {
-        /// How many operations failed, with which class, and what the driver said.
+        /// Number and class of the failures, and the driver's message.
         message: String,
     },
-    /// The system answered nothing for as long as the plan lets it.
+    /// The system sent no answer within the stall limit.
     #[error(
-        "{system} answered nothing for {limit_s} s: see whether it still works, or allow it more \
+        "{system} answered nothing for {limit_s} s: check that it still works, or raise the limit \
          with --stall-limit"
     )]
     NoAnswer {
-        /// The servers that owe an answer, or the system's name.
+        /// The servers with outstanding requests, or the system's name.
         system: String,
         /// The plan's limit, in seconds.
         limit_s: f64,
@@ -68,8 +68,8 @@ pub enum EngineError {
         /// The panic's text.
         message: String,
     },
-    /// A thread or runtime couldn't be made.
-    #[error("the machine refuses a thread for worker {worker}: {source}")]
+    /// A thread couldn't be created.
+    #[error("can't create a thread for worker {worker}: {source}")]
     Thread {
         /// The worker's number.
         worker: usize,

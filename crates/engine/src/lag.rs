@@ -1,21 +1,21 @@
-//! How long the bytes of a read had been in this machine when they were stamped.
+//! Time between the arrival of bytes in the kernel and the stamp of their read.
 //!
-//! The kernel tells of arrivals in wall time, the engine stamps on its own clock. What is between
-//! the two is measured again and again, because wall time is steered.
+//! The kernel reports arrivals in wall time, and the engine has its own clock. The offset between
+//! the two is measured repeatedly, because wall time is adjusted.
 
 use kvmark_record::LONGEST_NS;
 
 use crate::clock::{Clock, wall_ns};
 
-/// How long the two clocks are taken to go alike. Wall time is steered by five in ten thousand at
-/// most, which makes 5 us of it, and far less where it isn't being corrected.
+/// How long an offset is valid. Wall time is adjusted by at most five in ten thousand, which is 5
+/// us in this time, and far less without a correction.
 const ANCHOR_KEPT_NS: u64 = 10_000_000;
-/// Of so many measurements the closest is taken: a thread may lose its core in one.
+/// Number of measurements, of which the shortest counts: a thread may be preempted in one.
 const TRIES: u32 = 5;
-/// By so much a stamp may seem to lie before the arrival: what an anchor can be off by.
+/// How far a stamp may precede the arrival: the error of an offset.
 const SLACK_NS: u64 = 5_000;
 
-/// What wall time is ahead of a worker's clock.
+/// Offset of wall time from a worker's clock.
 #[derive(Debug, Default)]
 pub(crate) struct Anchor {
     ahead_ns: u64,
@@ -24,8 +24,8 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// From an arrival in wall time to the stamp of its read; none where wall time was set between
-    /// them, as it seems.
+    /// Time from an arrival in wall time to the stamp of its read; `None` if wall time was
+    /// apparently set in between.
     pub(crate) fn lag_ns(
         &mut self,
         clock: &impl Clock,
@@ -64,7 +64,7 @@ mod tests {
     use crate::clock::RealClock;
 
     #[test]
-    fn what_seems_to_be_read_before_it_came_or_an_hour_after_is_left_out() {
+    fn a_read_before_its_arrival_or_an_hour_after_it_is_excluded() {
         let read_ns = 10 * LONGEST_NS;
         assert_eq!(lag_ns(read_ns - 7, read_ns), Some(7));
         assert_eq!(lag_ns(read_ns + SLACK_NS, read_ns), Some(0));
@@ -74,17 +74,17 @@ mod tests {
     }
 
     #[test]
-    fn the_clocks_are_compared_anew_when_the_comparison_is_old() {
+    fn an_expired_offset_is_measured_again() {
         const SECOND_NS: u64 = 1_000_000_000;
         let clock = RealClock::start();
         let mut anchor = Anchor::default();
         let arrived_ns = wall_ns();
         let read_ns = clock.now_ns();
         let lag_at = |anchor: &mut Anchor, read_ns| {
-            anchor.lag_ns(&clock, arrived_ns, read_ns).expect("it came before it was read")
+            anchor.lag_ns(&clock, arrived_ns, read_ns).expect("it arrived before it was read")
         };
         let lag_ns = lag_at(&mut anchor, read_ns);
-        // As if wall time had been set back by a second since.
+        // As if wall time had been set back by a second in between.
         anchor.ahead_ns += SECOND_NS;
         assert_eq!(lag_at(&mut anchor, read_ns), lag_ns + SECOND_NS);
         assert!(lag_at(&mut anchor, read_ns + ANCHOR_KEPT_NS) < lag_ns + SECOND_NS);

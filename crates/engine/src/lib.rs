@@ -1,50 +1,49 @@
-//! The load generator: carries out a plan against a driver, owns the clock, hands records to the
+//! The load generator: executes a plan against a driver, owns the clock, and passes records to the
 //! writer.
 //!
 //! One coordinator (the calling thread) leads the workers through the phases. A worker is one
 //! thread with its own session and recorder. A driver whose calls block gets one worker per client
-//! ([`blocking`]); otherwise a worker serves many clients turn by turn ([`turn`]). Either way a
-//! client takes its next operation and its intended start from the [`source`], waits until it is
-//! due, and is stamped when the operation is issued and when it is completed. Nothing is skipped
-//! when late. The engine names no system.
+//! ([`blocking`]). Otherwise an event loop on each worker serves many clients ([`client_loop`]). A
+//! client takes its next operation and the intended start from the [`source`] and waits until the
+//! operation is due. The engine stamps issue and completion. A late operation is never skipped. The
+//! engine names no system.
 
 mod blocking;
 mod calibrate;
+mod claims;
+mod client_loop;
 mod clock;
-mod conduct;
 mod coordinator;
-mod crew;
+mod due_counter;
 mod error;
-mod executed;
+mod first_record;
 mod lag;
-mod ledger;
 mod loaded;
-mod log;
-mod numbering;
+mod monitor;
 mod observer;
+mod op_log;
 mod operation;
-mod order;
-mod owed;
-mod phase;
+mod pool;
 mod probe;
 mod pulse;
 mod queue;
 mod run;
+mod scheduled;
+mod sequence;
 mod sleep;
 mod source;
-mod starting;
 mod tape;
-mod taped;
-mod turn;
+mod tape_shares;
 mod usage;
 mod verify_scan;
 mod worker;
+mod worker_recorder;
 mod write_history;
 
 pub use calibrate::{Calibration, calibrate};
-pub use crew::MAX_BLOCKING_CLIENTS;
+pub use pool::MAX_BLOCKING_CLIENTS;
 
 pub use error::EngineError;
-pub use log::Recording;
 pub use observer::{Control, Leave, Observer, Progress, Unobserved};
+pub use op_log::Recording;
 pub use run::{Completed, run, run_recorded};

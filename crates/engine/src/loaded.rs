@@ -1,8 +1,8 @@
-//! How much of a dataset an earlier load put there, found by looking at records of it.
+//! Finds how many records of a dataset an earlier load left, by probing records.
 //!
-//! Clients take the records of a load in order, so that one which was cut short left all records up
-//! to some place, but for a few before it that were still under way. That place is found by halves;
-//! what lies close before it is loaded again, and a sample of the rest is looked at.
+//! Clients take the records of a load in order. An interrupted load left all records up to some
+//! position, except a few before it that were still in flight. A binary search finds that position.
+//! Records shortly before it are loaded again, and a sample of the rest is probed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,71 +10,69 @@ use std::sync::Arc;
 use kvmark_driver::{Driver, Expected};
 use kvmark_plan::{Dataset, Plan, Share, ValueCheck};
 use kvmark_record::Notice;
-use kvmark_workload::Stream;
+use kvmark_workload::{NumberPartition, Stream};
 
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP};
 use crate::error::EngineError;
-use crate::ledger::{Probed, Report};
 use crate::observer::Control;
 use crate::probe::Probe;
-use crate::source::part_of;
-use crate::worker::Order;
+use crate::worker::WorkerCommand;
+use crate::worker_recorder::{Probed, Report};
 
-/// So many records before the place where a load seems to have ended are loaded again: more than
-/// all clients have under way at once.
+/// Number of records before the end of an earlier load that are loaded again: more than all clients
+/// have in flight at once.
 const AGAIN: u64 = 4096;
-/// And at least this part of what seems to be there: a store that was killed too may have lost the
-/// last that it acknowledged.
+/// At least this part of the records is loaded again, because a killed store may have lost its last
+/// acknowledged writes.
 const AGAIN_OF: u64 = 100;
-/// Records that are looked at all over what is taken to be there, and as many at its end.
+/// Number of probed records over the whole loaded range, and again at its end.
 const SAMPLE: u64 = 256;
-/// Records that are asked for a tag.
+/// Number of records that are checked for a tag.
 const TAGGED: u64 = 8;
-/// The golden ratio's share of the numbers: multiples of it spread evenly over any range.
+/// Multiples of it spread evenly over any range.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What an earlier load put there.
+/// The result of an earlier load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum There {
-    /// Everything, as far as its first, middle and last record say.
+pub(crate) enum Loaded {
+    /// Everything: the first, middle and last record exist.
     All,
-    /// So many of this share's records, from the first on.
+    /// This number of the share's records, from the first on.
     First(u64),
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
-    /// What is there of the dataset that a load would put there.
-    pub(crate) fn look_for_records(&mut self, streams: &[Stream]) -> Result<There, EngineError> {
+    /// The part of the dataset that is already loaded.
+    pub(crate) fn look_for_records(&mut self, streams: &[Stream]) -> Result<Loaded, EngineError> {
         let dataset = &self.plan.dataset;
-        let Some(stream) = streams.first() else { return Ok(There::All) };
+        let Some(stream) = streams.first() else { return Ok(Loaded::All) };
         if dataset.count == 0 {
-            return Ok(There::All);
+            return Ok(Loaded::All);
         }
         let whole = [0, dataset.count / 2, dataset.count - 1].map(|n| dataset.start + n);
         if self.are_there(stream, whole.into())? {
             let is_another = self.is_own_of_another_shape(stream, &whole)?;
-            return Ok(if is_another { There::First(0) } else { There::All });
+            return Ok(if is_another { Loaded::First(0) } else { Loaded::All });
         }
         let plan = self.plan;
         let share = plan.share;
-        let count = part_of(plan.dataset.count, share);
+        let count = NumberPartition::of_share(share).of_first(plan.dataset.count);
         let there = ended_at(count, |positions| {
             let ordinals = positions.iter().map(|position| ordinal(plan, share, *position));
             self.are_there(stream, ordinals.collect())
         })?;
-        Ok(There::First(there))
+        Ok(Loaded::First(there))
     }
 
-    /// Whether records are all there.
+    /// Whether all records exist.
     fn are_there(&mut self, stream: &Stream, ordinals: Vec<u64>) -> Result<bool, EngineError> {
         let records = ordinals.iter().map(|one| Probe::new(stream, *one, None)).collect();
         Ok(matches!(self.look_at(records)?, Some(Probed::Present)))
     }
 
-    /// Whether all of these records are proven to be kvmark's, by their tags, and have other fields
-    /// or lengths than the plan says: then all are loaded anew. What another tool loaded is left as
-    /// it is.
+    /// Whether the tags prove that all these records are kvmark's, and their fields or lengths
+    /// differ from the plan. Then all records are loaded again. Data of other tools stays as it is.
     fn is_own_of_another_shape(
         &mut self,
         stream: &Stream,
@@ -85,9 +83,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         if !reads || !self.driver.capabilities().compares {
             return Ok(false);
         }
-        let (fields, length) = (Some(plan.dataset.fields.count), stream.value_length());
+        let (fields, length) = (Some(plan.dataset.fields.count), stream.records().value_length());
         for ordinal in ordinals {
-            let Some(tag) = stream.tag(*ordinal) else { return Ok(false) };
+            let Some(tag) = stream.records().tag(*ordinal) else { return Ok(false) };
             let whole = Expected { fields, length, tag: Some(tag), proves: false };
             let own = Expected { fields: None, length: None, tag: Some(tag), proves: true };
             let [whole, own] =
@@ -101,14 +99,14 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(true)
     }
 
-    /// Whether values bear the tags of their records: what other tools loaded doesn't. Records that
-    /// aren't there say nothing.
+    /// Whether values start with the tags of their records, which other tools' values don't.
+    /// Missing records don't count.
     pub(crate) fn finds_tags(&mut self, stream: &Stream) -> Result<bool, EngineError> {
         let Dataset { start, count, .. } = &self.plan.dataset;
         let mut is_untagged = false;
         for place in 0..TAGGED.min(*count) {
             let ordinal = start + place * (count / TAGGED.min(*count));
-            let tag = stream.tag(ordinal);
+            let tag = stream.records().tag(ordinal);
             let expected = Expected { fields: None, length: None, tag, proves: false };
             match self.look_at(vec![Probe::new(stream, ordinal, Some(expected))])? {
                 Some(Probed::Present) => return Ok(true),
@@ -119,13 +117,13 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(!is_untagged)
     }
 
-    /// What became of records that are looked at; none when the user doesn't wait for the answer.
+    /// The result of a probe; `None` if the user interrupted it.
     fn look_at(&mut self, records: Vec<Probe>) -> Result<Option<Probed>, EngineError> {
         if self.interrupted {
             return Ok(None);
         }
         let (records, limit_ns) = (Arc::new(records), self.plan.stall_limit_ns);
-        drop(self.crew.workers[0].orders.send(Order::Probe { records, limit_ns }));
+        drop(self.pool.workers[0].commands.send(WorkerCommand::Probe { records, limit_ns }));
         loop {
             match self.next_report(LOOK_UP) {
                 Some(Report::Probed(Probed::Silent { awaited })) => {
@@ -139,12 +137,12 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             }
             let silent_ns = self.silent_ns(|_| true).unwrap_or(0);
             if self.plan.stall_limit_ns.is_some_and(|limit_ns| silent_ns >= limit_ns) {
-                self.crew.abandoned = true;
+                self.pool.abandoned = true;
                 return Err(self.no_answer(&[]));
             }
             if self.observer.poll() != Control::Continue {
-                // The worker still waits for the system, so that it can't be told to end.
-                self.crew.abandoned = true;
+                // The worker still waits for the system and can't end.
+                self.pool.abandoned = true;
                 self.interrupt()?;
                 return Ok(None);
             }
@@ -152,33 +150,30 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     }
 }
 
-/// That a load goes on behind so many records of this share. What a killed run's logs say of it
-/// stands here.
+/// The notice that a load continues after this number of the share's records.
 pub(crate) fn goes_on(phase: usize, records: u64) -> Notice {
     let evidence = BTreeMap::from([("records_found".to_owned(), records.into())]);
     Notice {
         code: "load_went_on".to_owned(),
         phase: Some(phase as u32),
-        message: format!(
-            "the load went on behind {records} records that an earlier one had put there"
-        ),
+        message: format!("the load continued after {records} records of an earlier load"),
         evidence,
-        advice:
-            "if those are of another size, or of other fields, load all anew with --load always"
-                .to_owned(),
+        advice: "if their sizes or fields differ, load all records again with --load always"
+            .to_owned(),
     }
 }
 
-/// That reads are checked less closely than was asked.
+/// The notice that reads are checked less closely than requested.
 pub(crate) fn untagged(phase: usize) -> Notice {
     Notice {
         code: "values_untagged".to_owned(),
         phase: Some(phase as u32),
-        message: "the values in the system bear no tags of their records, as another tool's: of \
-                  each read the number and the lengths of its fields are checked alone"
-            .to_owned(),
+        message:
+            "the stored values have no record tags, as if another tool had written them: reads \
+                  are checked only for the number and the lengths of their fields"
+                .to_owned(),
         evidence: BTreeMap::new(),
-        advice: "load the records with kvmark, by --load always, to have their tags checked"
+        advice: "load the records with kvmark, with --load always, to have their tags checked"
             .to_owned(),
     }
 }
@@ -188,8 +183,8 @@ fn ordinal(plan: &Plan, share: Share, position: u64) -> u64 {
     plan.dataset.start + u64::from(share.index) + position * u64::from(share.of)
 }
 
-/// How many of `count` records a load can count on that goes on where another one ended: none when
-/// what is there isn't what such a load leaves.
+/// How many of `count` records a load can keep from an earlier one; 0 if the existing records don't
+/// match an interrupted load.
 fn ended_at<E>(count: u64, mut are_there: impl FnMut(&[u64]) -> Result<bool, E>) -> Result<u64, E> {
     if count == 0 || !are_there(&[0])? {
         return Ok(0);
@@ -228,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_goes_on_shortly_before_the_place_where_it_ended() {
+    fn a_load_continues_shortly_before_its_end() {
         for ended in [5_000, 123_456, 999_999, 50_000_000] {
             let (end, asked) = found(100_000_000, |position| position < ended);
             let again = ended - end;
@@ -238,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_when_it_ended_is_loaded_again() {
+    fn records_in_flight_at_the_end_are_loaded_again() {
         // Of the last thousand every third one is missing.
         let holds =
             |position: u64| position < 70_000 || (position < 71_000 && !position.is_multiple_of(3));
@@ -248,17 +243,17 @@ mod tests {
     }
 
     #[test]
-    fn records_that_no_such_load_left_are_not_counted_on() {
-        // Another number of machines had loaded: of two shares one came further.
+    fn records_that_match_no_interrupted_load_are_not_kept() {
+        // Another number of machines had loaded: one of two shares is ahead.
         let (end, _) = found(100_000, |position| position < 20_000 || position % 2 == 0);
         assert_eq!(end, 0);
-        // A part was removed again.
+        // A part of the records was removed again.
         let (end, _) = found(100_000, |position| position < 90_000 && position % 10 != 5);
         assert_eq!(end, 0);
     }
 
     #[test]
-    fn a_load_that_hardly_began_begins_anew() {
+    fn a_load_of_few_records_starts_from_the_beginning() {
         for ended in [0, 1, 4096] {
             assert_eq!(found(100_000, |position| position < ended).0, 0);
         }

@@ -1,14 +1,14 @@
-//! How the engine tells what goes on, and is told to stop.
+//! The interface for the progress and the control of a run.
 
 use kvmark_plan::PhaseName;
 use serde::Serialize;
 
-/// What the observer wants.
+/// The observer's request to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// End the phase now, let outstanding operations finish, keep what was measured.
+    /// End the phase now, complete outstanding operations, and keep the measurement.
     Stop,
     /// Return at once.
     Abandon,
@@ -21,8 +21,8 @@ pub enum Leave {
     Wait,
     /// At once.
     Now,
-    /// At this instant of wall time since the Unix epoch, or at once if it is over. Engines on
-    /// several machines begin together by it. On the virtual clock it means at once.
+    /// At this instant of wall time since the Unix epoch, or at once if it has passed. Engines on
+    /// several machines use it to begin together. On the virtual clock it means at once.
     At {
         /// The instant.
         wall_ns: u64,
@@ -52,10 +52,10 @@ pub struct Progress {
     pub failed: u64,
     /// Misses so far in the phase.
     pub missed: u64,
-    /// Arrivals due and not issued at the end of the newest closed interval; none in the closed
+    /// Arrivals due and not issued at the end of the newest closed interval; `None` in the closed
     /// model.
     pub backlog: Option<u64>,
-    /// How long nothing was answered to what is outstanding; none while nothing is.
+    /// How long outstanding requests have had no answer; `None` without outstanding requests.
     pub silent_ns: Option<u64>,
 }
 
@@ -65,24 +65,24 @@ pub trait Observer {
     fn progress(&mut self, progress: &Progress);
     /// Called at least every 200 ms.
     fn poll(&mut self) -> Control;
-    /// The newest phase of the plan, by index, that an observer of all machines has ended. With it
-    /// end all before it.
+    /// The newest phase of the plan, by index, that an observer of all machines has ended. All
+    /// earlier phases end with it.
     fn ended_phase(&self) -> Option<u32> {
         None
     }
-    /// Whether a planned fault acts, so that the system may be silent; asked as often as
+    /// Whether a planned fault is active, so that the system may be silent; called as often as
     /// [`Self::poll`].
     fn is_disturbed(&mut self) -> bool {
         false
     }
-    /// Whether a phase may begin; asked before it does, at least every 50 ms until it may and its
-    /// instant is near. Whether its records are there already is known by then.
+    /// Whether a phase may begin. Called at least every 50 ms until it may begin and the instant is
+    /// near, after the engine has probed for existing records.
     fn may_begin(&mut self, _phase: PhaseName) -> Leave {
         Leave::Now
     }
 }
 
-/// Nobody watches.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Unobserved;
 

@@ -1,56 +1,56 @@
-//! A client's operation: bound to key and values, executed in one part or two, written down.
+//! A client's operation: bound to key and values, executed in one or two parts, recorded.
 //!
-//! Nothing here waits. The memory is used again from operation to operation.
+//! Nothing here waits. The memory is reused from operation to operation.
 
 use kvmark_driver::{Call, Columns, Expected, Reply, Request, Ticket, Values};
 use kvmark_plan::{FieldChoice, Kind, Outcome};
 use kvmark_record::{Action, Sample};
-use kvmark_workload::{ArgumentBuffer, Draw, Kept, Owner, ValueBuffer};
+use kvmark_workload::{ArgumentBuffer, Draw, RecordRef, TapedContent, ValueBuffer};
 
-use crate::executed::Executed;
-use crate::ledger::Ledger;
-use crate::log::Ended;
-use crate::numbering::Turn;
-use crate::order::Claim;
-use crate::phase::{GroupShared, Keeps, Stretch};
+use crate::claims::Claim;
+use crate::op_log::Ended;
+use crate::scheduled::Executed;
+use crate::scheduled::ScheduledOp;
+use crate::sequence::{GroupShared, Keeps, PhaseSequence};
 use crate::source::{Access, Source};
-use crate::tape::Taken;
+use crate::tape::TapedOp;
 use crate::verify_scan::WriteEnd;
+use crate::worker_recorder::WorkerRecorder;
 
-/// The operation that a client has under way.
+/// A client's current operation.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
-    stretch: &'a Stretch,
-    /// Index of the client's group in the stretch.
+    sequence: &'a PhaseSequence,
+    /// Index of the client's group in the phase sequence.
     seat: usize,
     /// The group in the phase to which the operation belongs.
     group: &'a GroupShared,
-    ledger: &'a Ledger<'a>,
-    /// By which its client is known to its worker.
+    recorder: &'a WorkerRecorder<'a>,
+    /// Identifies the client on its worker.
     ticket: Ticket,
-    /// Whether what is read is compared with what must be there.
+    /// Whether values that are read are compared with the expected ones.
     checked: bool,
-    /// Whether what is bound is needed for that, or for the log.
+    /// Whether bound values are needed for that, or for the log.
     kept: bool,
-    turn: Turn,
-    /// When the client would have been free for it, had the worker done everything in time.
+    turn: ScheduledOp,
+    /// When the client would have been free if the worker had never been late.
     free_ns: u64,
-    /// Before its present request was handed to the driver.
+    /// Before the current request was passed to the driver.
     pub(crate) begun_ns: u64,
     draw: Draw,
-    /// What the record that it reads must be like.
+    /// The properties that a record must have when it is read.
     expected: Option<Expected>,
-    /// What a tape says of it, where one does.
-    pub(crate) taken: Taken,
-    /// The read of a read-modify-write whose update is under way, and the records it returned.
+    /// The operation's data on a tape, if it comes from one.
+    pub(crate) taped_op: TapedOp,
+    /// The read of a read-modify-write whose update is in flight, and its number of records.
     read: Option<(Executed, u64)>,
-    /// The operation that ended last and its phase, until it is written down.
+    /// The last complete operation and its phase, until it is recorded.
     ended: Option<(usize, Sample)>,
-    /// What is bound, where it is needed when the answer is there.
+    /// The bound values if they are needed when the answer arrives.
     own: Bound,
 }
 
-/// Key, values and arguments of an operation. The memory is used again.
+/// Key, values and arguments of an operation. The memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
     key: Vec<u8>,
@@ -66,154 +66,153 @@ const NOTHING: Draw =
 impl<'a> Operation<'a> {
     /// The memory of a client of this group.
     pub(crate) fn new(
-        stretch: &'a Stretch,
+        sequence: &'a PhaseSequence,
         seat: usize,
         ticket: Ticket,
-        ledger: &'a Ledger<'a>,
+        recorder: &'a WorkerRecorder<'a>,
     ) -> Self {
-        let group = &stretch.legs[0].groups[seat];
-        let checked = group.checks_fully || stretch.scan.is_some();
-        let logged = stretch.legs.iter().any(|leg| leg.groups[seat].logged());
+        let group = &sequence.phases[0].groups[seat];
+        let checked = group.checks_fully || sequence.scan.is_some();
+        let logged = sequence.phases.iter().any(|phase| phase.groups[seat].logged());
         Self {
-            stretch,
+            sequence,
             seat,
             group,
-            ledger,
+            recorder,
             ticket,
             checked,
-            kept: checked || (logged && ledger.pen().is_some()),
-            turn: Turn { leg: 0, number: 0, intended_ns: 0 },
-            free_ns: stretch.start_ns(),
+            kept: checked || (logged && recorder.log_writer().is_some()),
+            turn: ScheduledOp { phase: 0, number: 0, intended_ns: 0 },
+            free_ns: sequence.start_ns(),
             begun_ns: 0,
             draw: NOTHING,
             expected: None,
-            taken: Taken::NOTHING,
+            taped_op: TapedOp::NOTHING,
             read: None,
             ended: None,
             own: Bound::default(),
         }
     }
 
-    /// Draws the operation whose turn it is and binds key and values, in the memory that clients
-    /// share where nothing of them is needed later.
+    /// Draws the operation and binds key and values, in memory that clients share unless the values
+    /// are needed later.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, turn: Turn, shared: &mut Bound) {
-        // One by one: what is handed over in memory would have to be stored before it is read.
-        self.begin_as(turn.leg, turn.number, turn.intended_ns, shared);
+    pub(crate) fn begin(&mut self, turn: ScheduledOp, shared: &mut Bound) {
+        // Passed one by one: a struct would be stored to memory before it is read.
+        self.begin_as(turn.phase, turn.number, turn.intended_ns, shared);
     }
 
-    fn begin_as(&mut self, leg: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
-        self.draw(leg, number, intended_ns);
+    fn begin_as(&mut self, phase: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
+        self.draw(phase, number, intended_ns);
         if self.group.taped {
             self.bind_taken(shared);
         } else {
             let bound = if self.keeps() { &mut self.own } else { shared };
-            bind(self.group, self.stretch, &self.draw, bound);
+            bind(self.group, self.sequence, &self.draw, bound);
         }
-        // Not before: a key is a chain of multiplications, each of which waits for the one before,
-        // and this is done meanwhile.
+        // Recorded only now: the key's chain of dependent multiplications overlaps with this.
         self.write_down();
-        self.ledger.issue(leg, self.group.group);
+        self.recorder.issue(phase, self.group.group);
     }
 
-    /// Whether a tape says what its operations are.
+    /// Whether the operations come from a tape.
     #[inline]
     pub(crate) fn is_taped(&self) -> bool {
         self.group.taped
     }
 
-    /// Takes what a tape says of the operation whose turn it is.
+    /// Takes the data of the current operation from a tape.
     #[inline]
     pub(crate) fn take(&mut self, place: &Access<'_>) {
-        place.give(&mut self.taken, &mut self.own.arguments.kept);
+        place.give(&mut self.taped_op, &mut self.own.arguments.taped);
     }
 
-    /// Takes the next operation of a tape that nobody else has.
+    /// Takes the next operation of a tape that isn't shared.
     #[inline]
-    pub(crate) fn take_next(&mut self, source: &Source<'_>, ready_ns: u64) -> Option<Turn> {
-        source.take(ready_ns, &mut self.taken, &mut self.own.arguments.kept)
+    pub(crate) fn take_next(&mut self, source: &Source<'_>, ready_ns: u64) -> Option<ScheduledOp> {
+        source.take(ready_ns, &mut self.taped_op, &mut self.own.arguments.taped)
     }
 
-    /// Binds what a tape says: a key and a value that were kept are taken as they are.
+    /// Binds an operation of a tape: a key and a value on the tape are used as they are.
     fn bind_taken(&mut self, shared: &mut Bound) {
         let keeps = self.keeps();
-        let Self { group, stretch, draw, taken, own, .. } = self;
+        let Self { group, sequence, draw, taped_op, own, .. } = self;
         if draw.statement.is_some() {
-            own.arguments.ttl_ms = taken.ttl_ms;
+            own.arguments.ttl_ms = taped_op.ttl_ms;
             own.arguments.scan_length = draw.scan_length;
-            return bind_statement(group, stretch, draw, own);
+            return bind_statement(group, sequence, draw, own);
         }
-        if own.arguments.kept.is_nothing() {
-            return bind(group, stretch, draw, if keeps { own } else { shared });
+        if own.arguments.taped.is_empty() {
+            return bind(group, sequence, draw, if keeps { own } else { shared });
         }
-        let Bound { key, values, arguments: ArgumentBuffer { kept, .. }, .. } = own;
+        let Bound { key, values, arguments: ArgumentBuffer { taped, .. }, .. } = own;
         let (key, values) =
             if keeps { (key, values) } else { (&mut shared.key, &mut shared.values) };
-        bind_kept(group, draw, kept, key, values);
+        bind_content(group, draw, taped, key, values);
     }
 
-    /// What the operation must not overtake others on.
+    /// The key or client on which the operation must not overtake others.
     #[inline]
     pub(crate) fn claim(&self) -> Option<Claim> {
-        self.group.ordered.then_some(self.taken.claim)
+        self.group.ordered.then_some(self.taped_op.claim)
     }
 
     /// The phase to which the operation belongs.
-    pub(crate) fn leg(&self) -> usize {
-        self.turn.leg
+    pub(crate) fn phase(&self) -> usize {
+        self.turn.phase
     }
 
-    /// Whether what is bound is needed when the answer is there.
+    /// Whether the bound values are needed when the answer arrives.
     #[inline]
     fn keeps(&self) -> bool {
         self.kept || self.draw.statement.is_some() || self.draw.kind == Kind::ReadModifyWrite
     }
 
     #[inline]
-    fn draw(&mut self, leg: usize, number: u64, intended_ns: u64) {
-        if leg != self.turn.leg {
-            self.group = &self.stretch.legs[leg].groups[self.seat];
+    fn draw(&mut self, phase: usize, number: u64, intended_ns: u64) {
+        if phase != self.turn.phase {
+            self.group = &self.sequence.phases[phase].groups[self.seat];
         }
         let stream = &self.group.stream;
-        self.turn.leg = leg;
+        self.turn.phase = phase;
         self.turn.number = number;
         self.turn.intended_ns = intended_ns;
         self.read = None;
         if self.group.taped {
-            self.draw = self.taken.draw(number, &self.group.statements);
+            self.draw = self.taped_op.draw(number, &self.group.statements);
             return;
         }
-        stream.draw_into(number, &self.stretch.inserts, &mut self.draw);
-        if let Some(scan) = &self.stretch.scan {
+        stream.draw_into(number, &self.sequence.inserts, &mut self.draw);
+        if let Some(scan) = &self.sequence.scan {
             self.draw.ordinal = scan.ordinal(number);
         }
         if let Some(expected) = self.group.expected {
-            let tag = expected.tag.and_then(|_| stream.tag(self.draw.ordinal));
+            let tag = expected.tag.and_then(|_| stream.records().tag(self.draw.ordinal));
             self.expected = Some(Expected { tag, ..expected });
         }
         if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
-            stream.insert_into(&mut self.draw, &self.stretch.inserts);
+            stream.insert_into(&mut self.draw, &self.sequence.inserts);
         }
     }
 
-    /// Writes down the operation that ended last, if that wasn't done yet. To be called before its
-    /// client waits.
+    /// Records the last complete operation unless that is done. Must be called before the client
+    /// waits.
     #[inline]
     pub(crate) fn write_down(&mut self) {
-        if let Some((leg, sample)) = &self.ended {
-            self.ledger.complete(*leg, self.group.group, sample);
+        if let Some((phase, sample)) = &self.ended {
+            self.recorder.complete(*phase, self.group.group, sample);
         }
         self.ended = None;
     }
 
-    /// The request to be executed now, bound to the same memory as when it began.
+    /// The request to execute now, bound to the same memory as when the operation began.
     #[inline]
     pub(crate) fn request<'b>(&'b self, shared: &'b Bound) -> Request<'b> {
         let kind = self.executing();
         let bound = if self.keeps() { &self.own } else { shared };
         let mut request = Request {
             number: self.draw.version,
-            at_us: ((self.stretch.started_wall_ns + self.begun_ns) / 1000) as i64,
+            at_us: ((self.sequence.started_wall_ns + self.begun_ns) / 1000) as i64,
             kind,
             key: &bound.key,
             columns: columns(self.group, &self.draw),
@@ -232,7 +231,7 @@ impl<'a> Operation<'a> {
         request
     }
 
-    /// What is executed now: of a read-modify-write its read, then its update.
+    /// The kind to execute now: for a read-modify-write the read, then the update.
     #[inline]
     fn executing(&self) -> Kind {
         match (self.draw.kind, &self.read) {
@@ -242,9 +241,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Decides the outcome of a request; no answer means that it was given up. Where the engine
-    /// gives requests up, one that was answered had not been found without its answer after the
-    /// limit: the answer was read late, and may have come in time.
+    /// Decides the outcome of a request; without an answer it was given up. If the engine gives
+    /// requests up, an answer after the limit was only read late and may have arrived in time.
     #[inline(always)]
     pub(crate) fn judge(
         &self,
@@ -253,15 +251,15 @@ impl<'a> Operation<'a> {
         answer: Option<Outcome>,
         reply: &Reply,
     ) -> Executed {
-        let late = self.stretch.timeout_ns.is_some_and(|limit| completed_ns - issued_ns > limit);
+        let late = self.sequence.timeout_ns.is_some_and(|limit| completed_ns - issued_ns > limit);
         let outcome = match answer {
             None => Outcome::Timeout,
-            Some(outcome) if late && !outcome.is_failure() && !self.stretch.cancels => {
+            Some(outcome) if late && !outcome.is_failure() && !self.sequence.cancels => {
                 Outcome::Timeout
             }
             Some(outcome) if !outcome.is_failure() => {
                 if late {
-                    self.ledger.note_read_late(self.turn.leg, self.group.group);
+                    self.recorder.note_read_late(self.turn.phase, self.group.group);
                 }
                 self.verified(outcome, reply)
             }
@@ -270,7 +268,7 @@ impl<'a> Operation<'a> {
         Executed { issued_ns, completed_ns, outcome }
     }
 
-    /// Takes what was executed; whether the operation has ended with it.
+    /// Takes an executed request. Returns whether the operation is complete.
     #[inline(always)]
     pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
         self.remember(&done, reply);
@@ -283,8 +281,8 @@ impl<'a> Operation<'a> {
         true
     }
 
-    /// Takes that the request under way was given up with its phase. What it writes may be done at
-    /// any time.
+    /// Gives up the request in flight with its phase. The system may still apply its write at any
+    /// time.
     #[cold]
     pub(crate) fn abandon(&self, at_ns: u64) {
         let outcome = Outcome::Timeout;
@@ -292,7 +290,7 @@ impl<'a> Operation<'a> {
         self.remember(&done, &Reply::default());
     }
 
-    /// Adds what a request wrote to the history, where there is one.
+    /// Adds the request's write to the history, if there is one.
     #[inline]
     fn remember(&self, done: &Executed, reply: &Reply) {
         if let Some(history) = self.group.keeps.as_ref().and_then(|keeps| keeps.history.as_ref())
@@ -309,20 +307,20 @@ impl<'a> Operation<'a> {
         let ordinals = if self.draw.statement.is_some() { &several[..] } else { &own };
         for ordinal in ordinals {
             if outcome.is_failure() {
-                self.stretch.inserts.fail(*ordinal);
+                self.sequence.inserts.fail(*ordinal);
             } else {
-                self.stretch.inserts.acknowledge(*ordinal);
+                self.sequence.inserts.acknowledge(*ordinal);
             }
         }
     }
 
-    /// A read and an update of one record: measured as its parts and as itself.
+    /// Ends a part of a read-modify-write, which is measured as two parts and as a whole.
     fn end_part(&mut self, done: Executed, rows: u64) -> bool {
         let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
             let action = Action::Part(Kind::Read);
             let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
-            self.ledger.record(self.turn.leg, group, &part);
+            self.recorder.record(self.turn.phase, group, &part);
             if done.outcome.is_failure() {
                 self.end_whole(&done, rows);
                 return true;
@@ -332,7 +330,7 @@ impl<'a> Operation<'a> {
         };
         let (action, read_ns) = (Action::Part(Kind::Update), read.completed_ns);
         let part = sample(action, read_ns, read_ns, &done, rows);
-        self.ledger.record(self.turn.leg, group, &part);
+        self.recorder.record(self.turn.phase, group, &part);
         let outcome = read.outcome.max(done.outcome);
         self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
         true
@@ -345,17 +343,17 @@ impl<'a> Operation<'a> {
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
-        self.ended = Some((self.turn.leg, ended));
+        self.ended = Some((self.turn.phase, ended));
         let begun_ns = self.turn.intended_ns.max(self.free_ns);
         self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
     }
 
-    /// Logs the operation, where that is wanted.
+    /// Logs the operation if a log is written.
     #[inline(never)]
     fn keep(&self, keeps: &Keeps, whole: &Executed) {
         let (stream, own) = (&self.group.stream, &self.own);
-        if let Some(pen) = self.ledger.pen().filter(|_| keeps.logged) {
-            pen.write(&Ended {
+        if let Some(log_writer) = self.recorder.log_writer().filter(|_| keeps.logged) {
+            log_writer.write(&Ended {
                 group: self.group.group,
                 ticket: self.ticket,
                 intended_ns: self.turn.intended_ns,
@@ -370,27 +368,26 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// The client had to wait for something else than its operations until then.
+    /// Sets when the client was free, after a wait that wasn't caused by its operations.
     pub(crate) fn free_from(&mut self, instant_ns: u64) {
         self.free_ns = instant_ns;
     }
 
-    /// Takes time in which the worker was away off what the last operation took: its answer may
-    /// have come at any moment of it.
+    /// Subtracts the worker's absence from the last operation's time: the answer may have arrived
+    /// at any moment of it.
     #[cold]
     pub(crate) fn forgive(&mut self, away_ns: u64) {
         let least_ns = self.turn.intended_ns;
         self.free_ns = self.free_ns.saturating_sub(away_ns).max(least_ns);
     }
 
-    /// The outcome of a request that was carried out, once what it read is compared with what must
-    /// be there.
+    /// The outcome of an executed request after the comparison of the values.
     #[inline]
     fn verified(&self, outcome: Outcome, reply: &Reply) -> Outcome {
         if !self.checked || self.executing() != Kind::Read {
             return outcome;
         }
-        if let Some(scan) = &self.stretch.scan {
+        if let Some(scan) = &self.sequence.scan {
             let reply = (outcome == Outcome::Ok).then_some(reply);
             return scan.judge(&self.group.stream, &self.draw, &self.own.key, reply);
         }
@@ -400,8 +397,7 @@ impl<'a> Operation<'a> {
         outcome
     }
 
-    /// Whether a checked read returned each field that was asked for, with the value that must be
-    /// there.
+    /// Whether a checked read returned each requested field with the expected value.
     fn values_match(&self, reply: &Reply) -> bool {
         let stream = &self.group.stream;
         if self.draw.statement.is_some() {
@@ -415,21 +411,21 @@ impl<'a> Operation<'a> {
             FieldChoice::All | FieldChoice::AllByName => self.group.fields as usize,
         };
         let found = reply.cells.iter().map(|cell| (cell.field, reply.bytes_of(cell)));
-        reply.cells.len() == asked && stream.expected(&self.own.key, found)
+        reply.cells.len() == asked && stream.records().expected(&self.own.key, found)
     }
 }
 
 #[inline]
-fn bind(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) {
+fn bind(group: &GroupShared, sequence: &PhaseSequence, draw: &Draw, bound: &mut Bound) {
     if draw.statement.is_some() {
-        return bind_statement(group, stretch, draw, bound);
+        return bind_statement(group, sequence, draw, bound);
     }
     let stream = &group.stream;
-    stream.key_into(draw.ordinal, &mut bound.key);
+    stream.records().key_into(draw.ordinal, &mut bound.key);
     match draw.kind {
         Kind::Insert => {
-            let owner = Owner { ordinal: draw.ordinal, key: &bound.key };
-            stream.insert_values_into(draw.version, owner, &mut bound.values);
+            let record = RecordRef { ordinal: draw.ordinal, key: &bound.key };
+            stream.insert_values_into(draw.version, record, &mut bound.values);
         }
         Kind::Update | Kind::ReadModifyWrite => {
             stream.update_values_into(draw, &bound.key, &mut bound.values);
@@ -438,49 +434,49 @@ fn bind(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) 
     }
 }
 
-/// [`bind`] of what was kept.
+/// [`bind`] with a key or a value from a tape.
 #[inline(never)]
-fn bind_kept(
+fn bind_content(
     group: &GroupShared,
     draw: &Draw,
-    kept: &Kept,
+    taped: &TapedContent,
     key: &mut Vec<u8>,
     values: &mut ValueBuffer,
 ) {
     let stream = &group.stream;
-    match kept.key() {
+    match taped.key() {
         Some(own) => {
             key.clear();
             key.extend_from_slice(own);
         }
-        None => stream.key_into(draw.ordinal, key),
+        None => stream.records().key_into(draw.ordinal, key),
     }
     if matches!(draw.kind, Kind::Read | Kind::Scan | Kind::Delete) {
         return;
     }
-    match kept.value() {
+    match taped.value() {
         Some(own) => {
             values.clear();
             values.bytes.extend_from_slice(own);
             values.places.push((0, 0..own.len()));
         }
         None => {
-            let owner = Owner { ordinal: draw.ordinal, key };
-            stream.insert_values_into(draw.version, owner, values);
+            let record = RecordRef { ordinal: draw.ordinal, key };
+            stream.insert_values_into(draw.version, record, values);
         }
     }
 }
 
 #[inline(never)]
-fn bind_statement(group: &GroupShared, stretch: &Stretch, draw: &Draw, bound: &mut Bound) {
+fn bind_statement(group: &GroupShared, sequence: &PhaseSequence, draw: &Draw, bound: &mut Bound) {
     let stream = &group.stream;
-    bound.widths = stream.arguments_into(draw, &stretch.inserts, &mut bound.arguments);
+    bound.widths = stream.arguments_into(draw, &sequence.inserts, &mut bound.arguments);
     bound.key.clear();
-    // Drivers find it among the arguments; only who looks for what was written asks for it.
-    if stretch.scan.is_some()
+    // Drivers find it among the arguments; only the verify phase needs it here.
+    if sequence.scan.is_some()
         && let Some(first) = bound.arguments.ordinals.first()
     {
-        stream.key_into(*first, &mut bound.key);
+        stream.records().key_into(*first, &mut bound.key);
     }
 }
 

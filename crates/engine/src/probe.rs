@@ -1,4 +1,4 @@
-//! Whether records are there already.
+//! Probes whether records exist.
 
 use kvmark_driver::{
     AnySession, Blocking, Columns, Completions, Expected, Reply, Request, Session, Ticket, Values,
@@ -7,26 +7,26 @@ use kvmark_plan::{Kind, Outcome};
 use kvmark_workload::{ArgumentBuffer, Stream};
 
 use crate::clock::Clock;
-use crate::ledger::Probed;
 use crate::operation::call;
 use crate::pulse::Pulse;
 use crate::sleep::LOOK_UP_NS;
+use crate::worker_recorder::Probed;
 
-/// A record to look for.
+/// A record to probe.
 #[derive(Debug)]
 pub(crate) struct Probe {
     key: Vec<u8>,
-    /// Where a statement looks for it: its index and widths, and its arguments.
+    /// The index and widths of the statement, if one is used.
     statement: Option<(u32, [u32; 3])>,
     arguments: ArgumentBuffer,
     expected: Option<Expected>,
 }
 
 impl Probe {
-    /// Looks for a record, which must be as is expected.
+    /// A probe of a record, which must have the expected properties.
     pub(crate) fn new(stream: &Stream, ordinal: u64, expected: Option<Expected>) -> Self {
         let (mut key, mut arguments) = (Vec::new(), ArgumentBuffer::default());
-        stream.key_into(ordinal, &mut key);
+        stream.records().key_into(ordinal, &mut key);
         let statement = stream.probe_into(ordinal, &mut arguments);
         Self { key, statement, arguments, expected }
     }
@@ -47,8 +47,8 @@ impl Probe {
     }
 }
 
-/// Looks whether every record is there. An answer may take so long; a call that blocks takes as
-/// long as it takes, of which the pulse tells.
+/// Probes all records. `limit_ns` bounds the wait for an answer. A blocking call has no limit, but
+/// the pulse shows that it waits.
 pub(crate) fn look<B: Blocking, S: Session, C: Clock>(
     records: &[Probe],
     session: &mut AnySession<B, S>,
@@ -85,14 +85,14 @@ pub(crate) fn look<B: Blocking, S: Session, C: Clock>(
     Probed::Present
 }
 
-/// The outcome of a request; none when it isn't answered in time.
+/// The outcome of a request; `None` without an answer in time.
 fn ask<S: Session, C: Clock>(
     session: &mut S,
     request: &Request<'_>,
     clock: &C,
     limit_ns: Option<u64>,
 ) -> Option<Outcome> {
-    let mut answer = Answer::new(clock);
+    let mut answer = ProbeAnswer::new(clock);
     let late_ns = limit_ns.map_or(u64::MAX, |limit_ns| clock.now_ns().saturating_add(limit_ns));
     session.submit(0, request);
     loop {
@@ -104,19 +104,19 @@ fn ask<S: Session, C: Clock>(
     }
 }
 
-/// The answer to the only request under way, if there is one.
-pub(crate) struct Answer<'a, C> {
+/// The answer to the single request in flight.
+pub(crate) struct ProbeAnswer<'a, C> {
     clock: &'a C,
     outcome: Option<Outcome>,
 }
 
-impl<'a, C> Answer<'a, C> {
+impl<'a, C> ProbeAnswer<'a, C> {
     pub(crate) fn new(clock: &'a C) -> Self {
         Self { clock, outcome: None }
     }
 }
 
-impl<C: Clock> Completions for Answer<'_, C> {
+impl<C: Clock> Completions for ProbeAnswer<'_, C> {
     fn stamp(&mut self) -> u64 {
         self.clock.now_ns()
     }

@@ -1,19 +1,18 @@
-//! Whether a system answers: what a worker publishes of it, and what its coordinator makes of that.
+//! Whether a system answers: published by workers, evaluated by the coordinator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nothing is outstanding.
 const NOT_WAITING: u64 = u64::MAX;
 
-/// What a worker publishes while it works. It is the only writer, so that plain loads and stores
-/// are enough.
+/// A worker's published state. The worker is the only writer, so plain loads and stores suffice.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     /// Operations completed in the current phase.
     completed: AtomicU64,
-    /// When the last answer came.
+    /// When the last answer arrived.
     answered_ns: AtomicU64,
-    /// Since when it waits without an answer, times without a request left out.
+    /// Start of the current wait for an answer, without times that had no request.
     waits_ns: AtomicU64,
 }
 
@@ -30,7 +29,7 @@ impl Pulse {
         self.completed.load(Ordering::Relaxed)
     }
 
-    /// A phase begins, in which nothing is completed yet.
+    /// Resets the count at the start of a phase.
     pub(crate) fn restart_count(&self) {
         self.completed.store(0, Ordering::Relaxed);
     }
@@ -40,13 +39,13 @@ impl Pulse {
         self.completed.store(self.completed() + 1, Ordering::Relaxed);
     }
 
-    /// A call that blocks began.
+    /// A blocking call began.
     #[inline]
     pub(crate) fn wait_since(&self, at_ns: u64) {
         self.waits_ns.store(at_ns, Ordering::Relaxed);
     }
 
-    /// It returned.
+    /// The call returned.
     #[inline]
     pub(crate) fn answer(&self, at_ns: u64) {
         self.answered_ns.store(at_ns, Ordering::Relaxed);
@@ -54,8 +53,8 @@ impl Pulse {
     }
 }
 
-/// Since when workers wait and none has an answer, by their pulses and whether they are still at
-/// work. None while nothing is outstanding.
+/// Start of the time in which workers wait without any answer. Takes the pulses and whether each
+/// worker is active. `None` without outstanding requests.
 pub(crate) fn silent_since<'a>(pulses: impl Iterator<Item = (&'a Pulse, bool)>) -> Option<u64> {
     let (mut waits_ns, mut answered_ns) = (NOT_WAITING, 0);
     for (pulse, is_at_work) in pulses {
@@ -67,16 +66,16 @@ pub(crate) fn silent_since<'a>(pulses: impl Iterator<Item = (&'a Pulse, bool)>) 
     (waits_ns != NOT_WAITING).then_some(waits_ns.max(answered_ns))
 }
 
-/// A worker's own count of requests without an answer, published once a turn.
+/// A worker's count of outstanding requests, published once per iteration.
 #[derive(Debug)]
 pub(crate) struct Outstanding<'a> {
     pulse: &'a Pulse,
     requests: usize,
-    /// When the oldest stretch of time with requests began that nothing ended but a request that
-    /// was given up, times without a request left out.
+    /// Start of the current wait, which only an answer ends, not a request that was given up.
+    /// Excludes times without a request.
     issued_ns: u64,
     answered_ns: u64,
-    /// How long it had waited without an answer when its last request was given up.
+    /// Wait without an answer until the last request was given up.
     waited_ns: u64,
 }
 
@@ -96,14 +95,14 @@ impl<'a> Outstanding<'a> {
         self.requests += 1;
     }
 
-    /// A request was answered, whatever the answer.
+    /// A request was answered, with any outcome.
     #[inline]
     pub(crate) fn answer(&mut self, at_ns: u64) {
         self.requests -= 1;
         self.hear(at_ns);
     }
 
-    /// A server answered something, though it may be no answer to what is outstanding.
+    /// A server sent data, which may not belong to an outstanding request.
     #[inline]
     pub(crate) fn hear(&mut self, at_ns: u64) {
         self.waited_ns = 0;
@@ -119,12 +118,12 @@ impl<'a> Outstanding<'a> {
         self.requests -= 1;
     }
 
-    /// Since when nothing was answered to what is outstanding; none while nothing is.
+    /// Start of the silence; `None` without outstanding requests.
     pub(crate) fn silent_since(&self) -> Option<u64> {
         (self.requests > 0).then(|| self.issued_ns.max(self.answered_ns))
     }
 
-    /// Lets the coordinator see it.
+    /// Publishes the state for the coordinator.
     #[inline]
     pub(crate) fn publish(&self) {
         self.pulse.answered_ns.store(self.answered_ns, Ordering::Relaxed);
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_nothing_waits_for_nothing() {
+    fn a_worker_without_requests_is_not_waiting() {
         let pulses = [Pulse::new()];
         let mut own = Outstanding::new(&pulses[0]);
         assert_eq!(since(&pulses, &[&own]), None);
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_given_up_is_no_answer_and_time_without_a_request_is_no_silence() {
+    fn silence_continues_after_a_request_is_given_up_and_excludes_time_without_requests() {
         let pulses = [Pulse::new()];
         let mut own = Outstanding::new(&pulses[0]);
         own.add(0);

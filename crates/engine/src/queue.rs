@@ -1,95 +1,86 @@
-//! Where clients on threads of their own take the arrivals of one schedule in turn.
+//! A lock with which the clients' threads take the arrivals of one schedule in order.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A value that one thread has at a time. Who waits for it can look after something else meanwhile.
+/// A value for one thread at a time. A waiting thread can do other work between attempts.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
-    value: Mutex<T>,
-    /// Threads that wait, or are about to.
-    waiting: AtomicU32,
-    gate: Mutex<()>,
+pub(crate) struct HandoffLock<T> {
+    state: Mutex<State<T>>,
     freed: Condvar,
 }
 
-/// The value, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a, T> {
-    queue: &'a Queue<T>,
-    /// None only while it is dropped.
-    value: Option<MutexGuard<'a, T>>,
+struct State<T> {
+    /// `None` while a thread has the value.
+    value: Option<Box<T>>,
+    waiting: u32,
 }
 
-impl<T> Queue<T> {
+/// Access to the value until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HandoffGuard<'a, T> {
+    lock: &'a HandoffLock<T>,
+    /// `None` only during the drop.
+    value: Option<Box<T>>,
+}
+
+impl<T> HandoffLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        let (waiting, gate) = (AtomicU32::new(0), Mutex::new(()));
-        Self { value: Mutex::new(value), waiting, gate, freed: Condvar::new() }
+        let state = State { value: Some(Box::new(value)), waiting: 0 };
+        Self { state: Mutex::new(state), freed: Condvar::new() }
     }
 
-    /// The value, if no other thread has it.
+    /// Returns the value unless another thread has it.
     #[inline]
-    pub(crate) fn try_enter(&self) -> Option<Held<'_, T>> {
-        let value = match self.value.try_lock() {
-            Ok(value) => value,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(Held { queue: self, value: Some(value) })
+    pub(crate) fn try_enter(&self) -> Option<HandoffGuard<'_, T>> {
+        let value = Some(self.state().value.take()?);
+        Some(HandoffGuard { lock: self, value })
     }
 
-    /// The value as soon as no other thread has it; none if one has it for longer than this.
-    pub(crate) fn enter_within(&self, patience: Duration) -> Option<Held<'_, T>> {
-        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Whoever frees the value from now on sees this thread, or is seen to have freed it.
-        fence(Ordering::SeqCst);
-        let mut found = None;
-        let waits = |_: &mut ()| {
-            found = self.try_enter();
-            found.is_none()
-        };
-        drop(self.freed.wait_timeout_while(gate, patience, waits));
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        found
+    /// Waits for the value; `None` after the time limit.
+    pub(crate) fn enter_within(&self, patience: Duration) -> Option<HandoffGuard<'_, T>> {
+        let mut state = self.state();
+        state.waiting += 1;
+        let is_taken = |state: &mut State<T>| state.value.is_none();
+        let waited = self.freed.wait_timeout_while(state, patience, is_taken);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        let value = Some(state.value.take()?);
+        Some(HandoffGuard { lock: self, value })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Held<'_, T> {
-    #[inline(never)]
-    fn release(&mut self) {
-        self.value = None;
-        fence(Ordering::SeqCst);
-        if self.queue.waiting.load(Ordering::Relaxed) > 0 {
-            // Who waits has looked for the value within the gate, or will.
-            drop(self.queue.gate.lock().unwrap_or_else(PoisonError::into_inner));
-            self.queue.freed.notify_one();
-        }
-    }
-}
-
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for HandoffGuard<'_, T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        self.value.as_ref().expect("it is held until it is dropped")
+        self.value.as_ref().expect("the value is held until the drop")
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for HandoffGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.value.as_mut().expect("it is held until it is dropped")
+        self.value.as_mut().expect("the value is held until the drop")
     }
 }
 
-impl<T> Drop for Held<'_, T> {
-    #[inline]
+impl<T> Drop for HandoffGuard<'_, T> {
     fn drop(&mut self) {
-        self.release();
+        let mut state = self.lock.state();
+        state.value = self.value.take();
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.lock.freed.notify_one();
+        }
     }
 }
 
@@ -100,8 +91,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thread_has_the_value_alone_and_none_waits_for_ever() {
-        let queue = Queue::new(0_u64);
+    fn one_thread_has_the_value_at_a_time_and_no_thread_waits_forever() {
+        let queue = HandoffLock::new(0_u64);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -118,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_vain_is_let_go_on() {
-        let queue = Queue::new(());
+    fn a_wait_ends_after_its_limit() {
+        let queue = HandoffLock::new(());
         let held = queue.try_enter();
         thread::scope(|scope| {
             scope.spawn(|| assert!(queue.enter_within(Duration::from_millis(1)).is_none()));

@@ -17,39 +17,40 @@ use kvmark_workload::Stream;
 
 use crate::calibrate;
 use crate::clock::{Clock, RealClock, VirtualClock, wall_ns};
-use crate::conduct::Conduct;
-use crate::coordinator::{Coordinator, LOOK_UP, Mark};
-use crate::crew::{self, Crew, MAX_BLOCKING_CLIENTS, slots};
+use crate::coordinator::{Coordinator, LOOK_UP, Snapshot};
 use crate::error::EngineError;
-use crate::loaded::{self, There};
-use crate::log::{Log, Recording};
+use crate::loaded::{self, Loaded};
+use crate::monitor::{PhaseMonitor, load_failure};
 use crate::observer::{Control, Leave, Observer};
-use crate::phase::{self, Books, Setting};
-use crate::taped;
+use crate::op_log::{Log, Recording};
+use crate::pool::{self, MAX_BLOCKING_CLIENTS, WorkerPool, slots};
+use crate::sequence::{self, DatasetState, RunSettings};
+use crate::tape_shares;
 use crate::usage::ProcessUsage;
-use crate::worker::Order;
+use crate::worker::WorkerCommand;
 
-/// From the order to begin a phase to its first intended start, so that every worker is there.
+/// Time from the command to begin a phase to the first intended start, so that every worker is
+/// ready.
 const LEAD_NS: u64 = 1_000_000;
-/// How long before an agreed instant a phase is made ready: the system is asked for its counters.
+/// Time before an agreed instant at which the preparation of a phase starts: the system's counters
+/// are read.
 const READY_NS: u64 = 20_000_000;
 
-/// A run that began: what was measured, and what ended it early.
+/// The result of a run: the records, and the failure that ended it early.
 #[derive(Debug)]
 pub struct Completed {
-    /// The records, as far as they go.
+    /// The records until the run's end.
     pub record: RunRecord,
-    /// Why the run didn't come to its end; none when it did or the user stopped it.
+    /// The failure that ended the run; `None` if it is complete or the user stopped it.
     pub failure: Option<EngineError>,
-    /// Whether threads of this process still wait for the system, which they keep open.
+    /// Whether threads of this process still wait for the system and keep it open.
     pub abandoned: bool,
 }
 
-/// Carries out a plan. Records go to `folder`, which must exist and hold none yet.
+/// Executes a plan. Writes records to `folder`, which must exist and contain none.
 ///
-/// # Errors
-/// [`EngineError`] when the run can't begin; then nothing was written. Once it has begun, failures
-/// come back with what was measured.
+/// # Errors [`EngineError`] when the run can't begin; then nothing was written. Later failures are
+/// returned with the records.
 pub fn run<D: Driver>(
     plan: &Plan,
     driver: D,
@@ -59,10 +60,9 @@ pub fn run<D: Driver>(
     run_recorded(plan, driver, folder, None, observer)
 }
 
-/// [`run`], with a log of every measured operation where one is wanted.
+/// [`run`] with an optional log of every measured operation.
 ///
-/// # Errors
-/// As [`run`]; also when the log can't be begun.
+/// # Errors As [`run`]; also when the log can't be created.
 pub fn run_recorded<D: Driver>(
     plan: &Plan,
     driver: D,
@@ -72,7 +72,7 @@ pub fn run_recorded<D: Driver>(
 ) -> Result<Completed, EngineError> {
     let capabilities = driver.capabilities();
     check(plan, &capabilities)?;
-    let workers = crew::workers(plan, &capabilities);
+    let workers = pool::workers(plan, &capabilities);
     let log = recording.map(|recording| Log::start(recording, plan, workers)).transpose()?;
     if capabilities.simulated_time {
         begin(plan, driver, VirtualClock::default(), folder, log, observer)
@@ -81,7 +81,7 @@ pub fn run_recorded<D: Driver>(
     }
 }
 
-/// Refuses what this driver can't do.
+/// Rejects a plan that this driver can't execute.
 fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
     let refuse = |problem: String| Err(EngineError::Unsupported(problem));
     for group in &plan.groups {
@@ -95,16 +95,16 @@ fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
     }
     if !capabilities.statements && !plan.statements.is_empty() {
         return refuse(format!(
-            "the driver '{}' has no commands of its own, so that the workload's statement '{}' \
-             can't be carried out",
+            "the driver '{}' has no native commands, so the workload's statement '{}' \
+             can't be executed",
             plan.system.driver, plan.statements[0].name
         ));
     }
     let slots = slots(plan);
     if capabilities.execution == Execution::Blocking && slots > MAX_BLOCKING_CLIENTS {
         return refuse(format!(
-            "{slots} clients are too many: calls of the driver '{}' block, so that each client \
-             needs a thread of its own; use at most {MAX_BLOCKING_CLIENTS}",
+            "{slots} clients are too many: calls of the driver '{}' block, and each client \
+             needs its own thread; use at most {MAX_BLOCKING_CLIENTS}",
             plan.system.driver
         ));
     }
@@ -119,14 +119,14 @@ fn begin<D: Driver, C: Clock>(
     log: Option<Log>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    let taped = taped::check(plan)?;
-    let streams = phase::compile_streams(plan)?;
+    let taped = tape_shares::check(plan)?;
+    let streams = sequence::compile_streams(plan)?;
     let driver = Arc::new(driver);
-    let (outlet, reports) = channel();
-    let mut crew = Crew::start(plan, &driver, &clock, &outlet, log.as_ref())?;
-    drop(outlet);
-    if let Err(error) = crew.wait_until_open(&reports) {
-        crew.dismiss();
+    let (sender, reports) = channel();
+    let mut pool = WorkerPool::start(plan, &driver, &clock, &sender, log.as_ref())?;
+    drop(sender);
+    if let Err(error) = pool.wait_until_open(&reports) {
+        pool.dismiss();
         return Err(error);
     }
     let origin_ns = clock.now_ns();
@@ -134,8 +134,8 @@ fn begin<D: Driver, C: Clock>(
     let opened = Opened::of(&*driver, &clock, started_wall_ns);
     let mut writer = RunWriter::create(folder, started_wall_ns, Arc::new(Names::of(plan)))?;
     writer.event(&Event { at_ns: 0, kind: opened.event() })?;
-    let setting = Setting {
-        workers: (!crew.threads).then_some(crew.workers.len() as u32),
+    let settings = RunSettings {
+        workers: (!pool.threads).then_some(pool.workers.len() as u32),
         cancels: driver.capabilities().cancels,
         simulated_time: driver.capabilities().simulated_time,
         logs: log.is_some(),
@@ -145,9 +145,9 @@ fn begin<D: Driver, C: Clock>(
         plan,
         driver,
         clock,
-        setting,
+        settings,
         started_wall_ns,
-        crew,
+        pool,
         reports,
         writer,
         observer,
@@ -155,75 +155,78 @@ fn begin<D: Driver, C: Clock>(
         totals: Vec::new(),
         notices: Vec::new(),
         interrupted: false,
-        books: Books::of(plan, taped),
+        dataset: DatasetState::of(plan, taped),
         log,
         system: opened.name.clone(),
         disturbed_ns: 0,
         is_silent: false,
     };
-    let failure = coordinator.conduct(streams).err();
+    let failure = coordinator.run_phases(streams).err();
     let failure = coordinator.with_silence_noticed(failure);
     Ok(coordinator.finish(opened, failure))
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
-    fn conduct(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
+    fn run_phases(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
         let mut streams = streams.into_iter();
         let mut index = 0;
         while index < self.plan.phases.len() {
             let phase = &self.plan.phases[index];
-            let legs = index..index + phase::legs_from(self.plan, index);
-            let streams: Vec<_> = streams.by_ref().take(legs.len()).collect();
-            // Before leave is given: of several engines none loads while another still looks.
+            let phases = index..index + sequence::sequence_length(self.plan, index);
+            let streams: Vec<_> = streams.by_ref().take(phases.len()).collect();
+            // Probed before the phase may begin: of several engines none loads while another still
+            // probes.
             let there = if phase.only_if_missing {
                 self.look_for_records(&streams[0])?
             } else {
-                There::First(0)
+                Loaded::First(0)
             };
             if phase.name != PhaseName::Verify && !self.interrupted {
                 self.look_for_tags(index, &streams[0])?;
             }
-            // Who goes over into the next phase without a gap has leave for it before.
+            // All phases of a sequence need permission before the first begins.
             let mut due_ns = 0;
-            for leg in legs.clone() {
-                due_ns = due_ns.max(self.wait_for_leave(leg)?);
+            for phase in phases.clone() {
+                due_ns = due_ns.max(self.wait_for_leave(phase)?);
             }
             if self.interrupted {
                 break;
             }
             match there {
-                There::All => self.skip(index)?,
-                There::First(_) if phase.groups.is_empty() => self.settle(index)?,
-                There::First(records) => self.measure(index, streams, records, due_ns)?,
+                Loaded::All => self.skip(index)?,
+                Loaded::First(_) if phase.groups.is_empty() => self.settle(index)?,
+                Loaded::First(records) => self.measure(index, streams, records, due_ns)?,
             }
-            index = legs.end;
+            index = phases.end;
         }
         Ok(())
     }
 
-    /// Finds out whether values bear tags, where a phase checks those and nobody knows.
+    /// Finds out whether values have tags, if a phase checks them and that is still open.
     fn look_for_tags(&mut self, index: usize, streams: &[Stream]) -> Result<(), EngineError> {
         let groups = self.plan.phases[index].groups.iter();
         let mut checks = groups.map(|one| self.plan.groups[one.group as usize].check_values);
         let is_asked = checks.any(|check| check == ValueCheck::Tag);
-        let Some(stream) = streams.first().filter(|_| is_asked && self.books.tags.is_none()) else {
+        let Some(stream) = streams.first().filter(|_| is_asked && self.dataset.tags.is_none())
+        else {
             return Ok(());
         };
         if !self.driver.capabilities().compares {
             return Ok(());
         }
-        let tags = stream.tag(self.plan.dataset.start).is_none() || self.finds_tags(stream)?;
-        self.books.tags = Some(tags);
+        let tags =
+            stream.records().tag(self.plan.dataset.start).is_none() || self.finds_tags(stream)?;
+        self.dataset.tags = Some(tags);
         if tags { Ok(()) } else { self.notice(loaded::untagged(index)) }
     }
 
-    /// Waits until the observer lets a phase begin, or the user interrupts; returns the instant
-    /// before which it must not begin.
+    /// Waits until the observer permits a phase, or the user interrupts. Returns the earliest
+    /// start.
     fn wait_for_leave(&mut self, index: usize) -> Result<u64, EngineError> {
         let phase = self.plan.phases[index].name;
         while !self.interrupted {
             let nap = match self.observer.may_begin(phase) {
-                Leave::At { wall_ns } if !self.setting.simulated_time => {
+                Leave::At { wall_ns } if !self.settings.simulated_time => {
                     let due_ns = wall_ns.saturating_sub(self.started_wall_ns);
                     let ahead_ns = due_ns.saturating_sub(self.clock.now_ns() + READY_NS);
                     if ahead_ns == 0 {
@@ -251,7 +254,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(())
     }
 
-    /// Waits until the system is quiet, on a thread of its own so that the user can interrupt.
+    /// Waits until the system is quiet, on a separate thread so that the user can interrupt.
     fn settle(&mut self, index: usize) -> Result<(), EngineError> {
         let start_ns = self.clock.now_ns();
         self.phase_event(index, start_ns, None)?;
@@ -280,8 +283,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         Ok(())
     }
 
-    /// Phases with groups, which begin at the due instant or as soon after it as can be. A load
-    /// goes on behind so many records of this share.
+    /// Runs phases with groups, which begin at the due instant or as soon as possible after it. A
+    /// load continues after `there` records of this share.
     fn measure(
         &mut self,
         index: usize,
@@ -289,36 +292,31 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         there: u64,
         due_ns: u64,
     ) -> Result<(), EngineError> {
-        let mut books = self.books.clone();
+        let mut dataset = self.dataset.clone();
         if self.plan.phases[index].name == PhaseName::Load {
             let start = self.plan.dataset.start + there * u64::from(self.plan.share.of);
-            books.inserts = phase::inserts_from(self.plan, start);
-            books.there = there;
+            dataset.inserts = sequence::inserts_from(self.plan, start);
+            dataset.there = there;
         }
-        let mark = self.mark();
+        let snapshot = self.snapshot();
         let start = || due_ns.max(self.clock.now_ns() + LEAD_NS);
-        let stretch = phase::begin(self.plan, index, streams, books, self.setting, start);
-        let stretch = Arc::new(stretch);
-        self.crew.order_all(&Order::Stretch(Arc::clone(&stretch)));
-        self.phase_event(index, stretch.start_ns(), None)?;
+        let sequence = sequence::begin(self.plan, index, streams, dataset, self.settings, start);
+        let sequence = Arc::new(sequence);
+        self.pool.command_all(&WorkerCommand::PhaseSequence(Arc::clone(&sequence)));
+        self.phase_event(index, sequence.start_ns(), None)?;
         if there > 0 {
             self.notice(loaded::goes_on(index, there))?;
         }
-        let mut conduct = Conduct::new(self.plan, &stretch, self.crew.workers.len(), mark);
-        let mut failure = conduct.follow(self).err();
-        if failure.is_some() {
-            // Workers must not go on until the plan's end when nobody takes their records.
-            stretch.end_at(self.clock.now_ns());
-        }
-        let mut notices = conduct.missing_notices();
-        let records = conduct.records(self);
+        let mut monitor = PhaseMonitor::new(self, &sequence, snapshot);
+        let mut failure = monitor.follow();
+        let mut notices = monitor.missing_notices();
+        let records = monitor.records();
         let last = records.len() - 1;
         let mut end_event = Ok(());
-        for (leg, (mut record, totals)) in records.into_iter().enumerate() {
+        for (phase, (mut record, totals, failures)) in records.into_iter().enumerate() {
             record.records_found = (there > 0).then_some(there);
-            let failures = conduct.failure_notices(leg, &totals);
-            let load_failed = conduct.load_failure(&record, &failures);
-            if leg == last {
+            let load_failed = load_failure(&record, &failures);
+            if phase == last {
                 if failure.is_some() || load_failed.is_some() {
                     record.stopped_by = self.stopped_by(StoppedBy::Failed);
                 }
@@ -335,12 +333,12 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
         failure.map_or(Ok(()), Err)?;
         if there == 0 && self.plan.phases[index].name == PhaseName::Load {
-            self.books.tags = Some(true);
+            self.dataset.tags = Some(true);
         }
         end_event
     }
 
-    /// Keeps with the run that the system didn't answer, if that has ended it.
+    /// Adds a notice if the run ended because the system didn't answer.
     fn with_silence_noticed(&mut self, failure: Option<EngineError>) -> Option<EngineError> {
         let Some(EngineError::NoAnswer { system, limit_s }) = &failure else { return failure };
         let evidence = BTreeMap::from([
@@ -353,14 +351,14 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             phase: ended.map(|phase| phase.index),
             message: format!("{system} answered nothing for {limit_s} s"),
             evidence,
-            advice: "see whether it still works, or allow it more with --stall-limit".to_owned(),
+            advice: "check that it still works, or raise the limit with --stall-limit".to_owned(),
         };
         let noticed = self.notice(notice);
         failure.or(noticed.err())
     }
 
     fn bare_record(&self, index: usize, at_ns: u64, stopped_by: StoppedBy) -> PhaseRecord {
-        let now = Mark { usage: ProcessUsage::now(), statistics: BTreeMap::new() };
+        let now = Snapshot { usage: ProcessUsage::now(), statistics: BTreeMap::new() };
         PhaseRecord {
             index: index as u32,
             name: self.plan.phases[index].name,
@@ -380,9 +378,9 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     }
 
     fn finish(mut self, opened: Opened, failure: Option<EngineError>) -> Completed {
-        self.crew.dismiss();
-        let told = self.log.take().and_then(|log| log.finish(self.crew.abandoned));
-        let noticed = told.map_or(Ok(()), |notice| self.notice(notice));
+        self.pool.dismiss();
+        let log_notice = self.log.take().and_then(|log| log.finish(self.pool.abandoned));
+        let noticed = log_notice.map_or(Ok(()), |notice| self.notice(notice));
         let record = RunRecord {
             counting: COUNTING,
             started_wall_ns: opened.started_wall_ns,
@@ -395,12 +393,12 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             interrupted: self.interrupted,
         };
         let closed = self.writer.finish().err().map(EngineError::from);
-        let abandoned = self.crew.abandoned;
+        let abandoned = self.pool.abandoned;
         Completed { record, failure: failure.or(noticed.err()).or(closed), abandoned }
     }
 }
 
-/// What is known when the system is open.
+/// The description of the opened system.
 struct Opened {
     started_wall_ns: u64,
     /// The system's name.

@@ -1,20 +1,20 @@
-//! How long a worker may leave its turn to the kernel, so that it is back when something is due.
+//! How long a worker may sleep so that it is awake when an operation is due.
 
-/// How long a worker sleeps at most: giving up a phase, or ending it early, wakes nobody.
+/// Longest sleep of a worker, because the early end of a phase wakes no worker.
 pub(crate) const LOOK_UP_NS: u64 = 50_000_000;
 
-/// The lead before an instant is at least and at most this.
+/// Bounds of the lead before an instant.
 const LEAST_LEAD_NS: u64 = 3_000;
 const MOST_LEAD_NS: u64 = 200_000;
-/// Before anything was measured.
+/// The lead before the first measurement.
 const FIRST_LEAD_NS: u64 = 60_000;
 
-/// Sleeps until shortly before the next instant; what is left of the wait is polled. How shortly is
-/// measured: what the kernel needed to wake the worker on almost all occasions.
+/// Sleeps until shortly before the next instant and polls for the rest of the wait. The lead is
+/// measured: it covers the kernel's wake-up time in almost all cases.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     lead_ns: u64,
-    /// When the sleep under way is to end, if it serves an instant.
+    /// End of the current sleep, if it targets an instant.
     wakes_ns: Option<u64>,
     polls: bool,
 }
@@ -22,9 +22,9 @@ pub(crate) struct Sleep {
 /// What a worker waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
-    /// An operation is due: met to the microsecond.
+    /// An operation is due: needs microsecond precision.
     pub(crate) due_ns: u64,
-    /// There is something to look after, such as the end of an interval: may be a little late.
+    /// Loaded is something to look after, such as the end of an interval: may be a little late.
     pub(crate) chore_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Sleep {
         Self { lead_ns: FIRST_LEAD_NS, wakes_ns: None, polls: false }
     }
 
-    /// How long the next turn may take if nothing happens.
+    /// Longest wait of the next turn.
     pub(crate) fn patience_ns(&mut self, now_ns: u64, until: Until) -> u64 {
         self.wakes_ns = None;
         let wakes_ns = until.due_ns.saturating_sub(self.lead_ns);
@@ -48,20 +48,20 @@ impl Sleep {
         wakes_ns.min(chore_ns).saturating_sub(now_ns)
     }
 
-    /// Whether the last turn was to be short because something is nearly due.
+    /// Whether the last turn polled because an operation is nearly due.
     pub(crate) fn polled(&self) -> bool {
         self.polls
     }
 
-    /// The turn is over at this instant.
+    /// Takes the instant at which the turn ended.
     pub(crate) fn woke(&mut self, now_ns: u64) {
-        // Woken by an answer, or not asleep for an instant: nothing to learn.
+        // Woken by an answer, or without a target instant: no measurement.
         let Some(wakes_ns) = self.wakes_ns.take().filter(|wakes_ns| now_ns >= *wakes_ns) else {
             return;
         };
         let late_ns = now_ns - wakes_ns;
-        // Rises by half of what was missed and falls by a 64th, so that it settles where about one
-        // in thirty sleeps is longer.
+        // Rises by half of the excess and falls by a 64th, so that about one in thirty sleeps
+        // exceeds it.
         self.lead_ns = if late_ns > self.lead_ns {
             self.lead_ns + (late_ns - self.lead_ns) / 2
         } else {
@@ -78,7 +78,7 @@ mod tests {
     const NOTHING: u64 = u64::MAX;
 
     #[test]
-    fn what_is_soon_due_is_polled_for_and_a_chore_is_not() {
+    fn an_operation_due_soon_is_polled_for_and_a_chore_is_not() {
         let mut sleep = Sleep::new();
         let soon_ns = FIRST_LEAD_NS / 2;
         assert_eq!(sleep.patience_ns(0, Until { due_ns: soon_ns, chore_ns: NOTHING }), 0);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lead_becomes_what_the_kernel_needs_to_wake() {
+    fn the_lead_converges_to_the_wake_up_time() {
         for (wakes_late_ns, expected) in [(1_000, 3_000..3_001), (40_000, 35_000..45_000)] {
             let mut sleep = Sleep::new();
             let mut now_ns = 0;

@@ -1,64 +1,54 @@
-//! Operations from a tape: which there are, when they are due, and what they must not overtake.
+//! Operations from a tape: their data, intended starts and order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kvmark_plan::{Arrival, Kind, TapeOrder, split_mix};
+use kvmark_plan::{Arrival, Kind, Share, TapeOrder, split_mix};
 use kvmark_trace::tape::{Block, Record, TapeReader};
-use kvmark_workload::{Draw, Kept, sized};
+use kvmark_workload::{Draw, TapedContent, sized};
 
-use crate::numbering::{Numbering, Turn};
-use crate::order::Claim;
+use crate::claims::Claim;
+use crate::scheduled::{PhaseNumbers, ScheduledOp};
 
-/// A place on a tape, from which operations are taken in their order.
+/// A position on a tape, from which operations are taken in order.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     reader: TapeReader,
     block: Block,
     index: usize,
-    /// Of the next record on the tape.
+    /// Number of the next record on the tape.
     number: u64,
-    /// How often the tape is carried out, and which time this is.
+    /// Number of passes over the tape, and the current one.
     times: u32,
     time: u32,
     length_ns: u64,
-    /// Whose operations these are, and how many of them are before this place.
-    owner: Owner,
+    /// The share of the tape, and the number of its operations before this position.
+    share: Share,
     own: u64,
     order: TapeOrder,
     speed: Option<f64>,
-    numbering: Numbering,
+    numbers: PhaseNumbers,
 }
 
-/// One of several who share a tape: nothing that must keep its order belongs to two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) index: u32,
-    pub(crate) of: u32,
+/// Whether a tape's operation belongs to a share. Operations that must keep their order belong to
+/// one share.
+pub(crate) fn is_of_share(share: Share, record: &Record, number: u64, order: TapeOrder) -> bool {
+    let word = claim(record, order).map_or(number, |claim| split_mix(claim.word));
+    word % u64::from(share.of) == u64::from(share.index)
 }
 
-impl Owner {
-    /// Who has all of it.
-    pub(crate) const ONLY: Self = Self { index: 0, of: 1 };
-
-    pub(crate) fn has(self, record: &Record, number: u64, order: TapeOrder) -> bool {
-        let word = claim(record, order).map_or(number, |claim| split_mix(claim.word));
-        word % u64::from(self.of) == u64::from(self.index)
-    }
-}
-
-/// Operations of tapes that are this share's, by phase and group.
-pub(crate) type Taped = BTreeMap<(usize, u32), u64>;
+/// Number of this share's operations on tapes, by phase and group.
+pub(crate) type TapeCounts = BTreeMap<(usize, u32), u64>;
 
 impl Cursor {
-    /// At the beginning of a group's tape; none where it has none.
-    pub(crate) fn new(arrival: &Arrival, numbering: &Numbering, owner: Owner) -> Option<Self> {
+    /// A cursor at the start of a group's tape; `None` without a tape.
+    pub(crate) fn new(arrival: &Arrival, numbers: &PhaseNumbers, share: Share) -> Option<Self> {
         let Arrival::Tape { path, speed, order, loops, length_ns, .. } = arrival else {
             return None;
         };
         Some(Self {
             reader: TapeReader::open(Path::new(path))
-                .expect("a tape whose heads were read can be read"),
+                .expect("a tape whose block headers were read can be read"),
             block: Block::default(),
             index: 0,
             number: 0,
@@ -66,35 +56,35 @@ impl Cursor {
             times: *loops,
             time: 0,
             length_ns: *length_ns,
-            owner,
+            share,
             order: *order,
             speed: *speed,
-            numbering: *numbering,
+            numbers: *numbers,
         })
     }
 
-    /// The next operation for a client that became free at `ready_ns`; none behind the last.
+    /// The next operation for a client that became free at `ready_ns`; `None` after the last.
     #[inline]
-    pub(crate) fn take_next(&mut self, ready_ns: u64) -> Option<Turn> {
+    pub(crate) fn take_next(&mut self, ready_ns: u64) -> Option<ScheduledOp> {
         loop {
             let (at_ns, number) = (self.peek()?, self.number);
-            if self.numbering.operations.is_some_and(|all| number >= all) {
+            if self.numbers.operations.is_some_and(|all| number >= all) {
                 return None;
             }
             let intended_ns = match self.speed {
-                Some(speed) => self.numbering.start_ns.saturating_add(self.offset_ns(at_ns, speed)),
+                Some(speed) => self.numbers.start_ns.saturating_add(self.offset_ns(at_ns, speed)),
                 None => ready_ns,
             };
-            if intended_ns >= self.numbering.end_ns {
+            if intended_ns >= self.numbers.end_ns {
                 return None;
             }
             if self.pass()? {
-                return Some(Turn { leg: 0, number, intended_ns });
+                return Some(ScheduledOp { phase: 0, number, intended_ns });
             }
         }
     }
 
-    /// Goes back to the beginning.
+    /// Moves back to the start.
     pub(crate) fn rewind(&mut self) {
         self.reader.rewind();
         self.block = Block::default();
@@ -104,26 +94,26 @@ impl Cursor {
         self.time = 0;
     }
 
-    /// Gives the operation that was taken last, and what was kept of it.
+    /// Returns the data of the operation that was taken last.
     #[inline]
-    pub(crate) fn give(&self, taken: &mut Taken, kept: &mut Kept) {
+    pub(crate) fn give(&self, taped_op: &mut TapedOp, content: &mut TapedContent) {
         let Some(record) = self.last() else { return };
-        if record.flags & (Record::KEY_KEPT | Record::VALUE_KEPT) != 0 || !kept.is_nothing() {
-            self.give_kept(kept);
+        if record.flags & (Record::KEY_KEPT | Record::VALUE_KEPT) != 0 || !content.is_empty() {
+            self.give_content(content);
         }
-        taken.key = record.key;
-        taken.ttl_ms = record.ttl_ms;
-        taken.value_size = record.value_size;
-        taken.count = record.count;
-        taken.statement = record.statement;
-        taken.kind = kind(&record);
-        taken.claim = claim(&record, self.order).unwrap_or(taken.claim);
+        taped_op.key = record.key;
+        taped_op.ttl_ms = record.ttl_ms;
+        taped_op.value_size = record.value_size;
+        taped_op.count = record.count;
+        taped_op.statement = record.statement;
+        taped_op.kind = kind(&record);
+        taped_op.claim = claim(&record, self.order).unwrap_or(taped_op.claim);
     }
 
     #[inline(never)]
-    fn give_kept(&self, kept: &mut Kept) {
+    fn give_content(&self, content: &mut TapedContent) {
         if let Some(record) = self.last() {
-            kept.set(self.block.key(&record), self.block.value(&record));
+            content.set(self.block.key(&record), self.block.value(&record));
         }
     }
 
@@ -132,8 +122,8 @@ impl Cursor {
         self.block.record(self.index.checked_sub(1)?)
     }
 
-    /// How many of its owner's operations are due this long after its beginning, or before, of
-    /// times that don't fall. None where clients go as fast as they can.
+    /// Number of the share's operations due by this time since the start. Times must not decrease.
+    /// `None` if the tape is replayed as fast as possible.
     pub(crate) fn due_by(&mut self, at_ns: u64) -> Option<u64> {
         let speed = self.speed?;
         while let Some(sent_ns) = self.peek()
@@ -145,16 +135,16 @@ impl Cursor {
         Some(self.own)
     }
 
-    /// Passes over the next operation; whether it is the owner's.
+    /// Skips the next operation. Returns whether it belongs to the share.
     #[inline]
     fn pass(&mut self) -> Option<bool> {
         let number = self.number;
         self.index += 1;
         self.number += 1;
-        Some(self.owner == Owner::ONLY || self.owner.has(&self.last()?, number, self.order))
+        Some(self.share.of == 1 || is_of_share(self.share, &self.last()?, number, self.order))
     }
 
-    /// When the next operation was sent; none behind the last.
+    /// When the next operation was sent; `None` after the last.
     #[inline(always)]
     fn peek(&mut self) -> Option<u64> {
         match self.block.at_ns(self.index) {
@@ -163,7 +153,7 @@ impl Cursor {
         }
     }
 
-    /// [`Self::peek`] behind the last record of a block.
+    /// [`Self::peek`] after the last record of a block.
     #[inline(never)]
     fn peek_behind(&mut self) -> Option<u64> {
         while self.index == self.block.len() {
@@ -184,7 +174,7 @@ impl Cursor {
         self.block.at_ns(self.index)
     }
 
-    /// When an operation is due since the phase began.
+    /// The intended start since the phase began.
     fn offset_ns(&self, at_ns: u64, speed: f64) -> u64 {
         let at_ns = at_ns.saturating_add(u64::from(self.time).saturating_mul(self.length_ns));
         // Times on tapes are below 2^53 ns, a hundred days.
@@ -192,23 +182,23 @@ impl Cursor {
     }
 }
 
-/// An operation of a tape, and what it must not overtake others on.
+/// An operation of a tape, with the claim that orders it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TapedOp {
     key: u64,
-    /// How long what it writes lives; 0 for ever.
+    /// Time to live of its write; 0 for no limit.
     pub(crate) ttl_ms: u64,
     value_size: u32,
-    /// Records that are asked of a scan.
+    /// Records that a scan requests.
     pub(crate) count: u32,
     statement: u16,
     kind: Kind,
-    /// For what has an order to keep.
+    /// Unused for tapes without an order.
     pub(crate) claim: Claim,
 }
 
-impl Taken {
-    /// What a client begins with.
+impl TapedOp {
+    /// The value before the first operation.
     pub(crate) const NOTHING: Self = Self {
         key: 0,
         ttl_ms: 0,
@@ -219,8 +209,7 @@ impl Taken {
         claim: Claim { word: 0, alone: false },
     };
 
-    /// What is done, by a statement of the group's mix; an insert writes whether or not the record
-    /// is there.
+    /// The draw, with a statement of the group's mix. An insert writes existing records, too.
     #[inline]
     pub(crate) fn draw(&self, number: u64, statements: &[Option<u32>]) -> Draw {
         Draw {

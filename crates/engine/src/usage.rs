@@ -1,4 +1,4 @@
-//! What threads and the process used of the machine.
+//! Resource use of threads and of the process.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-/// Times of the calling thread, in nanoseconds; as instants since it began, or as differences.
+/// Times of the calling thread in nanoseconds: totals since it began, or differences.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadUsage {
     pub(crate) cpu_ns: u64,
@@ -15,7 +15,7 @@ pub(crate) struct ThreadUsage {
 }
 
 impl ThreadUsage {
-    /// What the calling thread used so far.
+    /// The calling thread's totals.
     pub(crate) fn now() -> Self {
         let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from);
         Self {
@@ -34,13 +34,14 @@ impl ThreadUsage {
     }
 }
 
-/// Time the calling thread was ready and had no core (Linux: Documentation/scheduler/sched-stats).
+/// Time that the calling thread was ready and had no core (Linux:
+/// Documentation/scheduler/sched-stats).
 fn run_queue_wait_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// What the whole process used so far.
+/// The totals of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProcessUsage {
     pub(crate) cpu_user_ns: u64,
@@ -66,7 +67,7 @@ impl ProcessUsage {
     }
 }
 
-/// The process's own peak; `getrusage` gives that of the process it was started from, if larger.
+/// The process's own peak. `getrusage` returns the parent process's peak if that is larger.
 fn peak_resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -87,7 +88,7 @@ pub(crate) fn pin(core: u32) -> Result<(), String> {
 fn no_such_core(core: u32, usable: &CpuSet) -> String {
     let cores = (0..CpuSet::count()).filter(|core| usable.is_set(*core).unwrap_or(false));
     let cores: Vec<_> = cores.map(|core| core.to_string()).collect();
-    format!("--pin: there is no core {core} to use here; name some of {}", cores.join(","))
+    format!("--pin: core {core} isn't available; use some of {}", cores.join(","))
 }
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_that_is_not_there_is_told_with_those_that_are() {
+    fn the_error_for_a_missing_core_lists_the_usable_ones() {
         let usable = sched_getaffinity(Pid::from_raw(0)).unwrap();
         let missing = (0..CpuSet::count()).rev().find(|core| !usable.is_set(*core).unwrap());
         let missing = missing.unwrap() as u32;
@@ -103,7 +104,7 @@ mod tests {
         let mut two = CpuSet::new();
         two.set(0).unwrap();
         two.set(1).unwrap();
-        let told = no_such_core(9, &two);
-        assert_eq!(told, "--pin: there is no core 9 to use here; name some of 0,1");
+        let message = no_such_core(9, &two);
+        assert_eq!(message, "--pin: core 9 isn't available; use some of 0,1");
     }
 }

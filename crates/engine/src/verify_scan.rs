@@ -1,14 +1,14 @@
-//! The verify phase: what was written is read back.
+//! The verify phase: reads back the run's writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kvmark_driver::{Cell, Effect, Reply};
 use kvmark_plan::{FieldChoice, Kind, Outcome, Plan};
-use kvmark_record::SweepRecord;
+use kvmark_record::VerifyRecord;
 use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 
-use crate::executed::Executed;
+use crate::scheduled::Executed;
 use crate::write_history::{Finding, Scope, Span, Write, WriteHistory};
 
 /// Adds the writes of one group in one phase to the history.
@@ -20,13 +20,13 @@ pub(crate) struct HistoryWriter {
     one_field: bool,
 }
 
-/// How a request that writes ended.
+/// The end of a write request.
 #[derive(Debug)]
 pub(crate) struct WriteEnd<'a> {
-    /// Before it was handed to the driver.
+    /// Before it was passed to the driver.
     pub(crate) begun_ns: u64,
     pub(crate) done: &'a Executed,
-    /// What is known of its commands.
+    /// The effects of its commands.
     pub(crate) reply: &'a Reply,
 }
 
@@ -45,8 +45,7 @@ impl HistoryWriter {
         }
     }
 
-    /// Remembers the writes of a request that ended: of each command that was applied, or may have
-    /// been.
+    /// Adds the writes of a complete request: of each command that was applied, or may have been.
     #[inline(never)]
     pub(crate) fn end(
         &self,
@@ -94,7 +93,7 @@ impl HistoryWriter {
     }
 }
 
-/// The records to read back, and what was found besides the outcome of each read.
+/// The records to read back, and the findings besides the outcome of each read.
 #[derive(Debug)]
 pub(crate) struct VerifyScan {
     history: Arc<WriteHistory>,
@@ -108,7 +107,7 @@ pub(crate) struct VerifyScan {
 }
 
 impl VerifyScan {
-    /// Everything that was written until now and is remembered.
+    /// A scan of all writes in the history.
     pub(crate) fn of(history: &Arc<WriteHistory>, plan: &Plan) -> Self {
         let (ordinals, written) = history.ordinals();
         Self {
@@ -134,8 +133,8 @@ impl VerifyScan {
     }
 
     /// The counts for the phase's record.
-    pub(crate) fn record(&self) -> SweepRecord {
-        SweepRecord {
+    pub(crate) fn record(&self) -> VerifyRecord {
+        VerifyRecord {
             records: self.len(),
             written: self.written,
             unacknowledged: self.unacknowledged.load(Ordering::Relaxed),
@@ -177,7 +176,7 @@ impl VerifyScan {
     }
 }
 
-/// The value of a field in a reply's first row. It mostly stands at its own place.
+/// The value of a field in a reply's first row, usually at the field's own index.
 fn value(reply: &Reply, field: u32) -> Option<&[u8]> {
     let is_it = |cell: &&Cell| (cell.row, cell.field) == (0, field);
     let cell = reply.cells.get(field as usize).filter(is_it);

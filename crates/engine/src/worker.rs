@@ -1,4 +1,5 @@
-//! A worker: one thread with its own session and recorder, led through the phases by orders.
+//! A worker: one thread with its own session and recorder, which executes the coordinator's
+//! commands.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -10,54 +11,54 @@ use std::time::Duration;
 
 use kvmark_driver::{AnySession, Driver, OpenError, Session};
 use kvmark_record::{Batch, Names, Recorder};
-use kvmark_workload::Apart;
+use kvmark_workload::CachePadded;
 use rustix::thread::set_current_timer_slack;
 
-use crate::blocking::OnThread;
+use crate::blocking::ThreadClient;
+use crate::client_loop::ClientLoop;
 use crate::clock::Clock;
-use crate::ledger::{Ahead, Ledger, Outlet, Report};
-use crate::log::Pen;
-use crate::phase::Stretch;
-use crate::probe::{self, Answer, Probe};
+use crate::op_log::OpLogWriter;
+use crate::probe::{self, Probe, ProbeAnswer};
 use crate::pulse::Pulse;
+use crate::sequence::PhaseSequence;
 use crate::source::Source;
-use crate::turn::Floor;
 use crate::usage;
+use crate::worker_recorder::{Report, ReportChannel, SendWindow, WorkerRecorder};
 
-/// How long a session is left alone while there is nothing to do.
+/// Time between two turns of an idle session.
 const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 
-/// What the coordinator asks of a worker. It ends when the channel is closed.
+/// A command from the coordinator. A worker ends when the channel is closed.
 #[derive(Clone, Debug)]
-pub(crate) enum Order {
-    /// Look whether these records are all there; an answer may take so long.
+pub(crate) enum WorkerCommand {
+    /// Probe whether all these records exist; `limit_ns` bounds the wait for an answer.
     Probe { records: Arc<Vec<Probe>>, limit_ns: Option<u64> },
-    /// Carry out your part of a stretch.
-    Stretch(Arc<Stretch>),
+    /// Run the worker's clients during a phase sequence.
+    PhaseSequence(Arc<PhaseSequence>),
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 #[derive(Debug)]
 pub(crate) struct Setup<D, C> {
     pub(crate) worker: usize,
     pub(crate) workers: u32,
     pub(crate) driver: Arc<D>,
     pub(crate) clock: C,
-    /// How many clients it carries.
+    /// Number of clients on the worker.
     pub(crate) clients: u32,
-    /// Of the plan's groups and statements.
+    /// Names of the plan's groups and statements.
     pub(crate) names: Arc<Names>,
     pub(crate) core: Option<u32>,
-    pub(crate) orders: Receiver<Order>,
+    pub(crate) commands: Receiver<WorkerCommand>,
     pub(crate) reports: Sender<Report>,
-    /// Memory of pages that were taken.
+    /// Memory of processed interval reports.
     pub(crate) used: Receiver<Batch>,
-    pub(crate) pulse: Arc<Apart<Pulse>>,
-    /// Where operations are logged, if they are.
-    pub(crate) pen: Option<Pen>,
+    pub(crate) pulse: Arc<CachePadded<Pulse>>,
+    /// The log of operations, if one is written.
+    pub(crate) log_writer: Option<OpLogWriter>,
 }
 
-/// Runs a worker's body and reports a panic instead of letting it vanish with the thread.
+/// Runs a worker's body and reports a panic, which would otherwise be lost with the thread.
 pub(crate) fn guarded(worker: usize, reports: Sender<Report>, body: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
         drop(reports.send(Report::Panicked { worker, message: panic_text(panic.as_ref()) }));
@@ -69,10 +70,10 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// The body of a worker: opens its session, then does what it is told.
+/// The body of a worker: opens its session, then executes commands.
 pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
     let opened = setup.pin().map_err(OpenError::Option);
-    // The kernel may be 50 us late for others, so that it wakes several at once.
+    // By default the kernel may delay a wake-up by 50 us, to wake several threads at once.
     set_current_timer_slack(NonZeroU64::new(1)).ok();
     let mut session = match opened.and_then(|()| setup.driver.session(setup.clients)) {
         Ok(session) => session,
@@ -80,55 +81,61 @@ pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
     };
     setup.report(Report::Opened { result: Ok(()) });
     let mut recorder = Recorder::new(&setup.names);
-    while let Some(order) = setup.next_order(&mut session) {
-        match order {
-            Order::Probe { records, limit_ns } => {
+    while let Some(command) = setup.next_command(&mut session) {
+        match command {
+            WorkerCommand::Probe { records, limit_ns } => {
                 let probed =
                     probe::look(&records, &mut session, &setup.clock, &setup.pulse.0, limit_ns);
                 setup.report(Report::Probed(probed));
             }
-            Order::Stretch(stretch) => setup.serve(&stretch, &mut session, &mut recorder),
+            WorkerCommand::PhaseSequence(sequence) => {
+                setup.serve(&sequence, &mut session, &mut recorder)
+            }
         }
     }
 }
 
 impl<D: Driver, C: Clock> Setup<D, C> {
     fn report(&self, report: Report) {
-        // The coordinator hangs up only when it has given the run up.
+        // The channel is closed only when the coordinator has abandoned the run.
         drop(self.reports.send(report));
     }
 
-    /// Waits for the next order, if any; connections are looked after meanwhile.
-    fn next_order(&self, session: &mut AnySession<D::Blocking, D::Session>) -> Option<Order> {
-        let AnySession::Asynchronous(session) = session else { return self.orders.recv().ok() };
+    /// Waits for the next command and services the connections in the meantime.
+    fn next_command(
+        &self,
+        session: &mut AnySession<D::Blocking, D::Session>,
+    ) -> Option<WorkerCommand> {
+        let AnySession::Asynchronous(session) = session else { return self.commands.recv().ok() };
         loop {
-            match self.orders.recv_timeout(BETWEEN_TURNS) {
-                Ok(order) => return Some(order),
+            match self.commands.recv_timeout(BETWEEN_TURNS) {
+                Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    session.turn(0, &mut Answer::new(&self.clock));
+                    session.turn(0, &mut ProbeAnswer::new(&self.clock));
                 }
             }
         }
     }
 
-    /// The worker's part of a stretch.
+    /// Runs the worker's clients during a phase sequence.
     fn serve(
         &self,
-        stretch: &Stretch,
+        sequence: &PhaseSequence,
         session: &mut AnySession<D::Blocking, D::Session>,
         recorder: &mut Recorder,
     ) {
         let idle_spin_ns = Cell::new(0);
-        let ledger = self.open_ledger(stretch, recorder, &idle_spin_ns);
-        let seats = stretch.seats(self.worker as u32, self.workers);
+        let recorder = self.open_recorder(sequence, recorder, &idle_spin_ns);
+        let seats = sequence.seats(self.worker as u32, self.workers);
         let worker = self.worker as u32;
-        let sources = stretch.numbers.iter().map(|numbers| numbers.source(worker));
+        let sources = sequence.numbers.iter().map(|numbers| numbers.source(worker));
         let sources: Vec<Option<Source<'_>>> = sources.collect();
-        let (clock, ledger, idle_spin_ns) = (&self.clock, &ledger, &idle_spin_ns);
+        let (clock, recorder, idle_spin_ns) = (&self.clock, &recorder, &idle_spin_ns);
         let awaited = match session {
             AnySession::Blocking(session) => {
-                let thread = OnThread { stretch, ledger, clock, idle_spin_ns, ticket: worker };
+                let thread =
+                    ThreadClient { sequence, recorder, clock, idle_spin_ns, ticket: worker };
                 for group in seats {
                     let source = sources[group].as_ref();
                     let source = source.expect("whose seat it is, the arrivals are too");
@@ -137,33 +144,38 @@ impl<D: Driver, C: Clock> Setup<D, C> {
                 Vec::new()
             }
             AnySession::Asynchronous(session) => {
-                Floor::new(stretch, ledger, clock, idle_spin_ns, sources, &seats).serve(session)
+                ClientLoop::new(sequence, recorder, clock, idle_spin_ns, sources, &seats)
+                    .serve(session)
             }
         };
-        ledger.close(awaited);
+        recorder.close(awaited);
     }
 
-    fn open_ledger<'a>(
+    fn open_recorder<'a>(
         &'a self,
-        stretch: &'a Stretch,
+        sequence: &'a PhaseSequence,
         recorder: &'a mut Recorder,
         idle_spin_ns: &'a Cell<u64>,
-    ) -> Ledger<'a> {
+    ) -> WorkerRecorder<'a> {
         let Self { worker, pulse, reports, used, .. } = self;
-        let pen = self.pen.as_ref();
-        let outlet = Outlet {
+        let log_writer = self.log_writer.as_ref();
+        let channel = ReportChannel {
             worker: *worker,
             pulse: &pulse.0,
             reports,
             used,
-            ahead: if C::SIMULATED { Ahead::SIMULATED } else { Ahead::of_each(self.workers) },
+            send_window: if C::SIMULATED {
+                SendWindow::SIMULATED
+            } else {
+                SendWindow::of_each(self.workers)
+            },
             idle_spin_ns,
-            pen,
+            log_writer,
         };
-        Ledger::open(stretch, &self.names, recorder, outlet)
+        WorkerRecorder::open(sequence, &self.names, recorder, channel)
     }
 
-    /// Binds the thread to its core, if it has one.
+    /// Binds the thread to its core, if one is configured.
     fn pin(&self) -> Result<(), String> {
         self.core.map_or(Ok(()), usage::pin)
     }

@@ -1,44 +1,42 @@
-//! What a run wrote, remembered until it is read back.
+//! The history of a run's writes, kept until they are read back.
 //!
-//! For each record the writes are kept that its fields may hold at the end: of the acknowledged
-//! ones those that no other acknowledged write began after, and all whose outcome isn't known, for
-//! these may have taken effect at any time since. A value isn't kept: it can be made again from the
-//! write's stream and number.
+//! For each record the history keeps the writes that its fields may hold at the end: acknowledged
+//! writes that no later acknowledged write replaced, and all writes with an unknown outcome,
+//! because these may take effect at any time. Values aren't kept; the write's stream and number
+//! reproduce them.
 //!
-//! Its memory is bounded. Where that doesn't suffice, half of the records are forgotten, and half
-//! of the rest when that doesn't either: a record stays by the hash of its ordinal, so that all
-//! writes of a remembered record are remembered.
+//! The memory is bounded. When it is full, half of the records are dropped, by the hash of their
+//! ordinal, and half of the rest when it is full again. All writes of a sampled record are kept.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvmark_plan::{Outcome, tag_length};
-use kvmark_workload::{Owner, Stream};
+use kvmark_workload::{RecordRef, Stream};
 
-/// Locks that workers share: enough that two seldom want the same.
+/// Number of locks: enough that two workers rarely need the same one.
 const SHARDS: u64 = 256;
-/// Nanoseconds in which a write's duration is kept.
+/// Unit of a write's duration, in nanoseconds.
 const TICK_NS: u64 = 16;
-/// A record with more writes that it may hold isn't judged: each costs time and memory, and of so
-/// many that are admissible nothing is learnt.
+/// A record with more possible writes isn't judged: each costs time and memory, and almost any
+/// value would pass.
 const MOST_WRITES: usize = 1024;
-/// Memory of a place in the table: its record, the table's mark, and the record's place in the
-/// order in which records are read back.
+/// Memory per table entry: the record, the table's control byte, and the record's entry in the list
+/// of records to read back.
 const PLACE_BYTES: usize = size_of::<(u64, Writes)>() + 1 + size_of::<u64>();
-/// Bytes of a value's begin or end by which it is known to be part of a write.
+/// Bytes at a value's start or end that identify it as a part of a write.
 const PART_BYTES: usize = 8;
 
-/// A write that ended.
+/// A complete write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     /// The operation's number in its stream.
     number: u64,
     begun_ns: u64,
-    /// From its begin to its end, in ticks, rounded up; the largest stands for an end that isn't
-    /// known.
+    /// Duration in ticks, rounded up; the largest value for an unknown end.
     ticks: u32,
-    /// From which place in its operation its values are made.
+    /// The place within the operation from which values are generated.
     place: u32,
     scope: Scope,
     /// Index of its stream, by [`WriteHistory::add_stream`].
@@ -65,14 +63,14 @@ impl Scope {
         self.0 == field || self == Self::ALL || self == Self::REMOVED
     }
 
-    /// Whether nothing is left of the other once this is done.
+    /// Whether this write leaves nothing of the other one.
     fn covers(self, other: Self) -> bool {
         self == Self::ALL || self == Self::REMOVED || self == other
     }
 }
 
-/// A write's two instants: none later than the first timestamp that its driver gave it, and none
-/// earlier than its answer.
+/// A write's start and end. The start isn't later than the driver's first timestamp of the write,
+/// the end isn't earlier than the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) begun_ns: u64,
@@ -80,7 +78,7 @@ pub(crate) struct Span {
 }
 
 impl Write {
-    /// Of operation `number` in a stream. An unacknowledged one may or may not have been done.
+    /// A write of operation `number` in a stream. An unacknowledged one may or may not be applied.
     pub(crate) fn new(
         (stream, number): (u16, u64),
         scope: Scope,
@@ -99,9 +97,9 @@ impl Write {
         }
     }
 
-    /// The same of a field whose value is made from this place.
+    /// The same write for a field whose value is generated from this place.
     pub(crate) fn within(self, scope: Scope, place: u64) -> Self {
-        // Of a place only these bits count.
+        // Only these bits of a place count.
         Self { scope, place: place as u32, ..self }
     }
 
@@ -109,7 +107,7 @@ impl Write {
         self.scope == Scope::REMOVED
     }
 
-    /// Whether nothing of an earlier write can be left where this one wrote.
+    /// Whether this write certainly replaces an earlier one.
     fn replaces(&self, other: &Self) -> bool {
         let ended_ns = || match other.ticks {
             u32::MAX => u64::MAX,
@@ -139,7 +137,7 @@ impl Writes {
         match self {
             Self::One(one) if outdated(one) => *one = write,
             Self::One(one) => *self = Self::Several(vec![*one, write]),
-            // Not judged any more.
+            // Too many writes: no longer judged.
             Self::Several(writes) if writes.is_empty() => {}
             Self::Several(writes) => {
                 writes.retain(|old| !outdated(old));
@@ -152,7 +150,7 @@ impl Writes {
         }
     }
 
-    /// Memory besides its place in the table.
+    /// Memory besides the table entry.
     fn list_bytes(&self) -> usize {
         match self {
             Self::One(_) => 0,
@@ -161,22 +159,22 @@ impl Writes {
     }
 }
 
-/// The records whose ordinals are equal modulo the number of shards.
+/// The records with equal ordinals modulo the number of shards.
 #[derive(Debug, Default)]
 struct Shard {
     records: HashMap<u64, Writes>,
     /// Memory of lists of writes.
     lists_bytes: usize,
-    /// How often the records were halved.
+    /// Number of halvings of the records.
     halvings: u32,
 }
 
 impl Shard {
-    /// Memory with a write of this record more, unless it is one of a list.
+    /// Memory after adding a write of this record, without growth of lists.
     fn bytes_with(&self, ordinal: u64) -> usize {
         let capacity = self.records.capacity();
         let grows = self.records.len() == capacity && !self.records.contains_key(&ordinal);
-        // The table has a power of two of places and fills seven eighths of them.
+        // The table has a power of two of entries and fills seven eighths of them.
         let places = (capacity + 1).next_power_of_two() << u32::from(grows);
         places * PLACE_BYTES + self.lists_bytes
     }
@@ -191,19 +189,19 @@ impl Shard {
         }
     }
 
-    /// Forgets the records that aren't in the sample any more.
+    /// Drops the records outside the sample.
     fn halve(&mut self, halvings: u32) {
         if self.halvings < halvings {
             self.halvings = halvings;
             self.records.retain(|ordinal, _| is_sampled(*ordinal, halvings));
-            // What is removed leaves marks, which would count as records.
+            // Removed entries leave tombstones, which would count as records.
             self.records.shrink_to_fit();
             self.lists_bytes = self.records.values().map(Writes::list_bytes).sum();
         }
     }
 }
 
-/// Whether a record is one of the sample that is left when all were halved so often.
+/// Whether a record is in the sample after this number of halvings.
 fn is_sampled(ordinal: u64, halvings: u32) -> bool {
     // The finalizer of SplitMix64: close ordinals have hashes that are far apart.
     let mixed = (ordinal ^ ordinal >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -211,28 +209,28 @@ fn is_sampled(ordinal: u64, halvings: u32) -> bool {
     (mixed ^ mixed >> 31).leading_zeros() >= halvings
 }
 
-/// What reading a record back shows, from best to worst. A record counts as the worst that holds of
-/// any of its fields.
+/// The result of reading a record back, from best to worst. A record counts as the worst of its
+/// fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finding {
-    /// Each field holds an acknowledged write, or nothing acknowledged had to be there.
+    /// Each field holds an acknowledged write, or no acknowledged write was expected.
     Intact,
-    /// The same, but a field holds a write whose outcome wasn't known.
+    /// As intact, but a field holds a write with an unknown outcome.
     Unacknowledged,
-    /// A field is there though the last acknowledged write removed the record.
+    /// A field exists although the last acknowledged write removed the record.
     Resurrected,
-    /// A field holds another value than those of its last acknowledged writes.
+    /// A field holds none of the values of its last acknowledged writes.
     Stale,
-    /// The same, and the value begins or ends like that of a write.
+    /// As stale, and the value begins or ends like that of a write.
     Torn,
-    /// A field is gone though an acknowledged write put it there.
+    /// A field is missing although an acknowledged write wrote it.
     Incomplete,
-    /// The record is gone though an acknowledged write put it there.
+    /// The record is missing although an acknowledged write wrote it.
     Missing,
 }
 
 impl Finding {
-    /// As the outcome of the read.
+    /// The finding as the outcome of the read.
     pub(crate) const fn outcome(self) -> Outcome {
         match self {
             Self::Intact | Self::Unacknowledged => Outcome::Ok,
@@ -242,19 +240,19 @@ impl Finding {
     }
 }
 
-/// All writes of a run that may still be seen. Shared by the workers.
+/// All writes of a run that reads may return. Shared by the workers.
 #[derive(Debug)]
 pub(crate) struct WriteHistory {
     shards: Vec<Mutex<Shard>>,
     /// Most memory of a shard.
     shard_bytes: usize,
-    /// How often the records are to be halved.
+    /// Required number of halvings.
     halvings: AtomicU32,
     streams: Mutex<Vec<Stream>>,
 }
 
 impl WriteHistory {
-    /// With so much memory at most.
+    /// A history with a memory limit.
     pub(crate) fn new(memory_bytes: u64) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -264,7 +262,7 @@ impl WriteHistory {
         }
     }
 
-    /// Keeps the stream that writes are made again from.
+    /// Adds a stream, which reproduces the values of its writes.
     pub(crate) fn add_stream(&self, stream: &Stream) -> u16 {
         let mut streams = lock(&self.streams);
         streams.push(stream.clone());
@@ -289,7 +287,7 @@ impl WriteHistory {
         shard.add(ordinal, write);
     }
 
-    /// The records that are remembered, in order, and how many were written, as far as is known.
+    /// The sampled records, in order, and the estimated number of written records.
     pub(crate) fn ordinals(&self) -> (Vec<u64>, u64) {
         let halvings = self.halvings.load(Ordering::Relaxed);
         let (mut all, mut known) = (Vec::new(), 0_u64);
@@ -304,8 +302,8 @@ impl WriteHistory {
         (all, known.checked_shl(halvings).unwrap_or(known))
     }
 
-    /// Judges a record that was read, or wasn't there: `fields` are all that were asked for, each
-    /// with its value if it came back.
+    /// Judges a record that was read or is missing. `fields` are all requested fields, each with
+    /// its value if one was returned.
     pub(crate) fn judge<'a>(
         &self,
         ordinal: u64,
@@ -326,9 +324,15 @@ impl WriteHistory {
                 }
                 bytes.clear();
                 let stream = &streams[usize::from(write.stream)];
-                let owner = Owner { ordinal, key };
-                stream.append_value(write.number, write.place.into(), field, owner, &mut bytes);
-                Likeness::of(value, &bytes, stream.tag(ordinal).is_some())
+                let record = RecordRef { ordinal, key };
+                stream.records().append_value(
+                    write.number,
+                    write.place.into(),
+                    field,
+                    record,
+                    &mut bytes,
+                );
+                Likeness::of(value, &bytes, stream.records().tag(ordinal).is_some())
             };
             let of_field = || writes.iter().filter(|write| write.scope.concerns(field));
             finding = finding.max(match value {
@@ -340,17 +344,18 @@ impl WriteHistory {
     }
 }
 
-/// How a value is like that of a write.
+/// The similarity of a value to a write's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Likeness {
     Same,
-    /// It begins or ends like it.
+    /// It has the same start or end.
     Part,
     Other,
 }
 
 impl Likeness {
-    /// What all values of the record begin with makes none like another.
+    /// Compares a value with a written one. The tag, which all values of a record share, doesn't
+    /// count.
     fn of(value: &[u8], written: &[u8], is_tagged: bool) -> Self {
         let ends = |bytes: &[u8]| {
             let noise = &bytes[if is_tagged { tag_length(bytes.len()) } else { 0 }..];
@@ -367,7 +372,7 @@ impl Likeness {
     }
 }
 
-/// Judges a field that came back, by the writes that concern it.
+/// Judges a returned field by the writes that concern it.
 fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
     writes: impl Fn() -> I,
     mut likeness: impl FnMut(&Write) -> Likeness,
@@ -386,7 +391,7 @@ fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
     if is_uncertain {
         Finding::Unacknowledged
     } else if acknowledged.peek().is_none() {
-        // What was there before the run is nobody's.
+        // The value may be from before the run.
         Finding::Intact
     } else if acknowledged.all(Write::removes) {
         Finding::Resurrected
@@ -397,8 +402,8 @@ fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
     }
 }
 
-/// Judges a record or field that isn't there, by the writes that concern it: this is right when a
-/// removal may be the last of them.
+/// Judges a missing record or field by the writes that concern it: absence is correct if a removal
+/// may be the last of them.
 fn judge_absence<'a, I: Iterator<Item = &'a Write>>(
     writes: impl Fn() -> I,
     loss: Finding,
@@ -427,7 +432,7 @@ mod tests {
 
     const KEY: &[u8] = b"key";
 
-    /// The history of one record, whose writes take 10 ns each.
+    /// The history of one record. Each write takes 10 ns.
     struct OneRecord {
         history: WriteHistory,
         stream: Stream,
@@ -447,7 +452,7 @@ mod tests {
             self
         }
 
-        /// Acknowledged writes, each after the one before; of the first the number is 0.
+        /// Sequential acknowledged writes, numbered from 0.
         fn after(scopes: &[Scope]) -> Self {
             let record = Self::new();
             for (number, scope) in (0..).zip(scopes) {
@@ -458,12 +463,12 @@ mod tests {
 
         fn value(&self, number: u64, field: u32) -> Vec<u8> {
             let mut value = Vec::new();
-            let owner = Owner { ordinal: 7, key: KEY };
-            self.stream.append_value(number, 0, field, owner, &mut value);
+            let record = RecordRef { ordinal: 7, key: KEY };
+            self.stream.records().append_value(number, 0, field, record, &mut value);
             value
         }
 
-        /// What is found when each field holds the value of the write of this number, or none.
+        /// The finding if each field holds the value of the write with this number, or none.
         fn holding(&self, fields: &[(u32, Option<u64>)]) -> Finding {
             let value = |(field, number): &(u32, Option<u64>)| {
                 (*field, number.map(|number| self.value(number, *field)))
@@ -488,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_field_that_is_gone_is_lost() {
+    fn a_missing_acknowledged_field_is_lost() {
         let record = OneRecord::after(&[Scope::ALL, FIRST]);
         assert_eq!(record.holding(&[(0, Some(1)), (1, None)]), Finding::Incomplete);
         assert_eq!(record.holding(&[(0, None), (1, Some(0))]), Finding::Incomplete);
@@ -501,7 +506,7 @@ mod tests {
     fn a_field_with_an_older_acknowledged_value_is_stale() {
         let record = OneRecord::after(&[Scope::ALL, FIRST]);
         assert_eq!(record.holding(&[(0, Some(0)), (1, Some(0))]), Finding::Stale);
-        // Though the older write is still kept for the other fields.
+        // The older write is still kept for the other fields.
         assert_eq!(record.holding(&[(0, Some(1)), (1, Some(1))]), Finding::Stale);
     }
 
@@ -517,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn of_writes_at_the_same_time_either_may_be_last() {
+    fn either_of_two_concurrent_writes_may_be_last() {
         let record = OneRecord::after(&[Scope::ALL]);
         record.add(5, FIRST, 100, true).add(6, FIRST, 105, true);
         for number in [5, 6] {
@@ -529,15 +534,16 @@ mod tests {
     }
 
     #[test]
-    fn a_write_begins_before_its_timestamp_and_not_when_it_is_sent() {
-        // The second was handed to its driver before the first was answered, and sent after.
+    fn a_write_begins_before_its_timestamp_not_when_it_is_sent() {
+        // The second write was passed to the driver before the first was answered, and sent after
+        // that.
         let record = OneRecord::new();
         record.add(0, Scope::ALL, 100, true).add(1, Scope::ALL, 105, true);
         assert_eq!(record.holding(&[(0, Some(0))]), Finding::Intact);
     }
 
     #[test]
-    fn a_write_of_unknown_outcome_is_admissible_for_ever_and_replaces_none() {
+    fn a_write_with_an_unknown_outcome_stays_possible_and_replaces_none() {
         let record = OneRecord::new();
         record.add(0, Scope::ALL, 0, false).add(1, Scope::ALL, 100, true);
         assert_eq!(record.holding(&[(0, Some(1))]), Finding::Intact);
@@ -547,12 +553,12 @@ mod tests {
         assert_eq!(record.absent(), Finding::Unacknowledged);
         assert_eq!(record.holding(&[(0, None), (1, Some(1))]), Finding::Unacknowledged);
         record.add(3, Scope::ALL, 300, true);
-        // A removal of which nobody knows when it is done.
+        // A removal may be applied at any time.
         assert_eq!(record.absent(), Finding::Unacknowledged);
     }
 
     #[test]
-    fn where_nothing_was_acknowledged_anything_may_be() {
+    fn without_an_acknowledged_write_any_value_is_intact() {
         let record = OneRecord::new();
         record.add(0, Scope::ALL, 0, false);
         assert_eq!([record.absent(), record.holding(&[(0, Some(9))])], [Finding::Intact; 2]);
@@ -565,14 +571,14 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_can_be_seen_no_more_are_dropped() {
+    fn replaced_writes_are_dropped() {
         let record = OneRecord::after(&[Scope::ALL, FIRST, SECOND, FIRST, Scope::ALL]);
         assert_eq!(lock(&record.history.shards[7]).records[&7].all().len(), 1);
         assert_eq!(size_of::<Writes>(), 32);
     }
 
     #[test]
-    fn a_value_that_is_partly_a_write_is_torn() {
+    fn a_value_with_a_part_of_a_write_is_torn() {
         let record = OneRecord::after(&[Scope::ALL, FIRST]);
         let found =
             |value: &[u8]| record.history.judge(7, KEY, Some(std::iter::once((0, Some(value)))));
@@ -592,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_beyond_the_bound_is_halved_and_whole_records_stay() {
+    fn a_full_history_drops_half_of_the_records_and_keeps_all_writes_of_the_others() {
         let history = WriteHistory::new(1 << 20);
         let write = |number, begun_ns| {
             let span = Span { begun_ns, completed_ns: begun_ns + 10 };
@@ -614,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_with_too_many_admissible_writes_is_not_judged() {
+    fn a_record_with_too_many_possible_writes_is_not_judged() {
         let record = OneRecord::new();
         for number in 0..=MOST_WRITES as u64 {
             record.add(number, FIRST, number * 100, false);

@@ -1,5 +1,5 @@
-//! How an operation ends by what its session tells: in two parts, late, twice or not at all; and
-//! what becomes of it while its session has no room.
+//! Ends of operations by their session's reports: in parts, late, twice or never; and operations
+//! while the session has no room.
 
 mod support;
 
@@ -19,7 +19,7 @@ use support::{closed, constant, plan, record};
 const MS: u64 = 1_000_000;
 const LIMIT_NS: u64 = 5 * MS;
 
-/// What a session does in one turn, with a request that it sent before.
+/// A session's step in one turn, for a request that was sent before.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Nothing can be read.
@@ -28,20 +28,20 @@ enum Step {
     Reads,
     /// An answer is read.
     Answers(Outcome),
-    /// An answer is read, and told twice.
+    /// An answer is read, and reported twice.
     AnswersTwice,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Nothing {
     AtOnce,
-    /// The worker's thread is held up before the turn is over.
+    /// The worker's thread is delayed before the turn is over.
     AfterMs(u64),
 }
 
 const STALLS: Step = Step::Finds(Nothing::AfterMs(4 * LIMIT_NS / MS));
 
-/// A system of which each request of a kind goes through the same steps; the last is repeated.
+/// A system in which each request of a kind has the same steps; the last step is repeated.
 #[derive(Clone, Copy, Debug)]
 struct Scripted {
     read: &'static [Step],
@@ -122,7 +122,7 @@ impl Session for ScriptedSession {
     }
 }
 
-/// One client, so many operations of a kind, and a limit on each request's time.
+/// One client, a number of operations of a kind, and a time limit on each request.
 fn operations(kind: Kind, operations: u64) -> Plan {
     let mut plan = plan(closed(), 1);
     plan.timeout_ns = Some(LIMIT_NS);
@@ -131,14 +131,13 @@ fn operations(kind: Kind, operations: u64) -> Plan {
     plan
 }
 
-/// How many whole operations ended so.
+/// Number of complete operations with an outcome.
 fn count(record: &RunRecord, outcome: Outcome) -> u64 {
     let totals = record.totals.iter().filter(|total| !total.part && total.outcome == outcome);
     totals.map(|total| total.count).sum()
 }
 
-/// Reads that go through these steps: how many ended as asked, ran out of time, and were answered
-/// late.
+/// Reads with these steps: how many were successful, timed out, and were read late.
 fn reads(read: &'static [Step]) -> (u64, u64, u64) {
     let record = record(&operations(Kind::Read, 3), Scripted { read, update: &[] });
     let late = record.phases[0].groups[0].read_late;
@@ -174,7 +173,7 @@ fn an_answer_that_takes_several_reads_after_a_stall_is_no_timeout_either() {
 }
 
 #[test]
-fn what_is_not_there_when_the_worker_is_back_is_a_timeout() {
+fn an_answer_that_is_missing_after_a_delay_is_a_timeout() {
     assert_eq!(reads(&[STALLS, Step::Finds(Nothing::AtOnce)]), (0, 3, 0));
     assert_eq!(reads(&[Step::Finds(Nothing::AtOnce)]), (0, 3, 0));
 }
@@ -194,7 +193,7 @@ fn a_session_that_ends_a_request_twice_ends_the_run() {
         Ok(completed) => completed.failure.expect("the run has failed").to_string(),
         Err(error) => error.to_string(),
     };
-    assert!(text.contains("a session ends what is under way, once"), "{text}");
+    assert!(text.contains("a session ends each request in flight once"), "{text}");
 }
 
 /// A system that answers at once, and has no room in two of three turns, or for a while.
@@ -206,7 +205,7 @@ struct Narrow {
 struct NarrowSession {
     turns: u64,
     full_for: Duration,
-    /// When it was asked first.
+    /// When the first request came.
     begun: Option<Instant>,
     submitted: Vec<Ticket>,
 }
@@ -245,7 +244,7 @@ impl Session for NarrowSession {
     fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         self.begun.get_or_insert_with(Instant::now);
         if !self.has_room() {
-            // The time of a wait is the kernel's: who is held back doesn't poll.
+            // The kernel times the wait: a delayed client doesn't poll.
             sleep(Duration::from_nanos(patience_ns.min(MS)));
         }
         self.turns += 1;
@@ -271,7 +270,7 @@ fn a_session_without_room_is_asked_for_nothing_and_no_operation_is_lost() {
 }
 
 #[test]
-fn who_waits_for_room_is_late_because_of_the_system() {
+fn an_operation_that_waits_for_room_is_late_because_of_the_system() {
     let mut plan = plan(constant(1_000.0), 64);
     plan.phases[0].duration_ns = Some(1_000 * MS);
     let record = record(&plan, Narrow { full_for: Duration::from_millis(400) });

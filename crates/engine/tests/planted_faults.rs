@@ -1,16 +1,16 @@
-//! Verification finds every fault that is planted in a simulated store, and none more.
+//! Verification finds every planted fault of a simulated store, and no others.
 
 mod support;
 
 use std::collections::BTreeMap;
 
 use kvmark_plan::*;
-use kvmark_record::{Change, RunRecord, SweepRecord};
+use kvmark_record::{Change, RunRecord, VerifyRecord};
 use support::{closed, plan, poisson, record, sim_for};
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 const RECORDS: u64 = 500;
-/// An option for each fault, with how often it is planted.
+/// The option of each fault, with the number of faults.
 const FAULTS: [(&str, u64); 7] = [
     ("lose_record", 3),
     ("lose_field", 4),
@@ -21,7 +21,7 @@ const FAULTS: [(&str, u64); 7] = [
     ("apply_failed", 7),
 ];
 
-/// What reading back finds, each a number of records.
+/// The findings of reading back, as numbers of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Found {
     missing: u64,
@@ -33,7 +33,7 @@ struct Found {
 }
 
 impl Found {
-    /// What must be found of faults of these numbers.
+    /// The expected findings for these numbers of faults.
     fn of(faults: &[(&str, u64)]) -> Self {
         let mut found = Self::default();
         for (fault, count) in faults {
@@ -63,7 +63,7 @@ impl Found {
         let sweep = phase.sweep.expect("it read back");
         let (missing, mismatched) = (count(Outcome::Miss), count(Outcome::Mismatch));
         assert_eq!(count(Outcome::Ok) + missing + mismatched, sweep.records);
-        let SweepRecord { incomplete, torn, resurrected, unacknowledged, .. } = sweep;
+        let VerifyRecord { incomplete, torn, resurrected, unacknowledged, .. } = sweep;
         let stale = mismatched - incomplete - torn - resurrected;
         Self { missing, incomplete, torn, stale, resurrected, unacknowledged }
     }
@@ -86,7 +86,7 @@ fn weight(kind: Kind, statement: Option<u32>, weight: f64) -> Weight {
     Weight { kind, statement, weight }
 }
 
-/// Loads records, carries 4,000 operations of this mix out, and reads back what was written.
+/// Loads records, executes 4,000 operations of this mix, and reads the writes back.
 fn verified(mix: Vec<Weight>, seed: u64) -> Plan {
     let mut plan = plan(closed(), 16);
     plan.seeds = Seeds { schedule: seed, keys: seed + 1, values: seed + 2, mix: seed + 3 };
@@ -125,7 +125,7 @@ fn updates() -> Vec<Weight> {
 
 const VIRTUAL: (&str, &str) = ("clock", "virtual");
 
-/// Plants faults in a store with these options and returns what reading back finds.
+/// Plants faults in a store with these options and returns the findings of reading back.
 fn found(plan: &Plan, seed: u64, options: &[(&str, &str)], faults: &[(&str, u64)]) -> Found {
     let seed = seed.to_string();
     let counts: Vec<_> = faults.iter().map(|(name, count)| (*name, count.to_string())).collect();
@@ -138,7 +138,7 @@ fn found(plan: &Plan, seed: u64, options: &[(&str, &str)], faults: &[(&str, u64)
     Found::by(&record)
 }
 
-/// Plants faults and compares what is found with them.
+/// Plants faults and compares the findings with them.
 fn finds(plan: &Plan, seed: u64, options: &[(&str, &str)], faults: &[(&str, u64)]) {
     let found = found(plan, seed, options, faults);
     assert_eq!(found, Found::of(faults), "seed {seed}, {options:?}, {faults:?}");
@@ -185,17 +185,17 @@ fn faults_are_found_that_several_workers_meet() {
     let mut plan = verified(updates(), 1);
     plan.workers = 4;
     for (seed, mean_us) in (0..4).zip(["100", "200", "400", "0"]) {
-        // Without a service time all is over before a value is old.
+        // Without a service time the run ends before a value gets old.
         let faults = if mean_us == "0" { &[][..] } else { &FAULTS };
         finds(&plan, seed, &[("servers", "8"), ("mean_us", mean_us)], faults);
     }
 }
 
-/// The faults that reading back finds without regard to writes whose outcome is unknown.
+/// The faults that reading back finds independent of writes with an unknown outcome.
 const CERTAIN: &[(&str, u64)] = FAULTS.split_at(6).0;
 
 #[test]
-fn writes_whose_outcome_is_unknown_hide_no_fault_and_look_like_none() {
+fn writes_with_unknown_outcomes_hide_no_fault_and_cause_none() {
     let disturbances: [&[(&str, &str)]; 4] = [
         &[("outage", "0.06+0.01,0.3+0.01")],
         &[("stall", "0.06+0.1,0.3+0.1")],
@@ -204,7 +204,7 @@ fn writes_whose_outcome_is_unknown_hide_no_fault_and_look_like_none() {
     ];
     for (seed, disturbance) in SEEDS.zip(disturbances.iter().cycle()) {
         let mut plan = verified(updates(), seed);
-        // Clients that are answered at once would otherwise ask again at once, for ever.
+        // Clients with immediate answers would otherwise send requests forever.
         plan.groups[0].arrival = poisson(8_000.0);
         plan.timeout_ns = Some(20_000_000);
         for faults in [&[], CERTAIN] {
@@ -221,12 +221,12 @@ fn a_write_that_was_under_way_when_its_phase_was_given_up_may_take_effect_later(
     plan.phases[1].groups[0].operations = None;
     plan.phases[1].duration_ns = Some(500_000_000);
     plan.drain_limit_ns = 50_000_000;
-    // The requests that are under way when it begins are served before those that read back.
+    // Requests in flight at its start are served before those that read back.
     let found = found(&plan, 1, &[("mean_us", "10"), ("stall", "0.5+1")], &[]);
     assert_eq!(found, Found { unacknowledged: found.unacknowledged, ..Found::default() });
 }
 
-/// A statement about a record in each command, whose arguments are its key and its fields.
+/// A statement with one record per command, whose arguments are its key and its fields.
 fn statement(name: &str, commands: u64, fields: u32, reads: bool) -> Statement {
     let argument = |name: String, generator| Argument { name, each: Each::Command, generator };
     let field = |field| argument(format!("f{field}"), Generator::Field { field });

@@ -1,15 +1,15 @@
-//! What was acknowledged is read back at the end, and what is lost is counted.
+//! Acknowledged writes are read back at the end, and lost ones are counted.
 
 mod support;
 
 use kvmark_plan::*;
-use kvmark_record::{RunRecord, SweepRecord};
+use kvmark_record::{RunRecord, VerifyRecord};
 use support::recording::Recording;
 use support::{closed, plan, record};
 
 const WRITES: u64 = 5_000;
 
-/// Loads 1000 records, writes one field or all of them, and reads back what was written.
+/// Loads 1000 records, writes one field or all of them, and reads the writes back.
 fn verified_plan(fields: FieldChoice) -> Plan {
     let mut plan = plan(closed(), 4);
     let weight = |kind| vec![Weight { kind, statement: None, weight: 1.0 }];
@@ -45,20 +45,20 @@ fn read_back(record: &RunRecord, outcome: Outcome) -> u64 {
     totals.find(|total| total.outcome == outcome).map_or(0, |total| total.count)
 }
 
-fn sweep(record: &RunRecord) -> SweepRecord {
+fn sweep(record: &RunRecord) -> VerifyRecord {
     record.phases[2].sweep.expect("the third phase verifies")
 }
 
-/// The counts of a thousand records that are as they must be.
-fn intact() -> SweepRecord {
-    SweepRecord { records: 1_000, written: 1_000, ..SweepRecord::default() }
+/// The counts of a thousand intact records.
+fn intact() -> VerifyRecord {
+    VerifyRecord { records: 1_000, written: 1_000, ..VerifyRecord::default() }
 }
 
 /// The key of a record as the store has it.
 fn store_key(plan: &Plan, ordinal: u64) -> Vec<u8> {
     let stream = kvmark_workload::Stream::new(plan, 1, 0).expect("the plan is right");
     let mut key = Vec::new();
-    stream.key_into(ordinal, &mut key);
+    stream.records().key_into(ordinal, &mut key);
     key
 }
 
@@ -97,10 +97,10 @@ fn a_field_that_is_gone_is_found_though_the_others_are_right() {
     for fields in [FieldChoice::All, FieldChoice::One] {
         let store = Recording { loses_field: Some((WRITES - 1, 3)), ..Recording::default() };
         let mut plan = verified_plan(fields);
-        // Another client's update might come behind this one and write the field again.
+        // Another client's later update might write the field again.
         plan.groups[0].clients = 1;
         let record = verified(&plan, store);
-        assert_eq!(sweep(&record), SweepRecord { incomplete: 1, ..intact() });
+        assert_eq!(sweep(&record), VerifyRecord { incomplete: 1, ..intact() });
         assert_eq!(read_back(&record, Outcome::Mismatch), 1);
         assert_eq!(read_back(&record, Outcome::Ok), 999);
     }
@@ -221,7 +221,7 @@ fn with_little_memory_a_sample_is_verified_and_its_share_is_recorded() {
     // At most 2 MiB, and at least what a table has that could be twice as large.
     assert!((10_000..43_000).contains(&sweep.records), "{sweep:?}");
     assert!(sweep.written.abs_diff(100_000) < 5_000, "{sweep:?}");
-    // What isn't in the sample is forgotten, and never taken for lost.
+    // Records outside the sample are dropped, and never count as lost.
     let stale = read_back(&record, Outcome::Mismatch);
     assert_eq!(read_back(&record, Outcome::Ok), sweep.records - stale);
     let expected = 100_000.0 * (1.0 - (-(WRITES as f64) / 100_000.0).exp());

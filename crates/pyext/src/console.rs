@@ -1,4 +1,4 @@
-//! A server asked in its own words, by whoever sets it up.
+//! A console for administrative commands of a server.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::errors::{defect, raise};
 use crate::registry;
 
-/// How often it is asked whether the user interrupts.
+/// Interval of checks for an interruption by the user.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection to the server that a driver's options, as JSON, name first. Nothing is connected
@@ -34,8 +34,8 @@ impl Console {
         Ok(Self(Mutex::new(Some(console))))
     }
 
-    /// The answer to a command's words, or to a statement, as JSON. It is waited for on a thread of
-    /// its own, so that a signal is seen meanwhile; the connection is of no use then.
+    /// The answer to a command's words, or to a statement, as JSON. A separate thread waits for it,
+    /// so that signals are handled. After an interruption the connection can't be used again.
     ///
     /// Raises `kvmark.errors.SystemUnderTestError` when the server can't be reached, doesn't answer
     /// in time, or refuses.
@@ -48,7 +48,7 @@ impl Console {
         let asking = thread::Builder::new().name("kvmark-console".to_owned());
         asking.spawn(move || {
             let answer = catch_unwind(AssertUnwindSafe(|| console.ask(&words)));
-            // Nobody listens any more after an interruption.
+            // After an interruption, the receiver is gone.
             let _ = tell.send((console, answer));
         })?;
         loop {

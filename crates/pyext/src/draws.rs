@@ -1,4 +1,4 @@
-//! What a plan's operations are, without carrying them out.
+//! Draws a plan's operations without executing them.
 
 use kvmark_plan::{Kind, PhaseName, Plan};
 use kvmark_workload::{InsertSequence, Stream};
@@ -52,7 +52,7 @@ fn drawn(stream: &Stream, inserts: &InsertSequence, count: u64) -> [Vec<u8>; 3] 
         }
         kinds.push(draw.kind as u8);
         ordinals.extend_from_slice(&draw.ordinal.to_le_bytes());
-        lengths.extend_from_slice(&stream.first_value_length(number).to_le_bytes());
+        lengths.extend_from_slice(&stream.records().first_value_length(number).to_le_bytes());
     }
     [kinds, ordinals, lengths]
 }

@@ -7,7 +7,7 @@ use kvmark_tap::TapError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-/// The class that stands for an error.
+/// The Python class of an error.
 fn class(error: &EngineError) -> &'static str {
     match error {
         EngineError::Plan(_) | EngineError::Workload(_) => "PlanError",

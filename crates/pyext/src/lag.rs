@@ -1,4 +1,5 @@
-//! How late this machine itself is: when a byte that a thread waits for is stamped.
+//! The delay of stamps on this machine: from a byte's arrival to the stamp of a thread that waits
+//! for it.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,11 +10,11 @@ use kvmark_driver_server::Arrivals;
 
 /// Enough for p99, in less than a second.
 const MESSAGES: usize = 5000;
-/// Those of which the kernel must have taken the time.
+/// Fewest messages with a kernel timestamp.
 const LEAST: usize = 1000;
 
-/// From arrival to stamp, of bytes that go to and fro on the loopback: median and 99th percentile,
-/// in nanoseconds. None where the kernel doesn't take the time of arrivals.
+/// Median and 99th percentile of the time from arrival to stamp, for bytes on the loopback, in
+/// nanoseconds. `None` if the kernel doesn't timestamp arrivals.
 pub(crate) fn measure() -> io::Result<Option<(u64, u64)>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let near = TcpStream::connect(listener.local_addr()?)?;

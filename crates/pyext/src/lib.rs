@@ -1,8 +1,7 @@
-//! The one door between Python and the engine: `kvmark._engine`.
+//! The interface between Python and the engine: `kvmark._engine`.
 //!
-//! [`run`] releases the interpreter lock for as long as a run lasts; the coordinator's thread takes
-//! it five times a second to ask whether to stop, and once per interval to tell of progress. No
-//! worker ever does.
+//! [`run`] releases the interpreter lock during a run. The coordinator's thread takes it five times
+//! a second to check for a stop, and once per interval to report progress. Workers never take it.
 
 mod console;
 mod draws;
@@ -34,17 +33,18 @@ use crate::taps::tap;
 use crate::trace::{Reuse, hash_key_of, hash_keys, kind_of, redis_command, shape_of};
 use crate::watch::Watch;
 
-/// Carries out a plan; records go to the folder, which must exist and hold none yet.
+/// Executes a plan and writes its records to the folder, which must exist and contain none.
 ///
 /// Returns JSON: `record`, the engine's part of the manifest; `failure`, why the run ended early
 /// (`kind` and `message`), or null; and `abandoned`, whether threads of this process still wait for
 /// the system, so that the process should end. Calls `progress` with a JSON text about once per
 /// interval, and `may_begin` with the name of each phase before it begins, until that is true or an
-/// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is asked
-/// about five times a second how often the run was asked to stop: once ends it and keeps what was
-/// measured, twice returns without waiting for what is in flight. `is_disturbed` is asked as often
-/// whether a planned fault acts; until it is over no silence of the system ends the run. `ends` is
-/// asked as often for the index of the newest phase that was ended from outside, or None.
+/// instant for it, in nanoseconds of wall time since the Unix epoch, is near. `stops` is called
+/// about five times a second and returns the number of stop requests: one ends the run and keeps
+/// the measurement, two return without waiting for requests in flight. `is_disturbed` is called as
+/// often and returns whether a planned fault is active; during a fault no silence of the system
+/// ends the run. `ends` is called as often and returns the index of the newest phase that was ended
+/// from outside, or None.
 ///
 /// Raises a class of `kvmark.errors` when the run can't begin; then nothing was written.
 ///
@@ -102,14 +102,14 @@ fn calibrate() -> (f64, u64) {
     (calibration.stamp_ns, calibration.resolution_ns)
 }
 
-/// How late this machine stamps what came to it, in nanoseconds: median and 99th percentile. None
-/// where the kernel doesn't take the time of arrivals.
+/// Delay of this machine's stamps after arrivals, in nanoseconds: median and 99th percentile. None
+/// if the kernel doesn't timestamp arrivals.
 #[pyfunction]
 fn stamp_lag(py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
     Ok(py.detach(lag::measure)?)
 }
 
-/// What the drivers of this build say of themselves, as JSON: a list of `kvmark_driver::About`.
+/// The properties of this build's drivers as JSON: a list of `kvmark_driver::About`.
 #[pyfunction]
 fn drivers() -> String {
     json!(registry::about()).to_string()
@@ -130,7 +130,7 @@ fn decode_histogram<'py>(py: Python<'py>, encoded: &str) -> PyResult<Bound<'py, 
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Values and their counts as an HdrHistogram with so many significant digits.
+/// Values and their counts as an HdrHistogram with `digits` significant digits.
 ///
 /// Raises `ValueError` when there is none of them.
 #[pyfunction]
@@ -138,14 +138,14 @@ fn encode_histogram(values: Vec<(u64, u64)>, digits: u8) -> PyResult<String> {
     kvmark_record::encoded(&values, digits).map_err(not_a_histogram)
 }
 
-/// So many numbers from a seed, drawn by a law of cassandra-stress: JSON, as plans have it.
+/// Draws `count` numbers from a seed by a law of cassandra-stress, given as JSON like in plans.
 ///
 /// Raises `ValueError` when it isn't one.
 #[pyfunction]
 fn draw_law(law: &str, seed: i64, count: usize) -> PyResult<Vec<i64>> {
     let wrong = |problem: &dyn Display| PyValueError::new_err(format!("not a law: {problem}"));
     let law = serde_json::from_str(law).map_err(|problem| wrong(&problem))?;
-    kvmark_workload::drawn(&law, seed, count).map_err(|problem| wrong(&problem))
+    kvmark_stress_rows::drawn(&law, seed, count).map_err(|problem| wrong(&problem))
 }
 
 fn not_a_histogram(problem: EncodedError) -> PyErr {

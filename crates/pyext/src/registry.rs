@@ -10,18 +10,18 @@ use serde_json::Value;
 
 type Options = BTreeMap<String, Value>;
 
-/// Carries out a plan, with a log of its operations where one is wanted.
+/// Executes a plan, with an optional log of its operations.
 type Run =
     fn(&Plan, &Path, Option<&Recording>, &mut dyn Observer) -> Result<Completed, EngineError>;
 
-/// A driver: what opens it for a plan and carries that out, and its console.
+/// A driver: its properties, the function that executes a plan with it, and its console.
 struct Entry {
     about: About,
     run: Run,
     console: fn(&Options) -> Result<Option<AnyConsole>, OpenError>,
 }
 
-/// The entry of a driver, which is opened with its options and, where that is said, the layout.
+/// The entry of a driver, which is opened with its options and optionally the layout.
 macro_rules! entry {
     ($driver:ty $(, $layout:expr)?) => {
         Entry {
@@ -44,12 +44,12 @@ const DRIVERS: &[Entry] = &[
     entry!(kvmark_driver_cql::Cql, Layout::of),
 ];
 
-/// What the drivers say of themselves.
+/// The properties of the drivers.
 pub(crate) fn about() -> Vec<About> {
     DRIVERS.iter().map(|entry| entry.about).collect()
 }
 
-/// Opens the plan's driver and carries the plan out.
+/// Opens the plan's driver and executes the plan.
 pub(crate) fn run(
     plan: &Plan,
     folder: &Path,

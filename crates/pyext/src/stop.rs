@@ -4,7 +4,7 @@ use kvmark_record::RateSample;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A rule of a plan at work on the intervals of all machines; see `kvmark_record::StopRule`.
+/// A plan's rule, applied to the intervals of all machines; see `kvmark_record::StopRule`.
 #[pyclass]
 pub(crate) struct StopRule(kvmark_record::StopRule);
 

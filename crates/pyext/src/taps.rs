@@ -1,4 +1,4 @@
-//! A tap that records what goes by, see `kvmark_tap`.
+//! A tap that records traffic, see `kvmark_tap`.
 
 use std::path::PathBuf;
 
@@ -34,8 +34,9 @@ struct Given {
     disk_bytes: u64,
 }
 
-/// Forwards what clients say to a server and records it on tapes in the folder, for as long as
-/// `goes_on` returns true, which is given a JSON text, `kvmark_tap::Progress`, ten times a second.
+/// Forwards clients' requests to a server and records them on tapes in the folder, as long as
+/// `goes_on` returns true. `goes_on` is called ten times a second with `kvmark_tap::Progress` as
+/// JSON.
 ///
 /// Returns JSON, `kvmark_tap::Told`. Raises a class of `kvmark.errors` when it can't begin.
 #[pyfunction]

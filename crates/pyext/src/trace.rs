@@ -1,4 +1,4 @@
-//! Keys of traces, by the million, and what commands mean.
+//! Bulk functions for keys of traces, and the meaning of commands.
 
 use kvmark_trace::HashKey;
 use kvmark_trace::verbs::{self, Command};
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
 
-/// How soon keys come back, see `kvmark_trace::Reuse`.
+/// Reuse distances of keys, see `kvmark_trace::Reuse`.
 #[pyclass]
 pub(crate) struct Reuse(kvmark_trace::Reuse);
 
@@ -18,8 +18,8 @@ impl Reuse {
         Self(kvmark_trace::Reuse::new(limit))
     }
 
-    /// Operations in their order: the hashes of their keys, 8 bytes each in little endian, and a
-    /// byte each that is 0 for what writes.
+    /// Adds operations in order: the hashes of their keys, 8 bytes each in little endian, and one
+    /// byte each that is 0 for writes.
     ///
     /// Raises `ValueError` when there aren't as many of both.
     fn add(&mut self, py: Python<'_>, keys: &[u8], reads: &[u8]) -> PyResult<()> {
@@ -35,7 +35,7 @@ impl Reuse {
         Ok(())
     }
 
-    /// What was found, `kvmark_trace::Reused`, as JSON.
+    /// The result, `kvmark_trace::Reused`, as JSON.
     fn result(&self) -> String {
         json!(self.0.result()).to_string()
     }
@@ -82,8 +82,8 @@ pub(crate) fn shape_of(verb: &str, expires: bool) -> String {
 /// Places of keys, places of values, bytes of all values, and a time to live.
 type Shape = (Vec<usize>, Vec<usize>, Option<u64>, Option<u64>);
 
-/// What a command of Redis says: the places of its keys among the words, those of the values that
-/// it writes to one key, the bytes of all values, and its time to live in milliseconds.
+/// The parts of a Redis command: the positions of its keys among the words, those of the values
+/// that it writes to one key, the bytes of all values, and its time to live in milliseconds.
 ///
 /// Raises `ValueError` when there are no words.
 #[pyfunction]

@@ -1,4 +1,4 @@
-//! Progress, leave to begin, and the wish to stop, on the coordinator's thread.
+//! Callbacks for progress, start of phases and stop requests, on the coordinator's thread.
 
 use kvmark_engine::{Control, Leave, Observer, Progress};
 use kvmark_plan::PhaseName;
@@ -9,14 +9,14 @@ pub(crate) struct Watch {
     progress: Py<PyAny>,
     /// None when every phase may begin at once.
     may_begin: Option<Py<PyAny>>,
-    /// None when nobody stops the run before its plan ends.
+    /// None when nothing stops the run before its plan ends.
     stops: Option<Py<PyAny>>,
     /// None when no fault is planned.
     is_disturbed: Option<Py<PyAny>>,
     /// None when phases end by themselves.
     ends: Option<Py<PyAny>>,
     ended_phase: Option<u32>,
-    /// What a callback raised; the run ends and the error goes on to the caller.
+    /// The error of a callback, which ends the run and is raised to the caller.
     raised: Option<PyErr>,
 }
 
@@ -36,7 +36,7 @@ impl Watch {
         self.raised.map_or(Ok(()), Err)
     }
 
-    /// How often the run was asked to stop; takes the newest phase that was ended.
+    /// Returns the number of stop requests and stores the newest phase that was ended.
     fn look(&mut self) -> PyResult<u32> {
         Python::attach(|py| {
             if let Some(ends) = &self.ends {

@@ -1,6 +1,6 @@
-//! How a group stands: what is due, issued and in flight.
+//! The accounting of a group: operations due, issued and in flight.
 
-/// How a group stands when an interval ends; counts are since the phase began.
+/// The accounting of a group at the end of an interval; counts are since the phase began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupAccounting {
     /// The group's index in the plan.
@@ -9,8 +9,7 @@ pub struct GroupAccounting {
     pub due: Option<u64>,
     /// Operations issued.
     pub issued: u64,
-    /// Answers that were read after the limit on service time, because the worker came late to
-    /// them; no timeouts.
+    /// Answers that a delayed worker read after the limit on service time; they aren't timeouts.
     pub read_late: u64,
     /// Due and not yet issued; none in the closed model.
     pub backlog: Option<u64>,

@@ -1,25 +1,25 @@
-//! What a worker hands over: the values of an interval, packed one behind the other.
+//! A worker's values of an interval, packed contiguously.
 //!
-//! A batch takes a few bytes for each value or bucket, so that many can wait for the coordinator,
-//! and is read from its begin to its end: tallies lie all over the memory, and who reads those of
-//! another thread waits for each. The worker's tallies stay where they are.
+//! A batch takes a few bytes per value or bucket, so that many can wait for the coordinator. It is
+//! read sequentially, while the tallies of another thread are scattered and each read waits for
+//! memory. The worker's tallies stay in place.
 
 use crate::lag::PackedLag;
 use crate::series::PackedSeries;
 use crate::tallies::Tallies;
 use crate::tally::PackedValues;
 
-/// What one worker recorded in one interval.
+/// The records of one worker in one interval.
 #[derive(Debug, Default)]
 pub struct Batch {
-    series: Vec<Place>,
+    series: Vec<SeriesAt>,
     lag: Option<PackedLag>,
     values: PackedValues,
 }
 
-/// A series in which something was recorded, by its group and its index there.
+/// A series with records, by its group and its index there.
 #[derive(Debug)]
-struct Place {
+struct SeriesAt {
     group: u32,
     index: u32,
     series: PackedSeries,
@@ -32,7 +32,7 @@ impl Batch {
         self.series.is_empty() && self.lag.is_none()
     }
 
-    /// Forgets what was recorded and keeps the memory.
+    /// Clears the records and keeps the memory.
     pub fn clear(&mut self) {
         self.series.clear();
         self.lag = None;
@@ -44,7 +44,7 @@ impl Batch {
         for (group, of_group) in (0..).zip(&mut tallies.groups) {
             for (index, tally) in of_group.recorded_mut() {
                 let (index, series) = (index as u32, tally.pack(&mut self.values));
-                self.series.push(Place { group, index, series });
+                self.series.push(SeriesAt { group, index, series });
             }
         }
         if tallies.lag().is_some() {
@@ -55,7 +55,7 @@ impl Batch {
     /// Adds everything to tallies of the same plan.
     pub(crate) fn add_to(&self, tallies: &mut Tallies) {
         let mut values = self.values.reader();
-        for Place { group, index, series } in &self.series {
+        for SeriesAt { group, index, series } in &self.series {
             tallies.groups[*group as usize].at(*index as usize).add(series, &mut values);
         }
         if let Some(lag) = &self.lag {

@@ -1,16 +1,16 @@
-//! Whether a series of rates moves.
+//! Drift of a series of rates.
 
-/// Of a longer series the newest values are looked at: all pairs are compared.
+/// Only the newest values of a longer series count, because all pairs are compared.
 const MOST_VALUES: usize = 120;
 
-/// z of the Mann-Kendall test beyond which a drift isn't chance: 5 % on both sides.
+/// z of the Mann-Kendall test beyond which a drift is significant: 5 %, two-sided.
 const SIGNIFICANT: f64 = 1.96;
 
-/// How far a series rose or fell, and whether chance explains it.
+/// The size of a drift, and its significance.
 ///
-/// Theil-Sen's slope and the Mann-Kendall test, as the verdict has them for a measurement
-/// (`kvmark.stats.series`), here without a correction for autocorrelation: a rate with a memory
-/// looks as if it moved more often, and who warms up waits a little longer.
+/// Theil-Sen's slope and the Mann-Kendall test, as in the verdict of a measurement
+/// (`kvmark.stats.series`), but without a correction for autocorrelation. An autocorrelated rate
+/// appears to drift more often, which only makes the warm-up a little longer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Drift {
     /// The change over the whole series, as a share of its median.
@@ -20,7 +20,8 @@ pub(crate) struct Drift {
 }
 
 impl Drift {
-    /// Of the newest values of a series; none when there are fewer than four, or most are nothing.
+    /// The drift of the newest values of a series; `None` with fewer than four values, or if most
+    /// are 0.
     pub(crate) fn of(rates: &[f64]) -> Option<Self> {
         let rates = &rates[rates.len().saturating_sub(MOST_VALUES)..];
         let n = rates.len();
@@ -33,12 +34,12 @@ impl Drift {
         let score: f64 = pairs().map(|(i, j)| sign(rates[j] - rates[i])).sum();
         let length = n as f64;
         let variance = length * (length - 1.0) * (2.0 * length + 5.0) / 18.0;
-        // One step towards zero, since the score moves in steps.
+        // Continuity correction: the score is discrete.
         let z = (score.abs() - 1.0).max(0.0) / variance.sqrt();
         Some(Self { change: slope * (length - 1.0) / median_rate, z })
     }
 
-    /// Whether the series stands still: its change is small, or chance explains it.
+    /// Whether the series is stationary: the change is small or not significant.
     pub(crate) fn is_below(self, share: f64) -> bool {
         self.change.abs() < share || self.z < SIGNIFICANT
     }

@@ -104,7 +104,7 @@ impl From<&Tally> for Durations {
     }
 }
 
-/// What an interval's row says of its durations, in nanoseconds.
+/// The durations in an interval's row, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// The least, exactly.
@@ -125,7 +125,7 @@ pub struct Quantiles {
     pub max: u64,
 }
 
-/// What a total says of its durations, in nanoseconds.
+/// The durations in a total, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// The values an interval's row has too.

@@ -1,11 +1,11 @@
-//! Histograms of HdrHistogram's form as text, read and written: those of logs, and other tools'.
+//! Reads and writes encoded HdrHistograms, from logs and from other tools.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use hdrhistogram::{CreationError, Histogram};
 
-/// Values that a histogram doesn't tell apart, and how many of them there were.
+/// A range of values that a histogram doesn't distinguish, with their count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// The least of them.
@@ -16,16 +16,16 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// A text that isn't a histogram, or values that make none.
+/// A text that isn't a histogram, or values that form none.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodedError {
-    /// Neither base64 nor what others wrote as it.
+    /// Not base64.
     #[error("the text is not base64")]
     Text(#[from] base64::DecodeError),
     /// The bytes are no histogram.
     #[error("the bytes are no histogram: {0}")]
     Bytes(String),
-    /// No histogram has so many digits or so wide a range.
+    /// The digits or the range exceed a histogram's limits.
     #[error("no histogram holds these values: {0}")]
     Values(#[from] CreationError),
 }
@@ -51,11 +51,11 @@ pub fn decoded(text: &str) -> Result<Vec<Bucket>, EncodedError> {
     Ok(buckets.collect())
 }
 
-/// Values and their counts as V2 with deflate, in base64, with so many significant digits.
+/// Encodes values and their counts as V2 with deflate, in base64, with `digits` significant digits.
 ///
 /// # Errors
 ///
-/// There is no histogram of these values: too many digits, or counts that are too large.
+/// The values fit no histogram: too many digits, or too large counts.
 pub fn encoded(values: &[(u64, u64)], digits: u8) -> Result<String, EncodedError> {
     let highest = values.iter().map(|&(value, _)| value).max().unwrap_or(0).max(2);
     let mut histogram = Histogram::<u64>::new_with_bounds(1, highest, digits)?;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_with_each_count_in_its_bucket() {
+    fn each_written_count_is_read_in_its_bucket() {
         let values = [(0, 2), (1, 3), (2047, 1), (2048, 4), (1_000_003, 5), (1 << 40, 6)];
         let buckets = decoded(&encoded(&values, 3).expect("they fit")).expect("it is one");
         assert_eq!(buckets.len(), values.len());
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_histogram_is_told() {
+    fn a_text_that_is_no_histogram_is_rejected() {
         assert!(matches!(decoded("%"), Err(EncodedError::Text(_))));
         assert!(matches!(decoded(""), Err(EncodedError::Bytes(_))));
         assert!(matches!(decoded("HISTFAAAAB1p"), Err(EncodedError::Bytes(_))));

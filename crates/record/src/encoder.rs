@@ -1,8 +1,8 @@
 //! Histograms as text: V2 with deflate, in base64, as the public library writes them.
 //!
-//! The library writes from an array of all buckets, and makes that, a buffer nine times as large
-//! and a compressor for each histogram: with a hundred named operations an interval took it 40 ms
-//! of a core that workers share. Here only buckets with values are touched, and the memory is kept.
+//! The library writes from an array of all buckets, and allocates it, a buffer nine times as large
+//! and a compressor for each histogram. With a hundred named operations, an interval took 40 ms of
+//! a core that workers share. This encoder touches only buckets with values and keeps the memory.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ const DEFLATED_COOKIE: u32 = 0x1c84_9314;
 const HEADER_BYTES: usize = 40;
 const DEFLATED_HEADER_BYTES: usize = 8;
 
-/// Writes one histogram after the other.
+/// Encodes histograms.
 pub(crate) struct Encoder {
     deflate: Compress,
     plain: Vec<u8>,
@@ -51,13 +51,13 @@ impl Encoder {
             deflated.reserve(plain.len() + HEADER_BYTES);
             let rest = &plain[deflate.total_in() as usize..];
             let written = deflate.compress_vec(rest, deflated, FlushCompress::Finish);
-            status = written.expect("a stream that was begun anew takes bytes");
+            status = written.expect("a stream that was reset takes bytes");
         }
         put_length(deflated, DEFLATED_HEADER_BYTES);
     }
 }
 
-/// Writes the length of what follows a header into its second word.
+/// Writes the length of the bytes after a header into its second word.
 fn put_length(bytes: &mut [u8], header_bytes: usize) {
     let length = (bytes.len() - header_bytes) as u32;
     bytes[4..8].copy_from_slice(&length.to_be_bytes());
@@ -87,14 +87,14 @@ fn put_plain(counts: &[BucketCount], bytes: &mut Vec<u8>) {
     put_length(bytes, HEADER_BYTES);
 }
 
-/// What a histogram that grew to these values has room for; a new one says 2.
+/// The largest value of a histogram that grew to these values; 2 for an empty one.
 fn highest_trackable(counts: &[BucketCount]) -> u64 {
     let largest = counts.last().map_or(0, |(bucket, _)| least_of((*bucket).into()));
     let bits = u64::BITS - largest.leading_zeros();
     if bits <= FIRST_BITS { 2 } else { (1 << bits) - 1 }
 }
 
-/// Zigzag, then seven bits a byte from the lowest on; a ninth byte has all of its eight.
+/// Zigzag, then seven bits per byte from the lowest on; a ninth byte has eight bits.
 fn put_number(number: i64, bytes: &mut Vec<u8>) {
     let mut rest = ((number << 1) ^ (number >> 63)) as u64;
     for _ in 0..8 {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::notice::Notice;
 use crate::run::{ClockRecord, StoppedBy};
 
-/// Something that happened at an instant of a run.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// When, since the run's origin.
@@ -20,7 +20,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The system is open: what a killed run's records would otherwise not tell.
+    /// The system is open. Written for the records of killed runs.
     Opened {
         /// [`crate::COUNTING`] of the engine that measures.
         counting: u32,
@@ -28,7 +28,7 @@ pub enum EventKind {
         started_wall_ns: u64,
         /// What was opened, as the driver describes it.
         system: serde_json::Value,
-        /// What the driver says its system can do.
+        /// The system's capabilities as the driver reports them.
         capabilities: serde_json::Value,
         /// How time is taken.
         clock: ClockRecord,
@@ -37,14 +37,14 @@ pub enum EventKind {
     PhaseStarted {
         /// Its index in the plan.
         phase: u32,
-        /// What it is for.
+        /// Its purpose.
         name: PhaseName,
     },
     /// A phase's window ended.
     PhaseEnded {
         /// Its index in the plan.
         phase: u32,
-        /// What it is for.
+        /// Its purpose.
         name: PhaseName,
         /// Why it ended.
         stopped_by: StoppedBy,
@@ -53,12 +53,12 @@ pub enum EventKind {
     PhaseSkipped {
         /// Its index in the plan.
         phase: u32,
-        /// What it is for.
+        /// Its purpose.
         name: PhaseName,
     },
     /// The engine warns.
     Notice(Notice),
-    /// Something was broken on purpose.
+    /// A planned fault.
     Fault {
         /// What was done to the system.
         fault: String,

@@ -1,6 +1,6 @@
-//! Histograms as an HdrHistogram log: text, one line per interval, series and sort of duration.
+//! Histograms as an HdrHistogram log: text with one line per interval, series and kind of duration.
 //!
-//! The lag of the generator's own stamps stands among them under a tag of its own, [`LAG`].
+//! The lag of the generator's stamps has its own tag, [`LAG`].
 //!
 //! The format is version 1.3 of the public `HistogramLogWriter`; stamps are relative to `BaseTime`.
 
@@ -15,11 +15,11 @@ use crate::names::Names;
 use crate::phase::ClosedInterval;
 use crate::series::Series;
 
-/// What follows the name of the phase.
+/// The tag after the name of the phase.
 const LAG: &str = "generator-lag";
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// `Interval_Max` is for people: milliseconds.
+/// The unit of `Interval_Max` is milliseconds.
 const NS_PER_MS: u64 = 1_000_000;
 
 /// The lines before the first interval; the origin is wall time since the Unix epoch.
@@ -35,7 +35,7 @@ pub(crate) fn header(started_wall_ns: u64) -> String {
     )
 }
 
-/// Turns intervals into lines.
+/// Formats intervals as lines.
 pub(crate) struct Log {
     names: Arc<Names>,
     /// Text before the operation's name, one per group of the plan.
@@ -60,7 +60,7 @@ impl Log {
             other => format!("{}:", other.name()),
         };
         for (prefix, group) in self.prefixes.iter().zip(interval.groups()) {
-            for (key, series) in group.series.iter().filter(|(_, series)| series.count() > 0) {
+            for (key, series) in group.series.iter().filter(|(_, series)| series.count > 0) {
                 let name = tag_text(&self.names.series(*key));
                 let tag = format!("{phase}{prefix}{name}");
                 append_series(&mut self.encoder, span, &tag, series, text);
@@ -99,7 +99,7 @@ fn append_line(
         .expect("writing to a string succeeds");
 }
 
-/// A tag ends at a comma or a blank.
+/// Replaces characters that end a tag.
 fn tag_text(name: &str) -> String {
     name.replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_end_a_tag_is_replaced() {
+    fn characters_that_end_a_tag_are_replaced() {
         assert_eq!(tag_text("slow readers,2"), "slow_readers_2");
     }
 }

@@ -1,4 +1,4 @@
-//! Generator lag: how late the stamps of reads are, by the kernel's own account.
+//! Generator lag: the delay of read stamps after the kernel's own timestamps.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,23 @@ use crate::durations::{Distribution, Durations};
 use crate::encoder::Encoder;
 use crate::tally::{PackedTally, PackedValues, Tally, ValueReader};
 
-/// Reads as a worker counts them.
-#[derive(Debug)]
-pub(crate) struct LagTally {
-    lag: Tally,
+/// Sampled reads; see [`crate::series::Series`] for `T`.
+#[derive(Clone, Debug)]
+pub(crate) struct Lag<T = Durations> {
+    pub(crate) lag: T,
     discarded: u64,
 }
 
-impl LagTally {
-    pub(crate) fn new() -> Self {
-        Self { lag: Tally::new(), discarded: 0 }
-    }
+pub(crate) type LagTally = Lag<Tally>;
+pub(crate) type PackedLag = Lag<PackedTally>;
 
+impl<T> Lag<T> {
+    pub(crate) fn with(lag: T) -> Self {
+        Self { lag, discarded: 0 }
+    }
+}
+
+impl LagTally {
     pub(crate) fn is_empty(&self) -> bool {
         self.lag.is_empty() && self.discarded == 0
     }
@@ -30,9 +35,9 @@ impl LagTally {
         }
     }
 
-    /// Hands the reads over, and forgets them.
+    /// Packs and clears the reads.
     pub(crate) fn pack(&mut self, values: &mut PackedValues) -> PackedLag {
-        let packed = PackedLag { lag: self.lag.pack(values), discarded: self.discarded };
+        let packed = Lag { lag: self.lag.pack(values), discarded: self.discarded };
         self.clear();
         packed
     }
@@ -48,43 +53,22 @@ impl LagTally {
     }
 }
 
-/// Reads as a worker hands them over.
-#[derive(Debug)]
-pub(crate) struct PackedLag {
-    lag: PackedTally,
-    discarded: u64,
-}
-
-/// Reads of an interval or a phase.
-#[derive(Clone, Debug)]
-pub(crate) struct Lag {
-    pub(crate) durations: Durations,
-    discarded: u64,
-}
-
 impl Lag {
-    pub(crate) fn new() -> Self {
-        Self { durations: Durations::new(), discarded: 0 }
-    }
-
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.durations.merge(&other.durations);
+        self.lag.merge(&other.lag);
         self.discarded += other.discarded;
     }
 
-    /// None when no read was sampled.
+    /// `None` without sampled reads.
     pub(crate) fn record(&self, encoder: &mut Encoder) -> Option<LagRecord> {
-        Some(LagRecord {
-            count: self.durations.count(),
-            discarded: self.discarded,
-            lag: self.durations.distribution(encoder)?,
-        })
+        let (count, lag) = (self.lag.count(), self.lag.distribution(encoder)?);
+        Some(LagRecord { count, discarded: self.discarded, lag })
     }
 }
 
 impl From<&LagTally> for Lag {
     fn from(tally: &LagTally) -> Self {
-        Self { durations: (&tally.lag).into(), discarded: tally.discarded }
+        Self { lag: (&tally.lag).into(), discarded: tally.discarded }
     }
 }
 
@@ -94,8 +78,8 @@ impl From<&LagTally> for Lag {
 pub struct LagRecord {
     /// Reads in the sample.
     pub count: u64,
-    /// Reads that were left out: by wall time their bytes came after they were read, or more than
-    /// an hour before, so that somebody had set the clock.
+    /// Excluded reads: by wall time their bytes arrived after the read or more than an hour before,
+    /// because the clock was set.
     pub discarded: u64,
     /// The lag.
     #[serde(flatten)]

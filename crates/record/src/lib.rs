@@ -1,9 +1,9 @@
-//! Three instants, histograms, intervals, outcomes, notices; and the files of a run.
+//! The records of a run: three instants, histograms, intervals, outcomes, notices, and their files.
 //!
-//! The way of a number: a worker's [`Recorder`] takes a [`Sample`] per finished operation and hands
-//! over a [`Batch`] once per interval; the coordinator adds the batches to a [`PhaseAggregate`],
-//! which closes one interval after the other; a [`RunWriter`] appends each [`ClosedInterval`] to
-//! the run's folder. At the end the totals and everything else known go up as one [`RunRecord`].
+//! A worker's [`Recorder`] takes a [`Sample`] per complete operation and returns a [`Batch`] once
+//! per interval. The coordinator adds the batches to a [`PhaseAggregate`], which closes intervals
+//! in order. A [`RunWriter`] appends each [`ClosedInterval`] to the run's folder. At the end, one
+//! [`RunRecord`] has the totals and all other results.
 //!
 //! Instants and durations are nanoseconds; instants count from the run's origin on the monotonic
 //! clock. Histograms have three significant digits, between 1 ns and [`LONGEST_NS`]; least, mean
@@ -43,7 +43,7 @@ pub use phase::{ClosedInterval, PhaseAggregate};
 pub use recorder::Recorder;
 pub use row::{IntervalRow, RowOutcome, TotalColumns};
 pub use run::{COUNTING, Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
-pub use run::{StoppedBy, SweepRecord, TotalRecord, WorkerRecord};
+pub use run::{StoppedBy, TotalRecord, VerifyRecord, WorkerRecord};
 pub use series::{LATE_TOLERANCE_NS, Sample};
 pub use stop::{RateSample, StopRule};
 pub use tally::LONGEST_NS;

@@ -1,8 +1,8 @@
-//! What is recorded apart, and under which name.
+//! The recorded series and their names.
 
 use kvmark_plan::{Kind, Outcome, Plan};
 
-/// What an operation did, as far as it is told apart in records.
+/// The kind of operation in records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// An operation of this kind.
@@ -14,7 +14,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Those that every plan has: kinds and parts.
+    /// Number of actions in every plan: kinds and parts.
     pub(crate) const FIXED: usize = 2 * Kind::ALL.len();
 
     #[inline]
@@ -36,13 +36,13 @@ impl Action {
         }
     }
 
-    /// Whether it is part of another operation, which is recorded too.
+    /// Whether it is a part of another operation, which is recorded, too.
     pub(crate) const fn is_part(self) -> bool {
         matches!(self, Self::Part(_))
     }
 }
 
-/// What tells the series of a group apart.
+/// The key of a series within a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeriesKey {
     pub(crate) action: Action,
@@ -50,7 +50,7 @@ pub(crate) struct SeriesKey {
 }
 
 impl SeriesKey {
-    /// Series of a plan with so many statements.
+    /// Number of series of a plan with this number of statements.
     pub(crate) const fn count(statements: usize) -> usize {
         (Action::FIXED + statements) * Outcome::ALL.len()
     }
@@ -76,7 +76,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names that stand in a plan.
+    /// The names in a plan.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Names {
         }
     }
 
-    /// Name of what was done; of a part, the part's own.
+    /// Name of an operation; for a part, the part's name.
     pub(crate) fn operation(&self, action: Action) -> &str {
         match action {
             Action::Kind(kind) | Action::Part(kind) => kind.name(),
@@ -93,7 +93,7 @@ impl Names {
         }
     }
 
-    /// Name of a series: what was done, and the outcome unless it is ok.
+    /// Name of a series: the operation, and the outcome unless it is ok.
     pub(crate) fn series(&self, key: SeriesKey) -> String {
         let own = self.operation(key.action);
         let name = if key.action.is_part() {

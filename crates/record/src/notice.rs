@@ -1,4 +1,4 @@
-//! Typed warnings, told as events and kept in the run's record.
+//! Typed warnings, written as events and in the run's record.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct Notice {
     /// Stable name of the kind of warning, in snake case.
     pub code: String,
-    /// The phase it speaks of, by its index in the plan.
+    /// The phase, by its index in the plan.
     pub phase: Option<u32>,
-    /// What is suspicious, in one sentence.
+    /// The warning in one sentence.
     pub message: String,
-    /// The numbers behind it, units in the names.
+    /// The measured values, with units in the names.
     pub evidence: BTreeMap<String, serde_json::Value>,
-    /// What to do about it.
+    /// The recommended action.
     pub advice: String,
 }

@@ -1,4 +1,4 @@
-//! One phase on the coordinator's thread: batches in, intervals and totals out.
+//! Aggregates one phase on the coordinator's thread: batches to intervals and totals.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::series::Series;
 use crate::stop::RateSample;
 use crate::tallies::{GroupTallies, Tallies};
 
-/// Gathers what the workers recorded in one phase.
+/// The records of all workers in one phase.
 #[derive(Debug)]
 pub struct PhaseAggregate {
     phase: u32,
@@ -42,7 +42,7 @@ struct Total {
 }
 
 impl PhaseAggregate {
-    /// A phase that begins at `start_ns` since the run's origin; with the plan's names.
+    /// A phase that begins at `start_ns` since the run's origin, with the plan's names.
     #[must_use]
     pub fn new(
         phase: u32,
@@ -62,11 +62,11 @@ impl PhaseAggregate {
             open: BTreeMap::new(),
             spare: Vec::new(),
             totals,
-            lag: Lag::new(),
+            lag: Lag::with(Durations::new()),
         }
     }
 
-    /// Merges what one worker recorded in one interval. Intervals may be open side by side.
+    /// Merges one worker's batch of one interval. Several intervals may be open.
     pub fn add(&mut self, interval: u32, drain: bool, batch: &Batch) {
         let (names, spare) = (&self.names, &mut self.spare);
         let empty = || spare.pop().unwrap_or_else(|| Tallies::new(names));
@@ -76,8 +76,8 @@ impl PhaseAggregate {
     /// Closes an interval after every worker's batch was added, and adds it to the totals. Each
     /// group in `accounting`, that is each active one, gets a `TOTAL` row.
     ///
-    /// Interval n of the window begins n interval lengths after the phase; one of the drain begins
-    /// where the last one ended.
+    /// Interval n of the window begins n interval lengths after the phase. An interval of the drain
+    /// begins where the last one ended.
     pub fn close(
         &mut self,
         interval: u32,
@@ -101,7 +101,7 @@ impl PhaseAggregate {
         closed
     }
 
-    /// The closed intervals together, one record per group, operation and outcome that occurred.
+    /// The totals of the closed intervals, one record per group, operation and outcome.
     #[must_use]
     pub fn totals(&self) -> Vec<TotalRecord> {
         let mut encoder = Encoder::new();
@@ -115,7 +115,7 @@ impl PhaseAggregate {
         records
     }
 
-    /// The generator lag of the sampled reads in the closed intervals; none without any.
+    /// The generator lag of the sampled reads in the closed intervals; `None` without samples.
     #[must_use]
     pub fn generator_lag(&self) -> Option<LagRecord> {
         self.lag.record(&mut Encoder::new())
@@ -135,7 +135,7 @@ impl PhaseAggregate {
     fn add_to_totals(&mut self, drain: bool, groups: &[ClosedGroup]) {
         for (totals, group) in self.totals.iter_mut().zip(groups) {
             for (key, series) in &group.series {
-                let empty = || Total { in_window: 0, series: Series::new() };
+                let empty = || Total { in_window: 0, series: Series::with(Durations::new) };
                 let total = totals.entry(key.index()).or_insert_with(empty);
                 total.in_window += if drain { 0 } else { series.completed() };
                 total.series.merge(series);
@@ -156,7 +156,7 @@ impl PhaseAggregate {
             operation: self.names.operation(key.action).to_owned(),
             part: key.action.is_part(),
             outcome: key.outcome,
-            count: total.series.count(),
+            count: total.series.count,
             in_window: total.in_window,
             rows: total.series.rows,
             service: total.series.service.distribution(encoder)?,
@@ -166,12 +166,12 @@ impl PhaseAggregate {
     }
 }
 
-/// An interval that is complete: its rows, and the histograms behind them.
+/// A complete interval: its rows, and their histograms.
 #[derive(Debug)]
 pub struct ClosedInterval {
     /// Index of the phase in the plan.
     pub phase: u32,
-    /// What the phase is for.
+    /// The purpose of the phase.
     pub phase_name: PhaseName,
     /// Whether the phase's window had ended.
     pub drain: bool,
@@ -185,11 +185,9 @@ pub struct ClosedInterval {
     lag: Option<Lag>,
 }
 
-/// What one group did in a closed interval.
+/// The records of one group in a closed interval.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedGroup {
-    late: u64,
-    late_busy: u64,
     /// Those in which something completed.
     pub(crate) series: Vec<(SeriesKey, Series)>,
 }
@@ -204,13 +202,12 @@ impl ClosedGroup {
 impl From<&GroupTallies> for ClosedGroup {
     fn from(group: &GroupTallies) -> Self {
         let series = group.recorded().map(|(key, tally)| (key, tally.into())).collect();
-        let (late, late_busy) = group.late();
-        Self { late, late_busy, series }
+        Self { series }
     }
 }
 
 impl ClosedInterval {
-    /// What a stop rule takes of this interval: all groups together.
+    /// The interval's rate for a stop rule, over all groups.
     #[must_use]
     pub fn rate_sample(&self) -> RateSample {
         let whole = || self.groups.iter().flat_map(ClosedGroup::whole);
@@ -231,7 +228,7 @@ impl ClosedInterval {
 
     /// The generator lag of the reads that were sampled.
     pub(crate) fn lag(&self) -> Option<&Durations> {
-        self.lag.as_ref().map(|lag| &lag.durations).filter(|lag| lag.count() > 0)
+        self.lag.as_ref().map(|lag| &lag.lag).filter(|lag| lag.count() > 0)
     }
 
     fn make_rows(&self, names: &Names, accounting: &[GroupAccounting]) -> Vec<IntervalRow> {
@@ -255,11 +252,11 @@ impl ClosedInterval {
         group: &ClosedGroup,
         accounting: GroupAccounting,
     ) -> IntervalRow {
-        let mut all = Series::new();
+        let mut all = Series::with(Durations::new);
         for (_, series) in group.whole() {
             all.merge(series);
         }
-        let total = Some(TotalColumns { accounting, late: group.late, late_busy: group.late_busy });
+        let total = Some(TotalColumns { accounting, late: all.late, late_busy: all.late_busy });
         let operation = "TOTAL".to_owned();
         IntervalRow { operation, outcome: RowOutcome::Any, total, ..self.row(name, &all) }
     }
@@ -272,7 +269,7 @@ impl ClosedInterval {
         }
     }
 
-    /// What every row has; operation and outcome are put in by the caller.
+    /// The common fields of a row; the caller sets operation and outcome.
     fn row(&self, group: &str, series: &Series) -> IntervalRow {
         IntervalRow {
             phase: self.phase,

@@ -1,22 +1,23 @@
-//! The error of the mean of a series whose neighbours resemble each other.
+//! The error of the mean of an autocorrelated series.
 //!
 //! The estimator is that of the printed interval (`kvmark.stats.series.mean_error`, which describes
 //! the method and its sources), so that a run that ends at a precision prints that precision. A
-//! test of the Python package holds the two against each other.
+//! test of the Python package compares the two.
 
 use std::f64::consts::PI;
 
-/// Fewer values give no error.
+/// Smallest number of values for an estimate.
 const LEAST_INTERVALS: usize = 25;
-/// Independent observations to a contrast.
+/// Independent observations per contrast.
 const WORTH: f64 = 7.0;
 /// 0.975-quantiles of Student's t with 2 to 12 degrees of freedom.
 const STUDENT: [f64; 11] = [
     4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139,
     2.200985, 2.178813,
 ];
-/// By how much the interval is wider than Student's, with 2 to 12 degrees of freedom: Student's
-/// has 0.8 of the error level, and 0.7 of that is left where the rule looks again and again.
+/// Factor by which the interval is wider than Student's, with 2 to 12 degrees of freedom: Student's
+/// interval uses 0.8 of the error level, of which 0.7 remain because the rule is evaluated
+/// repeatedly.
 const WIDENED: [f64; 11] = [
     1.362958, 1.261716, 1.219644, 1.197177, 1.183343, 1.174014, 1.167313, 1.162275, 1.158353,
     1.155215, 1.152648,
@@ -35,7 +36,7 @@ pub(crate) struct MeanError {
 }
 
 impl MeanError {
-    /// Of a series; none when it is too short.
+    /// The error of a series; `None` if it is too short.
     pub(crate) fn of(series: &[f64]) -> Option<Self> {
         let n = series.len();
         if n < LEAST_INTERVALS {
@@ -52,26 +53,26 @@ impl MeanError {
         Some(Self { contrasts, mean, stderr, half_width: stderr * STUDENT[contrasts - FEWEST] })
     }
 
-    /// Not finite where the mean is 0.
+    /// Not finite if the mean is 0.
     pub(crate) fn relative_stderr(&self) -> f64 {
         self.stderr / self.mean
     }
 
-    /// Not a number below any bound where the mean is 0.
+    /// Below no bound if the mean is 0.
     pub(crate) fn relative_half_width(&self) -> f64 {
         self.half_width / self.mean
     }
 }
 
-/// The series on a cosine of so many half waves, which is orthogonal to its mean.
+/// Projection of the series on a cosine of `wave` half waves, which is orthogonal to its mean.
 fn projection(deviations: &[f64], wave: usize) -> f64 {
     let step = PI * wave as f64 / deviations.len() as f64;
     let wave = |place: usize| ((place as f64 + 0.5) * step).cos();
     deviations.iter().enumerate().map(|(place, value)| value * wave(place)).sum()
 }
 
-/// How many independent observations a series is worth: n over the integrated autocorrelation time
-/// by Geyer's initial monotone positive sequence.
+/// Effective number of independent observations: n over the integrated autocorrelation time by
+/// Geyer's initial monotone positive sequence.
 fn effective_sample_size(deviations: &[f64]) -> f64 {
     let n = deviations.len() as f64;
     let variance = autocovariance(deviations, 0);

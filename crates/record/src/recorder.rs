@@ -1,4 +1,4 @@
-//! What a worker holds: one recorder, no locks, no allocation once its series exist.
+//! A worker's recorder: no locks, and no allocation once its series exist.
 
 use crate::batch::Batch;
 use crate::names::{Names, SeriesKey};
@@ -28,25 +28,26 @@ impl Recorder {
         self.current.groups[group].record(sample);
     }
 
-    /// Counts one finished operation whose times belong to the phase before, for the throughput.
+    /// Counts one complete operation whose durations belong to the phase before, for the
+    /// throughput.
     pub fn carry(&mut self, group: usize, sample: &Sample) {
         let key = SeriesKey { action: sample.action, outcome: sample.outcome };
         self.current.groups[group].at(key.index()).carry(sample);
     }
 
-    /// Counts one sampled read by its generator lag; none for one that is left out.
+    /// Counts one sampled read by its generator lag; `None` for an excluded one.
     pub fn record_lag(&mut self, lag_ns: Option<u64>) {
         self.current.lag_mut().record(lag_ns);
     }
 
-    /// Everything since the last take.
+    /// The records since the last call.
     pub fn take(&mut self) -> Batch {
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.take(&mut self.current);
         batch
     }
 
-    /// Gives a batch's memory back, so that later intervals allocate nothing.
+    /// Reuses a batch's memory, so that later intervals don't allocate.
     pub fn recycle(&mut self, mut batch: Batch) {
         batch.clear();
         self.spare.push(batch);

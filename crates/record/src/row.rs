@@ -7,12 +7,12 @@ use serde::{Serialize, Serializer};
 use crate::accounting::GroupAccounting;
 use crate::durations::Quantiles;
 
-/// What one group did in one interval: one operation with one outcome, or everything together.
+/// The records of one group in one interval: one operation with one outcome, or the total.
 #[derive(Clone, Debug)]
 pub struct IntervalRow {
     /// Index of the phase in the plan.
     pub phase: u32,
-    /// What the phase is for.
+    /// The purpose of the phase.
     pub phase_name: PhaseName,
     /// Whether the phase's window had ended.
     pub drain: bool,
@@ -30,11 +30,11 @@ pub struct IntervalRow {
     pub outcome: RowOutcome,
     /// Completed operations.
     pub count: u64,
-    /// Of these, those that were to begin in the warm-up before: their times are in its drain.
+    /// Those of them that were due in the preceding warm-up: their durations are in its drain.
     pub carried: u64,
     /// Records read or written.
     pub rows: u64,
-    /// Service time; none when nothing completed that was to begin in this phase.
+    /// Service time; `None` if no operation due in this phase completed.
     pub service: Option<Quantiles>,
     /// Response time, likewise.
     pub response: Option<Quantiles>,
@@ -47,12 +47,12 @@ pub struct IntervalRow {
 /// The columns that only a `TOTAL` row fills.
 #[derive(Clone, Debug)]
 pub struct TotalColumns {
-    /// How the group stands at the end of the interval.
+    /// The group's accounting at the end of the interval.
     pub accounting: GroupAccounting,
     /// Completed in this interval, and issued more than a millisecond after their intended start.
     pub late: u64,
-    /// Of these, those that were late because their client was busy; of the others it was free, and
-    /// the worker was late.
+    /// Those of them with a busy client; for the others the client was free, and the worker was
+    /// late.
     pub late_busy: u64,
 }
 

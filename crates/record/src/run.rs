@@ -1,4 +1,4 @@
-//! What the engine returns of a run: the part of the manifest that was measured.
+//! The engine's result of a run: the measured part of the manifest.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::durations::Distribution;
 use crate::lag::LagRecord;
 use crate::notice::Notice;
 
-/// How this engine counts, as a number that rises with every change by which the same work gives
-/// other figures. The table in Python's `records/model.py` has the change of each, and the
-/// changelog's heading Measurement names it.
+/// Version of this engine's measurement. It increases with every change that alters the figures of
+/// the same work. The table in Python's `records/counting.py` lists the changes, and the changelog
+/// has them under the heading Measurement.
 pub const COUNTING: u32 = 6;
 
-/// Everything known of a run when it ends. Instants count from the origin, in nanoseconds.
+/// The results of a run. Instants count from the origin, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// [`COUNTING`] of the engine that measured.
@@ -23,7 +23,7 @@ pub struct RunRecord {
     pub started_wall_ns: u64,
     /// What was opened, as the driver describes it: system, version, configuration.
     pub system: serde_json::Value,
-    /// What the driver says its system can do.
+    /// The system's capabilities as the driver reports them.
     pub capabilities: serde_json::Value,
     /// How time was taken.
     pub clock: ClockRecord,
@@ -42,7 +42,7 @@ pub struct RunRecord {
 pub struct ClockRecord {
     /// `tsc`; `monotonic` where the machine has no time stamp counter to rely on; or `virtual`.
     pub source: String,
-    /// What one time stamp costs.
+    /// Cost of one time stamp.
     pub stamp_ns: f64,
     /// The least difference between two stamps.
     pub resolution_ns: u64,
@@ -53,7 +53,7 @@ pub struct ClockRecord {
 pub struct PhaseRecord {
     /// Its index in the plan.
     pub index: u32,
-    /// What it is for.
+    /// Its purpose.
     pub name: PhaseName,
     /// Begin of its window.
     pub start_ns: u64,
@@ -74,34 +74,33 @@ pub struct PhaseRecord {
     pub process: ProcessRecord,
     /// The system's own counters.
     pub statistics: BTreeMap<String, Change>,
-    /// How late the stamps of reads were; none where no read was sampled.
+    /// Delay of read stamps; none without sampled reads.
     pub generator_lag: Option<LagRecord>,
-    /// What the verify phase read back; none for other phases.
-    pub sweep: Option<SweepRecord>,
-    /// Records that an earlier load had put there, behind which this load went on; none where it
-    /// began with the first record, and for other phases.
+    /// The result of the verify phase; none for other phases.
+    pub sweep: Option<VerifyRecord>,
+    /// Records of an earlier load after which this load continued; none if it began with the first
+    /// record, and for other phases.
     pub records_found: Option<u64>,
 }
 
-/// The records that were written and read back. Of reads that missed, the record is gone though an
-/// acknowledged write put it there; those that mismatched are `incomplete`, `resurrected` or, all
-/// others, hold a value that none of their last acknowledged writes wrote. A record counts once, as
-/// the first of these that holds of any of its fields: incomplete, torn, another value,
-/// resurrected.
+/// The records that were written and read back. A missed read means that the record is missing
+/// although an acknowledged write wrote it. Mismatched records are `incomplete`, `resurrected`, or
+/// have a value of none of their last acknowledged writes. A record counts once, as the first of
+/// these that applies to any of its fields: incomplete, torn, another value, resurrected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SweepRecord {
+pub struct VerifyRecord {
     /// Records that were read back.
     pub records: u64,
     /// Records that were written: exact where all of them were read back, otherwise estimated from
     /// the sample's share.
     pub written: u64,
-    /// Of those read back, how many hold a write whose outcome wasn't known to the generator.
+    /// Records with a value of a write whose outcome was unknown to the generator.
     pub unacknowledged: u64,
-    /// How many lack a field that an acknowledged write put there.
+    /// Records without a field that an acknowledged write wrote.
     pub incomplete: u64,
-    /// How many hold a value that begins or ends like a write of theirs and goes on otherwise.
+    /// Records with a value that matches only the start or the end of a write.
     pub torn: u64,
-    /// How many have a field though the last acknowledged write removed the record.
+    /// Records with a field although the last acknowledged write removed the record.
     pub resurrected: u64,
 }
 
@@ -109,12 +108,12 @@ pub struct SweepRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedBy {
-    /// Every group did its number of operations.
+    /// Every group completed its number of operations.
     Operations,
     /// Its time was up.
     Duration,
-    /// The standard error of the mean rate was small enough, or the largest number of intervals
-    /// over.
+    /// The standard error of the mean rate was small enough, or the largest number of intervals was
+    /// reached.
     Until,
     /// The user.
     Cancelled,
@@ -129,11 +128,11 @@ pub enum StoppedBy {
 pub struct GroupRecord {
     /// The group's name.
     pub group: String,
-    /// Handed to a session.
+    /// Passed to a session.
     pub issued: u64,
-    /// Ended, with whatever outcome.
+    /// Ended, with any outcome.
     pub completed: u64,
-    /// Ended as asked.
+    /// Ended successfully.
     pub ok: u64,
     /// Arrivals due; none in the closed model.
     pub due: Option<u64>,
@@ -141,13 +140,13 @@ pub struct GroupRecord {
     pub dropped: u64,
     /// Issued more than a millisecond after the intended start.
     pub late: u64,
-    /// Of these, those that were late because their client was busy; of the others it was free, and
-    /// the worker was late.
+    /// Those of them with a busy client; for the others the client was free, and the worker was
+    /// late.
     pub late_busy: u64,
-    /// Answers that were read after the limit on service time, because the worker came late to
-    /// them: they may have come in time, and are no timeouts.
+    /// Answers that a delayed worker read after the limit on service time. They may have arrived in
+    /// time and aren't timeouts.
     pub read_late: u64,
-    /// In flight and given up when the drain limit was over.
+    /// Given up in flight at the drain limit.
     pub abandoned: u64,
     /// End of the acknowledged ordinals, exclusive.
     pub frontier: u64,
@@ -160,7 +159,7 @@ pub struct WorkerRecord {
     pub worker: u32,
     /// Processor time.
     pub cpu_ns: u64,
-    /// Time it was ready and had no core; none where the kernel doesn't say.
+    /// Time it was ready and had no core; none if the kernel doesn't report it.
     pub waiting_for_core_ns: Option<u64>,
     /// Processor time spent polling for the next due arrival.
     pub idle_spin_ns: u64,
@@ -177,7 +176,7 @@ pub struct ProcessRecord {
     pub cpu_user_ns: u64,
     /// Processor time inside the kernel.
     pub cpu_system_ns: u64,
-    /// Most memory resident so far.
+    /// Peak resident memory.
     pub max_resident_bytes: u64,
     /// Times a thread gave up its core.
     pub voluntary_switches: u64,
@@ -209,8 +208,8 @@ pub struct TotalRecord {
     pub outcome: Outcome,
     /// Completed.
     pub count: u64,
-    /// Completed inside the window: what throughput counts. With those that were to begin in the
-    /// warm-up before, which the times don't have.
+    /// Completed inside the window, as counted for throughput. Includes operations due in the
+    /// preceding warm-up, whose durations aren't here.
     pub in_window: u64,
     /// Records read or written.
     pub rows: u64,

@@ -1,4 +1,4 @@
-//! One series: what is recorded apart from everything else.
+//! One series of records.
 
 use kvmark_plan::Outcome;
 
@@ -9,15 +9,15 @@ use crate::tally::{PackedTally, PackedValues, Tally, ValueReader};
 /// One finished operation. Instants are nanoseconds since the run's origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// What it did.
+    /// The kind of operation.
     pub action: Action,
     /// How it ended.
     pub outcome: Outcome,
-    /// When the plan says it begins.
+    /// The intended start.
     pub intended_ns: u64,
-    /// When its client would have been free for it, had the worker done everything in time.
+    /// When its client would have been free if the worker had never been late.
     pub free_ns: u64,
-    /// When it was handed to the session.
+    /// When it was passed to the session.
     pub issued_ns: u64,
     /// When its outcome was known.
     pub completed_ns: u64,
@@ -28,8 +28,8 @@ pub struct Sample {
 /// An operation is late when issued more than this after its intended start: 1 ms.
 pub const LATE_TOLERANCE_NS: u64 = 1_000_000;
 
-/// Operations that completed here and whose times are elsewhere: with the phase in which they were
-/// to begin.
+/// Operations that completed here and whose durations are recorded in the phase in which they were
+/// due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) count: u64,
@@ -53,46 +53,75 @@ impl Carried {
     }
 }
 
-/// One series as a worker counts it.
-#[derive(Debug)]
-pub(crate) struct SeriesTally {
+/// The counts and durations of one series. `T` has the durations of one kind: a [`Tally`] while a
+/// worker records, a [`PackedTally`] in a batch, [`Durations`] in an interval or a phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Series<T = Durations> {
+    /// Operations with durations here.
     pub(crate) count: u64,
     /// Issued more than [`LATE_TOLERANCE_NS`] after their intended start.
     pub(crate) late: u64,
-    /// Of these, those whose client was busy for so long with what it had asked for before.
+    /// Those of them whose client was busy with an earlier operation for longer than that.
     pub(crate) late_busy: u64,
-    rows: u64,
-    service: Tally,
-    response: Tally,
-    wait: Tally,
-    carried: Carried,
+    pub(crate) rows: u64,
+    pub(crate) carried: Carried,
+    pub(crate) service: T,
+    pub(crate) response: T,
+    pub(crate) wait: T,
 }
 
-/// One series as a worker hands it over.
-#[derive(Debug)]
-pub(crate) struct PackedSeries {
-    count: u64,
-    late: u64,
-    late_busy: u64,
-    rows: u64,
-    service: PackedTally,
-    response: PackedTally,
-    wait: PackedTally,
-    carried: Carried,
+pub(crate) type SeriesTally = Series<Tally>;
+pub(crate) type PackedSeries = Series<PackedTally>;
+
+impl<T> Series<T> {
+    pub(crate) fn with(empty: impl Fn() -> T) -> Self {
+        let (service, response, wait) = (empty(), empty(), empty());
+        let carried = Carried::default();
+        Self { count: 0, late: 0, late_busy: 0, rows: 0, carried, service, response, wait }
+    }
+
+    fn map<U>(&self, mut convert: impl FnMut(&T) -> U) -> Series<U> {
+        Series {
+            count: self.count,
+            late: self.late,
+            late_busy: self.late_busy,
+            rows: self.rows,
+            carried: self.carried,
+            service: convert(&self.service),
+            response: convert(&self.response),
+            wait: convert(&self.wait),
+        }
+    }
+
+    /// Adds the counts and, by `add`, the durations of another series.
+    fn add_all<U>(&mut self, other: &Series<U>, mut add: impl FnMut(&mut T, &U)) {
+        self.count += other.count;
+        self.late += other.late;
+        self.late_busy += other.late_busy;
+        self.rows += other.rows;
+        self.carried.merge(&other.carried);
+        add(&mut self.service, &other.service);
+        add(&mut self.response, &other.response);
+        add(&mut self.wait, &other.wait);
+    }
+
+    /// Operations that completed here.
+    pub(crate) fn completed(&self) -> u64 {
+        self.count + self.carried.count
+    }
+
+    /// Their records.
+    pub(crate) fn completed_rows(&self) -> u64 {
+        self.rows + self.carried.rows
+    }
 }
 
 impl SeriesTally {
-    pub(crate) fn new() -> Self {
-        let (service, response, wait) = (Tally::new(), Tally::new(), Tally::new());
-        let carried = Carried::default();
-        Self { count: 0, late: 0, late_busy: 0, rows: 0, service, response, wait, carried }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
-        self.count + self.carried.count == 0
+        self.completed() == 0
     }
 
-    /// Counts an operation whose times belong to the phase before.
+    /// Counts an operation whose durations belong to the phase before.
     pub(crate) fn carry(&mut self, sample: &Sample) {
         self.carried.take(sample);
     }
@@ -111,97 +140,36 @@ impl SeriesTally {
         self.wait.record(wait_ns);
     }
 
-    /// Hands everything over, and forgets it.
+    /// Packs and clears the tally.
     pub(crate) fn pack(&mut self, values: &mut PackedValues) -> PackedSeries {
-        let packed = PackedSeries {
-            count: self.count,
-            late: self.late,
-            late_busy: self.late_busy,
-            rows: self.rows,
-            service: self.service.pack(values),
-            response: self.response.pack(values),
-            wait: self.wait.pack(values),
-            carried: self.carried,
-        };
+        let packed = self.map(|tally| tally.pack(values));
         self.clear();
         packed
     }
 
     pub(crate) fn add(&mut self, other: &PackedSeries, values: &mut ValueReader<'_>) {
-        self.count += other.count;
-        self.late += other.late;
-        self.late_busy += other.late_busy;
-        self.rows += other.rows;
-        self.service.add_packed(&other.service, values);
-        self.response.add_packed(&other.response, values);
-        self.wait.add_packed(&other.wait, values);
-        self.carried.merge(&other.carried);
+        self.add_all(other, |tally, packed| tally.add_packed(packed, values));
     }
 
     pub(crate) fn clear(&mut self) {
-        self.count = 0;
-        self.late = 0;
-        self.late_busy = 0;
-        self.rows = 0;
-        self.service.clear();
-        self.response.clear();
-        self.wait.clear();
+        [&mut self.service, &mut self.response, &mut self.wait].into_iter().for_each(Tally::clear);
+        (self.count, self.late, self.late_busy, self.rows) = (0, 0, 0, 0);
         self.carried = Carried::default();
     }
 }
 
-/// One series of an interval or a phase.
-#[derive(Clone, Debug)]
-pub(crate) struct Series {
-    pub(crate) carried: Carried,
-    pub(crate) rows: u64,
-    pub(crate) service: Durations,
-    pub(crate) response: Durations,
-    pub(crate) wait: Durations,
-}
-
 impl Series {
-    pub(crate) fn new() -> Self {
-        let (service, response, wait) = (Durations::new(), Durations::new(), Durations::new());
-        Self { carried: Carried::default(), rows: 0, service, response, wait }
-    }
-
-    /// Operations whose times are here.
-    pub(crate) fn count(&self) -> u64 {
-        self.service.count()
-    }
-
-    /// Operations that completed here.
-    pub(crate) fn completed(&self) -> u64 {
-        self.count() + self.carried.count
-    }
-
-    /// Their records.
-    pub(crate) fn completed_rows(&self) -> u64 {
-        self.rows + self.carried.rows
-    }
-
     pub(crate) fn largest_service_ns(&self) -> u64 {
         self.service.max_ns().max(self.carried.largest_service_ns)
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.carried.merge(&other.carried);
-        self.rows += other.rows;
-        self.service.merge(&other.service);
-        self.response.merge(&other.response);
-        self.wait.merge(&other.wait);
+        self.add_all(other, Durations::merge);
     }
 }
 
 impl From<&SeriesTally> for Series {
     fn from(tally: &SeriesTally) -> Self {
-        Self {
-            carried: tally.carried,
-            rows: tally.rows,
-            service: (&tally.service).into(),
-            response: (&tally.response).into(),
-            wait: (&tally.wait).into(),
-        }
+        tally.map(|tally| tally.into())
     }
 }

@@ -1,15 +1,15 @@
-//! Rules that end a phase when the mean rate is known well enough, or doesn't move any more.
+//! Rules that end a phase when the mean rate is precise enough, or stationary.
 
 use kvmark_plan::{Until, UntilRule};
 
 use crate::drift::Drift;
 use crate::precision::MeanError;
 
-/// Degrees of freedom of an estimate that may end a phase: those with fewer look small too often by
-/// chance.
+/// Fewest degrees of freedom of an estimate that may end a phase: with fewer, estimates are too
+/// often too small by chance.
 const LEAST_CONTRASTS: usize = 4;
 
-/// What a rule takes of one interval.
+/// The figures of one interval for a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
     /// Begin of the interval.
@@ -39,24 +39,24 @@ impl RateSample {
     }
 }
 
-/// One stop rule at work. A phase has a fresh one.
+/// The state of a stop rule during one phase.
 ///
-/// Who looks after each interval and stops when an estimate first falls below a bound, stops where
-/// the estimate is too low by chance (Y. S. Chow, H. Robbins, "On the Asymptotic Theory of
+/// A rule that is evaluated after each interval and stops at the first estimate below a bound stops
+/// where the estimate is too low by chance (Y. S. Chow, H. Robbins, "On the Asymptotic Theory of
 /// Fixed-Width Sequential Confidence Intervals", 1965; P. W. Glynn, W. Whitt, "The Asymptotic
-/// Validity of Sequential Stopping Rules for Stochastic Simulations", 1992). The rule for a
-/// precision therefore looks only when the number of intervals has doubled, trusts no estimate that
-/// stands on fewer than [`LEAST_CONTRASTS`], and its interval is wider than that of a run of fixed
-/// length (see [`crate::precision`]): `scripts/interval_coverage.py` shows what these come to.
-/// cassandra-stress's rule is as it is there. Of a warm-up's rate the newer half is looked at: see
-/// [`Drift`].
+/// Validity of Sequential Stopping Rules for Stochastic Simulations", 1992). The precision rule is
+/// therefore evaluated only when the number of intervals has doubled, needs at least
+/// [`LEAST_CONTRASTS`], and its interval is wider than that of a run of fixed length (see
+/// [`crate::precision`]). `scripts/interval_coverage.py` shows the resulting coverage.
+/// cassandra-stress's rule is unchanged. A warm-up's rule evaluates the newer half of the rates,
+/// see [`Drift`].
 #[derive(Clone, Debug)]
 pub struct StopRule {
     until: Until,
     rates: Rates,
-    /// At how many intervals the rule looks next.
+    /// Number of intervals at the next evaluation.
     next_look: u64,
-    /// Whether the bound was met at the last look.
+    /// Whether the bound was met at the last evaluation.
     reached: bool,
 }
 
@@ -79,7 +79,7 @@ impl StopRule {
         Self { until, rates, next_look: until.min_intervals.into(), reached: false }
     }
 
-    /// Takes the next interval. One without length is left out.
+    /// Takes the next interval. An empty one is ignored.
     pub fn push(&mut self, interval: &RateSample) {
         if interval.end_ns <= interval.start_ns {
             return;
@@ -103,8 +103,7 @@ impl StopRule {
         }
     }
 
-    /// Relative standard error of the mean rate; none when the intervals don't give one yet, and
-    /// for a warm-up.
+    /// Relative standard error of the mean rate; `None` with too few intervals, and for a warm-up.
     #[must_use]
     pub fn relative_stderr(&self) -> Option<f64> {
         let stderr = match (&self.rates, self.until.rule) {

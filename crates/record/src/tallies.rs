@@ -1,8 +1,9 @@
-//! The tallies of a plan's series, each made when first needed.
+//! The tallies of a plan's series, each created when first needed.
 
 use crate::lag::LagTally;
 use crate::names::{Names, SeriesKey};
 use crate::series::{Sample, SeriesTally};
+use crate::tally::Tally;
 
 /// The tallies of one worker, or of several together.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ impl Tallies {
         Self { groups, lag: None }
     }
 
-    /// Forgets what was recorded and keeps the memory. Costs nothing when already clear.
+    /// Clears the records and keeps the memory. Free if already clear.
     pub(crate) fn clear(&mut self) {
         for group in &mut self.groups {
             group.recorded_mut().for_each(|(_, series)| series.clear());
@@ -35,7 +36,7 @@ impl Tallies {
     }
 
     pub(crate) fn lag_mut(&mut self) -> &mut LagTally {
-        self.lag.get_or_insert_with(|| Box::new(LagTally::new()))
+        self.lag.get_or_insert_with(|| Box::new(LagTally::with(Tally::new())))
     }
 }
 
@@ -51,14 +52,7 @@ impl GroupTallies {
         Self { series: (0..series).map(|_| None).collect() }
     }
 
-    /// Issued late, and of these because their client was busy; parts not counted.
-    pub(crate) fn late(&self) -> (u64, u64) {
-        let whole = self.recorded().filter(|(key, _)| !key.action.is_part());
-        whole
-            .fold((0, 0), |(late, busy), (_, series)| (late + series.late, busy + series.late_busy))
-    }
-
-    /// The series in which something was recorded, in the order of their indices.
+    /// The series with records, in the order of their indices.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (SeriesKey, &SeriesTally)> {
         self.series.iter().enumerate().filter_map(|(index, series)| {
             let series = series.as_deref().filter(|series| !series.is_empty())?;
@@ -75,7 +69,7 @@ impl GroupTallies {
     }
 
     pub(crate) fn at(&mut self, index: usize) -> &mut SeriesTally {
-        self.series[index].get_or_insert_with(|| Box::new(SeriesTally::new()))
+        self.series[index].get_or_insert_with(|| Box::new(SeriesTally::with(Tally::new)))
     }
 
     #[inline]
@@ -88,9 +82,9 @@ impl GroupTallies {
     }
 }
 
-/// Kept out of the recording path.
+/// Not inlined into the recording path.
 #[cold]
 #[inline(never)]
 fn create(missing: &mut Option<Box<SeriesTally>>) -> &mut SeriesTally {
-    missing.insert(Box::new(SeriesTally::new()))
+    missing.insert(Box::new(SeriesTally::with(Tally::new)))
 }

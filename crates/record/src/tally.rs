@@ -1,15 +1,15 @@
-//! How a worker counts durations.
+//! A worker's tally of durations.
 //!
 //! The buckets are those of an HdrHistogram with three significant digits from 1 ns up. Recording
 //! into the histogram itself costs twice as much, for bookkeeping that can be done once per
 //! interval on another thread.
 //!
-//! Memory follows the values: a worker has three tallies for each operation, outcome and group, and
-//! most hold few values. A value is listed first, in two bytes. Where enough are listed close to
-//! each other, the window opens there: an array with two bytes per bucket. A count that is full is
-//! moved to a list of large counts.
+//! Memory grows with the values: a worker has three tallies for each operation, outcome and group,
+//! and most have few values. A value is first listed, in two bytes. Where enough listed values are
+//! close to each other, a window opens: an array with two bytes per bucket. A full count moves to a
+//! list of large counts.
 
-/// The longest duration that is told apart: one hour. Longer ones are counted there.
+/// The longest recorded duration: one hour. Longer ones count as one hour.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Values below 2^11 have a bucket each; above, each power of two has 2^10 buckets.
@@ -22,9 +22,9 @@ const CHUNKS: usize = LAST / CHUNK + 1;
 /// The bucket of the longest duration.
 const LAST: usize = bucket_of(LONGEST_NS);
 
-/// Values for which a list has room at first.
+/// Initial capacity of a list.
 const FIRST_LISTED: usize = 32;
-/// Up to so many values of a bucket are listed; more take less memory as a large count.
+/// Most values of a bucket that are listed; more take less memory as a large count.
 const LISTED_MAX: u64 = 4;
 
 /// Durations of one sort (service, response or wait time) of one series.
@@ -36,12 +36,12 @@ pub(crate) struct Tally {
     first: usize,
     /// Buckets of the values outside of the window, in the order of their recording.
     listed: Vec<u16>,
-    /// Counts that were full, besides those above; ascending by bucket.
+    /// Counts beyond those above, ascending by bucket.
     large: Vec<BucketCount>,
     pub(crate) sum_ns: u128,
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
-    /// From the least to the largest: one comparison tells whether a value is among them.
+    /// From the least to the largest: one comparison checks whether a value is between them.
     span_ns: u64,
 }
 
@@ -84,7 +84,7 @@ impl Tally {
         }
     }
 
-    /// Appends the values to others. They are still here.
+    /// Appends the values to `values` and keeps them.
     pub(crate) fn pack(&self, values: &mut PackedValues) -> PackedTally {
         let before = values.counted.len();
         values.listed.extend_from_slice(&self.listed);
@@ -115,7 +115,7 @@ impl Tally {
         self.stretch(tally.min_ns, tally.max_ns);
     }
 
-    /// Forgets the values and keeps the memory.
+    /// Clears the values and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.window.fill(0);
         self.listed.clear();
@@ -141,7 +141,7 @@ impl Tally {
         counted.map(|(place, count)| ((self.first + place) as u16, *count))
     }
 
-    /// Seldom: kept out of the recording path.
+    /// Rare: not inlined into the recording path.
     #[cold]
     #[inline(never)]
     fn stretch(&mut self, min_ns: u64, max_ns: u64) {
@@ -167,7 +167,7 @@ impl Tally {
         if self.listed.len() == self.listed.capacity() {
             self.make_room();
         }
-        // The list may have become part of the window, and the last bucket has what is longer, too.
+        // The list may have become part of the window, and the last bucket has longer values, too.
         if (self.first..self.end()).contains(&bucket) {
             self.add(bucket, 1);
         } else {
@@ -198,7 +198,7 @@ impl Tally {
         }
     }
 
-    /// Widens the window where that takes less memory than listing, else lengthens the list.
+    /// Widens the window if that takes less memory than listing. Otherwise extends the list.
     fn make_room(&mut self) {
         let mut listed = [0; CHUNKS];
         self.listed.iter().for_each(|bucket| listed[usize::from(*bucket) / CHUNK] += 1);
@@ -216,9 +216,9 @@ impl Tally {
         }
     }
 
-    /// Opens the window from a chunk to before another, and counts there what was listed.
+    /// Opens the window over a range of chunks, and moves listed values there.
     fn open(&mut self, from: usize, until: usize) {
-        // What is longer than the longest is outside of any window.
+        // Values longer than the longest are outside of any window.
         let mut window = vec![0; (until * CHUNK).min(LAST + 1) - from * CHUNK];
         if !self.window.is_empty() {
             let place = self.first - from * CHUNK;
@@ -238,13 +238,13 @@ impl Tally {
         self.listed = listed;
     }
 
-    /// The bucket behind the window.
+    /// The bucket after the window.
     fn end(&self) -> usize {
         self.first + self.window.len()
     }
 }
 
-/// A tally as a worker hands it over, and how many of the packed values are its own.
+/// A worker's packed tally, with the number of its packed values.
 #[derive(Debug)]
 pub(crate) struct PackedTally {
     sum_ns: u128,
@@ -255,7 +255,7 @@ pub(crate) struct PackedTally {
     large: u32,
 }
 
-/// The values of tallies, one behind the other.
+/// The packed values of tallies.
 #[derive(Debug, Default)]
 pub(crate) struct PackedValues {
     listed: Vec<u16>,
@@ -277,7 +277,7 @@ impl PackedValues {
     }
 }
 
-/// What hasn't been read of packed values.
+/// Reads packed values.
 #[derive(Debug)]
 pub(crate) struct ValueReader<'a> {
     listed: &'a [u16],
@@ -285,15 +285,15 @@ pub(crate) struct ValueReader<'a> {
     large: &'a [BucketCount],
 }
 
-/// The next values of so many.
+/// Takes the next `count` values.
 fn next<'a, T>(values: &mut &'a [T], count: u32) -> &'a [T] {
     let (next, rest) = values.split_at(count as usize);
     *values = rest;
     next
 }
 
-/// How many of these chunks, the next ones of a window, save the most memory as part of it, where
-/// a bucket takes as much as a listed value elsewhere.
+/// Number of chunks next to a window that save the most memory as part of it. A bucket in the
+/// window takes as much memory as a listed value.
 fn worthwhile<'a>(listed: impl Iterator<Item = &'a usize>) -> usize {
     let (mut most, mut saved) = ((0, 0), 0);
     for (chunk, values) in listed.enumerate() {
@@ -303,7 +303,7 @@ fn worthwhile<'a>(listed: impl Iterator<Item = &'a usize>) -> usize {
     most.1
 }
 
-/// Brings counts in ascending order, one for each bucket.
+/// Sorts counts and merges those of one bucket.
 pub(crate) fn join(counts: &mut Vec<BucketCount>) {
     // The stable sort merges what is in order already.
     counts.sort_by_key(|(bucket, _)| *bucket);
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Values that look like nothing in particular, most of them near 100 us, some anywhere.
+    /// Arbitrary values, most of them near 100 us.
     fn values(seed: u64, n: u64) -> Vec<u64> {
         let noise = |n: u64| (n ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
         let value = |n| if n % 50 == 0 { 1 << (noise(n) % 45) } else { 90_000 + noise(n) % 20_000 };
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn tallies_together_count_what_each_of_them_does() {
+    fn merged_tallies_count_the_values_of_both() {
         let (few, many) = (values(1, 400), values(2, 300_000));
         for (mine, theirs) in [(&few, &many), (&many, &few), (&many, &many)] {
             let mut merged = tally(mine);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_tally_counts_anew() {
+    fn a_cleared_tally_counts_from_zero() {
         let mut cleared = tally(&values(3, 300_000));
         cleared.clear();
         assert!(cleared.is_empty() && cleared.counts().is_empty());
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_takes_the_memory_of_its_values_and_none_for_what_lies_between() {
+    fn a_tally_takes_memory_only_for_its_values() {
         assert_eq!(bytes(&Tally::new()), 0);
         assert!(bytes(&tally(&values(5, 10))) <= 2 * FIRST_LISTED);
         // Values far apart open no window over all that lies between.

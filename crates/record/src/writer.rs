@@ -1,4 +1,4 @@
-//! The files of a run that grow while it goes.
+//! The files that a run appends to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -11,7 +11,7 @@ use crate::hlog::{self, Log};
 use crate::names::Names;
 use crate::phase::ClosedInterval;
 
-/// Why the records of a run can't be written.
+/// Errors of writing a run's records.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -33,7 +33,7 @@ pub enum RecordError {
         /// The file.
         path: PathBuf,
     },
-    /// Anything else the system says.
+    /// Any other error of the operating system.
     #[error("{} can't be written ({source}): check the folder and its permissions", path.display())]
     Io {
         /// The file.
@@ -43,8 +43,8 @@ pub enum RecordError {
     },
 }
 
-/// Appends to `intervals.jsonl`, `histograms.hlog` and `events.jsonl`. Each call leaves whole lines
-/// behind, so that a killed process loses the current interval at most.
+/// Appends to `intervals.jsonl`, `histograms.hlog` and `events.jsonl`. Each call writes whole
+/// lines, so that a killed process loses at most the current interval.
 pub struct RunWriter {
     intervals: LineFile,
     histograms: LineFile,
@@ -140,7 +140,7 @@ struct LineFile {
     length: Option<u64>,
 }
 
-/// What is made is the user's alone.
+/// New files are private to the user.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.append(true).mode(0o600);
@@ -175,7 +175,7 @@ impl LineFile {
         }
     }
 
-    /// A full disk may have taken half a line. What can't be cut off is left to the reader.
+    /// A full disk may have taken half a line. If it can't be cut off, the reader ignores it.
     fn cut_torn_line(&self, source: io::Error) -> RecordError {
         if let Some(length) = self.length {
             let _ = self.file.set_len(length);
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_in_one_sentence_that_names_the_file() {
+    fn the_error_of_a_full_disk_names_the_file() {
         let path = PathBuf::from("/dev/full");
         let file = OpenOptions::new().append(true).open(&path).expect("Linux has it");
         let mut full = LineFile { path, file, length: None };
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_is_told_with_its_name() {
+    fn the_error_of_a_missing_folder_names_it() {
         let folder = Path::new("/nowhere/at/all");
         let error =
             RunWriter::create(folder, 0, Arc::default()).err().expect("nothing to write in");

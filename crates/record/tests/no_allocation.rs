@@ -1,4 +1,4 @@
-//! Recording allocates nothing once the series exist and their memory goes round.
+//! Recording allocates nothing once the series exist and batches are recycled.
 
 use kvmark_plan::{Kind, Outcome};
 use kvmark_record::{Action, Names, Recorder, Sample};

@@ -95,7 +95,7 @@ fn decode(text: &str) -> Histogram<u64> {
     Deserializer::new().deserialize(&mut bytes.as_slice()).expect("V2 with deflate")
 }
 
-/// Durations that look like nothing in particular, from 1 ns to about 4 s.
+/// Arbitrary durations from 1 ns to about 4 s.
 fn durations(seed: u64, n: u64) -> Vec<Sample> {
     let noise = |n: u64| (n ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..n).map(|n| read(1 + (noise(n) >> 32 >> (noise(n) % 32)))).collect()
@@ -229,7 +229,7 @@ fn an_operation_is_late_because_its_client_was_busy_for_more_than_a_millisecond_
 }
 
 #[test]
-fn what_a_group_did_not_do_is_not_listed_and_only_active_groups_have_a_total() {
+fn only_recorded_series_are_listed_and_only_active_groups_have_a_total() {
     let mut phase = phase(PhaseName::Measure);
     phase.add(0, false, &batch(&[read(5)]));
     let interval = phase.close(0, false, START_NS + INTERVAL_NS, &[accounting(0)]);
@@ -296,7 +296,7 @@ fn the_drain_begins_where_the_window_ended() {
 }
 
 #[test]
-fn a_stop_rule_takes_rows_of_what_did_not_fail_and_the_largest_service_time_of_all() {
+fn a_stop_rule_takes_successful_rows_and_the_largest_service_time() {
     let scan = Sample { rows: 50, ..sample(Kind::Scan, Outcome::Ok, 0, 10) };
     let write = Sample { rows: 0, ..sample(Kind::Update, Outcome::Ok, 0, 20) };
     let failed = sample(Kind::Update, Outcome::Timeout, 0, 900);
@@ -375,7 +375,7 @@ fn the_log_gives_every_histogram_back_under_its_tag() {
 }
 
 #[test]
-fn generator_lag_is_added_over_workers_and_intervals_and_tells_what_was_left_out() {
+fn generator_lag_is_merged_over_workers_and_intervals_with_the_discarded_reads() {
     let mut phase = phase(PhaseName::Measure);
     phase.add(0, false, &lags(&[Some(3000), None]));
     phase.add(0, false, &lags(&[Some(5000)]));

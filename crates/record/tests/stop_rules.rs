@@ -1,4 +1,4 @@
-//! The rules that end a phase when the mean rate is known well enough.
+//! The rules that end a phase when the mean rate is precise enough.
 
 use kvmark_plan::{GOLDEN, Until, UntilRule, split_mix};
 use kvmark_record::{RateSample, StopRule};
@@ -42,7 +42,7 @@ fn stderr_of(rates: &[u64], rule: UntilRule) -> f64 {
     stop.relative_stderr().expect("enough intervals")
 }
 
-/// The mean over seeds of what the corrected rule estimates.
+/// The mean estimate of the corrected rule over seeds.
 fn corrected(memory: f64) -> f64 {
     let of = |seed| stderr_of(&autoregressive(seed, 400, memory), UntilRule::Precision);
     (0..100).map(of).sum::<f64>() / 100.0
@@ -102,7 +102,7 @@ fn autocorrelated_rates_are_worth_less_than_their_number() {
 #[test]
 fn a_precision_is_looked_at_when_the_number_of_intervals_has_doubled() {
     let mut stop = until(UntilRule::Precision, 0.05, 30, None);
-    // It is wild for 30 intervals and steady for ever after.
+    // It varies for 30 intervals and is constant afterwards.
     let rate = |n: u64| if n <= 30 { 10_000 * (1 + n % 2) } else { 15_000 };
     let ended = (1..=300).find(|n| {
         stop.push(&one_second(rate(*n) + n % 7, 0));
@@ -113,7 +113,7 @@ fn a_precision_is_looked_at_when_the_number_of_intervals_has_doubled() {
 
 #[test]
 fn a_few_slow_waves_never_end_a_measurement() {
-    // So strong a memory leaves two contrasts, whatever their size.
+    // Such a strong autocorrelation leaves two contrasts.
     let mut stop = until(UntilRule::Precision, 0.5, 30, None);
     for rate in autoregressive(3, 120, 0.99) {
         stop.push(&one_second(rate, 0));
@@ -160,7 +160,7 @@ fn a_system_that_does_nothing_never_counts_as_known() {
     }
 }
 
-/// The interval after which a warm-up may end; none where it goes on for all of them.
+/// The interval after which a warm-up may end; `None` if it uses all of them.
 fn warm_after(rates: impl IntoIterator<Item = u64>) -> Option<usize> {
     let mut stop = until(UntilRule::Stationary, 0.05, 20, None);
     rates.into_iter().position(|rate| {
@@ -185,7 +185,7 @@ fn a_warm_up_goes_on_while_the_rate_rises_and_ends_soon_after() {
 }
 
 #[test]
-fn a_warm_up_of_a_warm_server_takes_the_least_that_says_something() {
+fn a_warm_up_of_a_warm_server_takes_the_least_number_of_intervals() {
     let early = |seed| warm_after(autoregressive(seed, 60, 0.0)).expect("it is stationary") < 30;
     assert!((1..=50).filter(|seed| early(*seed)).count() >= 45);
     assert_eq!(warm_after(vec![5000; 30]), Some(19));

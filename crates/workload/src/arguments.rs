@@ -1,13 +1,12 @@
-//! Where the arguments of an operation lie, and which of them is drawn.
+//! The arguments of an operation and their places.
 
 use std::ops::Range;
 
 use kvmark_plan::{Each, ValueType};
 
-use crate::cassandra_stress::Partition;
-use crate::kept::Kept;
+use kvmark_stress_rows::Partition;
 
-/// The arguments of one operation. Reused from operation to operation.
+/// The arguments of one operation. The memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct ArgumentBuffer {
     /// Bytes of the arguments, one after the other.
@@ -18,17 +17,17 @@ pub struct ArgumentBuffer {
     pub commands: Vec<(u32, u32)>,
     /// For each command, the record it concerns.
     pub ordinals: Vec<u64>,
-    /// The time to live that a tape says of the operation; to be set before they are drawn.
+    /// The operation's time to live on a tape. Must be set before the arguments are drawn.
     pub ttl_ms: u64,
-    /// Records that are asked of a scan; to be set before.
+    /// Number of records of a scan. Must be set before the arguments are drawn.
     pub scan_length: u64,
-    /// The key and the value that a tape has of it; to be set before.
-    pub kept: Kept,
-    /// Records that an insert adds, each once.
+    /// The operation's key and value on a tape. Must be set before the arguments are drawn.
+    pub taped: TapedContent,
+    /// The records that an insert adds, each once.
     pub inserted: Vec<u64>,
-    /// The key of the command's record, where values are made of it.
+    /// The key of the command's record, if values depend on it.
     pub(crate) key: Vec<u8>,
-    /// The partition of cassandra-stress's table that the command is about.
+    /// The partition of cassandra-stress's table that the command concerns.
     pub(crate) partition: Partition,
 }
 
@@ -41,47 +40,89 @@ impl ArgumentBuffer {
     }
 }
 
-/// Which element of a statement's operation is drawn.
+/// The element of a statement's operation that is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element {
     /// The operation's number.
     pub(crate) number: u64,
     /// The element's place within its operation, from 0.
     pub(crate) place: u64,
-    /// Its place in the whole stream, where operations have as many elements as they can have.
+    /// Its position in the stream if each operation had the largest number of elements.
     pub(crate) position: u64,
     /// The record's ordinal.
     pub(crate) ordinal: u64,
-    /// What a tape says of it.
+    /// The time to live on a tape.
     pub(crate) ttl_ms: u64,
-    /// Records that are asked of a scan.
+    /// Number of records of a scan.
     pub(crate) scan_length: u64,
 }
 
-/// How often an argument is drawn, and its place among those drawn as often.
+/// The scope of an argument, and its index among the arguments of that scope.
 pub(crate) type ArgumentAt = (Each, usize);
 
-/// The arguments drawn so far, and where those of each kind of element begin.
+/// The arguments drawn so far, and the start of each scope's arguments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Earlier<'a> {
+pub(crate) struct EarlierArguments<'a> {
     pub(crate) places: &'a [(ValueType, Range<usize>)],
     /// By [`Each`].
     pub(crate) starts: [usize; 3],
 }
 
-impl<'a> Earlier<'a> {
+impl<'a> EarlierArguments<'a> {
+    pub(crate) const NONE: Self = Self { places: &[], starts: [0; 3] };
+
     pub(crate) fn of(&self, (each, slot): ArgumentAt) -> &'a (ValueType, Range<usize>) {
         &self.places[self.starts[each as usize] + slot]
     }
 }
 
-/// Where the elements of each kind begin while those of one kind are drawn, the first of them at
-/// `here`.
+/// The start of each scope's arguments while one scope is drawn, which starts at `here`.
 pub(crate) fn starts(each: Each, here: usize, commands: &[(u32, u32)]) -> [usize; 3] {
     let command = commands.last().map_or(0, |(first, _)| *first as usize);
     match each {
         Each::Operation => [0; 3],
         Each::Command => [0, here, here],
         Each::Item => [0, command, here],
+    }
+}
+
+/// The key and the value of an operation on a tape, if the tape has them. The memory is reused.
+#[derive(Clone, Debug, Default)]
+pub struct TapedContent {
+    bytes: Vec<u8>,
+    /// End of the key.
+    key: Option<usize>,
+    has_value: bool,
+}
+
+impl TapedContent {
+    /// Replaces key and value.
+    pub fn set(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(key.unwrap_or_default());
+        self.key = key.map(<[u8]>::len);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.has_value = value.is_some();
+    }
+
+    /// Whether there is neither a key nor a value.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.key.is_none() && !self.has_value
+    }
+
+    /// The key; `None` if the ordinal determines it.
+    #[must_use]
+    #[inline]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key.map(|end| &self.bytes[..end])
+    }
+
+    /// The value of each field; `None` if values are generated.
+    #[must_use]
+    #[inline]
+    pub fn value(&self) -> Option<&[u8]> {
+        self.has_value.then(|| &self.bytes[self.key.unwrap_or(0)..])
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold of the rows in a reply.
+//! Checks of the rows in a reply.
 
 use kvmark_plan::{Check, Each, Statement};
 
@@ -6,10 +6,10 @@ use crate::arguments::{ArgumentAt, ArgumentBuffer};
 
 /// A statement's [`Check`]s.
 #[derive(Clone, Debug)]
-pub(crate) struct Checks(Vec<One>);
+pub(crate) struct Checks(Vec<ReplyCheck>);
 
 #[derive(Clone, Debug)]
-enum One {
+enum ReplyCheck {
     Rows { least: u64, most: u64 },
     Each { column: u32, argument: ArgumentAt },
     Sum { column: u32, argument: ArgumentAt },
@@ -18,31 +18,33 @@ enum One {
 
 impl Checks {
     pub(crate) fn new(statement: &Statement, slots: &[ArgumentAt]) -> Self {
-        let one = |check: &Check| match *check {
-            Check::Rows { least, most } => One::Rows { least, most: most.unwrap_or(u64::MAX) },
+        let compiled = |check: &Check| match *check {
+            Check::Rows { least, most } => {
+                ReplyCheck::Rows { least, most: most.unwrap_or(u64::MAX) }
+            }
             Check::Each { column, argument } => {
-                One::Each { column, argument: slots[argument as usize] }
+                ReplyCheck::Each { column, argument: slots[argument as usize] }
             }
             Check::Sum { column, argument } => {
-                One::Sum { column, argument: slots[argument as usize] }
+                ReplyCheck::Sum { column, argument: slots[argument as usize] }
             }
-            Check::Same { column } => One::Same { column },
+            Check::Same { column } => ReplyCheck::Same { column },
         };
-        Self(statement.checks.iter().map(one).collect())
+        Self(statement.checks.iter().map(compiled).collect())
     }
 
-    /// Whether all of them hold of a reply; each of its values comes with its row and column.
+    /// Whether a reply passes all checks. `cells` are its values with row and column.
     pub(crate) fn hold<'a>(
         &self,
         buffer: &ArgumentBuffer,
         rows: u64,
         cells: impl Iterator<Item = (u32, u32, &'a [u8])> + Clone,
     ) -> bool {
-        self.0.iter().all(|one| one.holds(buffer, rows, cells.clone()))
+        self.0.iter().all(|check| check.holds(buffer, rows, cells.clone()))
     }
 }
 
-impl One {
+impl ReplyCheck {
     fn holds<'a>(
         &self,
         buffer: &ArgumentBuffer,
@@ -75,7 +77,7 @@ impl One {
     }
 }
 
-/// What was bound for the only command.
+/// The argument bound for the only command.
 fn bound(buffer: &ArgumentBuffer, (each, slot): ArgumentAt) -> &[u8] {
     let first = buffer.commands.first().map_or(0, |(first, _)| *first as usize);
     let place = if each == Each::Operation { slot } else { first + slot };

@@ -10,7 +10,7 @@ const TEN_TO_THE_16TH: u64 = TEN_TO_THE_8TH * TEN_TO_THE_8TH;
 const ZEROS: u64 = u64::MAX / 255 * 0x30;
 
 /// A number's decimal text: a sign, up to eight digits, and blocks of eight. Always inlined, so
-/// that it stays in registers: copied in memory it would have to wait for its parts to be stored.
+/// that it stays in registers and isn't copied through memory.
 pub(crate) struct Decimal {
     negative: bool,
     /// Without leading zeros; the first digit in the lowest octet.
@@ -26,7 +26,7 @@ impl Decimal {
     /// The text of a number, given as sign and magnitude.
     #[inline(always)]
     pub(crate) const fn of(negative: bool, magnitude: u64) -> Self {
-        // Both at once; one after the other would have to wait.
+        // Two independent divisions, which run in parallel.
         let (upper, high) = (magnitude / TEN_TO_THE_8TH, magnitude / TEN_TO_THE_16TH);
         if upper == 0 {
             return Self::beginning_with(eight_digits(magnitude), negative, 0, [0, 0]);
@@ -62,7 +62,7 @@ impl Decimal {
         self.negative as usize + self.first_length + 8 * self.blocks
     }
 
-    /// The text, then other characters, and its length.
+    /// The text, then other characters, and the text's length.
     #[inline(always)]
     pub(crate) fn written(&self) -> ([u8; ROOM], usize) {
         let mut text = [0; ROOM];
@@ -70,10 +70,10 @@ impl Decimal {
         (text, length)
     }
 
-    /// Writes the text, then other characters, and gives its length.
+    /// Writes the text, then other characters, and returns the text's length.
     #[inline(always)]
     pub(crate) fn write_to(&self, text: &mut [u8; ROOM]) -> usize {
-        // Overwritten where it isn't wanted.
+        // Overwritten if there is no sign.
         text[0] = b'-';
         let mut length = usize::from(self.negative);
         let mut put = |word: u64, characters: usize| {
@@ -91,10 +91,10 @@ impl Decimal {
     }
 }
 
-/// Digits that [`eight_characters`] makes.
+/// Number of digits of [`eight_characters`].
 pub(crate) const EIGHT: usize = 8;
 
-/// A number below 10^8, with zeros in front.
+/// A number below 10^8 with leading zeros.
 #[inline]
 pub(crate) fn eight_characters(number: u64) -> Option<[u8; EIGHT]> {
     (number < TEN_TO_THE_8TH).then(|| (eight_digits(number) | ZEROS).to_le_bytes())
@@ -104,7 +104,7 @@ pub(crate) fn eight_characters(number: u64) -> Option<[u8; EIGHT]> {
 ///
 /// All halves are halved at once: into fours, pairs and single digits. A four `100 q + r` becomes
 /// `q` with `r` above it, which is the four shifted by 16 bits less `q` times `(100 << 16) - 1`.
-/// The products with 10486 and 103 are exact divisions by 100 and 10 for what can stand there.
+/// The products with 10486 and 103 are exact divisions by 100 and 10 for all possible values.
 #[inline]
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number << 32) - (number / 10_000) * ((10_000 << 32) - 1);

@@ -1,6 +1,8 @@
-//! Why a plan's workload can't be drawn.
+//! Errors in a plan's workload.
 
-/// What is wrong with a workload, found before the clock starts.
+use kvmark_plan::OutOfRange;
+
+/// An error in a workload, found before the clock starts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
@@ -19,29 +21,9 @@ pub enum WorkloadError {
         group: usize,
     },
     /// A parameter of a law is outside the range in which the law is defined.
-    #[error("{place} is {value}; use {range}")]
-    OutOfRange {
-        /// Path of the value in the plan, for example `groups[0].keys.count`.
-        place: String,
-        /// The value.
-        value: String,
-        /// What can be used instead.
-        range: &'static str,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     /// YCSB's integrity text can be checked only when its length is known.
     #[error("dataset.fields.length varies; integrity values need a constant length")]
     VaryingIntegrity,
-}
-
-/// Fails unless a parameter lies where its law is defined.
-pub(crate) fn require(
-    holds: bool,
-    place: impl FnOnce() -> String,
-    value: impl ToString,
-    range: &'static str,
-) -> Result<(), WorkloadError> {
-    if holds {
-        return Ok(());
-    }
-    Err(WorkloadError::OutOfRange { place: place(), value: value.to_string(), range })
 }

@@ -1,24 +1,25 @@
-//! How one argument of a statement is drawn.
+//! Generates one argument of a statement.
 
 use std::iter;
 use std::ops::Range;
 
-use kvmark_plan::{Generator, KeyChoice, ValueType};
+use kvmark_plan::{
+    Basis, FormatPart, Generator, KeyChoice, OutOfRange, Random, Seed, ValueType, require,
+};
 
-use crate::arguments::Element;
+use crate::arguments::{ArgumentAt, EarlierArguments, Element, TapedContent};
+use crate::checksum;
+use crate::decimal::Decimal;
 use crate::distribution::KeyChooser;
-use crate::error::{WorkloadError, require};
-use crate::kept::Kept;
 use crate::key::KeyWriter;
-use crate::random::{Random, Seed};
-use crate::records::{Owner, Records};
+use crate::records::{RecordRef, Records};
 use crate::size::Sizes;
-use crate::value::append_noise;
+use crate::value::{append_bytes, append_noise};
 
 /// A [`Generator`], ready to draw.
 #[derive(Clone, Debug)]
-pub(crate) struct Maker {
-    law: Recipe,
+pub(crate) struct ArgumentGenerator {
+    recipe: Recipe,
     seed: Seed,
 }
 
@@ -27,14 +28,47 @@ enum Recipe {
     Key,
     Ordinal,
     Field(u32),
-    /// A field that replies hold and nothing is told: its value isn't made.
-    Awaited(u32),
+    /// A field that only replies contain, so that its value isn't generated.
+    ReplyField(u32),
     Column(usize),
-    /// What [`crate::made::Made`] makes.
-    Made,
-    /// In units of so many milliseconds.
+    /// In units of this number of milliseconds.
     Ttl(u64),
     ScanLength,
+    Computed {
+        of: Basis,
+        divisor: u64,
+        modulus: Option<u64>,
+        factor: i64,
+        start: i64,
+        step: i64,
+    },
+    /// The seed is the statement's, so that both summands agree.
+    Split {
+        rest: bool,
+        seed: Seed,
+    },
+    Format(Vec<FormatPiece>),
+    Checked {
+        prefix: ArgumentAt,
+        length: Sizes,
+        ascii: bool,
+    },
+    Drawn(Law),
+}
+
+/// A literal, and the argument after it.
+#[derive(Clone, Debug)]
+struct FormatPiece {
+    literal: Vec<u8>,
+    argument: Option<ArgumentAt>,
+    zero_padding: usize,
+}
+
+/// A value that doesn't depend on the record or on other arguments.
+#[derive(Clone, Debug)]
+enum Law {
+    /// A generator that collections can't contain.
+    Nothing,
     Number(Box<KeyChooser>),
     Name(Box<KeyChooser>, KeyWriter),
     Gaussian {
@@ -55,68 +89,136 @@ enum Recipe {
         start_ms: i64,
         step_ms: i64,
     },
-    List(Box<Recipe>, Sizes),
-    Tuple(Vec<Recipe>),
-    Map(Box<Recipe>, Box<Recipe>, Sizes),
+    List(Box<Law>, Sizes),
+    Tuple(Vec<Law>),
+    Map(Box<Law>, Box<Law>, Sizes),
 }
 
-impl Maker {
-    /// The generator that stands at a place in the plan; `popularity` fixes which numbers are the
-    /// popular ones.
+impl ArgumentGenerator {
+    /// The generator at a place in the plan. `seed` is its own, `shared` the statement's, and
+    /// `popularity` determines which numbers are popular. `slots` are the arguments up to this one.
     pub(crate) fn new(
         generator: &Generator,
-        seed: Seed,
+        slots: &[ArgumentAt],
+        (seed, shared): (Seed, Seed),
         popularity: Seed,
         place: &str,
-    ) -> Result<Self, WorkloadError> {
-        Ok(Self { law: Recipe::new(generator, popularity, place)?, seed })
+    ) -> Result<Self, OutOfRange> {
+        let piece = |part: &FormatPart| FormatPiece {
+            literal: part.literal.clone().into_bytes(),
+            argument: part.argument.map(|index| slots[index as usize]),
+            zero_padding: part.zero_padding as usize,
+        };
+        let recipe = match generator {
+            Generator::Key => Recipe::Key,
+            Generator::Ordinal => Recipe::Ordinal,
+            Generator::Field { field } => Recipe::Field(*field),
+            Generator::Column { column } => Recipe::Column(*column as usize),
+            Generator::Ttl { unit_ms } => Recipe::Ttl(*unit_ms),
+            Generator::ScanLength => Recipe::ScanLength,
+            &Generator::Computed { of, divisor, modulus, factor, start, step } => {
+                Recipe::Computed { of, divisor, modulus, factor, start, step }
+            }
+            Generator::Split { rest } => Recipe::Split { rest: *rest, seed: shared },
+            Generator::Format { parts } => Recipe::Format(parts.iter().map(piece).collect()),
+            Generator::Checked { prefix, length, ascii } => Recipe::Checked {
+                prefix: slots[*prefix as usize],
+                length: Sizes::new(length, &format!("{place}.length"))?,
+                ascii: *ascii,
+            },
+            drawn => Recipe::Drawn(Law::new(drawn, popularity, place)?),
+        };
+        Ok(Self { recipe, seed })
     }
 
-    /// Appends the bytes of an element's value and says what it is. The key is that of the record,
-    /// where [`Records::values_hold_keys`]; what was kept is taken as it is.
+    /// Appends the bytes of an element's value and returns its type. `key` is the record's, needed
+    /// if [`Records::values_hold_keys`]. Content of a tape is used as it is.
     #[inline]
     pub(crate) fn append(
         &self,
         records: &Records,
         element: Element,
+        earlier: EarlierArguments<'_>,
         key: &[u8],
-        kept: &Kept,
+        taped: &TapedContent,
         bytes: &mut Vec<u8>,
     ) -> ValueType {
-        match &self.law {
+        let Element { number, place, ordinal, .. } = element;
+        match &self.recipe {
             Recipe::Key => {
-                match kept.key() {
-                    Some(own) => bytes.extend_from_slice(own),
-                    None => records.append_key(element.ordinal, bytes),
+                match taped.key() {
+                    Some(key) => bytes.extend_from_slice(key),
+                    None => records.append_key(ordinal, bytes),
                 }
                 ValueType::Text
             }
-            Recipe::Ordinal => put_integer(element.ordinal.cast_signed(), bytes),
+            Recipe::Ordinal => put_integer(ordinal.cast_signed(), bytes),
             Recipe::Field(field) => {
-                match kept.value() {
-                    Some(own) => bytes.extend_from_slice(own),
+                match taped.value() {
+                    Some(value) => bytes.extend_from_slice(value),
                     None => {
-                        let owner = Owner { ordinal: element.ordinal, key };
-                        let (number, place) = (element.number, element.place);
-                        records.append_value(number, place, *field, owner, bytes);
+                        let record = RecordRef { ordinal, key };
+                        records.append_value(number, place, *field, record, bytes);
                     }
                 }
                 ValueType::Text
             }
-            Recipe::Awaited(_) => ValueType::Text,
+            // A column is appended by the statement's table.
+            Recipe::ReplyField(_) | Recipe::Column(_) => ValueType::Text,
             Recipe::Ttl(unit_ms) => {
                 put_integer((element.ttl_ms / unit_ms).max(1).cast_signed(), bytes)
             }
             Recipe::ScanLength => put_integer(element.scan_length.cast_signed(), bytes),
-            law => {
-                let mut random = self.seed.random_of_part(element.number, element.place);
+            Recipe::Drawn(law) => {
+                let mut random = self.seed.random_of_part(number, place);
                 law.append(element.position, &mut random, bytes)
             }
+            derived => self.append_derived(derived, element, earlier, bytes),
         }
     }
 
-    /// Appends the values of all commands of an operation, which have these records, and says of
-    /// each what it is and where. For values that aren't made of keys.
+    fn append_derived(
+        &self,
+        recipe: &Recipe,
+        element: Element,
+        earlier: EarlierArguments<'_>,
+        bytes: &mut Vec<u8>,
+    ) -> ValueType {
+        let Element { number, place, ordinal, .. } = element;
+        match recipe {
+            Recipe::Computed { of, divisor, modulus, factor, start, step } => {
+                let basis = match of {
+                    Basis::Ordinal => ordinal,
+                    Basis::Operation => number,
+                    Basis::Place => place,
+                };
+                let quotient = basis / divisor;
+                let rest = modulus.map_or(quotient, |modulus| quotient % modulus).cast_signed();
+                let steps = step.wrapping_mul(place.cast_signed());
+                let value = start.wrapping_add(rest.wrapping_mul(*factor)).wrapping_add(steps);
+                put_integer(value, bytes)
+            }
+            Recipe::Split { rest, seed } => {
+                let first = seed.random_of_part(number, place).within(0, ordinal);
+                put_integer(if *rest { ordinal - first } else { first }.cast_signed(), bytes)
+            }
+            Recipe::Format(pieces) => {
+                pieces.iter().for_each(|piece| piece.append(earlier, bytes));
+                ValueType::Text
+            }
+            Recipe::Checked { prefix, length, ascii } => {
+                let mut random = self.seed.random_of_part(number, place);
+                let length = length.draw(&mut random) as usize;
+                let prefix = earlier.of(*prefix).1.clone();
+                checksum::append(&mut random, length, *ascii, prefix, bytes);
+                if *ascii { ValueType::Text } else { ValueType::Bytes }
+            }
+            _ => ValueType::Text,
+        }
+    }
+
+    /// Appends the values for all commands of an operation, which have these records, and stores
+    /// type and place of each. For values that depend neither on keys nor on other arguments.
     #[inline]
     pub(crate) fn append_each<'a>(
         &self,
@@ -127,8 +229,7 @@ impl Maker {
         places: impl Iterator<Item = &'a mut (ValueType, Range<usize>)>,
     ) {
         let each = ordinals.iter().zip(places).zip(0..);
-        let nothing = Kept::default();
-        match &self.law {
+        match &self.recipe {
             Recipe::Key => each.for_each(|((ordinal, place), _)| {
                 let start = bytes.len();
                 records.append_key(*ordinal, bytes);
@@ -139,54 +240,66 @@ impl Maker {
                 each.for_each(|((ordinal, place), command)| {
                     let start = bytes.len();
                     let of = (first.number, values);
-                    let owner = Owner { ordinal: *ordinal, key: &[] };
-                    records.append_value_of(of, command, *field, owner, bytes);
+                    let record = RecordRef { ordinal: *ordinal, key: &[] };
+                    records.append_value_of(of, command, *field, record, bytes);
                     *place = (ValueType::Text, start..bytes.len());
                 });
             }
-            // Nothing, as which the places begin.
-            Recipe::Awaited(_) => {}
+            // The places are empty already.
+            Recipe::ReplyField(_) => {}
             _ => each.for_each(|((ordinal, place), command)| {
                 let position = first.position.wrapping_add(command);
                 let element = Element { place: command, position, ordinal: *ordinal, ..first };
                 let start = bytes.len();
-                let kind = self.append(records, element, &[], &nothing, bytes);
+                let (earlier, taped) = (EarlierArguments::NONE, TapedContent::default());
+                let kind = self.append(records, element, earlier, &[], &taped, bytes);
                 *place = (kind, start..bytes.len());
             }),
         }
     }
 
-    /// Makes no value of a field that only replies hold: what they must hold is known without it.
+    /// Omits the value of a field that only replies contain: the check doesn't need it.
     #[must_use]
-    pub(crate) fn awaiting(mut self) -> Self {
-        if let Recipe::Field(field) = self.law {
-            self.law = Recipe::Awaited(field);
+    pub(crate) fn for_replies_only(mut self) -> Self {
+        if let Recipe::Field(field) = self.recipe {
+            self.recipe = Recipe::ReplyField(field);
         }
         self
     }
 
-    /// Whether it makes the value of a field.
+    /// Whether it generates the value of a field.
     pub(crate) const fn makes_field(&self) -> bool {
-        matches!(self.law, Recipe::Field(_))
+        matches!(self.recipe, Recipe::Field(_))
     }
 
-    /// The place of the column that it takes from the statement's rows.
+    /// Whether it contains the values of other arguments.
+    pub(crate) const fn refers_to_others(&self) -> bool {
+        matches!(self.recipe, Recipe::Format(_) | Recipe::Checked { .. })
+    }
+
+    /// The index of the column that it takes from the statement's rows.
     pub(crate) const fn column(&self) -> Option<usize> {
-        if let Recipe::Column(column) = self.law { Some(column) } else { None }
+        if let Recipe::Column(column) = self.recipe { Some(column) } else { None }
     }
 
-    /// Whether a value found is the one that was bound. A number is found as decimal text.
+    /// Whether a returned value is the argument's bound value, or has the right prefix and
+    /// checksum. Numbers are returned as decimal text.
     pub(crate) fn matches(
         &self,
         records: &Records,
         key: &[u8],
-        kind: ValueType,
-        bound: &[u8],
+        (drawn, at): (EarlierArguments<'_>, ArgumentAt),
+        bytes: &[u8],
         found: &[u8],
     ) -> bool {
-        match (&self.law, kind) {
-            (Recipe::Field(field) | Recipe::Awaited(field), _) => {
+        let (kind, place) = drawn.of(at);
+        let bound = &bytes[place.clone()];
+        match (&self.recipe, kind) {
+            (Recipe::Field(field) | Recipe::ReplyField(field), _) => {
                 records.expected(key, iter::once((*field, found)))
+            }
+            (Recipe::Checked { prefix, .. }, _) => {
+                checksum::is_intact(&bytes[drawn.of(*prefix).1.clone()], found)
             }
             (_, ValueType::Integer | ValueType::Timestamp) => {
                 let bound = bound.try_into().map(i64::from_le_bytes).ok();
@@ -198,8 +311,27 @@ impl Maker {
     }
 }
 
-impl Recipe {
-    fn new(generator: &Generator, popularity: Seed, place: &str) -> Result<Self, WorkloadError> {
+impl FormatPiece {
+    fn append(&self, earlier: EarlierArguments<'_>, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.literal);
+        let Some(argument) = self.argument else { return };
+        let (kind, place) = earlier.of(argument);
+        match (kind, bytes[place.clone()].first_chunk()) {
+            (ValueType::Integer | ValueType::Timestamp, Some(value)) => {
+                let value = i64::from_le_bytes(*value);
+                let decimal = Decimal::of(value < 0, value.unsigned_abs());
+                let zeros = self.zero_padding.saturating_sub(decimal.len());
+                bytes.resize(bytes.len() + zeros, b'0');
+                let (text, length) = decimal.written();
+                bytes.extend_from_slice(&text[..length]);
+            }
+            _ => bytes.extend_from_within(place.clone()),
+        }
+    }
+}
+
+impl Law {
+    fn new(generator: &Generator, popularity: Seed, place: &str) -> Result<Self, OutOfRange> {
         let sizes = |law| Sizes::new(law, &format!("{place}.length"));
         let inner =
             |generator: &Generator| Self::new(generator, popularity, &format!("{place}.of"));
@@ -207,55 +339,36 @@ impl Recipe {
             KeyChooser::new(choice, popularity, None, &format!("{place}.choice")).map(Box::new)
         };
         Ok(match generator {
-            Generator::Key => Self::Key,
-            Generator::Ordinal => Self::Ordinal,
-            Generator::Field { field } => Self::Field(*field),
-            Generator::Column { column } => Self::Column(*column as usize),
             Generator::Number { choice } => Self::Number(choose(choice)?),
             Generator::Name { text, choice } => Self::Name(choose(choice)?, KeyWriter::new(text)),
-            Generator::Computed { .. }
-            | Generator::Split { .. }
-            | Generator::Format { .. }
-            | Generator::Checked { .. } => Self::Made,
-            Generator::Gaussian { min, max, mean, stddev } => {
+            &Generator::Gaussian { min, max, mean, stddev } => {
                 require(min <= max, || format!("{place}.min"), min, "a number up to max")?;
-                let usable = *stddev > 0.0 && stddev.is_finite() && mean.is_finite();
+                let usable = stddev > 0.0 && stddev.is_finite() && mean.is_finite();
                 require(usable, || format!("{place}.stddev"), stddev, "a deviation above 0")?;
-                Self::Gaussian { min: *min, max: *max, mean: *mean, stddev: *stddev }
+                Self::Gaussian { min, max, mean, stddev }
             }
-            Generator::Fraction { min, max } => {
+            &Generator::Fraction { min, max } => {
                 let usable = min <= max && (max - min).is_finite();
                 require(usable, || format!("{place}.min"), min, "a number up to max")?;
-                Self::Fraction { min: *min, max: *max }
+                Self::Fraction { min, max }
             }
             Generator::Text { length } => Self::Text(sizes(length)?),
             Generator::Blob { length } => Self::Blob(sizes(length)?),
-            Generator::Ttl { unit_ms } => Self::Ttl(*unit_ms),
-            Generator::ScanLength => Self::ScanLength,
             Generator::Boolean => Self::Boolean,
             Generator::Uuid => Self::Uuid,
-            Generator::Timestamp { start_ms, step_ms } => {
-                Self::Timestamp { start_ms: *start_ms, step_ms: *step_ms }
-            }
+            &Generator::Timestamp { start_ms, step_ms } => Self::Timestamp { start_ms, step_ms },
             Generator::List { of, length } => Self::List(Box::new(inner(of)?), sizes(length)?),
             Generator::Tuple { of } => Self::Tuple(of.iter().map(inner).collect::<Result<_, _>>()?),
             Generator::Map { keys, values, length } => {
                 Self::Map(Box::new(inner(keys)?), Box::new(inner(values)?), sizes(length)?)
             }
+            _ => Self::Nothing,
         })
     }
 
-    /// What doesn't depend on the record. The laws that do never stand in a collection.
     fn append(&self, position: u64, random: &mut Random, bytes: &mut Vec<u8>) -> ValueType {
         match self {
-            Self::Key
-            | Self::Ordinal
-            | Self::Field(_)
-            | Self::Awaited(_)
-            | Self::Column(_)
-            | Self::Ttl(_)
-            | Self::ScanLength
-            | Self::Made => ValueType::Text,
+            Self::Nothing => ValueType::Text,
             Self::Number(law) => {
                 let number = law.choose(position, random, 0, |_| true);
                 put_integer(number.cast_signed(), bytes)
@@ -278,11 +391,8 @@ impl Recipe {
                 ValueType::Text
             }
             Self::Blob(length) => {
-                let end = bytes.len() + length.draw(random) as usize;
-                while bytes.len() < end {
-                    bytes.extend_from_slice(&random.next().to_le_bytes());
-                }
-                bytes.truncate(end);
+                let length = length.draw(random) as usize;
+                append_bytes(random, length, bytes);
                 ValueType::Bytes
             }
             Self::Boolean => {
@@ -314,8 +424,8 @@ impl Recipe {
     }
 }
 
-/// A number outside is drawn again, or the ends would be more likely than the law says; where next
-/// to nothing lies inside, the nearest end is taken.
+/// Draws again outside the bounds, because clamping would make the bounds too likely. If hardly any
+/// probability lies inside, returns the nearest bound.
 fn gaussian((min, max): (i64, i64), (mean, stddev): (f64, f64), random: &mut Random) -> i64 {
     let mut drawn = (0..100).map(|_| (mean + stddev * normal(random)).round());
     let inside = |value: &f64| *value >= min as f64 && *value <= max as f64;
@@ -328,7 +438,7 @@ fn put_integer(value: i64, bytes: &mut Vec<u8>) -> ValueType {
     ValueType::Integer
 }
 
-/// A UUID of version 4, whose 122 free bits are drawn.
+/// A UUID of version 4 with 122 random bits.
 fn put_uuid(random: &mut Random, bytes: &mut Vec<u8>) -> ValueType {
     let drawn = u128::from(random.next()) << 64 | u128::from(random.next());
     let version = drawn & !(0xF << 76) | 0x4 << 76;
@@ -337,10 +447,10 @@ fn put_uuid(random: &mut Random, bytes: &mut Vec<u8>) -> ValueType {
     ValueType::Uuid
 }
 
-/// Writes the number of elements, then each with its kind and length.
+/// Writes the number of elements, then each with its type and length.
 fn put_elements<'a>(
     count: u64,
-    elements: impl Iterator<Item = &'a Recipe>,
+    elements: impl Iterator<Item = &'a Law>,
     random: &mut Random,
     bytes: &mut Vec<u8>,
 ) {

@@ -1,4 +1,4 @@
-//! The stream of insert ordinals, and how far inserts have ended.
+//! The sequence of insert ordinals, and the frontier of complete inserts.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -6,31 +6,31 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use kvmark_plan::Share;
 
-use crate::apart::Apart;
+use crate::cache_padded::CachePadded;
 use crate::ranges::RangeSet;
 
-/// Inserts that can be ended beyond the oldest open one before ending takes a lock.
+/// Number of inserts after the oldest open one that can end without a lock.
 const WINDOW: u64 = 1 << 20;
 
-/// Gives each insert of a run an ordinal of its own and knows which of them ended.
+/// Assigns an ordinal to each insert of a run and tracks which inserts have ended.
 ///
-/// The frontier is the end of the ordinals that have all ended; readers choose below it. A slow
-/// insert holds it back, as in YCSB. An insert that failed lets it pass and is never chosen.
-/// Shared by all workers; giving, ending and asking take no lock unless one insert is open for
-/// longer than a million others take, or inserts fail.
+/// All ordinals below the frontier have ended; readers choose below it. As in YCSB, a slow insert
+/// stops the frontier. A failed insert doesn't, and is never chosen. Shared by all workers.
+/// Assigning, ending and reading take no lock unless an insert stays open during a million others,
+/// or inserts fail.
 #[derive(Debug)]
 pub struct InsertSequence {
-    /// First ordinal after those that were there before.
+    /// First ordinal after the existing records.
     start: u64,
     share: Share,
-    /// Positions of this share at which the dataset is full.
+    /// Number of this share's inserts until the dataset is full.
     limit: u64,
     /// Position of the next ordinal in this share, from 0.
-    next: Apart<AtomicU64>,
+    next: CachePadded<AtomicU64>,
     /// Position of the oldest insert that hasn't ended.
-    open: Apart<AtomicU64>,
+    open: CachePadded<AtomicU64>,
     /// Whether a thread is moving `open`.
-    moving: Apart<AtomicBool>,
+    moving: CachePadded<AtomicBool>,
     /// One bit per position from `open` to `open + WINDOW`, in a ring: whether it ended.
     ended: Box<[AtomicU64]>,
     /// Positions that ended beyond the window, and how many there are.
@@ -42,8 +42,8 @@ pub struct InsertSequence {
 }
 
 impl InsertSequence {
-    /// A sequence whose whole run continues at `start`, of which this engine has a share: it gives
-    /// `start + index`, then `start + index + of`, and so on.
+    /// A sequence that starts at `start` over all shares. This share gets `start + index`, then
+    /// `start + index + of`, and so on.
     #[must_use]
     pub fn new(start: u64, share: Share) -> Self {
         let words = WINDOW / u64::from(u64::BITS);
@@ -51,9 +51,9 @@ impl InsertSequence {
             start,
             share,
             limit: u64::MAX,
-            next: Apart::default(),
-            open: Apart::default(),
-            moving: Apart::default(),
+            next: CachePadded::default(),
+            open: CachePadded::default(),
+            moving: CachePadded::default(),
             ended: (0..words).map(|_| AtomicU64::new(0)).collect(),
             beyond: Mutex::default(),
             beyond_count: AtomicU64::new(0),
@@ -62,7 +62,7 @@ impl InsertSequence {
         }
     }
 
-    /// The same, but [`Self::take`] gives no ordinal from `end` on.
+    /// The same sequence, but [`Self::take`] returns no ordinal from `end` on.
     #[must_use]
     pub fn ending_at(mut self, end: Option<u64>) -> Self {
         let first = self.start + u64::from(self.share.index);
@@ -71,7 +71,7 @@ impl InsertSequence {
         self
     }
 
-    /// Whether there is nothing left to insert.
+    /// Whether the dataset is full.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.limit != u64::MAX && self.next.0.load(Relaxed) >= self.limit
@@ -87,7 +87,7 @@ impl InsertSequence {
         (position < self.limit).then(|| self.ordinal(position))
     }
 
-    /// The ordinal of one more insert, which must end by [`Self::acknowledge`] or [`Self::fail`].
+    /// The ordinal of the next insert, which must end with [`Self::acknowledge`] or [`Self::fail`].
     #[inline]
     pub fn next(&self) -> u64 {
         self.ordinal(self.next.0.fetch_add(1, Relaxed))
@@ -98,25 +98,26 @@ impl InsertSequence {
         self.start + u64::from(self.share.index) + position * u64::from(self.share.of)
     }
 
-    /// Ends an insert: the record is there.
+    /// Ends a successful insert.
     #[inline]
     pub fn acknowledge(&self, ordinal: u64) {
         self.end(self.position(ordinal));
     }
 
-    /// Ends an insert whose record isn't there, or may not be.
+    /// Ends an insert whose record is missing, or may be missing.
     pub fn fail(&self, ordinal: u64) {
         let position = self.position(ordinal);
         let mut failed = self.failed.write().unwrap_or_else(PoisonError::into_inner);
         failed.insert(position);
-        // Before the end, so that whoever sees the frontier beyond the position sees the failure.
+        // Before the end, so that a thread that sees the frontier past the position sees the
+        // failure.
         self.failed_count.fetch_add(1, SeqCst);
         drop(failed);
         self.end(position);
     }
 
-    /// The end, exclusive, of the ordinals that have ended: each of this share below it, and of
-    /// other shares those before the run's start.
+    /// The exclusive end of the ordinals that have ended: all of this share, and those of other
+    /// shares before the run's start.
     #[inline]
     #[must_use]
     pub fn frontier(&self) -> u64 {
@@ -129,22 +130,22 @@ impl InsertSequence {
         }
     }
 
-    /// Whether a record of that ordinal can be chosen: it was there before the run, or is of this
-    /// share, below the frontier and not failed.
+    /// Whether a record can be chosen: it existed before the run, or it belongs to this share, is
+    /// below the frontier and didn't fail.
     #[inline]
     #[must_use]
     pub fn is_available(&self, ordinal: u64) -> bool {
         self.was_available(ordinal, self.frontier())
     }
 
-    /// [`Self::is_available`] when the frontier was where it is said to be. All failures below a
-    /// frontier were known when it got there, so the answer never changes.
+    /// [`Self::is_available`] at a given frontier. All failures below a frontier are known when it
+    /// gets there, so the result never changes.
     #[inline]
     pub(crate) fn was_available(&self, ordinal: u64, frontier: u64) -> bool {
         ordinal < self.start || self.was_inserted(ordinal, frontier)
     }
 
-    /// Kept out of the path of those that only read what was loaded.
+    /// Not inlined, to keep reads of loaded records short.
     #[inline(never)]
     fn was_inserted(&self, ordinal: u64, frontier: u64) -> bool {
         ordinal < frontier && self.is_of_share(ordinal) && !self.has_failed(ordinal)
@@ -180,12 +181,12 @@ impl InsertSequence {
         self.advance();
     }
 
-    /// Keeps an end for later; false when the window has reached it meanwhile.
+    /// Stores an end for later; false if the window has reached it since.
     #[cold]
     fn end_beyond(&self, position: u64) -> bool {
         let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
-        // Counted before the window is looked at, while the other side moves the window before it
-        // looks at the count: one of both sees the other.
+        // Counted before the window is read, while the other side moves the window before it reads
+        // the count: one of both sees the other.
         self.beyond_count.fetch_add(1, SeqCst);
         if position < self.open.0.load(SeqCst) + WINDOW {
             self.beyond_count.fetch_sub(1, SeqCst);
@@ -203,15 +204,15 @@ impl InsertSequence {
         (word, (place % u64::from(u64::BITS)) as u32)
     }
 
-    /// Whether the oldest open insert has ended after all.
+    /// Whether the oldest open insert has ended.
     #[inline]
     fn can_advance(&self) -> bool {
         let (word, bit) = self.place(self.open.0.load(SeqCst));
         word.load(SeqCst) >> bit & 1 == 1
     }
 
-    /// Moves the frontier over what has ended, unless another thread is at it. That one looks again
-    /// after it stopped, so an end that it missed isn't forgotten.
+    /// Moves the frontier past ended inserts, unless another thread does. That thread checks again
+    /// after it stops, so no end is missed.
     #[inline]
     fn advance(&self) {
         while self.can_advance() {
@@ -231,7 +232,7 @@ impl InsertSequence {
         let (word, bit) = self.place(open);
         let run = (word.load(SeqCst) >> bit).trailing_ones();
         let mask = u64::MAX.checked_shr(u64::BITS - run).unwrap_or(0) << bit;
-        // Cleared before the frontier moves: from then on the bits stand for later positions.
+        // Cleared before the frontier moves: from then on the bits belong to later positions.
         word.fetch_and(!mask, SeqCst);
         self.open.0.store(open + u64::from(run), SeqCst);
         if self.beyond_count.load(SeqCst) > 0 {
@@ -239,7 +240,7 @@ impl InsertSequence {
         }
     }
 
-    /// Marks kept ends that the window has reached.
+    /// Marks stored ends that the window has reached.
     #[cold]
     fn take_from_beyond(&self, limit: u64) {
         let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,11 +1,12 @@
-//! YCSB's data-integrity text (`CoreWorkload.buildDeterministicValue`), made of key and field.
+//! YCSB's data-integrity text (`CoreWorkload.buildDeterministicValue`), a function of key and
+//! field.
 //!
-//! Key, colon, field name, and then again and again a colon and the Java hash of all text before
-//! the hash, cut to length. YCSB computes each hash from the beginning; here it is carried along.
+//! Key, colon, field name, then repeatedly a colon and the Java hash of all text before the hash,
+//! cut to length. YCSB computes each hash from the beginning; this code continues it.
 
 use crate::decimal::{Decimal, ROOM};
 
-/// A record's key, with its hash, which the texts of all its fields go on from.
+/// A record's key, with its hash, which the texts of all fields continue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     text: &'a [u8],
@@ -19,12 +20,12 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What stands behind the key in a field's texts: its name between colons.
+/// The text after the key: the field's name between colons.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     text: Vec<u8>,
     hash: i32,
-    /// By which the hash of what stands before is multiplied.
+    /// Factor of the hash of the preceding text.
     weight: i32,
 }
 
@@ -36,9 +37,9 @@ impl Field {
     }
 }
 
-/// Java's `String.hashCode` continued: `hash * 31 + byte` for each byte, four at a time, because
-/// each step waits for the one before. Java hashes UTF-16 units, which for the ASCII text of keys
-/// and field names are its bytes.
+/// Java's `String.hashCode`, continued: `hash * 31 + byte` for each byte, four at a time to shorten
+/// the dependency chain. Java hashes UTF-16 units, which are the bytes of the ASCII text of keys
+/// and field names.
 #[inline]
 fn java_hash(hash: i32, bytes: &[u8]) -> i32 {
     let add = |hash: i32, byte: &u8| hash.wrapping_mul(31).wrapping_add(i32::from(*byte));
@@ -49,16 +50,16 @@ fn java_hash(hash: i32, bytes: &[u8]) -> i32 {
     rest.iter().fold(hash, add)
 }
 
-/// The hashes of a field's text, each with the colon behind it.
+/// The hashes of a field's text, each with the following colon.
 struct Hashes {
-    /// Of all that stands before the piece that was written last.
+    /// Hash of the text before the last piece.
     hash: i32,
     text: [u8; ROOM],
     length: usize,
 }
 
 impl Hashes {
-    /// Those behind key and name.
+    /// The hashes after key and name.
     #[inline]
     fn behind(key: Key<'_>, field: &Field) -> Self {
         let hash = key.hash.wrapping_mul(field.weight).wrapping_add(field.hash);
@@ -68,7 +69,7 @@ impl Hashes {
     /// The next one, cut to a length.
     #[inline]
     fn next(&mut self, most: usize) -> &[u8] {
-        // Not before: nobody needs the hash of the text's end.
+        // Computed only now, because the hash of the text's end isn't needed.
         self.hash = java_hash(self.hash, &self.text[..self.length]);
         let digits = Decimal::of(self.hash < 0, self.hash.unsigned_abs().into());
         let length = digits.write_to(&mut self.text);

@@ -1,4 +1,4 @@
-//! Ordinal to key text, as YCSB's `CoreWorkload.buildKeyName` makes it.
+//! Ordinal to key text, as in YCSB's `CoreWorkload.buildKeyName`.
 
 use kvmark_plan::{KeyOrder, KeyText};
 
@@ -28,17 +28,17 @@ const fn fnv_of_four_octets(hash: u64, octets: u32) -> u64 {
     (hash ^ (octets >> 24) as u64).wrapping_mul(FNV_PRIME)
 }
 
-/// So much of a key is copied at once; longer ones, which are seldom, are put together.
+/// Bytes of a key that are copied at once; the rare longer keys are assembled from parts.
 const BLANK: usize = 48;
 
 /// How key texts of a dataset are written.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyWriter {
     prefix: Vec<u8>,
-    /// The prefix and zeros after it, as far as they go.
+    /// The prefix, filled up with zeros.
     blank: [u8; BLANK],
     zero_padding: usize,
-    /// Length of the keys of numbers below 10^8, where padding makes them equally long and they fit
+    /// Length of the keys of numbers below 10^8, if padding makes them equally long and they fit
     /// into the blank.
     padded: Option<usize>,
     order: KeyOrder,
@@ -109,12 +109,12 @@ impl KeyWriter {
     }
 }
 
-/// Sixty-four signs in their order as bytes, six bits each.
+/// Sixty-four characters in byte order, for six bits each.
 const SIGNS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
-/// Signs of 56 bits.
+/// Characters for 56 bits.
 const SIGNS_OF_A_KEY: usize = 10;
 
-/// Appends a key of ten bytes at least: keys are in the order of their ordinals.
+/// Appends a key of at least ten bytes. Keys have the order of their ordinals.
 #[inline]
 fn append_sized(ordinal: u64, bytes: &mut Vec<u8>) {
     let mut text = [b'.'; BLANK];

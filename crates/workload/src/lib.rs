@@ -1,30 +1,29 @@
-//! (seed, number) to operation.
+//! (seed, number) to operation, and arrival processes.
 //!
-//! A [`Stream`] is the population of operations of one group in one phase: number n of it has a
-//! kind, an ordinal, a scan length, a field and values, whoever draws it, in whatever order. Each
-//! is a pure function of its own seed and n. Two things are known only while a run goes, and an
-//! [`InsertSequence`] holds both: the ordinal an insert gets, and how far inserts have ended. Given
-//! how far they had, a draw is pure again, so that a recorded frontier reproduces it.
+//! A [`Stream`] is the population of operations of one group in one phase. Operation n has a kind,
+//! an ordinal, a scan length, a field and values on any worker and in any order: each is a pure
+//! function of a seed and n. Only an insert's ordinal and the frontier of complete inserts depend
+//! on the run. An [`InsertSequence`] has both. With a given frontier a draw is pure again, so a
+//! recorded frontier reproduces it.
 //!
-//! Keys, values and the laws of choice are YCSB's where the plan asks for YCSB's
-//! (`site.ycsb.workloads.CoreWorkload`), and exact where YCSB's are approximations. Nothing here
-//! reads a clock, allocates per operation, or knows a system.
+//! If the plan requests YCSB's keys, values and distributions, they match YCSB
+//! (`site.ycsb.workloads.CoreWorkload`). The other distributions are exact where YCSB approximates.
+//! Nothing here reads a clock, allocates per operation, or depends on a system.
 
-mod apart;
 mod arguments;
-mod cassandra_stress;
+mod arrivals;
+mod cache_padded;
 mod checks;
+mod checksum;
 mod decimal;
 mod distribution;
 mod error;
 mod generator;
 mod inserts;
 mod integrity;
-mod kept;
 mod key;
-mod made;
 mod mix;
-mod random;
+mod partition;
 mod ranges;
 mod records;
 mod size;
@@ -32,12 +31,12 @@ mod statement;
 mod stream;
 mod value;
 
-pub use apart::Apart;
-pub use arguments::ArgumentBuffer;
-pub use cassandra_stress::drawn;
+pub use arguments::{ArgumentBuffer, TapedContent};
+pub use arrivals::{Arrivals, Due, seed_of};
+pub use cache_padded::CachePadded;
 pub use error::WorkloadError;
 pub use inserts::InsertSequence;
-pub use kept::Kept;
-pub use records::{Owner, sized, tag};
+pub use partition::NumberPartition;
+pub use records::{RecordRef, Records, sized, tag};
 pub use stream::{Draw, Stream};
 pub use value::ValueBuffer;

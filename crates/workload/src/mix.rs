@@ -1,21 +1,21 @@
-//! Which operation of the mix a number is.
+//! Which operation of the mix belongs to a number.
 
 use kvmark_plan::{Kind, Weight};
 
-/// One of a mix: what it does, and the statement that does it, if one does.
+/// An operation of a mix: its kind, and its statement, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct MixEntry {
     pub(crate) kind: Kind,
     pub(crate) statement: Option<u32>,
 }
 
-/// Choices with their share of all 64-bit numbers.
+/// Entries with their share of all 64-bit numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
-    /// Each choice takes the numbers up to its bound that none before it took.
-    bounds: Vec<(u64, Choice)>,
-    /// Takes the rest.
-    last: Choice,
+    /// Each entry has the numbers up to its bound that no earlier entry has.
+    bounds: Vec<(u64, MixEntry)>,
+    /// Has the rest.
+    last: MixEntry,
 }
 
 impl Mix {
@@ -27,29 +27,29 @@ impl Mix {
         let mut sum = 0.0;
         for entry in used {
             sum += entry.weight;
-            // The cast saturates, and the last bound isn't looked at.
-            let choice = Choice { kind: entry.kind, statement: entry.statement };
+            // The cast saturates, and the last bound isn't used.
+            let choice = MixEntry { kind: entry.kind, statement: entry.statement };
             bounds.push(((sum / total * 2.0_f64.powi(64)) as u64, choice));
         }
         let (_, last) = bounds.pop()?;
         Some(Self { bounds, last })
     }
 
-    /// Whether there is only one choice, so that nothing has to be drawn.
+    /// The only entry, if nothing has to be drawn.
     #[inline]
-    pub(crate) const fn only(&self) -> Option<&Choice> {
+    pub(crate) const fn only(&self) -> Option<&MixEntry> {
         if self.bounds.is_empty() { Some(&self.last) } else { None }
     }
 
-    /// The choice to which a uniform number belongs.
+    /// The entry of a uniform number.
     #[inline]
-    pub(crate) fn choice(&self, uniform: u64) -> &Choice {
+    pub(crate) fn choice(&self, uniform: u64) -> &MixEntry {
         let taken = self.bounds.iter().find(|(bound, _)| uniform < *bound);
         taken.map_or(&self.last, |(_, choice)| choice)
     }
 
-    /// Everything that can be drawn.
-    pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
+    /// All entries that can be drawn.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = MixEntry> {
         self.bounds.iter().map(|(_, choice)| *choice).chain([self.last])
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_kind_without_weight_is_never_drawn() {
         let mix = Mix::new(&[weight(Kind::Read, 0.5), weight(Kind::Insert, 0.0)]).unwrap();
-        let read = Choice { kind: Kind::Read, statement: None };
+        let read = MixEntry { kind: Kind::Read, statement: None };
         assert_eq!(mix.only(), Some(&read));
         assert_eq!(mix.choice(u64::MAX), &read);
         assert!(Mix::new(&[weight(Kind::Insert, 0.0)]).is_none());

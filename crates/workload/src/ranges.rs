@@ -1,4 +1,4 @@
-//! A set of numbers kept as ranges, small when its numbers lie together.
+//! A set of numbers stored as ranges: small for contiguous numbers.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_a_plain_set_holds(numbers in prop::collection::vec(0..60_u64, 0..80)) {
+        fn it_has_the_elements_of_a_plain_set(numbers in prop::collection::vec(0..60_u64, 0..80)) {
             let mut ranges = RangeSet::default();
             let mut plain = BTreeSet::new();
             for number in numbers {

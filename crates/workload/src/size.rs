@@ -1,10 +1,8 @@
-//! Sizes and counts by law.
+//! Laws of sizes and counts.
 
-use kvmark_plan::SizeLaw;
+use kvmark_plan::{OutOfRange, Random, SizeLaw, cumulative, require};
 
 use crate::distribution::{MOST, THETA, Zipfian};
-use crate::error::{WorkloadError, require};
-use crate::random::Random;
 
 /// A [`SizeLaw`], ready to draw from.
 #[derive(Clone, Debug)]
@@ -20,15 +18,15 @@ pub(crate) enum Sizes {
     },
     Histogram {
         block_size: u64,
-        /// Sum of the weights up to and including each bucket.
+        /// See [`cumulative`].
         sums: Vec<u64>,
         total: u64,
     },
 }
 
 impl Sizes {
-    /// The law that stands at a place in the plan.
-    pub(crate) fn new(law: &SizeLaw, place: &str) -> Result<Self, WorkloadError> {
+    /// The law at a place in the plan.
+    pub(crate) fn new(law: &SizeLaw, place: &str) -> Result<Self, OutOfRange> {
         match *law {
             SizeLaw::Constant { size } => Ok(Self::Constant(size)),
             SizeLaw::Uniform { min, max } => {
@@ -47,17 +45,11 @@ impl Sizes {
         }
     }
 
-    fn histogram(block_size: u64, weights: &[u64], place: &str) -> Result<Self, WorkloadError> {
+    fn histogram(block_size: u64, weights: &[u64], place: &str) -> Result<Self, OutOfRange> {
         let largest = block_size.checked_mul(weights.len() as u64);
         let usable = "a width at which every bucket is below 2^64";
         require(largest.is_some(), || format!("{place}.block_size"), block_size, usable)?;
-        let mut sum = Some(0_u64);
-        let add = |weight: &u64| {
-            sum = sum.and_then(|sum| sum.checked_add(*weight));
-            sum
-        };
-        let sums: Vec<u64> = weights.iter().map_while(add).collect();
-        let total = sum.filter(|total| *total > 0).ok_or_else(|| WorkloadError::OutOfRange {
+        let (sums, total) = cumulative(weights).ok_or_else(|| OutOfRange {
             place: format!("{place}.weights"),
             value: format!("{weights:?}"),
             range: "weights with a sum from 1 to 2^64 - 1",
@@ -65,19 +57,9 @@ impl Sizes {
         Ok(Self::Histogram { block_size, sums, total })
     }
 
-    /// The only size, when the law has one.
+    /// The size, if it is constant.
     pub(crate) const fn constant(&self) -> Option<u64> {
         if let Self::Constant(size) = *self { Some(size) } else { None }
-    }
-
-    /// The largest size that can be drawn.
-    pub(crate) fn largest(&self) -> u64 {
-        match self {
-            Self::Constant(size) => *size,
-            Self::Uniform { max, .. } => *max,
-            Self::Zipfian { min, law } => min + law.count() - 1,
-            Self::Histogram { block_size, sums, .. } => sums.len() as u64 * block_size,
-        }
     }
 
     /// Draws a size.

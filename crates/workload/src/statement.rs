@@ -1,97 +1,90 @@
-//! The arguments of a statement, drawn.
+//! Draws the arguments of a statement.
 
-use kvmark_plan::{Argument, Check, Each, Generator, Statement, ValueType};
+use kvmark_plan::{
+    Argument, Check, Each, Generator, OutOfRange, Random, Seed, Statement, ValueType,
+};
 
-use crate::arguments::{ArgumentAt, ArgumentBuffer, Earlier, Element, starts};
-use crate::cassandra_stress::{Table, Turns};
+use crate::arguments::{ArgumentAt, ArgumentBuffer, EarlierArguments, Element, starts};
 use crate::checks::Checks;
-use crate::error::WorkloadError;
-use crate::generator::Maker;
-use crate::made::Made;
-use crate::random::{Random, Seed};
+use crate::generator::ArgumentGenerator;
 use crate::records::Records;
 use crate::size::Sizes;
+use kvmark_stress_rows::{PartitionCounts, Table};
 
 /// A [`Statement`], ready to draw its arguments.
 #[derive(Clone, Debug)]
-pub(crate) struct Template {
+pub(crate) struct StatementTemplate {
     commands: Sizes,
     items: Sizes,
-    /// cassandra-stress's table, if its rows are what is written or read.
-    table: Option<Box<(Table, Turns)>>,
-    /// Sizes of commands and items.
+    /// cassandra-stress's table, if the statement writes or reads its rows.
+    table: Option<Box<(Table, PartitionCounts)>>,
+    /// Seed of the numbers of commands and items.
     shape: Seed,
     /// By [`Each`], in the statement's order.
-    makers: [Vec<Maker>; 3],
-    /// Those of them that are made of others.
-    made: [Vec<Option<Made>>; 3],
-    /// Whether values of the record's fields are made.
+    generators: [Vec<ArgumentGenerator>; 3],
+    /// Whether values of the record's fields are generated.
     makes_fields: bool,
-    /// Whether all commands are about one record.
+    /// Whether all commands concern one record.
     one_record: bool,
-    /// Whether it has arguments of commands alone, none of which is made of others, and each
-    /// command a record of its own.
+    /// Whether all arguments are drawn per command, none refers to others, and each command has its
+    /// own record.
     is_each: bool,
     checks: Checks,
     when_full: Option<u32>,
-    /// What replies must hold: how often it is drawn, and its place there.
+    /// The arguments that replies must contain.
     expects: Vec<ArgumentAt>,
-    /// Fields of the record that its commands write or are told, and how often each is drawn.
+    /// Fields of the record among the arguments, with their scopes.
     written: Vec<(Each, u32)>,
-    /// Fields of the record that replies hold, each behind its place among a reply's values.
+    /// Fields of the record in replies, each after its index among the reply's values.
     expected: Vec<(u32, u32)>,
-    /// Most commands and items, for positions in the stream.
+    /// Largest number of commands and items, for positions in the stream.
     most: [u64; 2],
 }
 
-impl Template {
+impl StatementTemplate {
     /// The statement of this index in the plan; `seed` is the group's and phase's.
     pub(crate) fn new(
         statement: &Statement,
         index: usize,
         popularity: Seed,
         seed: impl Fn(u64) -> Seed,
-    ) -> Result<Self, WorkloadError> {
+    ) -> Result<Self, OutOfRange> {
         let place = |name: &str| format!("statements[{index}].{name}");
-        let mut makers: [Vec<Maker>; 3] = Default::default();
-        let mut made: [Vec<Option<Made>>; 3] = Default::default();
+        let mut generators: [Vec<ArgumentGenerator>; 3] = Default::default();
         let mut slots = Vec::new();
         for (number, argument) in statement.arguments.iter().enumerate() {
             let here = place(&format!("arguments[{number}]"));
-            let drawn = &mut makers[argument.each as usize];
+            let drawn = &mut generators[argument.each as usize];
             slots.push((argument.each, drawn.len()));
             let seeds = (seed(number as u64 + 1), seed(u64::MAX));
-            let one = Made::new(&argument.generator, &slots, seeds, &here)?;
-            made[argument.each as usize].push(one);
-            let (seed, _) = seeds;
-            let maker = Maker::new(&argument.generator, seed, popularity, &here)?;
-            drawn.push(if is_used(statement, number) { maker } else { maker.awaiting() });
+            let one =
+                ArgumentGenerator::new(&argument.generator, &slots, seeds, popularity, &here)?;
+            drawn.push(if is_used(statement, number) { one } else { one.for_replies_only() });
         }
-        let commands = Sizes::new(&statement.commands, &place("commands"))?;
-        let items = Sizes::new(&statement.items, &place("items"))?;
         let expects = statement.expects.iter().map(|index| slots[*index as usize]).collect();
-        let most = [commands.largest().max(1), items.largest().max(1)];
+        let most = [&statement.commands, &statement.items].map(|law| law.largest().max(1));
         let written = |argument: &Argument| Some((argument.each, field_of(argument)?));
         let written = statement.arguments.iter().filter_map(written).collect();
         let expected = |(place, index): (u32, &u32)| {
             Some((place, field_of(&statement.arguments[*index as usize])?))
         };
         let expected = (0..).zip(&statement.expects).filter_map(expected).collect();
-        let table = |rows| Ok(Box::new((Table::new(rows, &place("rows"))?, Turns::new(rows))));
+        let table =
+            |rows| Ok(Box::new((Table::new(rows, &place("rows"))?, PartitionCounts::new(rows))));
         let table = statement.rows.as_ref().map(table).transpose()?;
         let of_command = |number: usize| number == Each::Command as usize;
         let is_each = statement.record == Each::Command
-            && (0..makers.len()).all(|number| of_command(number) || makers[number].is_empty())
-            && made.iter().flatten().all(Option::is_none);
+            && (0..generators.len())
+                .all(|number| of_command(number) || generators[number].is_empty())
+            && !generators.iter().flatten().any(ArgumentGenerator::refers_to_others);
         Ok(Self {
-            commands,
-            items,
+            commands: Sizes::new(&statement.commands, &place("commands"))?,
+            items: Sizes::new(&statement.items, &place("items"))?,
             table,
             is_each,
             shape: seed(0),
-            makes_fields: makers.iter().flatten().any(Maker::makes_field),
-            makers,
-            made,
+            makes_fields: generators.iter().flatten().any(ArgumentGenerator::makes_field),
+            generators,
             one_record: statement.record == Each::Operation,
             checks: Checks::new(statement, &slots),
             when_full: statement.when_full,
@@ -104,10 +97,10 @@ impl Template {
 
     /// Arguments of an operation, of a command, and of an item.
     pub(crate) fn widths(&self) -> [u32; 3] {
-        [0, 1, 2].map(|each: usize| self.makers[each].len() as u32)
+        [0, 1, 2].map(|each: usize| self.generators[each].len() as u32)
     }
 
-    /// Replaces what the buffer holds by the arguments of operation `number`; `ordinal` gives the
+    /// Replaces the buffer's content by the arguments of operation `number`. `ordinal` returns the
     /// record of each command.
     pub(crate) fn bind(
         &self,
@@ -119,9 +112,9 @@ impl Template {
         buffer.clear();
         let mut shape = self.shape.random(number);
         if let Some(table) = &self.table {
-            let (table, turns) = &**table;
-            let first = turns.first(number);
-            for place in 0..turns.count(number) {
+            let (table, counts) = &**table;
+            let first = counts.first(number);
+            for place in 0..counts.count(number) {
                 let position = first.wrapping_add(place);
                 let ordinal = ordinal(place);
                 let (ttl_ms, scan_length) = (0, 0);
@@ -132,7 +125,7 @@ impl Template {
         }
         let commands = self.commands.draw(&mut shape).max(1);
         let needs_key = self.makes_fields && records.values_hold_keys();
-        if self.is_each && !needs_key && buffer.kept.is_nothing() {
+        if self.is_each && !needs_key && buffer.taped.is_empty() {
             return self.bind_each(records, number, commands, ordinal, &mut shape, buffer);
         }
         let mut own = None;
@@ -157,7 +150,7 @@ impl Template {
             self.make(Each::Command, records, element, buffer);
             let items = self.items.draw(&mut shape);
             buffer.commands.push((first, items as u32));
-            if self.makers[Each::Item as usize].is_empty() {
+            if self.generators[Each::Item as usize].is_empty() {
                 continue;
             }
             for item in 0..items {
@@ -168,7 +161,7 @@ impl Template {
         }
     }
 
-    /// Draws an argument for all commands before the next one: what it is is looked at once.
+    /// Draws each argument for all commands at once, so that its recipe is matched only once.
     fn bind_each(
         &self,
         records: &Records,
@@ -178,8 +171,8 @@ impl Template {
         shape: &mut Random,
         buffer: &mut ArgumentBuffer,
     ) {
-        let makers = &self.makers[Each::Command as usize];
-        let width = makers.len();
+        let generators = &self.generators[Each::Command as usize];
+        let width = generators.len();
         buffer.ordinals.extend((0..commands).map(ordinal));
         buffer.commands.extend((0..commands).map(|command| {
             let items = self.items.draw(shape);
@@ -190,13 +183,13 @@ impl Template {
         let first = Element { number, place: 0, position, ordinal: 0, ttl_ms, scan_length };
         let ArgumentBuffer { bytes, places, ordinals, .. } = buffer;
         places.resize(ordinals.len() * width, (ValueType::Text, 0..0));
-        for (slot, maker) in makers.iter().enumerate() {
+        for (slot, generator) in generators.iter().enumerate() {
             let places = places[slot..].iter_mut().step_by(width);
-            maker.append_each(records, first, ordinals, bytes, places);
+            generator.append_each(records, first, ordinals, bytes, places);
         }
     }
 
-    /// Adds a command for each row of a partition that is visited.
+    /// Adds a command for each visited row of a partition.
     #[inline(never)]
     fn bind_rows(
         &self,
@@ -210,21 +203,26 @@ impl Template {
         if element.place == 0 {
             self.make(Each::Operation, records, element, buffer);
         }
-        let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, kept, .. } = buffer;
+        let ArgumentBuffer { bytes, places, commands, ordinals, key, partition, taped, .. } =
+            buffer;
         table.open(element.ordinal, shape, partition);
         let partition = &*partition;
         let mut apart = shape.clone();
         table.visit(partition, shape, |row| {
             ordinals.push(element.ordinal);
-            commands.push((places.len() as u32, 1));
-            for maker in &self.makers[Each::Command as usize] {
+            let here = places.len();
+            commands.push((here as u32, 1));
+            for generator in &self.generators[Each::Command as usize] {
                 let start = bytes.len();
-                let kind = match maker.column() {
+                let kind = match generator.column() {
                     Some(column) => {
                         let row = row.unwrap_or_else(|| apart.below(partition.rows()));
                         table.append(partition, row, column, bytes)
                     }
-                    None => maker.append(records, element, key, kept, bytes),
+                    None => {
+                        let earlier = EarlierArguments { places, starts: [0, here, here] };
+                        generator.append(records, element, earlier, key, taped, bytes)
+                    }
                 };
                 places.push((kind, start..bytes.len()));
             }
@@ -232,28 +230,23 @@ impl Template {
     }
 
     fn make(&self, each: Each, records: &Records, element: Element, buffer: &mut ArgumentBuffer) {
-        let ArgumentBuffer { bytes, places, commands, key, kept, .. } = buffer;
-        let here = places.len();
-        for (maker, made) in self.makers[each as usize].iter().zip(&self.made[each as usize]) {
+        let ArgumentBuffer { bytes, places, commands, key, taped, .. } = buffer;
+        let starts = starts(each, places.len(), commands);
+        for generator in &self.generators[each as usize] {
             let start = bytes.len();
-            let kind = match made {
-                Some(made) => {
-                    let starts = starts(each, here, commands);
-                    made.append(element, Earlier { places, starts }, bytes)
-                }
-                None => maker.append(records, element, key, kept, bytes),
-            };
+            let earlier = EarlierArguments { places, starts };
+            let kind = generator.append(records, element, earlier, key, taped, bytes);
             places.push((kind, start..bytes.len()));
         }
     }
 
-    /// Records that operations before this one chose, where each has a number of its own.
+    /// Number of records that earlier operations chose, if each has its own number.
     pub(crate) fn first(&self, number: u64) -> u64 {
         self.table.as_ref().map_or(number, |table| table.1.first(number))
     }
 
-    /// Fields of the record among the arguments of a command of so many items, each with the place
-    /// from which its value is made. Of the items the last one's is what remains.
+    /// Fields of the record among a command's arguments, each with the place that generates its
+    /// value. The last item's value remains.
     pub(crate) fn written(
         &self,
         command: u32,
@@ -268,17 +261,17 @@ impl Template {
         })
     }
 
-    /// Fields of the record in the reply to a command, each behind its place among the values.
+    /// Fields of the record in the reply to a command, each after its index among the values.
     pub(crate) fn expected(&self) -> &[(u32, u32)] {
         &self.expected
     }
 
-    /// The statement that stands in for this one when the dataset is full.
+    /// The replacement of this statement for a full dataset.
     pub(crate) const fn when_full(&self) -> Option<u32> {
         self.when_full
     }
 
-    /// Whether the rows of a reply are as they must be; each value comes with its row and column.
+    /// Whether the rows of a reply pass the checks. `cells` are its values with row and column.
     pub(crate) fn checks<'a>(
         &self,
         buffer: &ArgumentBuffer,
@@ -288,8 +281,8 @@ impl Template {
         self.checks.hold(buffer, rows, cells)
     }
 
-    /// Whether the values returned are those that must be there: for each command, and for each of
-    /// its items if one of them is drawn per item, the expected arguments in order.
+    /// Whether the returned values are the expected arguments in order, for each command, and for
+    /// each of its items if an expected argument is drawn per item.
     pub(crate) fn holds<'a>(
         &self,
         records: &Records,
@@ -310,18 +303,10 @@ impl Template {
                     let Some(found) = found.next() else { return false };
                     let first = *first as usize;
                     let starts = [0, first, first + own + round * each_item];
-                    let (kind, range) = &buffer.places[starts[*each as usize] + slot];
-                    let bound = &buffer.bytes[range.clone()];
-                    let same = match &self.made[*each as usize][*slot] {
-                        Some(made) => {
-                            let earlier = Earlier { places: &buffer.places, starts };
-                            made.matches(earlier, bound, &buffer.bytes, found)
-                        }
-                        None => {
-                            let maker = &self.makers[*each as usize][*slot];
-                            maker.matches(records, &key, *kind, bound, found)
-                        }
-                    };
+                    let drawn = EarlierArguments { places: &buffer.places, starts };
+                    let generator = &self.generators[*each as usize][*slot];
+                    let at = (drawn, (*each, *slot));
+                    let same = generator.matches(records, &key, at, &buffer.bytes, found);
                     if !same {
                         return false;
                     }
@@ -332,8 +317,8 @@ impl Template {
     }
 }
 
-/// Whether the value of an argument is looked at before a reply comes, or is what a check compares
-/// with. A name in braces that are doubled counts too, which does no harm.
+/// Whether an argument is sent, or used by a check. A name in doubled braces counts, too, which
+/// does no harm.
 fn is_used(statement: &Statement, index: usize) -> bool {
     let place = format!("{{{}}}", statement.arguments[index].name);
     let is_it = |other: u32| other as usize == index;

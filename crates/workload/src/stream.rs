@@ -1,37 +1,38 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{Arrival, FieldChoice, Group, Kind, PhaseName, Plan, Statement, TAG_LENGTH};
+use kvmark_plan::{
+    Arrival, FieldChoice, Group, Kind, OutOfRange, PhaseName, Plan, Seed, Statement,
+};
 
 use crate::arguments::ArgumentBuffer;
 use crate::distribution::KeyChooser;
 use crate::error::WorkloadError;
 use crate::inserts::InsertSequence;
-use crate::mix::{Choice, Mix};
-use crate::random::Seed;
-use crate::records::{Owner, Records};
+use crate::mix::{Mix, MixEntry};
+use crate::records::{RecordRef, Records};
 use crate::size::Sizes;
-use crate::statement::Template;
+use crate::statement::StatementTemplate;
 use crate::value::ValueBuffer;
 
-/// One operation, before its key and values are written.
+/// One operation, before its key and values are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Draw {
-    /// What it does to the records.
+    /// The kind of operation.
     pub kind: Kind,
-    /// The statement that does it, by index in the plan; none for the driver's own way.
+    /// The statement, by index in the plan; `None` for the driver's own way.
     pub statement: Option<u32>,
-    /// The record, or the first of a scan. Unused for an insert, which takes its ordinal from the
-    /// [`InsertSequence`].
+    /// The record, or the first one of a scan. Unused for an insert, which takes its ordinal from
+    /// the [`InsertSequence`].
     pub ordinal: u64,
     /// Records of a scan; 0 for other kinds.
     pub scan_length: u64,
-    /// The field, where only one is read or written.
+    /// The field, if only one is read or written.
     pub field: u32,
-    /// The operation's number, from which its values are made.
+    /// The operation's number, which determines its values.
     pub version: u64,
 }
 
-/// Words that keep sources of chance with one seed apart.
+/// Constants that separate sources of random numbers with one seed.
 mod source {
     pub(super) const RANK: u64 = 0;
     pub(super) const SCAN_LENGTH: u64 = 1;
@@ -56,10 +57,10 @@ pub struct Stream {
     write_fields: FieldChoice,
     needs_frontier: bool,
     records: Records,
-    /// By index in the plan; those that the mix doesn't name are left out.
-    templates: Vec<Option<Template>>,
-    /// The statement by which a record is looked for, and its index.
-    probe: Option<(u32, Template)>,
+    /// By index in the plan; `None` for statements outside the mix.
+    templates: Vec<Option<StatementTemplate>>,
+    /// The statement that probes for a record, with its index.
+    probe: Option<(u32, StatementTemplate)>,
 }
 
 impl Stream {
@@ -99,27 +100,27 @@ impl Stream {
         })
     }
 
-    /// Draws operation `number` at the frontier of this instant.
+    /// Draws operation `number` at the current frontier.
     #[inline]
     #[must_use]
     pub fn draw(&self, number: u64, inserts: &InsertSequence) -> Draw {
         self.draw_at(number, self.frontier(inserts), inserts)
     }
 
-    /// [`Self::draw`] to where it stays: a copy would have to wait until its parts are stored.
+    /// [`Self::draw`] in place, which avoids a copy through memory.
     #[inline]
     pub fn draw_into(&self, number: u64, inserts: &InsertSequence, draw: &mut Draw) {
         *draw = self.draw_at(number, self.frontier(inserts), inserts);
     }
 
-    /// Where nothing depends on it, it isn't even looked at: other threads move it.
+    /// Not read unless needed, because other threads move it.
     #[inline(always)]
     fn frontier(&self, inserts: &InsertSequence) -> u64 {
         if self.needs_frontier { inserts.frontier() } else { 0 }
     }
 
-    /// Draws operation `number` as it was when the frontier was there: the same seeds, number and
-    /// frontier, and the same failed inserts below it, always give the same draw.
+    /// Draws operation `number` at a given frontier. The same seeds, number, frontier and failed
+    /// inserts below it always result in the same draw.
     #[inline(always)]
     #[must_use]
     pub fn draw_at(&self, number: u64, frontier: u64, inserts: &InsertSequence) -> Draw {
@@ -130,7 +131,7 @@ impl Stream {
         if choice.kind == Kind::Insert && inserts.is_full() {
             choice = self.when_full(choice);
         }
-        let Choice { kind, statement } = choice;
+        let MixEntry { kind, statement } = choice;
         let ordinal = if kind == Kind::Insert {
             0
         } else {
@@ -151,16 +152,16 @@ impl Stream {
         Draw { kind, statement, ordinal, scan_length, field, version: number }
     }
 
-    /// What an insert becomes when there is nothing left to insert.
+    /// The operation that replaces an insert when the dataset is full.
     #[cold]
-    fn when_full(&self, insert: Choice) -> Choice {
+    fn when_full(&self, insert: MixEntry) -> MixEntry {
         let template = insert.statement.and_then(|index| self.templates[index as usize].as_ref());
-        let statement = template.and_then(Template::when_full).or(insert.statement);
-        Choice { kind: Kind::Update, statement }
+        let statement = template.and_then(StatementTemplate::when_full).or(insert.statement);
+        MixEntry { kind: Kind::Update, statement }
     }
 
-    /// The ordinal of a drawn insert that no statement does. Where others took the last ones since
-    /// it was drawn, it becomes an update of a record that the law chooses.
+    /// Assigns the ordinal of a drawn insert without a statement. If other clients took the last
+    /// ordinals since the draw, the insert becomes an update of a record that the law chooses.
     #[inline]
     pub fn insert_into(&self, draw: &mut Draw, inserts: &InsertSequence) {
         match inserts.take() {
@@ -169,93 +170,59 @@ impl Stream {
         }
     }
 
-    /// Whether there is a record that the law can choose, or none is needed to begin.
+    /// Whether the law can choose a record, or none is needed to begin.
     #[must_use]
     pub fn can_begin(&self, inserts: &InsertSequence) -> bool {
         let inserts_itself = || self.mix.choices().any(|choice| choice.kind == Kind::Insert);
         !self.needs_frontier || inserts.frontier() > self.keys.start() || inserts_itself()
     }
 
-    /// Whether draws depend on how far inserts have ended.
+    /// Whether draws depend on the frontier of inserts.
     #[must_use]
     pub const fn needs_frontier(&self) -> bool {
         self.needs_frontier
     }
 
-    /// Replaces `key` by the key of an ordinal. Allocates only while `key` grows.
+    /// Keys and values of the dataset's records.
+    #[must_use]
     #[inline]
-    pub fn key_into(&self, ordinal: u64, key: &mut Vec<u8>) {
-        self.records.key_into(ordinal, key);
+    pub const fn records(&self) -> &Records {
+        &self.records
     }
 
-    /// Replaces `values` by those of all fields, for an insert. They are the number's, not the
-    /// ordinal's, which an insert gets by chance.
-    pub fn insert_values_into(&self, number: u64, owner: Owner<'_>, values: &mut ValueBuffer) {
+    /// Replaces `values` by those of all fields, for an insert. They depend on the number, not on
+    /// the ordinal, which an insert gets by chance.
+    pub fn insert_values_into(&self, number: u64, record: RecordRef<'_>, values: &mut ValueBuffer) {
         values.clear();
         for field in 0..self.records.fields() {
-            self.push_value(number, field, owner, values);
+            self.push_value(number, field, record, values);
         }
     }
 
     /// Replaces `values` by those of the fields that an update writes.
     #[inline]
     pub fn update_values_into(&self, draw: &Draw, key: &[u8], values: &mut ValueBuffer) {
-        let owner = Owner { ordinal: draw.ordinal, key };
+        let record = RecordRef { ordinal: draw.ordinal, key };
         match self.write_fields {
             FieldChoice::All | FieldChoice::AllByName => {
-                self.insert_values_into(draw.version, owner, values);
+                self.insert_values_into(draw.version, record, values);
             }
             FieldChoice::One => {
                 values.clear();
-                self.push_value(draw.version, draw.field, owner, values);
+                self.push_value(draw.version, draw.field, record, values);
             }
         }
     }
 
-    fn push_value(&self, number: u64, field: u32, owner: Owner<'_>, values: &mut ValueBuffer) {
-        values.push(field, |bytes| self.append_value(number, 0, field, owner, bytes));
+    fn push_value(&self, number: u64, field: u32, record: RecordRef<'_>, values: &mut ValueBuffer) {
+        values.push(field, |bytes| self.records.append_value(number, 0, field, record, bytes));
     }
 
-    /// Appends the value of a field, as the element of this place in operation `number` writes it:
-    /// 0 for the driver's own way, the command's place for a statement.
-    #[inline]
-    pub fn append_value(
-        &self,
-        number: u64,
-        place: u64,
-        field: u32,
-        owner: Owner<'_>,
-        bytes: &mut Vec<u8>,
-    ) {
-        self.records.append_value(number, place, field, owner, bytes);
-    }
-
-    /// The length of all values, where they have one.
-    #[must_use]
-    pub fn value_length(&self) -> Option<u64> {
-        self.records.value_length()
-    }
-
-    /// What the values of a record begin with; none where they are made otherwise.
-    #[must_use]
-    #[inline]
-    pub fn tag(&self, ordinal: u64) -> Option<[u8; TAG_LENGTH]> {
-        self.records.tag(ordinal)
-    }
-
-    /// The length of the first field's value, as operation `number` writes it in the driver's own
-    /// way and a law says it.
-    #[must_use]
-    pub fn first_value_length(&self, number: u64) -> u64 {
-        self.records.first_value_length(number)
-    }
-
-    /// Replaces what the buffer holds by the arguments of the drawn statement, and says how many
-    /// arguments an operation, a command and an item have. An insert gets the ordinals of its
-    /// records here; each must end.
+    /// Replaces the buffer's content by the arguments of the drawn statement. Returns the number of
+    /// arguments of an operation, a command and an item. Assigns the ordinals of an insert's
+    /// records; each must end.
     ///
-    /// # Panics
-    /// When the draw, which isn't this stream's then, has no statement.
+    /// # Panics If the draw has no statement, and so isn't this stream's.
     pub fn arguments_into(
         &self,
         draw: &Draw,
@@ -287,23 +254,22 @@ impl Stream {
         template.widths()
     }
 
-    /// Replaces what the buffer holds by what the dataset's probe needs to look for a record, and
-    /// gives the probe's index and widths; none when the driver's own read does it.
+    /// Replaces the buffer's content by the arguments of the dataset's probe for a record. Returns
+    /// the probe's index and widths; `None` if the driver's own read is the probe.
     pub fn probe_into(&self, ordinal: u64, buffer: &mut ArgumentBuffer) -> Option<(u32, [u32; 3])> {
         let (index, template) = self.probe.as_ref()?;
         template.bind(&self.records, 0, |_| ordinal, buffer);
         Some((*index, template.widths()))
     }
 
-    fn template(&self, draw: &Draw) -> Option<&Template> {
+    fn template(&self, draw: &Draw) -> Option<&StatementTemplate> {
         self.templates.get(draw.statement? as usize)?.as_ref()
     }
 
-    /// Fields of the record among the arguments of a command of the drawn statement, which has so
-    /// many items; each with the place from which [`Self::append_value`] makes its value.
+    /// Fields of the record among the arguments of a command of the drawn statement, each with the
+    /// place for [`Records::append_value`].
     ///
-    /// # Panics
-    /// When the draw, which isn't this stream's then, has no statement.
+    /// # Panics If the draw has no statement, and so isn't this stream's.
     pub fn written_fields(
         &self,
         draw: &Draw,
@@ -314,14 +280,14 @@ impl Stream {
         template.written(command, items)
     }
 
-    /// Fields of the record in the reply to the drawn statement, each behind its place among the
+    /// Fields of the record in the reply to the drawn statement, each after its index among the
     /// reply's values.
     #[must_use]
     pub fn expected_fields(&self, draw: &Draw) -> &[(u32, u32)] {
-        self.template(draw).map_or(&[], Template::expected)
+        self.template(draw).map_or(&[], StatementTemplate::expected)
     }
 
-    /// Whether the values that the drawn statement returned are those that must be there.
+    /// Whether the drawn statement returned the expected values.
     pub fn holds<'a>(
         &self,
         draw: &Draw,
@@ -331,8 +297,8 @@ impl Stream {
         self.template(draw).is_none_or(|template| template.holds(&self.records, buffer, found))
     }
 
-    /// Whether the rows that the drawn statement returned are as they must be; each value comes
-    /// with its row and column.
+    /// Whether the rows of the drawn statement's reply pass the checks. `cells` are the values with
+    /// row and column.
     pub fn checks<'a>(
         &self,
         draw: &Draw,
@@ -342,13 +308,6 @@ impl Stream {
     ) -> bool {
         self.template(draw).is_none_or(|template| template.checks(buffer, rows, cells))
     }
-
-    /// Whether the values read of a record, each with its field, are those that must be there: the
-    /// integrity texts of key and field. Noise can't be told from its key, so it always passes.
-    #[inline]
-    pub fn expected<'a>(&self, key: &[u8], found: impl Iterator<Item = (u32, &'a [u8])>) -> bool {
-        self.records.expected(key, found)
-    }
 }
 
 /// The statements of the mix.
@@ -357,8 +316,8 @@ fn templates(
     mix: &Mix,
     popularity: Seed,
     of_keys: impl Fn(u64) -> Seed,
-) -> Result<Vec<Option<Template>>, WorkloadError> {
-    let stands_in = |one: Choice| plan.statements[one.statement? as usize].when_full;
+) -> Result<Vec<Option<StatementTemplate>>, OutOfRange> {
+    let stands_in = |one: MixEntry| plan.statements[one.statement? as usize].when_full;
     let named = |index: usize| {
         let index = u32::try_from(index).ok();
         mix.choices().any(|one| {
@@ -368,7 +327,7 @@ fn templates(
     let compile = |(index, statement): (usize, &Statement)| {
         let seed = of_keys(source::STATEMENTS + index as u64);
         let seed = move |source| Seed::derive(seed.at(0), &[source]);
-        let template = || Template::new(statement, index, popularity, seed);
+        let template = || StatementTemplate::new(statement, index, popularity, seed);
         named(index).then(template).transpose()
     };
     plan.statements.iter().enumerate().map(compile).collect()
@@ -378,12 +337,12 @@ fn probe(
     plan: &Plan,
     popularity: Seed,
     of_keys: impl Fn(u64) -> Seed,
-) -> Result<Option<(u32, Template)>, WorkloadError> {
+) -> Result<Option<(u32, StatementTemplate)>, OutOfRange> {
     let Some(index) = plan.dataset.probe else { return Ok(None) };
     let seed = of_keys(source::STATEMENTS + u64::from(index));
     let seed = move |source| Seed::derive(seed.at(0), &[source]);
     let statement = &plan.statements[index as usize];
-    Ok(Some((index, Template::new(statement, index as usize, popularity, seed)?)))
+    Ok(Some((index, StatementTemplate::new(statement, index as usize, popularity, seed)?)))
 }
 
 fn uses_one_field(group: &Group) -> [bool; Kind::ALL.len()] {
@@ -397,7 +356,7 @@ fn uses_one_field(group: &Group) -> [bool; Kind::ALL.len()] {
     })
 }
 
-/// Whether a key can be drawn whose record this run may not have inserted yet.
+/// Whether draws can choose a record that this run may not have inserted yet.
 fn depends_on_inserts(plan: &Plan, phase: usize, mix: &Mix, keys: &KeyChooser) -> bool {
     let loading = plan.phases.get(phase).is_some_and(|phase| phase.name == PhaseName::Load);
     let loaded = if loading { 0 } else { plan.dataset.count };

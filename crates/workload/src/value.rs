@@ -1,10 +1,9 @@
 //! Bytes of values.
 
+use kvmark_plan::Random;
 use std::ops::Range;
 
-use crate::random::Random;
-
-/// The values of one operation, field after field. Reused from operation to operation.
+/// The values of one operation, by field. The memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct ValueBuffer {
     /// Bytes of the values, one after the other.
@@ -20,7 +19,7 @@ impl ValueBuffer {
         self.places.clear();
     }
 
-    /// Adds the value that `append` writes behind the bytes.
+    /// Adds the value that `append` writes after the bytes.
     #[inline]
     pub(crate) fn push(&mut self, field: u32, append: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
@@ -29,7 +28,7 @@ impl ValueBuffer {
     }
 }
 
-/// Bytes of noise made at a time, so many that the compiler maps them with vector instructions.
+/// Bytes of noise generated at a time: enough for the compiler to use vector instructions.
 const BLOCK: usize = 64;
 
 /// Appends printable ASCII noise, 0x20 to 0x7E.
@@ -44,6 +43,15 @@ pub(crate) fn append_noise(random: &mut Random, length: usize, bytes: &mut Vec<u
     if missing > 0 {
         bytes.extend_from_slice(&noise(random)[..missing]);
     }
+}
+
+/// Appends random bytes of any value.
+pub(crate) fn append_bytes(random: &mut Random, length: usize, bytes: &mut Vec<u8>) {
+    let end = bytes.len() + length;
+    while bytes.len() < end {
+        bytes.extend_from_slice(&random.next().to_le_bytes());
+    }
+    bytes.truncate(end);
 }
 
 #[inline]

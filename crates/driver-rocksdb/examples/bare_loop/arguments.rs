@@ -2,7 +2,7 @@
 
 use kvmark_testing::Arguments as Given;
 
-/// What to do, where, and with which options.
+/// The workload, the path and the options.
 pub(crate) struct Arguments {
     pub(crate) path: String,
     pub(crate) workload: String,

@@ -1,9 +1,9 @@
-//! A bare loop over RocksDB: what a driver and an engine are measured against.
+//! A bare loop over RocksDB: the baseline of driver and engine.
 //!
 //! It executes the operations of YCSB's workloads with the keys, the record format and the options
-//! that kvmark's driver uses, straight through the rocksdb crate. Operations are drawn before the
-//! clock starts; while it runs there is no generator, no time stamp, no histogram and no lock: of
-//! two updates of one record at once it may lose one.
+//! that kvmark's driver uses, directly through the rocksdb crate. Operations are drawn before the
+//! clock starts. The loop has no generator, time stamps, histograms or locks, so it may lose one of
+//! two concurrent updates of a record.
 //!
 //! ```text
 //! bare_loop path=FOLDER workload=load|a|b|c records=N [operations=N] [threads=1]
@@ -31,7 +31,7 @@ use arguments::Arguments;
 use operations::Operations;
 use store::Store;
 
-/// Any error: this program only passes it on.
+/// Any error: this program only reports it.
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! The operations of one thread, drawn before the clock starts.
 
 use kvmark_plan::{Kind, Plan};
-use kvmark_workload::{Draw, InsertSequence, Owner, Stream, ValueBuffer};
+use kvmark_workload::{Draw, InsertSequence, RecordRef, Stream, ValueBuffer};
 use serde_json::{Value, json};
 
 use crate::Failure;
@@ -34,7 +34,7 @@ struct Listed {
 }
 
 impl Operations {
-    /// Those of the workload whose number is congruent to `thread` modulo the threads.
+    /// The workload's operations whose number is congruent to `thread` modulo the threads.
     pub(crate) fn drawn(arguments: &Arguments, thread: u64) -> Result<Self, Failure> {
         let plan = Plan::from_json(&plan(arguments)?.to_string())?;
         let stream = Stream::new(&plan, 0, 0)?;
@@ -43,13 +43,13 @@ impl Operations {
         for number in (thread..arguments.operations).step_by(arguments.threads as usize) {
             let Draw { kind, ordinal, field, .. } = stream.draw(number, &inserts);
             let ordinal = if kind == Kind::Insert { number } else { ordinal };
-            stream.key_into(ordinal, &mut key);
+            stream.records().key_into(ordinal, &mut key);
             keys.extend_from_slice(&key);
             list.push(Listed { kind, field, key_end: keys.len() });
         }
         let values = (0..VALUE_SETS).map(|number| {
             let mut values = ValueBuffer::default();
-            stream.insert_values_into(number, Owner { ordinal: number, key: &[] }, &mut values);
+            stream.insert_values_into(number, RecordRef { ordinal: number, key: &[] }, &mut values);
             values
         });
         Ok(Self { keys, list, values: values.collect() })

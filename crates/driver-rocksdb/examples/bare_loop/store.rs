@@ -1,4 +1,4 @@
-//! RocksDB with YCSB's record format, and nothing around it.
+//! RocksDB with YCSB's record format, without a driver.
 
 use kvmark_plan::Kind;
 use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, Options};
@@ -98,7 +98,7 @@ fn put(record: &mut Vec<u8>, bytes: &[u8]) {
     record.extend_from_slice(bytes);
 }
 
-/// What stands before the value of a field and its length, and what after it.
+/// The bytes before and after the value of a field and its length.
 fn around<'a>(stored: &'a [u8], wanted: &[u8]) -> Result<(&'a [u8], &'a [u8]), Failure> {
     let mut rest = stored;
     loop {

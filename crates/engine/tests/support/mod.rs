@@ -22,7 +22,7 @@ pub fn sim_for(plan: &Plan, options: &[(&str, &str)]) -> Sim {
     Sim::open(&options.collect(), &Layout::of(plan)).unwrap()
 }
 
-/// Runs a plan in a folder that is gone afterwards.
+/// Runs a plan in a temporary folder.
 pub fn completed<D: Driver>(plan: &Plan, driver: D) -> Completed {
     let folder = tempfile::tempdir().unwrap();
     run(plan, driver, folder.path(), &mut Unobserved).unwrap()
@@ -34,7 +34,7 @@ pub fn record<D: Driver>(plan: &Plan, driver: D) -> RunRecord {
     completed.record
 }
 
-/// The totals of the first group's operations of one kind that ended as asked.
+/// The totals of the first group's successful operations of one kind.
 pub fn total(record: &RunRecord, kind: Kind) -> &TotalRecord {
     let mut totals = record.totals.iter();
     totals

@@ -1,4 +1,4 @@
-//! A store in memory that remembers what it was asked, and can be told to misbehave.
+//! A store in memory that records its requests, and can misbehave.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use kvmark_plan::{Each, Kind, Outcome};
 /// Key, then field by index.
 pub type Store = BTreeMap<Vec<u8>, BTreeMap<u32, Vec<u8>>>;
 
-/// One request as it came: number, kind, key and the values written.
+/// One received request: number, kind, key and the written values.
 pub type Asked = (u64, Kind, Vec<u8>, Vec<(u32, Vec<u8>)>);
 
 #[derive(Clone, Default)]
@@ -21,28 +21,28 @@ pub struct Recording {
     pub asked: Arc<Mutex<Vec<Asked>>>,
     /// The request of this number panics.
     pub panics_at: Option<u64>,
-    /// Reads give this instead of the value.
+    /// Reads return this instead of the value.
     pub corrupts: bool,
     /// Inserts from this number on fail.
     pub full_from: Option<u64>,
     /// Updates from this number on are acknowledged and forgotten.
     pub forgets_from: Option<u64>,
-    /// Updates from this number on are carried out and end as if the connection had broken.
+    /// Updates from this number on are executed and end as if the connection had broken.
     pub breaks_from: Option<u64>,
     /// An update with this number removes this field when it is done.
     pub loses_field: Option<(u64, u32)>,
-    /// Of a statement that writes the command of this place isn't done, and this is the outcome.
+    /// The command at this index of a writing statement isn't executed, with this outcome.
     pub refuses: Option<(u32, Outcome)>,
-    /// Of a statement that writes the command of this place is acknowledged and forgotten.
+    /// The command at this index of a writing statement is acknowledged and forgotten.
     pub forgets_command: Option<u32>,
-    /// Reads block for ever once the store was asked this many times.
+    /// Reads block forever after this number of requests.
     pub hangs_from: Option<usize>,
-    /// The request of this number blocks for ever.
+    /// The request of this number blocks forever.
     pub hangs_at: Option<u64>,
 }
 
 impl Recording {
-    /// What was asked, in an order that doesn't depend on who asked first.
+    /// The requests, in an order that doesn't depend on timing.
     pub fn multiset(&self) -> Vec<Asked> {
         let mut asked = self.asked.lock().unwrap().clone();
         asked.sort();
@@ -55,7 +55,7 @@ const FIRST: Slot = Slot { each: Each::Command, place: 0 };
 const SECOND: Slot = Slot { each: Each::Command, place: 1 };
 
 impl Recording {
-    /// Carries out a statement: a write has a key and field 0 as arguments, a read a key.
+    /// Executes a statement: a write has a key and field 0 as arguments, a read a key.
     fn call(&self, kind: Kind, call: Call<'_>, reply: &mut Reply) -> Outcome {
         let mut store = self.store.lock().unwrap();
         for command in 0..call.commands.len() {

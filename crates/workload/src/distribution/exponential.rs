@@ -1,7 +1,6 @@
 //! Distance from the newest record, exponential, as YCSB's `ExponentialGenerator` counts it.
 
-use crate::error::{WorkloadError, require};
-use crate::random::Random;
+use kvmark_plan::{OutOfRange, Random, require};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Exponential {
@@ -16,7 +15,7 @@ impl Exponential {
         percentile: f64,
         fraction: f64,
         place: &str,
-    ) -> Result<Self, WorkloadError> {
+    ) -> Result<Self, OutOfRange> {
         let percentile_place = || format!("{place}.distribution.percentile");
         let open = percentile > 0.0 && percentile < 100.0;
         require(open, percentile_place, percentile, "a percentile between 0 and 100")?;
@@ -27,7 +26,7 @@ impl Exponential {
         Ok(Self { mean: 1.0 / gamma })
     }
 
-    /// Records between the chosen one and the newest; may be more than there are.
+    /// Records between the chosen one and the newest; may exceed the number of records.
     #[inline]
     pub(crate) fn distance(&self, random: &mut Random) -> u64 {
         (-random.positive_fraction().ln() * self.mean) as u64

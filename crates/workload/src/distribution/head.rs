@@ -1,8 +1,7 @@
-//! The most popular ranks as they were counted, the rest by an exponent.
+//! The most popular ranks with individual shares, the others by an exponent.
 
 use crate::distribution::zipfian::{MOST, Power};
-use crate::error::{WorkloadError, require};
-use crate::random::Random;
+use kvmark_plan::{OutOfRange, Random, require};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
@@ -19,7 +18,7 @@ impl Head {
         shares: &[f64],
         theta: f64,
         place: &str,
-    ) -> Result<Self, WorkloadError> {
+    ) -> Result<Self, OutOfRange> {
         let theta_place = || format!("{place}.distribution.theta");
         require(theta > 0.0 && theta.is_finite(), theta_place, theta, "a theta above 0")?;
         let ranks = shares.len() as u64;

@@ -1,7 +1,6 @@
 //! A share of the draws goes to a share of the ranks, the first ones.
 
-use crate::error::{WorkloadError, require};
-use crate::random::Random;
+use kvmark_plan::{OutOfRange, Random, require};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Hotspot {
@@ -16,7 +15,7 @@ impl Hotspot {
         data_fraction: f64,
         operation_fraction: f64,
         place: &str,
-    ) -> Result<Self, WorkloadError> {
+    ) -> Result<Self, OutOfRange> {
         for (name, fraction) in
             [("data_fraction", data_fraction), ("operation_fraction", operation_fraction)]
         {

@@ -1,7 +1,7 @@
-//! Distance from the newest record, zipfian over all there are.
+//! Distance from the newest record, zipfian over all records.
 
 use crate::distribution::zipfian::{Power, THETA};
-use crate::random::Random;
+use kvmark_plan::Random;
 
 /// A zipfian law for any count. Given that a zipfian draw over more ranks falls below a count, it
 /// is a zipfian draw over that count; so the next power of two is drawn from, whose area is known.

@@ -1,8 +1,8 @@
-//! How an ordinal is chosen among those that are available.
+//! Chooses an ordinal among the available ones.
 //!
-//! A law draws over the whole range of a [`KeyChoice`], whatever exists yet, so that which keys are
-//! popular doesn't change while the range fills. What isn't available is drawn again from the same
-//! number's sequence. Laws that start at the newest record are told the frontier.
+//! A law draws over the whole range of a [`KeyChoice`], independent of existing records, so the
+//! popular keys stay the same while the range fills. An unavailable ordinal is drawn again from the
+//! same number's sequence. Laws that start at the newest record get the frontier as an argument.
 
 mod again;
 mod exponential;
@@ -10,41 +10,35 @@ mod head;
 mod hotspot;
 mod latest;
 mod permutation;
-mod sequential;
-mod uniform;
 mod ycsb_zipfian;
 mod zipfian;
 
-use kvmark_plan::{Distribution, KeyChoice};
+use kvmark_plan::{Distribution, KeyChoice, OutOfRange, Random, Seed, require};
 
-use crate::cassandra_stress::Law as RowLaw;
-use crate::error::{WorkloadError, require};
-use crate::random::{Random, Seed};
 use again::Again;
 use exponential::Exponential;
 use head::Head;
 use hotspot::Hotspot;
+use kvmark_stress_rows::Law as RowLaw;
 use latest::Latest;
 use permutation::Permutation;
-use sequential::Sequential;
-use uniform::Uniform;
 use ycsb_zipfian::YcsbZipfian;
 pub(crate) use zipfian::{MOST, THETA, Zipfian};
 
-/// After so many ordinals that aren't available the choice becomes uniform over what is. Reached
-/// only where less than about a thousandth of a law's mass is available.
+/// After this number of unavailable ordinals the choice becomes uniform over the available ones.
+/// Reached only if less than about a thousandth of a law's mass is available.
 const ATTEMPTS: u64 = 10_000;
 
 #[derive(Clone, Debug)]
 enum Ranks {
-    Uniform(Uniform),
+    Uniform,
     YcsbZipfian(YcsbZipfian),
     Zipfian(Zipfian),
     ScrambledZipfian(Zipfian, Permutation),
     Latest(Latest),
     Newest(u64),
     Hotspot(Hotspot),
-    Sequential(Sequential),
+    Sequential,
     Exponential(Exponential),
     Row(Box<RowLaw>),
     Head(Box<(Head, Permutation)>),
@@ -60,24 +54,24 @@ pub(crate) struct KeyChooser {
 }
 
 impl KeyChooser {
-    /// The choice at a place in the plan. The seed fixes which keys are the popular ones; it is the
-    /// same for every group and phase, so that a warm-up warms what is measured.
+    /// The choice at a place in the plan. The seed determines the popular keys. It is the same for
+    /// all groups and phases, so that a warm-up uses the measured keys.
     ///
-    /// `copies` is what chooses the operations that have an earlier one's key; none where there
-    /// are no operations before.
+    /// `copies` is the seed that chooses operations with an earlier one's key; `None` without
+    /// earlier operations.
     pub(crate) fn new(
         choice: &KeyChoice,
         seed: Seed,
         copies: Option<Seed>,
         place: &str,
-    ) -> Result<Self, WorkloadError> {
+    ) -> Result<Self, OutOfRange> {
         let KeyChoice { start, count, ref distribution } = *choice;
         let count_place = || format!("{place}.count");
         require(count > 0, count_place, count, "at least one key")?;
         let fits = "a count that keeps start + count below 2^64";
         require(start.checked_add(count).is_some(), count_place, count, fits)?;
         let law = match *distribution {
-            Distribution::Uniform => Ranks::Uniform(Uniform::new(count)),
+            Distribution::Uniform => Ranks::Uniform,
             Distribution::YcsbZipfian => Ranks::YcsbZipfian(YcsbZipfian::new(count)),
             Distribution::Zipfian { theta, scrambled } => {
                 let usable = theta > 0.0 && theta.is_finite();
@@ -96,7 +90,7 @@ impl KeyChooser {
             Distribution::Hotspot { data_fraction, operation_fraction } => {
                 Ranks::Hotspot(Hotspot::new(count, data_fraction, operation_fraction, place)?)
             }
-            Distribution::Sequential => Ranks::Sequential(Sequential::new(count)),
+            Distribution::Sequential => Ranks::Sequential,
             Distribution::Exponential { percentile, fraction } => {
                 Ranks::Exponential(Exponential::new(count, percentile, fraction, place)?)
             }
@@ -105,7 +99,7 @@ impl KeyChooser {
                 Ranks::Head(Box::new((head, Permutation::new(count, seed))))
             }
             Distribution::Again { share, ref gaps, ref of } => {
-                let copies = copies.ok_or_else(|| WorkloadError::OutOfRange {
+                let copies = copies.ok_or_else(|| OutOfRange {
                     place: format!("{place}.distribution.law"),
                     value: "again".to_owned(),
                     range: "another law here; again is for the keys of a group, and once",
@@ -130,12 +124,12 @@ impl KeyChooser {
         Ok(Self { start, count, law })
     }
 
-    /// Whether the law starts at the newest record, wherever that is.
+    /// Whether the law starts at the newest record.
     pub(crate) const fn follows_frontier(&self) -> bool {
         matches!(self.law, Ranks::Latest(_) | Ranks::Newest(_) | Ranks::Exponential(_))
     }
 
-    /// The end, exclusive, of the ordinals that a law can reach which doesn't follow the frontier.
+    /// The exclusive end of the ordinals, for a law that doesn't follow the frontier.
     pub(crate) const fn end(&self) -> u64 {
         self.start + self.count
     }
@@ -145,7 +139,7 @@ impl KeyChooser {
         self.start
     }
 
-    /// Chooses an ordinal that is available. When none is, the first of the range.
+    /// Chooses an available ordinal, or the first of the range if none is available.
     #[inline]
     pub(crate) fn choose(
         &self,
@@ -160,18 +154,18 @@ impl KeyChooser {
         }
     }
 
-    /// One draw over the whole range; none when it falls before the range. Always inlined, so that
+    /// One draw over the whole range; `None` if it falls before the range. Always inlined, so that
     /// the sequence stays in registers.
     #[inline(always)]
     fn draw(&self, number: u64, random: &mut Random, frontier: u64) -> Option<u64> {
         let rank = match &self.law {
-            Ranks::Uniform(law) => law.rank(random),
+            Ranks::Uniform => random.below(self.count),
             Ranks::YcsbZipfian(law) => law.rank(random),
             Ranks::Zipfian(law) => law.rank(random),
             Ranks::ScrambledZipfian(law, permutation) => permutation.apply(law.rank(random)),
             Ranks::Hotspot(law) => law.rank(random),
-            Ranks::Sequential(law) => law.rank(number),
-            // By value, so that the sequence needn't lie in memory for the others.
+            Ranks::Sequential => number % self.count,
+            // By value, so that the sequence stays in registers for the other laws.
             Ranks::Row(law) => return Some(law.ordinal(random.clone())),
             Ranks::Head(law) => law.1.apply(law.0.rank(random)),
             Ranks::Again(law) => return law.1.draw_copied(&law.0, number, frontier),
@@ -192,14 +186,14 @@ impl KeyChooser {
         Some(self.start + rank)
     }
 
-    /// [`Self::draw`] of an operation's origin. Not inlined, so that other laws don't pay.
+    /// [`Self::draw`] of an operation's origin. Not inlined, to keep other laws fast.
     #[inline(never)]
     fn draw_copied(&self, again: &Again, number: u64, frontier: u64) -> Option<u64> {
         let (origin, mut random) = again.origin(number);
         self.draw(origin, &mut random, frontier)
     }
 
-    /// Draws until an ordinal is available, and finally from what lies below the frontier.
+    /// Draws until an ordinal is available, and finally uniformly below the frontier.
     #[cold]
     fn choose_again(
         &self,
@@ -218,22 +212,18 @@ impl KeyChooser {
         if visible == 0 {
             return self.start;
         }
-        let uniform = Uniform::new(visible);
         for attempt in 1..ATTEMPTS {
             let drawn = match &self.law {
-                // Given that a visible key is chosen, both are themselves over what is visible.
-                Ranks::Uniform(_) => Some(self.start + uniform.rank(random)),
-                Ranks::Sequential(_) => {
-                    let next = Sequential::new(visible).rank(number.wrapping_add(attempt - 1));
-                    Some(self.start + next)
-                }
+                // Restricted to visible keys, both laws keep their form.
+                Ranks::Uniform => Some(self.start + random.below(visible)),
+                Ranks::Sequential => Some(self.start + number.wrapping_add(attempt - 1) % visible),
                 _ => self.draw(number, random, frontier),
             };
             if let Some(ordinal) = drawn.filter(|ordinal| is_available(*ordinal)) {
                 return ordinal;
             }
         }
-        let mut last_resort = (0..ATTEMPTS).map(|_| self.start + uniform.rank(random));
+        let mut last_resort = (0..ATTEMPTS).map(|_| self.start + random.below(visible));
         last_resort.find(|ordinal| is_available(*ordinal)).unwrap_or(self.start)
     }
 }

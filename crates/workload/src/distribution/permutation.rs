@@ -1,6 +1,6 @@
 //! A bijection of `0 .. count` that looks random.
 
-use crate::random::Seed;
+use kvmark_plan::Seed;
 
 const ROUNDS: usize = 4;
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rank_has_a_place_of_its_own() {
+    fn every_rank_has_its_own_place() {
         let counts = (1..=70).chain([255, 256, 257, 1_000, 4_096, 10_007]);
         for count in counts {
             for seed in 0..5 {

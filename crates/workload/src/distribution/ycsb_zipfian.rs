@@ -1,11 +1,11 @@
 //! YCSB's scrambled zipfian: a zipfian draw over 10^10 items, hashed and folded into the count.
 //!
-//! Which is not a zipfian law over the count: popular items meet on one rank, and much of the mass
-//! is spread like chance. Done as YCSB does it so that figures can be compared with YCSB's.
+//! This is not a zipfian law over the count: popular items collide on one rank, and much of the
+//! mass is spread uniformly. It matches YCSB so that results are comparable.
 
 use crate::distribution::zipfian::THETA;
 use crate::key::ycsb_hash;
-use crate::random::Random;
+use kvmark_plan::Random;
 
 /// YCSB counts both ends of `0 ..= 10^10`.
 const ITEMS: f64 = 10_000_000_001.0;
@@ -54,7 +54,7 @@ impl YcsbZipfian {
         } else {
             (ITEMS * hundredth_power(self.eta * uniform - self.eta + 1.0)) as u64
         };
-        // Of the hashes, Java's remainder is negative for i64::MIN alone; its magnitude is taken.
+        // Java's remainder is negative only for i64::MIN; its magnitude is used.
         ycsb_hash(item).unsigned_abs() % self.count
     }
 }

@@ -4,9 +4,9 @@
 //! `x^-theta`, whose area has a closed form, and rounded to a rank; it is kept when it lies in the
 //! part of the rank's column that has the rank's mass.
 
-use crate::random::Random;
+use kvmark_plan::Random;
 
-/// YCSB's exponent, used where the plan doesn't give one.
+/// YCSB's exponent, used if the plan has none.
 pub(crate) const THETA: f64 = 0.99;
 
 /// The most ranks that the law takes.
@@ -21,11 +21,11 @@ pub(crate) struct Power {
     theta: f64,
     /// `1 - theta`, the exponent of the area.
     slope: f64,
-    /// Where the first rank's column begins, measured as area.
+    /// Start of the first rank's column, measured as area.
     begin: f64,
     /// The first rank.
     first: u64,
-    /// A point so little left of its rank is always kept.
+    /// A point at most this distance left of its rank is always kept.
     shortcut: f64,
 }
 
@@ -38,7 +38,7 @@ impl Power {
         power
     }
 
-    /// Without the first ranks, so many of them.
+    /// The law without the first `ranks` ranks.
     pub(crate) fn behind(mut self, ranks: u64) -> Self {
         if ranks > 0 {
             self.begin = self.integral(ranks as f64 + 0.5);
@@ -89,9 +89,9 @@ impl Power {
         }
     }
 
-    /// The rank at a point far out, where neighbouring floating-point numbers skip ranks. The law
-    /// is flat over many of them, so the rank is drawn from a stretch that is wide beside the gaps
-    /// and narrow beside x.
+    /// The rank at a large point, where neighbouring floating-point numbers skip ranks. The law is
+    /// flat over many ranks, so the rank is drawn from a range that is wide compared with the gaps
+    /// and narrow compared with x.
     #[cold]
     fn smooth_rank(&self, x: f64, random: &mut Random, count: u64, area: f64) -> u64 {
         let drawn_apart = (area - self.begin) * f64::EPSILON * x.powf(self.theta);
@@ -117,11 +117,6 @@ impl Zipfian {
         let power = Power::new(theta);
         let area = power.area(count);
         Self { power, count, area }
-    }
-
-    /// Number of ranks.
-    pub(crate) const fn count(&self) -> u64 {
-        self.count
     }
 
     /// Draws a rank from 0.

@@ -1,4 +1,4 @@
-//! Keys that come again: popularity stays what the law says, and gaps are those that are asked for.
+//! Repeated keys: popularity follows the law, and gaps have the configured distribution.
 
 use kvmark_plan::{Distribution, Plan};
 
@@ -15,7 +15,7 @@ fn zipfian(theta: f64) -> Distribution {
     Distribution::Zipfian { theta, scrambled: false }
 }
 
-/// Operation 700's key under so many seeds, each of which is a stream of its own.
+/// Operation 700's key for a number of seeds, each with a separate stream.
 fn under_seeds(plan: &mut Plan, seeds: u64) -> Vec<u64> {
     let one = |seed| {
         plan.seeds.keys = seed;
@@ -36,8 +36,8 @@ fn each_operations_key_has_the_laws_own_distribution() {
     }
 }
 
-/// How likely an operation has the key of the one so many before it, where keys are so many that
-/// none is drawn twice: it copies that one, or one whose key either of both has already.
+/// Probability that an operation has the key of the one `gap` before it, with so large a key space
+/// that no key is drawn twice: it copies that operation, or one with the same key.
 fn closed_form(share: f64, gaps: &[u64], most: usize) -> Vec<f64> {
     let total: u64 = gaps.iter().sum();
     let likely = |gap: usize| {
@@ -78,13 +78,13 @@ fn a_share_of_operations_has_a_key_that_was_there_before() {
         let drawn: Vec<u64> = ordinals(&choosing(1 << 60, law), DRAWS).collect();
         let different: std::collections::HashSet<_> = drawn.iter().collect();
         let found = 1.0 - different.len() as f64 / DRAWS as f64;
-        // The 65th of copies of copies is drawn, which few have.
+        // Only the rare 65th copy in a chain is drawn.
         assert!((found - share).abs() < 0.006, "{found}, not {share}");
     }
 }
 
 #[test]
-fn an_operations_key_does_not_depend_on_who_draws_it() {
+fn an_operations_key_is_the_same_on_any_worker() {
     let plan = choosing(1_000, again(0.7, &[5, 3, 1, 1, 0, 2], zipfian(0.99)));
     let whole: Vec<u64> = ordinals(&plan, 5_000).collect();
     let inserts = inserts_after(&plan);
@@ -99,7 +99,7 @@ fn an_operations_key_does_not_depend_on_who_draws_it() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_drawn_again_by_the_law() {
+fn unavailable_records_are_drawn_again_by_the_law() {
     let mut plan = choosing(1_000, again(0.7, &[1, 1], Distribution::Uniform));
     plan.dataset.count = 100;
     let (stream, inserts) = (stream(&plan), inserts_after(&plan));
@@ -117,7 +117,7 @@ fn popular_keys_have_their_shares_and_the_others_fall_by_the_exponent() {
     counts.sort_unstable_by(|one, other| other.cmp(one));
     let weights: Vec<f64> = (4..=500).map(|rank| f64::from(rank).powf(-theta)).collect();
     let sum: f64 = weights.iter().sum();
-    // The tail's ranks are told by their counts while these are far from each other.
+    // Counts identify the tail's ranks while they differ enough.
     let tail = weights.iter().map(|weight| 0.55 * weight / sum);
     for (place, mass) in [0.2, 0.15, 0.1].into_iter().chain(tail.take(4)).enumerate() {
         let expected = mass * DRAWS as f64;

@@ -6,7 +6,8 @@ use kvmark_plan::{
     Becomes, Distribution, Each, Generator, KeyChoice, Kind, Plan, RowColumn, RowLaw, RowShare,
     Rows, Shape, ValueType, Visit, Weight,
 };
-use kvmark_workload::{ArgumentBuffer, Stream, drawn};
+use kvmark_stress_rows::drawn;
+use kvmark_workload::{ArgumentBuffer, Stream};
 
 use crate::plans::{inserts_after, plan, stream};
 use crate::statements::statement;
@@ -41,7 +42,7 @@ fn own(name: &str, becomes: Becomes, identity: RowLaw, size: RowLaw) -> RowColum
     column(&format!("seed for stress{name}"), becomes, identity, size)
 }
 
-/// The predefined table with so many columns.
+/// The predefined table with a number of columns.
 fn standard(key_size: i64, columns: usize, size: RowLaw) -> Rows {
     let mut names: Vec<_> = (0..columns).map(|n| format!("C{n}")).collect();
     names.sort();
@@ -59,7 +60,7 @@ fn standard(key_size: i64, columns: usize, size: RowLaw) -> Rows {
     }
 }
 
-/// A statement of all columns, once for each of so many partitions from the first one.
+/// A statement of all columns, once for each of the first `partitions` partitions.
 fn writing(rows: Rows, first: u64, partitions: u64) -> Plan {
     let columns = 0..rows.columns().count() as u32;
     let arguments =
@@ -273,7 +274,7 @@ fn operations_of_several_partitions_take_each_once() {
         buffer.ordinals
     });
     let taken: Vec<_> = taken.collect();
-    // The last one ends with what there is for all of them.
+    // The last operation ends with the last partition.
     assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 6, 3, 1, 6, 3, 1, 6, 2, 1]);
     assert_eq!(taken[..10].concat(), (1..=32).collect::<Vec<_>>());
 }
@@ -349,8 +350,8 @@ fn mean(numbers: &[u64]) -> f64 {
 
 #[test]
 fn populations_follow_their_laws_within_their_bounds() {
-    // What lies beyond the larger bound is cut off: the root of the width's share, as much as the
-    // scale is stretched for. Whole numbers are cut too.
+    // Draws beyond the larger bound are clamped: a share of the width's root, by the law's scale.
+    // Whole numbers are rounded down, too.
     let beyond = 1.0 / 999.0_f64.sqrt();
     let stretched = 999.0 / -beyond.ln() * (1.0 - beyond) + 0.5;
     let shapes = [
@@ -409,7 +410,7 @@ fn collections_hold_as_many_elements_as_their_size_says() {
 }
 
 #[test]
-fn what_was_read_is_held_against_the_row_that_must_be_there() {
+fn reads_are_compared_with_the_expected_row() {
     let mut plan = writing(standard(10, 5, fixed(34)), 1, 10);
     plan.statements[0].expects = vec![1, 2, 3, 4, 5];
     let (stream, inserts) = (stream(&plan), inserts_after(&plan));

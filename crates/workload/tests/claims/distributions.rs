@@ -60,8 +60,8 @@ fn a_scrambled_zipfian_gives_each_rank_a_key_of_its_own() {
     let law = Distribution::Zipfian { theta: 0.99, scrambled: true };
     let mut counts = counted(1_000, law);
     assert!(counts[0] < DRAWS / 100, "the most popular key is still in front");
-    // Which key has which rank is known for the popular ones, from how often they are drawn; the
-    // rest is too alike to be told apart, and is compared as one.
+    // The counts identify the ranks of popular keys. The other keys are too similar and are
+    // compared as one bin.
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let masses = zipfian_masses(1_000, 0.99);
     for (count, mass) in counts.iter().zip(&masses).take(8) {
@@ -213,7 +213,7 @@ fn exponential_falls_off_from_the_newest_record() {
     let mut counts = counted(1_000, Distribution::Exponential { percentile, fraction });
     counts.reverse();
     let gamma = -(1.0_f64 - percentile / 100.0).ln() / (1_000.0 * fraction);
-    // What falls before the first record is drawn again.
+    // Draws before the first record are repeated.
     let within = 1.0 - (-gamma * 1_000.0).exp();
     let masses = (0..1_000).map(|distance| {
         let begin = -gamma * f64::from(distance);
@@ -255,7 +255,7 @@ fn every_law_keeps_to_its_range() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_drawn_again_and_the_rest_keeps_its_law() {
+fn unavailable_records_are_drawn_again_and_the_others_keep_their_law() {
     // 300 keys in the range, of which 100 are loaded and 100 more were inserted.
     let weights = |distribution: Distribution| -> Vec<f64> {
         let masses = match distribution {
@@ -298,7 +298,7 @@ fn a_choice_among_nothing_is_the_first_ordinal() {
 }
 
 #[test]
-fn a_law_whose_mass_is_nearly_all_missing_still_chooses_what_is_there() {
+fn a_law_with_little_available_mass_still_chooses_available_records() {
     let law = Distribution::Zipfian { theta: 0.01, scrambled: true };
     let mut plan = choosing(3, law);
     plan.groups[0].keys.count = 1 << 40;

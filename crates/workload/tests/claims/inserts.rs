@@ -75,7 +75,7 @@ fn fails(ordinal: u64) -> bool {
     ordinal.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60 == 0
 }
 
-/// Takes and ends ordinals a few at a time, newest first; gives those that were taken.
+/// Takes and ends ordinals a few at a time, newest first; returns the ordinals.
 fn insert_some(inserts: &InsertSequence, count: u64) -> Vec<u64> {
     let mut taken = Vec::new();
     for _ in 0..count / 4 {
@@ -117,8 +117,8 @@ fn the_frontier_reaches_the_end_when_threads_end_inserts_beyond_the_window() {
     thread::scope(|scope| {
         for part in ordinals.chunks(ordinals.len() / 4) {
             let inserts = &inserts;
-            // From the end, so that most of the work is beyond the window, and the insert on which
-            // all wait ends in the midst of it.
+            // From the end, so that most ends are beyond the window, and the oldest insert ends
+            // among them.
             scope
                 .spawn(move || part.iter().rev().for_each(|ordinal| inserts.acknowledge(*ordinal)));
         }
@@ -128,7 +128,7 @@ fn the_frontier_reaches_the_end_when_threads_end_inserts_beyond_the_window() {
 }
 
 #[test]
-fn what_lies_below_a_frontier_has_ended_at_every_instant() {
+fn all_inserts_below_a_frontier_have_ended_at_every_instant() {
     let inserts = InsertSequence::new(0, ALONE);
     let total = 4 * PER_THREAD;
     thread::scope(|scope| {

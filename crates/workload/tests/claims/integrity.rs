@@ -3,7 +3,7 @@
 use std::iter;
 
 use kvmark_plan::{FieldChoice, SizeLaw, ValueKind};
-use kvmark_workload::{Owner, Stream, ValueBuffer};
+use kvmark_workload::{RecordRef, Stream, ValueBuffer};
 use proptest::prelude::*;
 
 use crate::plans::{inserts_after, plan, stream};
@@ -16,7 +16,7 @@ fn integrity_stream(size: u64) -> Stream {
 }
 
 fn is_expected(stream: &Stream, key: &[u8], field: u32, found: &[u8]) -> bool {
-    stream.expected(key, iter::once((field, found)))
+    stream.records().expected(key, iter::once((field, found)))
 }
 
 /// `String.hashCode`, from the beginning each time.
@@ -24,7 +24,7 @@ fn java_hash(text: &str) -> i32 {
     text.bytes().fold(0, |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
 }
 
-/// The text as the definition reads.
+/// The text by its definition.
 fn naive_text(key: &str, field: &str, size: usize) -> String {
     let mut text = format!("{key}:{field}");
     while text.len() < size {
@@ -57,8 +57,8 @@ fn values_are_key_field_and_a_chain_of_hashes_cut_to_length() {
         let mut key = Vec::new();
         let mut values = ValueBuffer::default();
         for ordinal in 0..50 {
-            stream.key_into(ordinal, &mut key);
-            stream.insert_values_into(ordinal, Owner { ordinal, key: &key }, &mut values);
+            stream.records().key_into(ordinal, &mut key);
+            stream.insert_values_into(ordinal, RecordRef { ordinal, key: &key }, &mut values);
             assert_eq!(values.places.len(), 10);
             for (field, place) in &values.places {
                 let name = format!("field{field}");
@@ -98,7 +98,7 @@ fn noise_is_never_refused() {
 }
 
 #[test]
-fn an_update_of_one_field_writes_what_is_expected_of_it() {
+fn an_update_of_one_field_writes_the_expected_value() {
     let mut plan = plan();
     plan.dataset.values = ValueKind::Integrity;
     plan.groups[0].write_fields = FieldChoice::One;
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let stream = integrity_stream(size as u64);
         let mut key = Vec::new();
-        stream.key_into(ordinal, &mut key);
+        stream.records().key_into(ordinal, &mut key);
         let mut value = naive_text(std::str::from_utf8(&key).unwrap(), "field7", size).into_bytes();
         prop_assert!(is_expected(&stream, &key, 7, &value));
         value[place % size] ^= change;

@@ -10,7 +10,7 @@ fn key(order: KeyOrder, zero_padding: u32, ordinal: u64) -> String {
     plan.dataset.key.order = order;
     plan.dataset.key.zero_padding = zero_padding;
     let mut key = b"left over from the last operation".to_vec();
-    stream(&plan).key_into(ordinal, &mut key);
+    stream(&plan).records().key_into(ordinal, &mut key);
     String::from_utf8(key).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn a_key_is_written_without_allocating_once_its_buffer_is_large_enough() {
     let mut key = Vec::with_capacity(64);
     let memory = key.as_ptr();
     for ordinal in 0..1_000 {
-        stream.key_into(ordinal, &mut key);
+        stream.records().key_into(ordinal, &mut key);
         assert_eq!(key.as_ptr(), memory);
     }
 }

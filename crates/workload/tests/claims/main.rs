@@ -1,14 +1,15 @@
-//! What the workload promises, by subject.
+//! The behaviour of the workload, by subject.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod again;
+mod arrivals;
 mod cassandra_stress;
+mod derived_arguments;
 mod distributions;
 mod inserts;
 mod integrity;
 mod keys;
-mod made;
 mod plans;
 mod refusals;
 mod sizes;

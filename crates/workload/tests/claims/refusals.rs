@@ -1,4 +1,4 @@
-//! What can't be drawn is refused in one sentence that says what to do.
+//! Errors of invalid workloads state the value, the place and the remedy.
 
 use kvmark_plan::{Distribution, Plan, SizeLaw, ValueKind};
 use kvmark_workload::Stream;

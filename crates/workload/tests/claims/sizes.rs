@@ -1,7 +1,7 @@
 //! Sizes of values and scans by law.
 
 use kvmark_plan::{FieldChoice, Kind, SizeLaw};
-use kvmark_workload::{Owner, ValueBuffer};
+use kvmark_workload::{RecordRef, ValueBuffer};
 use proptest::prelude::*;
 
 use crate::plans::{inserts_after, mix, plan, stream};
@@ -26,7 +26,7 @@ fn field_lengths(law: SizeLaw, inserts: u64) -> Vec<u64> {
     let mut values = ValueBuffer::default();
     let mut lengths = Vec::new();
     for number in 0..inserts {
-        stream.insert_values_into(number, Owner { ordinal: 1, key: b"user1" }, &mut values);
+        stream.insert_values_into(number, RecordRef { ordinal: 1, key: b"user1" }, &mut values);
         lengths.extend(values.places.iter().map(|(_, place)| place.len() as u64));
     }
     lengths

@@ -6,7 +6,7 @@ use kvmark_plan::{
     Argument, Distribution, Each, Generator, KeyChoice, KeyOrder, KeyText, Kind, Plan, SizeLaw,
     Statement, ValueKind, ValueType, Weight,
 };
-use kvmark_workload::{ArgumentBuffer, Draw, Owner, Stream};
+use kvmark_workload::{ArgumentBuffer, Draw, RecordRef, Stream};
 
 use crate::plans::{inserts_after, plan, stream};
 
@@ -70,7 +70,7 @@ fn arguments_are_a_function_of_seed_and_number() {
 }
 
 #[test]
-fn what_was_kept_is_bound_as_it_is_and_what_was_not_is_drawn() {
+fn content_of_a_tape_is_bound_unchanged_and_other_values_are_drawn() {
     let arguments = [Generator::Key, Generator::Field { field: 0 }, Generator::ScanLength];
     let arguments = arguments.map(|generator| (Each::Command, generator)).to_vec();
     let texts = vec!["DO {a0} {a1} {a2}".to_owned()];
@@ -86,7 +86,7 @@ fn what_was_kept_is_bound_as_it_is_and_what_was_not_is_drawn() {
     buffer.scan_length = 300;
     let kept: [Option<&[u8]>; 3] = [None, Some(b""), Some(b"\xff very")];
     for (key, value) in kept.iter().flat_map(|key| kept.iter().map(move |value| (*key, *value))) {
-        buffer.kept.set(key, value);
+        buffer.taped.set(key, value);
         stream.arguments_into(&draw, &inserts, &mut buffer);
         let [own_key, own_value, count] = of(&buffer);
         assert_eq!(own_key, key.map_or_else(|| of(&drawn)[0].clone(), <[u8]>::to_vec));
@@ -96,7 +96,7 @@ fn what_was_kept_is_bound_as_it_is_and_what_was_not_is_drawn() {
 }
 
 #[test]
-fn what_is_drawn_per_operation_command_and_item_lies_in_that_order() {
+fn arguments_are_in_the_order_operation_command_item() {
     let text = || Generator::Text { length: constant(4) };
     let arguments = vec![
         (Each::Item, text()),
@@ -110,7 +110,7 @@ fn what_is_drawn_per_operation_command_and_item_lies_in_that_order() {
     assert_eq!(buffer.places.len(), 1 + 3 * (2 + 2));
     assert_eq!(buffer.ordinals[0], draw.ordinal);
     let mut key = Vec::new();
-    stream(&plan).key_into(buffer.ordinals[1], &mut key);
+    stream(&plan).records().key_into(buffer.ordinals[1], &mut key);
     let second_key = buffer.places[5].1.clone();
     assert_eq!(buffer.bytes[second_key], key[..]);
 }
@@ -127,7 +127,7 @@ fn an_argument_is_the_same_whatever_else_is_drawn() {
         Generator::Ordinal,
     ];
     let own = own.map(|generator| (Each::Command, generator)).to_vec();
-    // With it commands are drawn one by one, without it one argument after the other.
+    // With it commands are drawn one by one, without it argument by argument.
     let with = [own.clone(), vec![(Each::Operation, text)]].concat();
     let [without, with] = [own, with].map(|arguments| {
         let mut statement = statement(3, 1, arguments);
@@ -227,7 +227,7 @@ fn a_field_that_only_replies_hold_is_not_made_and_checked_all_the_same() {
     let [key, field] = [0, 1].map(|place: usize| &buffer.bytes[buffer.places[place].1.clone()]);
     assert!(field.is_empty());
     let mut value = Vec::new();
-    reads.append_value(0, 0, 0, Owner { ordinal: draw.ordinal, key }, &mut value);
+    reads.records().append_value(0, 0, 0, RecordRef { ordinal: draw.ordinal, key }, &mut value);
     assert!(reads.holds(&draw, &buffer, [&value[..]].into_iter()));
     assert!(!reads.holds(&draw, &buffer, [&value[1..]].into_iter()));
     plan.statements[0].texts = vec!["SET {a0} {a1} GET".to_owned()];

@@ -1,4 +1,4 @@
-//! Whether drawn counts can come from a law.
+//! Goodness-of-fit tests of drawn counts.
 
 /// How often each of `0 .. bins` was drawn.
 pub(crate) fn count(bins: usize, drawn: impl Iterator<Item = usize>) -> Vec<u64> {

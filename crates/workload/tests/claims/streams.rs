@@ -5,7 +5,7 @@ use std::thread;
 use kvmark_plan::{
     Distribution, FieldChoice, Kind, PhaseName, Plan, Seeds, Share, SizeLaw, TAG_LENGTH, tag_length,
 };
-use kvmark_workload::{Draw, InsertSequence, Owner, Stream, ValueBuffer, tag};
+use kvmark_workload::{Draw, InsertSequence, RecordRef, Stream, ValueBuffer, tag};
 
 use crate::plans::{choosing, group, inserts_after, mix, phase, plan, stream};
 use crate::statistics::{assert_follows, count};
@@ -21,18 +21,18 @@ fn varied(distribution: Distribution) -> Plan {
 
 fn operation(stream: &Stream, draw: Draw) -> (Draw, Vec<u8>, Vec<u8>) {
     let mut key = Vec::new();
-    stream.key_into(draw.ordinal, &mut key);
+    stream.records().key_into(draw.ordinal, &mut key);
     let mut values = ValueBuffer::default();
     if draw.kind == Kind::Insert {
-        let owner = Owner { ordinal: draw.ordinal, key: &key };
-        stream.insert_values_into(draw.version, owner, &mut values);
+        let record = RecordRef { ordinal: draw.ordinal, key: &key };
+        stream.insert_values_into(draw.version, record, &mut values);
     } else {
         stream.update_values_into(&draw, &key, &mut values);
     }
     (draw, key, values.bytes)
 }
 
-const USER: Owner<'_> = Owner { ordinal: 1, key: b"user1" };
+const USER: RecordRef<'_> = RecordRef { ordinal: 1, key: b"user1" };
 
 #[test]
 fn the_operations_are_the_same_on_one_and_on_eight_workers() {
@@ -57,7 +57,7 @@ fn the_operations_are_the_same_on_one_and_on_eight_workers() {
 }
 
 #[test]
-fn recorded_frontiers_reproduce_what_was_drawn_among_concurrent_inserts() {
+fn recorded_frontiers_reproduce_draws_among_concurrent_inserts() {
     for distribution in [Distribution::Latest, Distribution::YcsbZipfian, Distribution::Uniform] {
         let mut plan = varied(distribution);
         plan.groups[0].keys.count = 9_000;
@@ -221,13 +221,13 @@ fn noise_begins_with_the_tag_of_its_record_of_which_a_short_one_has_a_part() {
         plan.dataset.fields.length = SizeLaw::Constant { size };
         let stream = stream(&plan);
         for ordinal in 0..100 {
-            stream.insert_values_into(5, Owner { ordinal, key: b"" }, &mut values);
+            stream.insert_values_into(5, RecordRef { ordinal, key: b"" }, &mut values);
             for (_, place) in &values.places {
                 let tagged = tag_length(place.len());
                 let begin = &values.bytes[place.clone()][..tagged];
                 assert_eq!(begin, &tag(ordinal)[..tagged]);
             }
-            assert_eq!(stream.tag(ordinal), Some(tag(ordinal)));
+            assert_eq!(stream.records().tag(ordinal), Some(tag(ordinal)));
         }
     }
     let tags: std::collections::BTreeSet<_> = (0..100_000).map(tag).collect();

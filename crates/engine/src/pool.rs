@@ -1,0 +1,156 @@
+//! The coordinator's handles of the workers.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use kvmark_driver::{Capabilities, Driver, Execution};
+use kvmark_plan::Plan;
+use kvmark_record::{Batch, Names};
+use kvmark_workload::CachePadded;
+
+use crate::clock::Clock;
+use crate::error::EngineError;
+use crate::op_log::Log;
+use crate::pulse::Pulse;
+use crate::source;
+use crate::worker::{self, Setup, WorkerCommand};
+use crate::worker_recorder::Report;
+
+/// Most clients of a blocking driver, each of which is a thread.
+pub const MAX_BLOCKING_CLIENTS: u32 = 1024;
+
+/// The workers of a run.
+#[derive(Debug)]
+pub(crate) struct WorkerPool {
+    pub(crate) workers: Vec<WorkerHandle>,
+    /// Whether each client has its own thread.
+    pub(crate) threads: bool,
+    /// Whether unresponsive workers were abandoned.
+    pub(crate) abandoned: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct WorkerHandle {
+    thread: JoinHandle<()>,
+    pub(crate) commands: Sender<WorkerCommand>,
+    pub(crate) pulse: Arc<CachePadded<Pulse>>,
+    /// The core that the worker is bound to, if any.
+    pub(crate) cores: Vec<u32>,
+    /// Returns the memory of interval reports.
+    spare: Sender<Batch>,
+}
+
+impl WorkerHandle {
+    /// Returns the cleared memory of an interval report.
+    pub(crate) fn hand_back(&self, batch: Batch) {
+        // A worker that has ended needs none.
+        drop(self.spare.send(batch));
+    }
+}
+
+impl WorkerPool {
+    pub(crate) fn start<D: Driver, C: Clock>(
+        plan: &Plan,
+        driver: &Arc<D>,
+        clock: &C,
+        reports: &Sender<Report>,
+        log: Option<&Log>,
+    ) -> Result<Self, EngineError> {
+        let slots = slots(plan);
+        let threads = driver.capabilities().execution == Execution::Blocking;
+        let count = workers(plan, &driver.capabilities());
+        let mut workers = Vec::new();
+        for worker in 0..count {
+            let carried = slots / count + u32::from(worker < slots % count);
+            let core = plan.pin.get(worker as usize % plan.pin.len().max(1)).copied();
+            let (commands, inbox) = channel();
+            let pulse = Arc::new(CachePadded(Pulse::new()));
+            let (spare, used) = channel();
+            let setup = Setup {
+                worker: worker as usize,
+                workers: count,
+                driver: Arc::clone(driver),
+                clock: clock.clone(),
+                clients: carried,
+                names: Arc::new(Names::of(plan)),
+                core,
+                commands: inbox,
+                reports: reports.clone(),
+                used,
+                pulse: Arc::clone(&pulse),
+                log_writer: log.map(|log| log.log_writer(worker)),
+            };
+            let thread = spawn(setup)?;
+            let cores = core.into_iter().collect();
+            workers.push(WorkerHandle { thread, commands, pulse, cores, spare });
+        }
+        Ok(Self { workers, threads, abandoned: false })
+    }
+
+    /// Returns when every session is open.
+    pub(crate) fn wait_until_open(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
+        for _ in &self.workers {
+            match reports.recv() {
+                Ok(Report::Opened { result }) => result?,
+                Ok(Report::Panicked { worker, message }) => {
+                    return Err(EngineError::Panicked { worker, message });
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn command_all(&self, command: &WorkerCommand) {
+        for member in &self.workers {
+            // A worker that has ended reported its panic, which ends the run.
+            drop(member.commands.send(command.clone()));
+        }
+    }
+
+    /// Ends the workers. When this returns, the system is closed, except for abandoned workers.
+    pub(crate) fn dismiss(&mut self) {
+        for WorkerHandle { thread, commands, spare, .. } in self.workers.drain(..) {
+            drop(commands);
+            // Wakes a worker that waits for a report to come back.
+            drop(spare);
+            if !self.abandoned {
+                // A panic was reported when it happened.
+                drop(thread.join());
+            }
+        }
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.workers.iter().map(|member| member.pulse.0.completed()).sum()
+    }
+}
+
+fn spawn<D: Driver, C: Clock>(setup: Setup<D, C>) -> Result<JoinHandle<()>, EngineError> {
+    let worker = setup.worker;
+    let reports = setup.reports.clone();
+    let name = format!("kvmark-{worker}");
+    let body = move || worker::guarded(worker, reports, || worker::work(setup));
+    let spawned = thread::Builder::new().name(name).spawn(body);
+    spawned.map_err(|source| EngineError::Thread { worker, source })
+}
+
+/// Number of workers for a plan.
+pub(crate) fn workers(plan: &Plan, capabilities: &Capabilities) -> u32 {
+    let slots = slots(plan);
+    match capabilities {
+        capabilities if capabilities.simulated_time => 1,
+        capabilities if capabilities.execution == Execution::Blocking => slots.max(1),
+        _ => plan.workers.min(slots).max(1),
+    }
+}
+
+/// Most clients of this engine that are active at the same time.
+pub(crate) fn slots(plan: &Plan) -> u32 {
+    let active = plan.phases.iter().map(|phase| {
+        let groups = phase.groups.iter().map(|active| &plan.groups[active.group as usize]);
+        groups.map(|group| source::clients_of(group.clients, plan.share)).sum()
+    });
+    active.max().unwrap_or(0)
+}

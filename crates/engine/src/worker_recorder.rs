@@ -1,0 +1,374 @@
+//! Records a worker's operations and sends them to the coordinator, one report per interval.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use kvmark_plan::Outcome;
+use kvmark_record::{Batch, Names, Recorder, Sample};
+
+use crate::op_log::OpLogWriter;
+use crate::pulse::Pulse;
+use crate::sequence::PhaseSequence;
+use crate::usage::ThreadUsage;
+
+/// A message from a worker to the coordinator.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// The result of opening the session.
+    Opened { result: Result<(), kvmark_driver::OpenError> },
+    /// The result of a probe.
+    Probed(Probed),
+    /// One interval's records. Nothing before `through` follows, except for the drain.
+    Interval { worker: usize, report: IntervalReport, through: Option<Position> },
+    /// The worker finished the phase sequence.
+    Finished(Finished),
+    /// The worker's thread panicked.
+    Panicked { worker: usize, message: String },
+}
+
+/// The result of probing records.
+#[derive(Debug)]
+pub(crate) enum Probed {
+    /// All records exist.
+    Present,
+    /// A record is missing, or couldn't be read.
+    Missing,
+    /// A record exists and differs from the expected one.
+    Unlike,
+    /// The system didn't answer. Lists the servers with outstanding requests.
+    Silent { awaited: Vec<String> },
+}
+
+/// A phase of a sequence, and the number of an interval in it.
+pub(crate) type Position = (usize, u32);
+
+/// The records of one worker and interval.
+#[derive(Debug)]
+pub(crate) struct IntervalReport {
+    pub(crate) position: Position,
+    pub(crate) drain: bool,
+    pub(crate) batch: Batch,
+    /// Totals since the sequence began, see [`PhaseSequence::counter`]. Empty in the report of
+    /// operations that were carried into the next phase.
+    pub(crate) counts: Vec<Counts>,
+}
+
+/// Operations of one group and phase on one worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) issued: u64,
+    pub(crate) completed: u64,
+    /// Answers that were read after the limit on service time, and may have arrived in time.
+    pub(crate) read_late: u64,
+    /// 0 before the first completion.
+    pub(crate) last_completed_ns: u64,
+}
+
+/// A worker's totals of a phase sequence.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) worker: usize,
+    /// See [`PhaseSequence::counter`].
+    pub(crate) counts: Vec<Counts>,
+    pub(crate) phases: Vec<PhaseTotals>,
+    /// Servers with outstanding requests when the system stopped answering.
+    pub(crate) awaited: Vec<String>,
+}
+
+/// A worker's totals of a phase.
+#[derive(Debug, Default)]
+pub(crate) struct PhaseTotals {
+    /// Zero for a phase that began after the worker's last operation.
+    pub(crate) resource_use: ResourceUse,
+    /// The first message of each class of failure.
+    pub(crate) failures: BTreeMap<Outcome, String>,
+}
+
+/// CPU time of a worker's thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResourceUse {
+    pub(crate) usage: ThreadUsage,
+    pub(crate) idle_spin_ns: u64,
+}
+
+/// The recorder of one worker during a phase sequence.
+#[derive(Debug)]
+pub(crate) struct WorkerRecorder<'a> {
+    sequence: &'a PhaseSequence,
+    recorder: RefCell<&'a mut Recorder>,
+    /// Operations that were due in a phase that has ended.
+    carried: RefCell<Recorder>,
+    phase: Cell<usize>,
+    interval: Cell<u32>,
+    drain: Cell<bool>,
+    boundary_ns: Cell<u64>,
+    counts: Vec<Cell<Counts>>,
+    phases: RefCell<Vec<PhaseTotals>>,
+    /// The thread's resource use when the phase began.
+    before: Cell<ResourceUse>,
+    /// Reports that were sent and whose memory hasn't come back.
+    reports_under_way: Cell<usize>,
+    channel: ReportChannel<'a>,
+}
+
+/// Limits how far a worker gets ahead of the coordinator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendWindow {
+    /// Reports that were sent and didn't come back.
+    reports: usize,
+    /// Longest wait for one report; `None` for no limit.
+    patience: Option<Duration>,
+}
+
+impl SendWindow {
+    /// In simulated time, where a wait changes no measurement.
+    pub(crate) const SIMULATED: Self = Self { reports: 8, patience: None };
+    /// Reports of all workers together.
+    const REPORTS_MAX: usize = 128;
+
+    /// The window of each worker in real time. With more workers than processors, a full window
+    /// yields a processor to the coordinator. A coordinator that hangs, for example in its
+    /// observer, delays operations only briefly.
+    pub(crate) fn of_each(workers: u32) -> Self {
+        let reports = (Self::REPORTS_MAX / workers.max(1) as usize).max(2);
+        Self { reports, patience: Some(Duration::from_millis(20)) }
+    }
+}
+
+/// The channels for a worker's reports, its pulse, and the memory of its reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReportChannel<'a> {
+    pub(crate) worker: usize,
+    pub(crate) pulse: &'a Pulse,
+    pub(crate) reports: &'a Sender<Report>,
+    pub(crate) used: &'a Receiver<Batch>,
+    pub(crate) send_window: SendWindow,
+    /// Time that the worker has spent polling without work.
+    pub(crate) idle_spin_ns: &'a Cell<u64>,
+    /// The log of operations, if one is written.
+    pub(crate) log_writer: Option<&'a OpLogWriter>,
+}
+
+impl ReportChannel<'_> {
+    fn resource_use(&self) -> ResourceUse {
+        ResourceUse { usage: ThreadUsage::now(), idle_spin_ns: self.idle_spin_ns.get() }
+    }
+}
+
+impl<'a> WorkerRecorder<'a> {
+    pub(crate) fn open(
+        sequence: &'a PhaseSequence,
+        names: &Names,
+        recorder: &'a mut Recorder,
+        channel: ReportChannel<'a>,
+    ) -> Self {
+        channel.pulse.restart_count();
+        let opened = Self {
+            sequence,
+            recorder: RefCell::new(recorder),
+            carried: RefCell::new(Recorder::new(names)),
+            phase: Cell::new(0),
+            interval: Cell::new(0),
+            drain: Cell::new(false),
+            boundary_ns: Cell::new(0),
+            counts: vec![Cell::default(); sequence.counters()],
+            phases: RefCell::new(sequence.phases.iter().map(|_| PhaseTotals::default()).collect()),
+            before: Cell::new(channel.resource_use()),
+            reports_under_way: Cell::new(0),
+            channel,
+        };
+        opened.set_boundary();
+        opened
+    }
+
+    /// The next instant at which an interval ends.
+    #[inline]
+    pub(crate) fn boundary_ns(&self) -> u64 {
+        if self.drain.get() { u64::MAX } else { self.boundary_ns.get().min(self.sequence.end_ns()) }
+    }
+
+    #[inline]
+    fn count(&self, phase: usize, group: usize, add: impl FnOnce(&mut Counts)) {
+        let counter = &self.counts[self.sequence.counter(phase, group)];
+        let mut counts = counter.get();
+        add(&mut counts);
+        counter.set(counts);
+    }
+
+    #[inline]
+    pub(crate) fn issue(&self, phase: usize, group: usize) {
+        self.count(phase, group, |counts| counts.issued += 1);
+    }
+
+    /// Counts an answer that was read late.
+    #[cold]
+    pub(crate) fn note_read_late(&self, phase: usize, group: usize) {
+        self.count(phase, group, |counts| counts.read_late += 1);
+    }
+
+    /// Records and counts a complete operation.
+    #[inline]
+    pub(crate) fn complete(&self, phase: usize, group: usize, sample: &Sample) {
+        self.record(phase, group, sample);
+        self.count(phase, group, |counts| {
+            counts.completed += 1;
+            counts.last_completed_ns = sample.completed_ns;
+        });
+        self.channel.pulse.complete();
+    }
+
+    /// Records an operation, or a part of one, that was due in a phase.
+    #[inline]
+    pub(crate) fn record(&self, phase: usize, group: usize, sample: &Sample) {
+        if sample.completed_ns >= self.boundary_ns() {
+            self.end_interval(sample.completed_ns);
+        }
+        if phase == self.phase.get() {
+            self.recorder.borrow_mut().record(group, sample);
+        } else {
+            self.carry(group, sample);
+        }
+    }
+
+    /// Records the lag of a sampled read; `None` for an excluded one.
+    pub(crate) fn lag(&self, read_ns: u64, lag_ns: Option<u64>) {
+        self.tick(read_ns);
+        self.recorder.borrow_mut().record_lag(lag_ns);
+    }
+
+    /// The durations belong to the phase in which the operation was due, the completion to the
+    /// phase in which it ended.
+    #[cold]
+    fn carry(&self, group: usize, sample: &Sample) {
+        self.carried.borrow_mut().record(group, sample);
+        self.recorder.borrow_mut().carry(group, sample);
+    }
+
+    /// Sends the records of an interval that has ended.
+    #[inline]
+    pub(crate) fn tick(&self, now_ns: u64) {
+        if now_ns >= self.boundary_ns() {
+            self.end_interval(now_ns);
+        }
+    }
+
+    /// The pulse that shows whether the system answers.
+    pub(crate) fn pulse(&self) -> &'a Pulse {
+        self.channel.pulse
+    }
+
+    /// The log of operations, if one is written.
+    pub(crate) fn log_writer(&self) -> Option<&OpLogWriter> {
+        self.channel.log_writer
+    }
+
+    /// Keeps the first message of each class of failure.
+    #[cold]
+    pub(crate) fn note_failure(&self, phase: usize, outcome: Outcome, message: Option<&str>) {
+        let failures = &mut self.phases.borrow_mut()[phase].failures;
+        failures.entry(outcome).or_insert_with(|| message.unwrap_or_default().to_owned());
+    }
+
+    #[cold]
+    fn end_interval(&self, now_ns: u64) {
+        let report = self.take_report();
+        let end_ns = self.sequence.end_ns();
+        while now_ns >= self.sequence.phase_end_ns(self.phase.get())
+            && self.phase.get() + 1 < self.sequence.phases.len()
+            && self.sequence.reaches(self.phase.get() + 1)
+        {
+            self.end_phase();
+            self.phase.set(self.phase.get() + 1);
+            self.interval.set(0);
+            self.channel.pulse.restart_count();
+        }
+        self.drain.set(now_ns >= end_ns);
+        let start_ns = self.sequence.phases[self.phase.get()].start_ns;
+        let elapsed = now_ns.min(end_ns).saturating_sub(start_ns) / self.sequence.interval_ns;
+        let interval = u32::try_from(elapsed).unwrap_or(u32::MAX).max(self.interval.get());
+        self.interval.set(interval);
+        self.set_boundary();
+        let through = (!self.drain.get()).then_some((self.phase.get(), interval));
+        self.send(Report::Interval { worker: self.channel.worker, report, through });
+    }
+
+    fn set_boundary(&self) {
+        let (phase, interval) = (self.phase.get(), self.interval.get());
+        let length_ns = (u64::from(interval) + 1) * self.sequence.interval_ns;
+        let next_ns = self.sequence.phases[phase].start_ns + length_ns;
+        self.boundary_ns.set(next_ns.min(self.sequence.phase_end_ns(phase)));
+    }
+
+    fn end_phase(&self) {
+        let (before, now) = (self.before.get(), self.channel.resource_use());
+        self.before.set(now);
+        self.phases.borrow_mut()[self.phase.get()].resource_use = ResourceUse {
+            usage: now.usage.since(before.usage),
+            idle_spin_ns: now.idle_spin_ns - before.idle_spin_ns,
+        };
+    }
+
+    fn take_report(&self) -> IntervalReport {
+        let mut recorder = self.recorder.borrow_mut();
+        self.recycle_memory(&mut recorder);
+        IntervalReport {
+            position: (self.phase.get(), self.interval.get()),
+            drain: self.drain.get(),
+            batch: recorder.take(),
+            counts: self.counts(),
+        }
+    }
+
+    fn counts(&self) -> Vec<Counts> {
+        self.counts.iter().map(Cell::get).collect()
+    }
+
+    /// Takes the memory of earlier reports back before another report is sent.
+    fn recycle_memory(&self, recorder: &mut Recorder) {
+        let ReportChannel { used, send_window, .. } = self.channel;
+        let mut under_way = self.reports_under_way.get();
+        for batch in used.try_iter() {
+            recorder.recycle(batch);
+            // Some may be of the sequence before.
+            under_way = under_way.saturating_sub(1);
+        }
+        while under_way >= send_window.reports {
+            let back = match send_window.patience {
+                Some(patience) => used.recv_timeout(patience).ok(),
+                None => used.recv().ok(),
+            };
+            // A coordinator that hangs, or has abandoned the run, returns nothing.
+            let Some(batch) = back else { break };
+            recorder.recycle(batch);
+            under_way -= 1;
+        }
+        self.reports_under_way.set(under_way + 1);
+    }
+
+    fn send(&self, report: Report) {
+        if let Some(log_writer) = self.channel.log_writer {
+            log_writer.flush();
+        }
+        // The channel is closed only when the coordinator has abandoned the run.
+        drop(self.channel.reports.send(report));
+    }
+
+    /// Sends the last reports and the worker's totals. `awaited` are the servers with outstanding
+    /// requests.
+    pub(crate) fn close(&self, awaited: Vec<String>) {
+        let (worker, report) = (self.channel.worker, self.take_report());
+        let batch = self.carried.borrow_mut().take();
+        if !batch.is_empty() {
+            let carried =
+                IntervalReport { position: (0, 0), drain: true, batch, counts: Vec::new() };
+            let through = Some(report.position);
+            self.send(Report::Interval { worker, report: carried, through });
+        }
+        self.send(Report::Interval { worker, report, through: None });
+        self.end_phase();
+        let phases = self.phases.take();
+        self.send(Report::Finished(Finished { worker, counts: self.counts(), phases, awaited }));
+    }
+}
