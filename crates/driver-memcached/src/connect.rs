@@ -6,9 +6,9 @@ use std::time::Duration;
 use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask};
 use kvmark_driver_server::{Credentials, Target};
 
-use crate::failure::{Failure, impossible, refused, refused_login};
+use crate::failure::{Failure, refused, refused_login};
 use crate::options::Settings;
-use crate::replies::{Said, Scan, said};
+use kvmark_wire::memcached::{Answer, Scan, answer};
 
 /// A session's connections.
 pub(crate) type Connections = Framed<Settings>;
@@ -56,18 +56,18 @@ async fn introduce(stream: &mut Stream, credentials: &Credentials) -> Result<(),
     let token = format!("{username} {}", password.reveal());
     let login = format!("set login 0 -1 {}\r\n{token}\r\n", token.len());
     let reply = ask::<Settings>(stream, login.as_bytes(), |_| true).await?;
-    match said(&reply)? {
-        Said::Done => Ok(()),
-        Said::Error(line) => Err(refused_login(line)),
-        _ => Err(impossible("the login")),
+    match answer(&reply)? {
+        Answer::Done => Ok(()),
+        Answer::Error(line) => Err(refused_login(line)),
+        _ => Err(Failure::unexpected_reply("the login")),
     }
 }
 
 /// Sends one line and returns its reply, unless that is an error.
 pub(crate) async fn send(stream: &mut Stream, line: &[u8]) -> Result<Vec<u8>, Failure> {
     let reply = ask::<Settings>(stream, line, |_| true).await?;
-    match said(&reply)? {
-        Said::Error(line) => Err(refused(line)),
+    match answer(&reply)? {
+        Answer::Error(line) => Err(refused(line)),
         _ => Ok(reply),
     }
 }

@@ -13,7 +13,7 @@ use kvmark_plan::Outcome;
 use crate::connect::send;
 use crate::failure::Failure;
 use crate::options::Settings;
-use crate::replies::told;
+use kvmark_wire::memcached::stats;
 
 /// Settings that say where a server is or how long it has run, not how it works.
 const PLACES: [&str; 10] = [
@@ -133,8 +133,8 @@ impl Control {
         Ok(text.trim_end().strip_prefix("VERSION ").unwrap_or("unknown").to_owned())
     }
 
-    fn told(&self, target: &Target, command: &[u8]) -> Result<BTreeMap<String, String>, Failure> {
-        self.ask(target, command).map(|reply| told(&reply).collect())
+    fn stats(&self, target: &Target, command: &[u8]) -> Result<BTreeMap<String, String>, Failure> {
+        self.ask(target, command).map(|reply| stats(&reply).collect())
     }
 
     /// What the first server says it is. What it doesn't say is left out.
@@ -142,7 +142,7 @@ impl Control {
         let targets = &self.settings.targets;
         let target = targets.first().expect("an address names at least one server");
         let version = self.version(target).unwrap_or_else(|_| "unknown".to_owned());
-        let mut configuration = self.told(target, b"stats settings\r\n").unwrap_or_default();
+        let mut configuration = self.stats(target, b"stats settings\r\n").unwrap_or_default();
         configuration.retain(|name, _| !PLACES.contains(&name.as_str()));
         if targets.len() > 1 {
             configuration.insert("servers".to_owned(), targets.len().to_string());
@@ -157,7 +157,7 @@ impl Control {
         let mut sums = BTreeMap::new();
         let mut commands = BTreeMap::new();
         for target in targets {
-            let told = self.told(target, b"stats\r\n").unwrap_or_default();
+            let told = self.stats(target, b"stats\r\n").unwrap_or_default();
             for name in NUMBERS {
                 let number = told.get(name).and_then(|text| text.parse::<f64>().ok());
                 let Some(number) = number else { continue };
@@ -184,7 +184,7 @@ impl Control {
     fn settle_one(&self, target: &Target) -> Result<(), OpenError> {
         let mut unanswered = 0;
         loop {
-            match self.told(target, b"stats\r\n") {
+            match self.stats(target, b"stats\r\n") {
                 Ok(told) if BUSY.iter().all(|name| told.get(*name).is_none_or(|n| n == "0")) => {
                     return Ok(());
                 }

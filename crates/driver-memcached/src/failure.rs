@@ -1,11 +1,10 @@
 //! What a server's errors mean for an operation.
 
 pub(crate) use kvmark_driver_server::Failure;
-use kvmark_driver_server::errors;
 use kvmark_plan::Outcome;
 
 use crate::json::Damaged;
-use crate::replies::Garbage;
+use kvmark_wire::memcached::outcome_of;
 
 /// Characters of a server's message that are kept.
 const MESSAGE_MAX: usize = 200;
@@ -19,19 +18,13 @@ pub(crate) fn refused(line: &[u8]) -> Failure {
     } else {
         ""
     };
-    Failure::new(errors::memcached(line), format!("the server answered: {text}{advice}"))
+    Failure::new(outcome_of(line), format!("the server answered: {text}{advice}"))
 }
 
 /// The server said no to a login; its own words could repeat the password.
 pub(crate) fn refused_login(line: &[u8]) -> Failure {
     let kind = String::from_utf8_lossy(line.split(|byte| *byte == b' ').next().unwrap_or(line));
     Failure::new(Outcome::Refused, format!("the server answered the login with {kind}"))
-}
-
-/// The server answered something else than the command's reply.
-pub(crate) fn impossible(command: &str) -> Failure {
-    let text = format!("the server's answer to {command} is none that {command} can have");
-    Failure::new(Outcome::Protocol, text)
 }
 
 /// The server answered with a record that wasn't asked for.
@@ -45,10 +38,4 @@ pub(crate) fn unasked(key: &[u8]) -> Failure {
 pub(crate) fn damaged(key: &[u8], why: Damaged) -> Failure {
     let key = String::from_utf8_lossy(key);
     Failure::new(Outcome::Storage, format!("the record '{key}' can't be decoded: {why}"))
-}
-
-impl From<Garbage> for Failure {
-    fn from(garbage: Garbage) -> Self {
-        Self::new(Outcome::Protocol, garbage.to_string())
-    }
 }

@@ -18,8 +18,8 @@ use crate::json::{Members, append_escaped, append_unescaped, escaped_length};
 use crate::operation::{Dialect, Operation};
 use crate::options::{PORT, Settings};
 use crate::records::Records;
-use crate::replies::{Next, Said, Scan, said, told};
 use crate::statements::Prepared;
+use kvmark_wire::memcached::{Answer, Next, Scan, answer, stats};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
@@ -94,23 +94,23 @@ fn statement(texts: &[&str]) -> Statement {
 /// Reads a frame to its end.
 fn read(frame: &[u8]) {
     assert_eq!(Scan::default().advance(frame), Ok(Some(frame.len())), "a frame is whole");
-    match said(frame).expect("a whole frame can be read") {
-        Said::Error(line) => {
+    match answer(frame).expect("a whole frame can be read") {
+        Answer::Error(line) => {
             refused(line);
             refused_login(line);
         }
-        Said::Items(mut items) => {
+        Answer::Items(mut items) => {
             let mut seen = 0;
-            while let Ok(Next::Item(item)) = items.next() {
+            while let Ok(Next::Item(item)) = items.next_item() {
                 seen += item.key.len() + item.block.len() + item.unique.len();
                 record(item.block);
             }
             assert!(seen < frame.len(), "items lie apart");
         }
-        Said::Block(block) => assert!(block.len() < frame.len()),
+        Answer::Block(block) => assert!(block.len() < frame.len()),
         _ => {}
     }
-    told(frame).for_each(drop);
+    stats(frame).for_each(drop);
 }
 
 /// Reads a block as a record, and merges a field into it that is there then.

@@ -26,7 +26,6 @@ mod keys;
 mod operation;
 mod options;
 mod records;
-mod replies;
 mod session;
 mod statements;
 

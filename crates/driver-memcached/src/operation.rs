@@ -10,11 +10,11 @@ use std::sync::Arc;
 use kvmark_driver::{Call, Columns, Effect, Expected, Reply, Request, Values};
 use kvmark_plan::{Kind, Outcome};
 
-use crate::failure::{Failure, damaged, impossible, refused, unasked};
+use crate::failure::{Failure, damaged, refused, unasked};
 use crate::keys::{Keys, is_word, server};
 use crate::records::Records;
-use crate::replies::{Item, Items, Next, Said, said};
 use crate::statements::{Destination, Place, Prepared, Shape};
+use kvmark_wire::memcached::{Answer, Item, Items, Next, answer};
 
 /// How operations are said in commands.
 pub(crate) struct Dialect {
@@ -221,9 +221,9 @@ impl Operation {
             alone.clear();
             alone
         };
-        let said = said(reply)?;
+        let answer = answer(reply)?;
         let part = &mut parts[part];
-        if let Said::Error(line) = said {
+        if let Answer::Error(line) = answer {
             let failure = refused(line);
             part.effect = Effect::of(failure.outcome);
             return Err(failure);
@@ -231,7 +231,7 @@ impl Operation {
         match &mut self.task {
             Task::Idle => Ok(()),
             Task::Read { columns, wants_values, expected, is_unlike } => {
-                let Some(item) = only(said, keys)? else { return Ok(()) };
+                let Some(item) = only(answer, keys)? else { return Ok(()) };
                 part.found = 1;
                 into.rows = 1;
                 if !*wants_values && expected.is_none() {
@@ -246,25 +246,25 @@ impl Operation {
                 }
                 Ok(())
             }
-            Task::Write { misses } => match said {
-                Said::Done => {
+            Task::Write { misses } => match answer {
+                Answer::Done => {
                     part.found = 1;
                     Ok(())
                 }
-                Said::Nothing if *misses => Ok(()),
-                _ => Err(impossible("a write")),
+                Answer::Nothing if *misses => Ok(()),
+                _ => Err(Failure::unexpected_reply("a write")),
             },
             Task::Merge(step) => {
                 part.found = 0;
                 let values = Values { bytes, places };
-                if step.take(said, keys, values, dialect)? {
+                if step.take(answer, keys, values, dialect)? {
                     part.found = 1;
                 }
                 Ok(())
             }
             Task::Statement { statement, wants_values, .. } => {
                 let shape = dialect.statements[*statement as usize].shape(part.place);
-                part.take(shape, said, keys, wants_values.then_some(into))?;
+                part.take(shape, answer, keys, wants_values.then_some(into))?;
                 part.effect = if part.found > 0 { Effect::Applied } else { Effect::NotApplied };
                 Ok(())
             }
@@ -329,13 +329,13 @@ impl Step {
     /// Takes the reply to this step; whether the update is done by it.
     fn take(
         &mut self,
-        said: Said<'_>,
+        answer: Answer<'_>,
         keys: &Keys,
         values: Values<'_>,
         dialect: &mut Dialect,
     ) -> Result<bool, Failure> {
         let (next, is_done) = match self {
-            Self::Read => match only(said, keys)? {
+            Self::Read => match only(answer, keys)? {
                 Some(item) => {
                     let Dialect { records, merged, unique, .. } = dialect;
                     merged.clear();
@@ -344,17 +344,17 @@ impl Step {
                     unique.clear();
                     unique.extend_from_slice(item.unique);
                     if !is_word(unique) {
-                        return Err(impossible("gets"));
+                        return Err(Failure::unexpected_reply("gets"));
                     }
                     (Self::Swap, false)
                 }
                 None => (Self::Done, false),
             },
-            _ => match said {
-                Said::Done => (Self::Done, true),
-                Said::Changed => (Self::Read, false),
-                Said::Nothing => (Self::Done, false),
-                _ => return Err(impossible("cas")),
+            _ => match answer {
+                Answer::Done => (Self::Done, true),
+                Answer::Changed => (Self::Read, false),
+                Answer::Nothing => (Self::Done, false),
+                _ => return Err(Failure::unexpected_reply("cas")),
             },
         };
         *self = next;
@@ -371,17 +371,19 @@ impl Part {
     fn take(
         &mut self,
         shape: Shape,
-        said: Said<'_>,
+        answer: Answer<'_>,
         keys: &Keys,
         reply: Option<&mut Reply>,
     ) -> Result<(), Failure> {
-        let value = match (shape, said) {
-            (Shape::Items, Said::Items(items)) => return self.take_items(items, keys, reply),
-            (Shape::Number, Said::Number(value)) | (Shape::Meta, Said::Block(value)) => Some(value),
-            (Shape::Word | Shape::Meta, Said::Done) => None,
-            (Shape::Word | Shape::Meta, Said::Nothing | Said::Changed)
-            | (Shape::Number, Said::Nothing) => return Ok(()),
-            _ => return Err(impossible("a command")),
+        let value = match (shape, answer) {
+            (Shape::Items, Answer::Items(items)) => return self.take_items(items, keys, reply),
+            (Shape::Number, Answer::Number(value)) | (Shape::Meta, Answer::Block(value)) => {
+                Some(value)
+            }
+            (Shape::Word | Shape::Meta, Answer::Done) => None,
+            (Shape::Word | Shape::Meta, Answer::Nothing | Answer::Changed)
+            | (Shape::Number, Answer::Nothing) => return Ok(()),
+            _ => return Err(Failure::unexpected_reply("a command")),
         };
         self.found = 1;
         if let (Some(value), Some(reply)) = (value, reply) {
@@ -401,7 +403,7 @@ impl Part {
         let Range { start, end } = self.keys;
         let mut expected = start;
         loop {
-            let item = match items.next()? {
+            let item = match items.next_item()? {
                 Next::Item(item) => item,
                 Next::End => return Ok(()),
                 Next::Error(line) => return Err(refused(line)),
@@ -428,11 +430,11 @@ fn put_line(output: &mut Vec<u8>, command: &[u8], key: &[u8]) {
 
 /// The item that a get of the only key is answered with; none where there is none.
 #[inline]
-fn only<'a>(said: Said<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure> {
-    let Said::Items(mut items) = said else { return Err(impossible("a get")) };
+fn only<'a>(answer: Answer<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure> {
+    let Answer::Items(mut items) = answer else { return Err(Failure::unexpected_reply("a get")) };
     let mut found = None;
     loop {
-        match items.next()? {
+        match items.next_item()? {
             Next::Item(item) if found.is_none() && item.key == keys.get(0) => found = Some(item),
             Next::Item(item) => return Err(unasked(item.key)),
             Next::End => return Ok(found),

@@ -7,7 +7,7 @@
 //! is a `replace` by the given fields alone, which is what YCSB does: the others are gone.
 
 use kvmark_driver::{Columns, Layout, OpenError, Reply, Values};
-use kvmark_driver_server::text::append_number;
+use kvmark_wire::number;
 
 use crate::json::{Damaged, Members, append_escaped, append_unescaped, escaped_length};
 use crate::keys::{LENGTH_MAX, is_word};
@@ -81,7 +81,7 @@ impl Records {
         output.extend_from_slice(command);
         output.extend_from_slice(key);
         output.extend_from_slice(&self.between);
-        append_number(output, length as i64);
+        number::append(output, length as i64);
         output.extend_from_slice(b"\r\n{");
         for (place, (field, value)) in values.iter().enumerate() {
             if place > 0 {
@@ -132,7 +132,7 @@ impl Records {
         output.extend_from_slice(b"cas ");
         output.extend_from_slice(key);
         output.extend_from_slice(&self.between);
-        append_number(output, record.len() as i64);
+        number::append(output, record.len() as i64);
         for part in [b" ", unique, b"\r\n", record, b"\r\n"] {
             output.extend_from_slice(part);
         }

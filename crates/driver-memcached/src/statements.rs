@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::names::Names;
-use kvmark_driver_server::text::{append_number, append_text, integer};
+use kvmark_driver_server::text::{append_text, integer};
 use kvmark_driver_server::words::{Bit, Group, Word, words};
 use kvmark_plan::{Outcome, Statement, ValueType};
+use kvmark_wire::number;
 
 use crate::failure::Failure;
 use crate::keys::{Keys, is_word, server};
@@ -229,7 +230,7 @@ impl Block {
     fn put(&self, output: &mut Vec<u8>, call: &Call<'_>, round: usize) {
         let head = |output: &mut Vec<u8>, length: usize| {
             output.push(b' ');
-            append_number(output, length as i64);
+            number::append(output, length as i64);
             output.extend_from_slice(&self.after);
             output.extend_from_slice(b"\r\n");
         };

@@ -7,12 +7,12 @@
 //! bytes, are no values.
 
 use kvmark_driver::{Effect, Reply};
-use kvmark_driver_server::text::append_number;
 use kvmark_plan::{Kind, Outcome};
+use kvmark_wire::number;
 
-use crate::failure::{Failure, impossible, said};
+use crate::failure::{Failure, refused};
 use crate::prepared::{Prepared, Shows};
-use crate::resp::{Cursor, Token, whole};
+use kvmark_wire::resp::{Cursor, Token, whole};
 
 /// What the replies to one operation have said so far.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,9 @@ impl Answers {
         reply: &mut Reply,
     ) -> Result<(), Failure> {
         let seen = match bytes {
-            _ if !prepared.fits(self.text as usize, bytes) => Err(impossible("a command")),
+            _ if !prepared.fits(self.text as usize, bytes) => {
+                Err(Failure::unexpected_reply("a command"))
+            }
             // What most writes get, and there is nothing in it.
             [b'+', ..] => Ok(Seen::DONE),
             // What most reads get, and nobody asks what it is.
@@ -178,7 +180,7 @@ impl Answers {
                     left += 2 * pairs;
                     continue;
                 }
-                Token::Error(message) => return Err(said(message)),
+                Token::Error(message) => return Err(refused(message)),
                 Token::Null => {
                     seen.null = true;
                     self.values += 1;
@@ -186,7 +188,7 @@ impl Answers {
                 Token::Integer(number) => {
                     seen.zero |= number == 0;
                     seen.something |= number != 0 || self.kind != Kind::Delete;
-                    self.push(reply, |bytes| append_number(bytes, number));
+                    self.push(reply, |bytes| number::append(bytes, number));
                 }
                 Token::Bulk(text) | Token::Other(text) => {
                     seen.something = true;

@@ -5,7 +5,7 @@ use kvmark_driver::Elements;
 use kvmark_driver_server::text::{append_text, integer};
 use kvmark_plan::ValueType;
 
-use crate::resp::{put_joined, put_number_part, put_part};
+use kvmark_wire::resp::{put_joined, put_number_part, put_part};
 
 /// Adds an argument as a part of a command, or a collection as several.
 #[inline]

@@ -18,8 +18,8 @@ use crate::failure::Failure;
 use crate::operation::Work;
 use crate::options::Settings;
 use crate::parcel::Destination;
-use crate::resp::put_all;
 use crate::slots::{CLUSTER_SLOTS, Redirect, SLOTS, Share, read_shares};
+use kvmark_wire::resp::put_all;
 
 /// Redirections of one operation that are followed.
 const REDIRECTIONS: u32 = 5;

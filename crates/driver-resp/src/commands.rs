@@ -9,8 +9,8 @@ use kvmark_driver::{Columns, Expected, Layout, Reply, Values};
 use kvmark_driver_server::text::java_hash;
 use kvmark_plan::{Outcome, tag_length};
 
-use crate::failure::{Failure, impossible, said};
-use crate::resp::{Cursor, LINE_END, Token, put_all, put_command, put_number_part, put_part};
+use crate::failure::{Failure, refused};
+use kvmark_wire::resp::{Cursor, LINE_END, Token, put_all, put_command, put_number_part, put_part};
 
 /// The sorted set of all keys.
 const INDEX: &[u8] = b"_indices";
@@ -94,16 +94,16 @@ impl Fields {
         let mut cursor = Cursor::new(bytes);
         let elements = aggregate(&mut cursor, "a read")?;
         let elements_at = cursor;
-        let impossible = || impossible("a read");
+        let unexpected = || Failure::unexpected_reply("a read");
         let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
         if columns == Columns::All {
             if elements % 2 == 1 {
-                return Err(impossible());
+                return Err(unexpected());
             }
             let wanted = if wants_values { elements / 2 } else { 0 };
             for place in 0..wanted {
-                let name = cursor.text()?.ok_or_else(impossible)?;
-                let value = cursor.text()?.ok_or_else(impossible)?;
+                let name = cursor.text()?.ok_or_else(unexpected)?;
+                let value = cursor.text()?.ok_or_else(unexpected)?;
                 if let Some(field) = self.index_of(name, place) {
                     reply.push(row, field, value);
                 }
@@ -119,7 +119,7 @@ impl Fields {
             _ => (0, self.parts.len()),
         };
         if elements != count {
-            return Err(impossible());
+            return Err(unexpected());
         }
         let mut there = false;
         for field in (first..).take(count) {
@@ -225,8 +225,8 @@ pub(crate) fn put_keys(output: &mut Vec<u8>, key: &[u8], count: u64) {
 pub(crate) fn take_ok(bytes: &[u8]) -> Result<(), Failure> {
     match Cursor::new(bytes).token()? {
         Token::Simple(b"OK") => Ok(()),
-        Token::Error(message) => Err(said(message)),
-        _ => Err(impossible("a write")),
+        Token::Error(message) => Err(refused(message)),
+        _ => Err(Failure::unexpected_reply("a write")),
     }
 }
 
@@ -234,8 +234,8 @@ pub(crate) fn take_ok(bytes: &[u8]) -> Result<(), Failure> {
 pub(crate) fn take_count(bytes: &[u8]) -> Result<i64, Failure> {
     match Cursor::new(bytes).token()? {
         Token::Integer(count) => Ok(count),
-        Token::Error(message) => Err(said(message)),
-        _ => Err(impossible("a write")),
+        Token::Error(message) => Err(refused(message)),
+        _ => Err(Failure::unexpected_reply("a write")),
     }
 }
 
@@ -256,7 +256,7 @@ impl Keys {
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut cursor = Cursor::new(bytes);
         for _ in 0..aggregate(&mut cursor, "ZRANGEBYSCORE")? {
-            let key = cursor.text()?.ok_or_else(|| impossible("ZRANGEBYSCORE"))?;
+            let key = cursor.text()?.ok_or_else(|| Failure::unexpected_reply("ZRANGEBYSCORE"))?;
             self.bytes.extend_from_slice(key);
             self.ends.push(self.bytes.len());
         }
@@ -278,8 +278,8 @@ fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
     match cursor.token()? {
         Token::List(count) => Ok(count),
         Token::Map(pairs) => Ok(2 * pairs),
-        Token::Error(message) => Err(said(message)),
-        _ => Err(impossible(command)),
+        Token::Error(message) => Err(refused(message)),
+        _ => Err(Failure::unexpected_reply(command)),
     }
 }
 

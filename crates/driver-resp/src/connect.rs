@@ -7,10 +7,10 @@ use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask, in_time};
 use kvmark_driver_server::{Credentials, Target};
 
-use crate::failure::{Failure, refused_login, said};
+use crate::failure::{Failure, refused, refused_login};
 use crate::options::Settings;
-use crate::resp::{Cursor, Scan, Token, is_push, put_all};
 use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
+use kvmark_wire::resp::{Cursor, Scan, Token, is_push, put_all};
 
 /// A session's connections.
 pub(crate) type Connections = Framed<Settings>;
@@ -114,7 +114,7 @@ fn encoded(command: &[&str]) -> Vec<u8> {
 
 /// Sends one encoded command and returns its reply, unless that is an error.
 pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>, Failure> {
-    exchange(stream, command, said).await
+    exchange(stream, command, refused).await
 }
 
 /// Sends one encoded command and returns its reply; an error of the server's is told by `refusal`.

@@ -7,9 +7,9 @@ use kvmark_driver_server::framed::Lines;
 use serde_json::Value;
 
 use crate::connect::send;
-use crate::failure::{Failure, said};
+use crate::failure::{Failure, refused};
 use crate::options::Settings;
-use crate::resp::{Cursor, Garbage, Token, put_all};
+use kvmark_wire::resp::{Cursor, Garbage, Token, put_all};
 
 /// Lists within lists that are believed.
 const DEPTH_MAX: u32 = 8;
@@ -46,7 +46,7 @@ fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
         }
         Token::Integer(number) => return Ok(number.into()),
         Token::Null => return Ok(Value::Null),
-        Token::Error(message) => return Err(said(message)),
+        Token::Error(message) => return Err(refused(message)),
         Token::List(count) => count,
         Token::Map(pairs) => 2 * pairs,
     };

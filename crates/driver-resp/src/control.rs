@@ -13,8 +13,8 @@ use kvmark_plan::Outcome;
 use crate::connect::{no_slots, send};
 use crate::failure::{Failure, is_forbidden, is_moved};
 use crate::options::Settings;
-use crate::resp::{Cursor, put_all};
 use crate::slots::{CLUSTER_SLOTS, read_shares};
+use kvmark_wire::resp::{Cursor, put_all};
 
 /// Configuration that says where a server is, not how it works.
 const PLACES: [&str; 10] = [

@@ -1,10 +1,8 @@
 //! What a server's errors mean for an operation.
 
 pub(crate) use kvmark_driver_server::Failure;
-use kvmark_driver_server::errors;
-use kvmark_plan::Outcome;
 
-use crate::resp::Garbage;
+use kvmark_wire::resp::outcome_of;
 
 /// Characters of a server's message that are kept.
 const MESSAGE_MAX: usize = 200;
@@ -13,20 +11,20 @@ const LOGIN_ERRORS: [&str; 9] =
     ["WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "ERR", "LOADING", "MASTERDOWN", "BUSY", "DENIED"];
 
 /// The server said no.
-pub(crate) fn said(message: &[u8]) -> Failure {
+pub(crate) fn refused(message: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(message);
     let text: String = text.chars().take(MESSAGE_MAX).collect();
     let advice = if is_redirection(&text) { ": set the option cluster to true" } else { "" };
-    Failure::new(errors::redis(message), format!("the server answered: {text}{advice}"))
+    Failure::new(outcome_of(message), format!("the server answered: {text}{advice}"))
 }
 
 /// The server said no to a login. Old ones repeat what they don't understand, so only the kind of
 /// the error is told.
 pub(crate) fn refused_login(message: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(message);
-    let said = text.split(' ').next().unwrap_or_default();
-    let kind = LOGIN_ERRORS.iter().find(|kind| **kind == said).unwrap_or(&"an error");
-    Failure::new(errors::redis(message), format!("the server answered the login with {kind}"))
+    let first = text.split(' ').next().unwrap_or_default();
+    let kind = LOGIN_ERRORS.iter().find(|kind| **kind == first).unwrap_or(&"an error");
+    Failure::new(outcome_of(message), format!("the server answered the login with {kind}"))
 }
 
 /// Whether another server of the cluster has the key.
@@ -38,19 +36,7 @@ pub(crate) fn is_moved(failure: &Failure) -> bool {
 pub(crate) fn is_forbidden(failure: &Failure) -> bool {
     ["NOPERM ", "ERR unknown command"]
         .iter()
-        .any(|said| failure.text.starts_with(&format!("the server answered: {said}")))
-}
-
-/// The server answered something else than the command's reply.
-pub(crate) fn impossible(command: &str) -> Failure {
-    let text = format!("the server's answer to {command} is none that {command} can have");
-    Failure::new(Outcome::Protocol, text)
-}
-
-impl From<Garbage> for Failure {
-    fn from(garbage: Garbage) -> Self {
-        Self::new(Outcome::Protocol, garbage.to_string())
-    }
+        .any(|error| failure.text.starts_with(&format!("the server answered: {error}")))
 }
 
 fn is_redirection(message: &str) -> bool {

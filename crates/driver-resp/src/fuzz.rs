@@ -10,17 +10,17 @@ use std::path::PathBuf;
 
 use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
 use kvmark_driver_server::framed::fuzz::Feed;
-use kvmark_driver_server::text::append_number;
 use kvmark_driver_server::{HostPort, Target};
 use kvmark_plan::{Each, Kind, SizeLaw, Statement};
+use kvmark_wire::number;
 
 use crate::commands::Fields;
-use crate::failure::{Failure, refused_login, said};
+use crate::failure::{Failure, refused, refused_login};
 use crate::operation::{Dialect, Operation, Shelf};
 use crate::options::Settings;
 use crate::prepared::Prepared;
-use crate::resp::{Cursor, Scan, Token, is_push, put_all, put_joined};
 use crate::slots::{Redirect, SLOTS, read_shares};
+use kvmark_wire::resp::{Cursor, Scan, Token, is_push, put_all, put_joined};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
@@ -96,13 +96,13 @@ fn statement(texts: &[&str]) -> Statement {
 /// Reads a frame to its end, and as everything that has a place for it.
 fn read(frame: &[u8]) {
     let mut cursor = Cursor::new(frame);
-    cursor.pass(1).expect("a whole frame can be read");
+    cursor.skip(1).expect("a whole frame can be read");
     assert_eq!(cursor.at, frame.len(), "a frame ends with its last element");
     // Within an array there is no short way to its end.
     let array = [b"*1\r\n", frame].concat();
     assert_eq!(Scan::START.clone().advance(&array), Ok(Some(array.len())), "it is an element");
     if let Ok(Token::Error(message)) = Cursor::new(frame).token() {
-        said(message);
+        refused(message);
         refused_login(message);
     }
     for asked in [server(), Target::Unix(PathBuf::from("/run/redis.sock"))] {
@@ -201,7 +201,7 @@ fn write(bytes: &[u8]) {
     if let Some(chunk) = bytes.first_chunk() {
         let number = i64::from_le_bytes(*chunk);
         let mut line = vec![b':'];
-        append_number(&mut line, number);
+        number::append(&mut line, number);
         line.extend_from_slice(b"\r\n");
         assert_eq!(Cursor::new(&line).token(), Ok(Token::Integer(number)));
     }

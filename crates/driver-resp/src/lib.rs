@@ -34,7 +34,6 @@ mod operation;
 mod options;
 mod parcel;
 mod prepared;
-mod resp;
 mod session;
 mod slots;
 

@@ -7,8 +7,8 @@ use kvmark_plan::Outcome;
 
 use crate::failure::Failure;
 use crate::prepared::Prepared;
-use crate::resp::{Cursor, Scan};
 use crate::slots::slot_of;
+use kvmark_wire::resp::{Cursor, Scan};
 
 /// Commands, encoded, and what became of them. Used again from operation to operation.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use kvmark_driver_server::words::{Bit, Group, Word, words};
 use kvmark_plan::Statement;
 
 use crate::argument::{leaves, put_argument};
-use crate::resp::{put_command, put_joined, put_part};
+use kvmark_wire::resp::{put_command, put_joined, put_part};
 
 /// A statement, ready to be sent.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::operation::{Dialect, Operation};
 use crate::options::Settings;
 use crate::prepared::Prepared;
-use crate::resp::is_push;
+use kvmark_wire::resp::is_push;
 
 /// A worker's session: one connection per client, or a few that all share.
 pub struct RespSession {

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 
 use kvmark_driver_server::{HostPort, Target};
 
-use crate::failure::{Failure, impossible, said};
-use crate::resp::{Cursor, Garbage, Token};
+use crate::failure::{Failure, refused};
+use kvmark_wire::resp::{Cursor, Garbage, Token};
 
 /// Slots of a cluster.
 pub(crate) const SLOTS: usize = 16_384;
@@ -63,8 +63,8 @@ pub(crate) fn read_shares(reply: &[u8], asked: &Target) -> Result<Vec<Share>, Fa
     let mut cursor = Cursor::new(reply);
     let count = match cursor.token()? {
         Token::List(count) => count,
-        Token::Error(message) => return Err(said(message)),
-        _ => return Err(impossible("CLUSTER SLOTS")),
+        Token::Error(message) => return Err(refused(message)),
+        _ => return Err(Failure::unexpected_reply("CLUSTER SLOTS")),
     };
     let shares: Result<Vec<_>, Garbage> = (0..count).map(|_| share(&mut cursor, asked)).collect();
     Ok(shares?)
@@ -85,7 +85,7 @@ fn share(cursor: &mut Cursor<'_>, asked: &Target) -> Result<Share, Garbage> {
     };
     let port = number(cursor)?.try_into().map_err(|_| Garbage)?;
     let rest = details.checked_sub(2).zip(parts.checked_sub(3)).ok_or(Garbage)?;
-    cursor.pass(rest.0 + rest.1)?;
+    cursor.skip(rest.0 + rest.1)?;
     Ok((slots, Target::Tcp(HostPort { host, port })))
 }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use kvmark_driver::OpenError;
 use kvmark_plan::Outcome;
+use kvmark_wire::{memcached, resp};
 
 /// Why an operation failed, or a connection couldn't be made.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,6 +43,12 @@ impl Failure {
         Self::new(Outcome::Connection, format!("the server closed the connection{place}"))
     }
 
+    /// The server's reply has a type that the command never returns.
+    #[must_use]
+    pub fn unexpected_reply(command: &str) -> Self {
+        Self::new(Outcome::Protocol, format!("the server's reply to {command} has the wrong type"))
+    }
+
     /// Whether the connection can't be used any more, because replies can't be told apart.
     #[must_use]
     pub fn ends_connection(&self) -> bool {
@@ -52,5 +59,17 @@ impl Failure {
     #[must_use]
     pub fn at(&self, address: impl Display) -> OpenError {
         OpenError::System(format!("can't use the server at {address}: {}", self.text))
+    }
+}
+
+impl From<resp::Garbage> for Failure {
+    fn from(garbage: resp::Garbage) -> Self {
+        Self::new(Outcome::Protocol, garbage.to_string())
+    }
+}
+
+impl From<memcached::Garbage> for Failure {
+    fn from(garbage: memcached::Garbage) -> Self {
+        Self::new(Outcome::Protocol, garbage.to_string())
     }
 }

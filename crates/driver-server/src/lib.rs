@@ -5,7 +5,6 @@
 mod address;
 mod arrivals;
 mod credentials;
-pub mod errors;
 mod failure;
 pub mod framed;
 mod limits;

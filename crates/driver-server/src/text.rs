@@ -6,48 +6,13 @@
 use std::io::Write;
 
 use kvmark_plan::ValueType;
-
-/// The longest number has 20 characters: 19 digits and a sign, or 20 digits.
-pub const DIGITS: usize = 20;
-
-/// Writes a number in decimal up to `end`; where it begins.
-#[inline]
-pub fn decimal(text: &mut [u8], end: usize, mut number: u64) -> usize {
-    let mut at = end;
-    loop {
-        at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return at;
-        }
-    }
-}
-
-/// Appends a whole number in decimal.
-#[inline]
-pub fn append_number(output: &mut Vec<u8>, number: i64) {
-    let mut text = [0; DIGITS];
-    let at = signed(&mut text, number);
-    output.extend_from_slice(&text[at..]);
-}
-
-/// Writes a number that may be negative in decimal; where it begins.
-#[inline]
-pub fn signed(text: &mut [u8; DIGITS], number: i64) -> usize {
-    let mut at = decimal(text, DIGITS, number.unsigned_abs());
-    if number < 0 {
-        at -= 1;
-        text[at] = b'-';
-    }
-    at
-}
+use kvmark_wire::number;
 
 /// Appends the text of an argument that isn't a collection.
 pub fn append_text(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
     match kind {
         ValueType::Text | ValueType::Bytes => output.extend_from_slice(bytes),
-        ValueType::Integer | ValueType::Timestamp => append_number(output, integer(bytes)),
+        ValueType::Integer | ValueType::Timestamp => number::append(output, integer(bytes)),
         ValueType::Fraction => {
             let number = f64::from_bits(integer(bytes).cast_unsigned());
             write!(output, "{number}").expect("memory takes whatever is written");

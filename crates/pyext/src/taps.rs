@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::{Target, Tls, TlsFiles};
-use kvmark_tap::{Keep, Settings, Spoken};
+use kvmark_tap::{Keep, Settings, TapProtocol};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ struct Given {
 /// `goes_on` returns true. `goes_on` is called ten times a second with `kvmark_tap::Progress` as
 /// JSON.
 ///
-/// Returns JSON, `kvmark_tap::Told`. Raises a class of `kvmark.errors` when it can't begin.
+/// Returns JSON, `kvmark_tap::TapReport`. Raises a class of `kvmark.errors` when it can't begin.
 #[pyfunction]
 pub(crate) fn tap(
     py: Python<'_>,
@@ -72,11 +72,11 @@ fn settings_of(given: Given) -> Result<Settings, OpenError> {
     let own = given.cert_file.as_deref().zip(given.key_file.as_deref());
     let (ca, server_name) = (given.ca_file.as_deref(), given.server_name.as_deref());
     let tls = given.tls.then(|| Tls::new(TlsFiles { ca, own, server_name })).transpose()?;
-    let spoken = Spoken::named(&given.protocol).ok_or_else(|| {
-        let names = Spoken::ALL.map(Spoken::name).join(" and ");
+    let protocol = TapProtocol::named(&given.protocol).ok_or_else(|| {
+        let names = TapProtocol::ALL.map(TapProtocol::name).join(" and ");
         OpenError::Option(format!("a tap understands {names}, and not {}", given.protocol))
     })?;
     let Given { host, port, threads, memory_bytes, disk_bytes, .. } = given;
     let (listen, keep) = ((host, port), Keep { keys: given.keep_keys, values: given.keep_values });
-    Ok(Settings { listen, target, tls, spoken, threads, keep, memory_bytes, disk_bytes })
+    Ok(Settings { listen, target, tls, protocol, threads, keep, memory_bytes, disk_bytes })
 }

@@ -1,4 +1,4 @@
-//! A connection as it is recorded: for as long as its bytes are the protocol, and no longer.
+//! A recorded connection. Its recording ends when its bytes don't follow the protocol.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,36 +8,36 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::memcached::Memcached;
 use crate::recorder::Recorder;
 use crate::resp::Redis;
-use crate::settings::Spoken;
+use crate::settings::TapProtocol;
 use crate::side::{Ends, Side};
 
-/// What one connection says. It is told what went by, and can't hold it up.
+/// The recording of one connection. It receives copies of the bytes and can't delay them.
 pub(crate) struct Connection {
     recorder: Rc<RefCell<Recorder>>,
-    /// None once it isn't recorded any more.
+    /// `None` when the recording has ended.
     side: Option<Box<dyn Side>>,
-    /// Whether only replies to what was asked before still count.
-    has_left: bool,
+    /// Whether only replies to earlier requests are still recorded.
+    is_ending: bool,
     client: Option<u32>,
 }
 
 impl Connection {
-    pub(crate) fn new(spoken: Spoken, recorder: Rc<RefCell<Recorder>>) -> Self {
+    pub(crate) fn new(protocol: TapProtocol, recorder: Rc<RefCell<Recorder>>) -> Self {
         let keeper = recorder.borrow().keeper.clone();
-        let side: Box<dyn Side> = match spoken {
-            Spoken::Redis => Box::new(Redis::new(keeper)),
-            Spoken::Memcached => {
+        let side: Box<dyn Side> = match protocol {
+            TapProtocol::Redis => Box::new(Redis::new(keeper)),
+            TapProtocol::Memcached => {
                 let start_unix_s = recorder.borrow().shared.start_unix_ns / 1_000_000_000;
                 Box::new(Memcached::new(start_unix_s as i64, keeper))
             }
         };
-        Self { recorder, side: Some(side), has_left: false, client: None }
+        Self { recorder, side: Some(side), is_ending: false, client: None }
     }
 
-    /// Bytes of the client went by.
+    /// Takes bytes of the client.
     pub(crate) fn requests(&mut self, bytes: &[u8], at_ns: u64) {
-        let Self { recorder, side: place, has_left, client } = self;
-        let Some(side) = place.as_mut().filter(|_| !*has_left) else { return };
+        let Self { recorder, side: place, is_ending, client } = self;
+        let Some(side) = place.as_mut().filter(|_| !*is_ending) else { return };
         let recorder = &mut *recorder.borrow_mut();
         if !recorder.is_recording() {
             *place = None;
@@ -47,10 +47,10 @@ impl Connection {
         let client = *client.get_or_insert_with(|| clients.fetch_add(1, Relaxed));
         match guarded(|| side.requests(bytes, at_ns, client, recorder)) {
             Ok(()) => {}
-            Err(Ends::Left(what)) => {
-                *recorder.told.not_recorded.entry(what).or_default() += 1;
-                *has_left = true;
-                if side.owes_nothing() {
+            Err(Ends::Unsupported(feature)) => {
+                *recorder.report.not_recorded.entry(feature).or_default() += 1;
+                *is_ending = true;
+                if side.is_idle() {
                     *place = None;
                 }
             }
@@ -58,15 +58,15 @@ impl Connection {
         }
     }
 
-    /// Bytes of the server went by.
+    /// Takes bytes of the server.
     pub(crate) fn replies(&mut self, bytes: &[u8], at_ns: u64) {
-        let Self { recorder, side: place, has_left, .. } = self;
+        let Self { recorder, side: place, is_ending, .. } = self;
         let Some(side) = place.as_mut() else { return };
         let recorder = &mut *recorder.borrow_mut();
         let read = guarded(|| side.replies(bytes, at_ns, recorder));
-        if *has_left {
-            // What comes behind the last reply that is owed is of another kind.
-            if read.is_err() || side.owes_nothing() {
+        if *is_ending {
+            // Bytes after the last expected reply have another format.
+            if read.is_err() || side.is_idle() {
                 end(place, recorder);
             }
         } else if let Err(Ends::Garbage(why)) = read {
@@ -75,7 +75,7 @@ impl Connection {
         recorder.release(at_ns);
     }
 
-    /// The connection was closed.
+    /// Ends the recording because the connection was closed.
     pub(crate) fn end(&mut self) {
         end(&mut self.side, &mut self.recorder.borrow_mut());
     }
@@ -89,12 +89,12 @@ fn end(place: &mut Option<Box<dyn Side>>, recorder: &mut Recorder) {
 
 fn turn_off(place: &mut Option<Box<dyn Side>>, why: &str, recorder: &mut Recorder) {
     end(place, recorder);
-    recorder.told.garbage += 1;
-    recorder.told.first_garbage.get_or_insert_with(|| why.to_owned());
+    recorder.report.garbage += 1;
+    recorder.report.first_garbage.get_or_insert_with(|| why.to_owned());
 }
 
-/// A defect ends a connection's recording and nothing else.
+/// Limits a defect to the recording of one connection.
 fn guarded(read: impl FnOnce() -> Result<(), Ends>) -> Result<(), Ends> {
     catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or(Err(Ends::Garbage("a defect in kvmark: please tell us")))
+        .unwrap_or(Err(Ends::Garbage("a defect in kvmark: please report it")))
 }

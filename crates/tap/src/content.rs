@@ -1,4 +1,4 @@
-//! Contents of words that are kept on purpose, in memory that is bounded.
+//! The kept contents of keys and values, in bounded memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,26 +6,26 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::settings::Keep;
 use crate::shared::Shared;
 
-/// Longest content that is kept: no replay writes a longer value.
+/// Longest content that is kept: a replay writes no longer value.
 const CONTENT_MAX: usize = (1 << 24) - 1;
 
-/// What a word of a request is to its operation.
+/// The role of a word in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Key,
     Value,
-    /// Neither: a name, an option, or what nobody knows, such as a password. Never kept.
+    /// A name, an option or an unknown word, which may be a password. Never kept.
     Other,
 }
 
-/// Where contents are kept, and which.
+/// Selects the contents to keep.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     keep: Keep,
     shared: Arc<Shared>,
 }
 
-/// What was said, as far as it is there. Its memory is given back with it.
+/// The bytes of a word. Dropping it releases its share of the memory.
 #[derive(Debug)]
 pub(crate) struct Content {
     bytes: Vec<u8>,
@@ -41,12 +41,12 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// That of the next key; none where there was no room.
+    /// Adds the content of the next key; `None` if memory was exhausted.
     pub(crate) fn add_key(&mut self, content: Option<Content>) {
         self.keys.push(content);
     }
 
-    /// That of the next value: several are one behind the other.
+    /// Adds the content of the next value; several values are joined.
     pub(crate) fn add_value(&mut self, content: Option<Content>) {
         let first = self.values == 0;
         let before = self.value.take();
@@ -62,14 +62,14 @@ impl Contents {
         self.value.as_ref().map(Content::bytes)
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all contents.
     pub(crate) fn len(&self) -> usize {
         let all = self.keys.iter().flatten().chain(&self.value);
         all.map(|content| content.bytes().len()).sum()
     }
 
-    /// Itself, where anything is in it.
-    pub(crate) fn taken(&mut self) -> Option<Box<Self>> {
+    /// Takes the contents, if there are any.
+    pub(crate) fn take(&mut self) -> Option<Box<Self>> {
         let is_empty = self.keys.is_empty() && self.value.is_none();
         self.values = 0;
         (!is_empty).then(|| Box::new(std::mem::take(self)))
@@ -81,7 +81,7 @@ impl Keeper {
         Self { keep, shared }
     }
 
-    /// Whether what is said in this role is kept.
+    /// Whether words in this role are kept.
     #[inline]
     pub(crate) fn keeps(&self, role: Role) -> bool {
         match role {
@@ -91,13 +91,13 @@ impl Keeper {
         }
     }
 
-    /// Whether anything is.
+    /// Whether any word is kept.
     #[inline]
     pub(crate) fn keeps_any(&self) -> bool {
         self.keeps(Role::Key) || self.keeps(Role::Value)
     }
 
-    /// The beginning of what is kept of a word; none where nothing is.
+    /// Begins the content of a word, if words in this role are kept.
     #[inline]
     pub(crate) fn begin(&self, role: Role) -> Option<Content> {
         self.keeps(role).then(|| Content { bytes: Vec::new(), shared: Arc::clone(&self.shared) })
@@ -109,7 +109,8 @@ impl Content {
         &self.bytes
     }
 
-    /// What comes behind; none, and counted, where memory has no room for all of it.
+    /// Appends bytes. Returns `None` and counts the content if it is too long or memory is
+    /// exhausted.
     pub(crate) fn with(mut self, more: &[u8]) -> Option<Self> {
         if self.bytes.len() + more.len() > CONTENT_MAX || !self.shared.take_room(more.len()) {
             self.shared.cut_contents.fetch_add(1, Relaxed);
@@ -119,7 +120,7 @@ impl Content {
         Some(self)
     }
 
-    /// Two contents, one behind the other; none where one of them is none.
+    /// Joins two contents; `None` if one is missing.
     pub(crate) fn joined(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         let (first, second) = first.zip(second)?;
         first.with(second.bytes())

@@ -1,4 +1,4 @@
-//! One thread's connections: bytes go on as they come, and are looked at after that.
+//! The connections of one thread. Bytes are forwarded first and recorded afterwards.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -21,33 +21,33 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::Connection;
 use crate::recorder::Recorder;
+use crate::report::TapReport;
 use crate::settings::Settings;
-use crate::told::Told;
 
-/// What is read at once.
+/// Buffer size of a read.
 const ROOM: usize = 64 << 10;
-/// How long the server may take to be reached.
+/// Time limit to connect to the server.
 const REACH: Duration = Duration::from_secs(2);
-/// How often the recorder looks at its clock.
+/// Interval of the recorder's clock checks.
 const TICK: Duration = Duration::from_millis(500);
-/// What is under way at the end may take so many pauses of this length.
+/// At the end, outstanding replies are awaited for this many pauses of this length.
 const LAST: Duration = Duration::from_millis(20);
 const LASTS: u32 = 50;
 
-/// What a thread's connections have in common.
+/// State shared by the connections of a thread.
 struct Thread {
     settings: Settings,
     recorder: Rc<RefCell<Recorder>>,
-    /// Bytes that were read and are forwarded at once: no connection keeps any.
+    /// The read buffer. Bytes are forwarded at once, so connections share it.
     room: RefCell<Box<[u8]>>,
 }
 
-/// Forwards what the clients that it's given say, until no more are; what is told then.
+/// Forwards the clients' connections until the channel is closed. Returns the thread's report.
 pub(crate) fn run(
     settings: Settings,
     recorder: Recorder,
     mut clients: UnboundedReceiver<StdStream>,
-) -> io::Result<Told> {
+) -> io::Result<TapReport> {
     let recorder = Rc::new(RefCell::new(recorder));
     let room = RefCell::new(vec![0; ROOM].into_boxed_slice());
     let thread = Rc::new(Thread { settings, recorder: Rc::clone(&recorder), room });
@@ -65,7 +65,7 @@ pub(crate) fn run(
             sleep(LAST).await;
         }
     });
-    // Connections end here, whatever they wait for.
+    // Ends all connections.
     drop((tasks, thread));
     let recorder = Rc::try_unwrap(recorder).map_err(|_| io::Error::other("a task is left"))?;
     Ok(recorder.into_inner().finish())
@@ -81,25 +81,25 @@ async fn tick(recorder: Rc<RefCell<Recorder>>) {
 }
 
 async fn serve(client: StdStream, thread: Rc<Thread>) {
-    thread.recorder.borrow_mut().told.connections += 1;
-    let Settings { target, tls, spoken, .. } = &thread.settings;
+    thread.recorder.borrow_mut().report.connections += 1;
+    let Settings { target, tls, protocol, .. } = &thread.settings;
     let reached = match timeout(REACH, Stream::reach(target, tls.as_ref())).await {
         Ok(reached) => reached.map_err(|problem| problem.text),
-        Err(_) => Err(format!("it doesn't answer within {} s", REACH.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", REACH.as_secs())),
     };
     let server = match reached {
         Ok(server) => server,
         Err(why) => {
-            let told = &mut thread.recorder.borrow_mut().told;
-            told.unreachable += 1;
-            told.first_unreachable.get_or_insert(why);
+            let report = &mut thread.recorder.borrow_mut().report;
+            report.unreachable += 1;
+            report.first_unreachable.get_or_insert(why);
             return;
         }
     };
     let Ok(client) = TcpStream::from_std(client) else { return };
-    let connection = Connection::new(*spoken, Rc::clone(&thread.recorder));
+    let connection = Connection::new(*protocol, Rc::clone(&thread.recorder));
     let connection = RefCell::new(connection);
-    // What breaks one way ends both, as it does without a tap.
+    // A failure in one direction ends both, as it does without a tap.
     let ended = match server {
         Stream::Tcp(server) => {
             let (from, to) = server.into_split();
@@ -119,55 +119,55 @@ async fn serve(client: StdStream, thread: Rc<Thread>) {
 
 async fn both(
     client: TcpStream,
-    server_says: impl AsyncRead + Unpin,
-    server_hears: impl AsyncWrite + Unpin,
+    server_input: impl AsyncRead + Unpin,
+    server_output: impl AsyncWrite + Unpin,
     connection: &RefCell<Connection>,
     thread: &Thread,
 ) -> io::Result<()> {
-    let (client_says, client_hears) = client.into_split();
-    let asks = pass_all(client_says, server_hears, thread, |bytes, at_ns| {
+    let (client_input, client_output) = client.into_split();
+    let requests = forward_all(client_input, server_output, thread, |bytes, at_ns| {
         connection.borrow_mut().requests(bytes, at_ns);
     });
-    let answers = pass_all(server_says, client_hears, thread, |bytes, at_ns| {
+    let replies = forward_all(server_input, client_output, thread, |bytes, at_ns| {
         connection.borrow_mut().replies(bytes, at_ns);
     });
-    try_join(asks, answers).await.map(drop)
+    try_join(requests, replies).await.map(drop)
 }
 
-/// Passes bytes on until their end, and then that. What isn't taken at once is kept, and nothing
-/// is read until it is taken.
-async fn pass_all(
+/// Forwards bytes until the end of the stream, then closes the other side. Nothing more is read
+/// while bytes wait to be written.
+async fn forward_all(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     thread: &Thread,
-    mut look: impl FnMut(&[u8], u64),
+    mut record: impl FnMut(&[u8], u64),
 ) -> io::Result<()> {
     let mut rest = Vec::new();
     loop {
-        let pass = |context: &mut Context<'_>| {
-            pass(context, &mut from, &mut to, &mut rest, thread, &mut look)
+        let step = |context: &mut Context<'_>| {
+            forward_once(context, &mut from, &mut to, &mut rest, thread, &mut record)
         };
-        let goes_on = poll_fn(pass).await?;
+        let is_open = poll_fn(step).await?;
         if !rest.is_empty() {
             to.write_all(&rest).await?;
             rest = Vec::new();
         }
         to.flush().await?;
-        if !goes_on {
+        if !is_open {
             return to.shutdown().await;
         }
     }
 }
 
-/// Passes on what there is to read; false at the end. Bytes are looked at before anything that
-/// answers them can be, even if they aren't all taken.
-fn pass(
+/// Forwards the bytes of one read; false at the end of the stream. Bytes are recorded before the
+/// other side can answer them, even if not all of them could be written.
+fn forward_once(
     context: &mut Context<'_>,
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     rest: &mut Vec<u8>,
     thread: &Thread,
-    look: &mut impl FnMut(&[u8], u64),
+    record: &mut impl FnMut(&[u8], u64),
 ) -> Poll<io::Result<bool>> {
     let mut room = thread.room.borrow_mut();
     let mut buffer = ReadBuf::new(&mut room);
@@ -184,7 +184,7 @@ fn pass(
         Poll::Ready(taken) => taken?,
         Poll::Pending => 0,
     };
-    look(bytes, at_ns);
+    record(bytes, at_ns);
     rest.extend_from_slice(&bytes[taken..]);
     Poll::Ready(Ok(true))
 }

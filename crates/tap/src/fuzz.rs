@@ -1,9 +1,9 @@
-//! What a fuzzer holds the tap's parsers and the reader of tapes to.
+//! Fuzz checks of the tap's parsers and of the tape reader.
 //!
-//! Any bytes are what clients and a server say to each other, in turns that end where a byte
-//! [`TURN`] stands. Whatever they are, they are recorded alike in any pieces, what is recorded
-//! agrees with what is told, and the tape says it again. Bytes that are a tape give records, or
-//! the place where it is damaged.
+//! The input is a dialogue between clients and a server; the byte [`TURN`] changes the side. Its
+//! recording must not depend on how the bytes are split, must agree with the report, and must
+//! survive a round trip through the tape. As a tape, the input must give records or an error with
+//! the damaged place.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -21,66 +21,66 @@ use crate::content::Keeper;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::{Keep, Spoken, Told};
+use crate::{Keep, TapProtocol, TapReport};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
-/// Behind it the other side speaks.
+/// Changes the side of the dialogue.
 pub const TURN: u8 = 0xff;
-/// Longest input of which every byte comes alone.
+/// Longest input that is also split into single bytes.
 const SINGLE_MAX: usize = 512;
-/// What is looked at of a dialogue: each new name of a command takes its time.
+/// Longest dialogue that is checked, since each new command name takes time.
 const DIALOGUE_MAX: usize = 2048;
-/// What waits for answers takes of memory.
+/// Memory limit of the recorder.
 const MEMORY_BYTES: usize = 1 << 20;
 
 thread_local! {
     static FILE: RefCell<File> = RefCell::new(file());
 }
 
-/// A file in memory: on a disk, most of the time would be its.
+/// A file in memory, which is faster than one on a disk.
 fn file() -> File {
-    let made = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile());
-    made.expect("a file can be made")
+    let file = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile());
+    file.expect("a file can be made")
 }
 
-/// Holds bytes to all of it.
+/// Checks one input.
 ///
 /// # Panics
-/// Where it doesn't hold.
+/// When a check fails.
 pub fn check(bytes: &[u8]) {
     let dialogue = &bytes[..bytes.len().min(DIALOGUE_MAX)];
-    for spoken in Spoken::ALL {
+    for protocol in TapProtocol::ALL {
         let [hashed, kept] = [false, true].map(|kept| {
             let keep = Keep { keys: kept, values: kept };
-            let whole = recorded(spoken, dialogue, usize::MAX, keep);
-            assert_eq!(recorded(spoken, dialogue, 7, keep), whole, "in small pieces");
+            let whole = recorded(protocol, dialogue, usize::MAX, keep);
+            assert_eq!(recorded(protocol, dialogue, 7, keep), whole, "in small pieces");
             if dialogue.len() <= SINGLE_MAX {
-                assert_eq!(recorded(spoken, dialogue, 1, keep), whole, "byte by byte");
+                assert_eq!(recorded(protocol, dialogue, 1, keep), whole, "byte by byte");
             }
             agree(&whole);
             whole
         });
-        // Requests are read in another way where contents are kept.
-        assert_eq!((hashed.statements, hashed.told), (kept.statements, kept.told));
+        // Requests whose contents are kept take another path.
+        assert_eq!((hashed.statements, hashed.report), (kept.statements, kept.report));
     }
     tape(bytes);
-    // Few changes would get behind the first bytes else.
+    // Otherwise few mutations would pass the magic bytes.
     tape(&[&b"KVTAPE01"[..], bytes].concat());
 }
 
-/// What came of a connection: its tape, how many statements it has, and what is told.
+/// The result of a connection: its tape, the number of statements, and the report.
 #[derive(Debug, PartialEq, Eq)]
 struct Recorded {
     tape: Vec<u8>,
     statements: usize,
-    told: Told,
+    report: TapReport,
 }
 
-/// Records a dialogue of which no piece is longer.
-fn recorded(spoken: Spoken, bytes: &[u8], longest: usize, keep: Keep) -> Recorded {
+/// Records a dialogue in pieces of at most `longest` bytes.
+fn recorded(protocol: TapProtocol, bytes: &[u8], longest: usize, keep: Keep) -> Recorded {
     let (sender, receiver) = channel();
-    // Times to live that are instants are counted from the beginning.
+    // Absolute expiry times are relative to the start.
     let mut shared = Shared::new(1 << 30);
     shared.start_unix_ns = 0;
     let key = HashKey::new(&[7; 16]);
@@ -88,9 +88,9 @@ fn recorded(spoken: Spoken, bytes: &[u8], longest: usize, keep: Keep) -> Recorde
     let keeper = Keeper::new(keep, Arc::clone(&shared));
     let recorder = Recorder::new(key, keeper, shared, sender, 0, MEMORY_BYTES);
     let recorder = Rc::new(RefCell::new(recorder));
-    let mut connection = Connection::new(spoken, Rc::clone(&recorder));
-    for (turn, said) in bytes.split(|byte| *byte == TURN).enumerate() {
-        for piece in said.chunks(longest) {
+    let mut connection = Connection::new(protocol, Rc::clone(&recorder));
+    for (turn, text) in bytes.split(|byte| *byte == TURN).enumerate() {
+        for piece in text.chunks(longest) {
             if turn % 2 == 0 {
                 connection.requests(piece, turn as u64);
             } else {
@@ -101,7 +101,7 @@ fn recorded(spoken: Spoken, bytes: &[u8], longest: usize, keep: Keep) -> Recorde
     connection.end();
     drop(connection);
     let recorder = Rc::into_inner(recorder).expect("the connection is gone").into_inner();
-    let told = recorder.finish();
+    let report = recorder.finish();
     let (mut tape, mut statements) = (Vec::new(), 0);
     for piece in receiver {
         match piece {
@@ -109,19 +109,19 @@ fn recorded(spoken: Spoken, bytes: &[u8], longest: usize, keep: Keep) -> Recorde
             Piece::Block { bytes, .. } => tape.extend(bytes),
         }
     }
-    Recorded { tape, statements, told }
+    Recorded { tape, statements, report }
 }
 
-/// Looks whether tape and what is told agree.
-fn agree(Recorded { tape: bytes, statements, told }: &Recorded) {
-    let defect = told.first_garbage.as_deref().is_some_and(|why| why.contains("defect"));
+/// Checks that the tape agrees with the report.
+fn agree(Recorded { tape: bytes, statements, report }: &Recorded) {
+    let defect = report.first_garbage.as_deref().is_some_and(|why| why.contains("defect"));
     assert!(!defect, "the parser has a defect");
     let records = tape(bytes).expect("the recorder's own tape is whole");
     let operations = records.iter().filter(|record| record.items > 0).count() as u64;
-    assert_eq!(operations, told.operations);
+    assert_eq!(operations, report.operations);
     assert!(records.is_sorted_by_key(|record| record.at_ns), "instants rise");
     assert!(records.iter().all(|record| usize::from(record.statement) < *statements));
-    assert!(told.unanswered <= told.operations, "{told:?}");
+    assert!(report.unanswered <= report.operations, "{report:?}");
     let mut rows = records.iter();
     while let Some(first) = rows.next() {
         let more = rows.by_ref().take(usize::from(first.items).saturating_sub(1));
@@ -130,7 +130,7 @@ fn agree(Recorded { tape: bytes, statements, told }: &Recorded) {
     }
 }
 
-/// The records of bytes that are a tape; none where they are damaged.
+/// The records of a tape, or `None` if it is damaged.
 fn tape(bytes: &[u8]) -> Option<Vec<Record>> {
     FILE.with_borrow_mut(|file| {
         file.set_len(0).expect("a file can be cut");
@@ -147,7 +147,7 @@ fn tape(bytes: &[u8]) -> Option<Vec<Record>> {
                     found.extend((0..block.len()).filter_map(|index| block.record(index)));
                     again(&block);
                 }
-                // Whose records are cut off may have a whole head.
+                // A block with truncated records may have a complete header.
                 (Ok(false), Ok(_)) => return Some(found),
                 (Err(read), Err(skipped)) => {
                     assert_eq!(read.to_string(), skipped.to_string());
@@ -159,7 +159,7 @@ fn tape(bytes: &[u8]) -> Option<Vec<Record>> {
     })
 }
 
-/// Writes a block again, and looks whether its records are what they were.
+/// Writes a block again and checks its records.
 fn again(block: &Block) {
     let (mut writer, mut bytes) = (BlockWriter::default(), Vec::new());
     for record in (0..block.len()).filter_map(|index| block.record(index)) {
@@ -171,7 +171,7 @@ fn again(block: &Block) {
             writer.push(&record, key, value);
         }
     }
-    writer.finish(&mut bytes).expect("a vector takes all that is written");
+    writer.finish(&mut bytes).expect("a write into a vector succeeds");
     assert!(writer.is_empty());
 }
 
@@ -195,10 +195,15 @@ mod tests {
     fn seeds_of_dialogues_are_understood() {
         for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let spoken = name.split_once('-').and_then(|(spoken, _)| Spoken::named(spoken));
-            if let Some(spoken) = spoken {
-                let told = recorded(spoken, &bytes, usize::MAX, HASHED).told;
-                assert_eq!((told.garbage, told.operations > 0), (0, true), "{name}: {told:?}");
+            let protocol =
+                name.split_once('-').and_then(|(protocol, _)| TapProtocol::named(protocol));
+            if let Some(protocol) = protocol {
+                let report = recorded(protocol, &bytes, usize::MAX, HASHED).report;
+                assert_eq!(
+                    (report.garbage, report.operations > 0),
+                    (0, true),
+                    "{name}: {report:?}"
+                );
             }
         }
     }

@@ -1,9 +1,9 @@
-//! A tap between clients and a server: it forwards bytes, and records what they ask on tapes.
+//! A tap between clients and a server. It forwards bytes and records requests on tapes.
 //!
-//! Bytes go on before they are looked at, and what can't be understood goes on, too: it ends the
-//! recording of its connection and nothing else. Each thread has its own connections and its own
-//! tape, which another thread writes, so that no client waits for a disk. Of keys only hashes are
-//! kept, of values only lengths, unless [`Settings::keep`] says more.
+//! Bytes are forwarded before they are recorded. Bytes that don't follow the protocol are forwarded
+//! too; they end only the recording of their connection. Each thread has its own connections and
+//! its own tape. A separate thread writes the tapes, so no client waits for a disk. Only hashes of
+//! keys and lengths of values are kept, unless [`Settings::keep`] requests more.
 
 mod connection;
 mod content;
@@ -12,6 +12,7 @@ mod forward;
 pub mod fuzz;
 mod memcached;
 mod recorder;
+mod report;
 mod resp;
 mod settings;
 mod shared;
@@ -19,7 +20,6 @@ mod side;
 mod store;
 #[cfg(test)]
 mod tests;
-mod told;
 mod verbs;
 mod word;
 
@@ -43,56 +43,56 @@ use recorder::Recorder;
 use shared::Shared;
 use store::Files;
 
-pub use settings::{Keep, Settings, Spoken};
-pub use told::Told;
+pub use report::TapReport;
+pub use settings::{Keep, Settings, TapProtocol};
 
-/// How often it is asked whether to go on.
-const ASKED: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// A pause where no client can be taken: too many files are open.
+/// Interval between calls of `is_wanted`.
+const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Pause when no client can be accepted because too many files are open.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Why a tap can't begin, or go on.
+/// Why a tap can't start or continue.
 #[derive(Debug, Error)]
 pub enum TapError {
     /// The port can't be used.
-    #[error("clients can't be taken at {0}:{1}: {2}")]
+    #[error("can't listen at {0}:{1}: {2}")]
     Listen(String, u16, io::Error),
     /// The folder can't be written.
-    #[error("the tapes can't be made: {0}")]
+    #[error("can't create the tapes: {0}")]
     Tapes(io::Error),
-    /// A thread can't be had, or ended by a defect.
+    /// A thread can't be started, or a defect ended it.
     #[error("a thread of the tap ended: {0}")]
     Thread(String),
 }
 
-/// How far it is.
+/// The progress of a tap.
 #[derive(Clone, Debug, Serialize)]
 pub struct Progress {
-    /// Where clients are taken.
+    /// The address at which it listens.
     pub listens: SocketAddr,
-    /// Since the beginning.
+    /// Time since the start.
     pub elapsed_ns: u64,
     /// Clients that connected.
     pub connections: u64,
-    /// Operations on tapes, or on their way there.
+    /// Recorded operations, including those not written yet.
     pub operations: u64,
-    /// Bytes that went through, both ways.
+    /// Forwarded bytes in both directions.
     pub bytes: u64,
     /// Whether operations are still recorded.
     pub recording: bool,
 }
 
-/// Forwards and records for as long as `goes_on` says so, which is asked about ten times a second.
-/// The tapes, and the statements that they name by number, lie in the folder then.
+/// Forwards and records until `is_wanted`, called about ten times a second, returns false. Writes
+/// the tapes and their numbered statements into the folder.
 ///
 /// # Errors
-/// It can't begin, or a defect ended a thread.
+/// The tap can't start, or a defect ended a thread.
 pub fn run(
     settings: &Settings,
     folder: &Path,
     hash_key: HashKey,
-    goes_on: &mut dyn FnMut(&Progress) -> bool,
-) -> Result<Told, TapError> {
+    is_wanted: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<TapReport, TapError> {
     let (host, port) = &settings.listen;
     let bound = TcpListener::bind((host.as_str(), *port)).and_then(|listener| {
         listener.set_nonblocking(true)?;
@@ -120,17 +120,18 @@ pub fn run(
     }
     drop(pieces);
     let senders: Vec<_> = threads.iter().map(|(sender, _)| sender.clone()).collect();
-    accept_all(&listener, listens, &senders, &shared, goes_on);
+    accept_all(&listener, listens, &senders, &shared, is_wanted);
     drop((listener, senders));
-    let mut told = Told { start_unix_ns: shared.start_unix_ns, ..Told::default() };
+    let start_unix_ns = shared.start_unix_ns;
+    let mut report = TapReport { start_unix_ns, ..TapReport::default() };
     for (sender, thread) in threads {
         drop(sender);
         let ended = joined(thread)?;
-        told.add(ended.map_err(|problem| TapError::Thread(problem.to_string()))?);
+        report.add(ended.map_err(|problem| TapError::Thread(problem.to_string()))?);
     }
-    told.ended = joined(store)?;
-    told.cut_contents = shared.cut_contents.load(Relaxed);
-    Ok(told)
+    report.ended = joined(store)?;
+    report.cut_contents = shared.cut_contents.load(Relaxed);
+    Ok(report)
 }
 
 fn begin<T: Send + 'static>(
@@ -145,19 +146,19 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, TapError> {
     thread.join().map_err(|_| TapError::Thread("by a defect in kvmark".to_owned()))
 }
 
-/// Hands clients to the threads in turn.
+/// Distributes clients over the threads, round-robin.
 fn accept_all(
     listener: &TcpListener,
     listens: SocketAddr,
     threads: &[UnboundedSender<TcpStream>],
     shared: &Shared,
-    goes_on: &mut dyn FnMut(&Progress) -> bool,
+    is_wanted: &mut dyn FnMut(&Progress) -> bool,
 ) {
-    let mut turns = threads.iter().cycle();
+    let mut next_thread = threads.iter().cycle();
     let mut asked_ns = 0;
     loop {
         let now_ns = shared.now_ns();
-        if asked_ns == 0 || now_ns - asked_ns >= ASKED.tv_nsec as u64 {
+        if asked_ns == 0 || now_ns - asked_ns >= INTERVAL.tv_nsec as u64 {
             asked_ns = now_ns;
             let progress = Progress {
                 listens,
@@ -167,13 +168,13 @@ fn accept_all(
                 bytes: shared.bytes.load(Relaxed),
                 recording: shared.recording.load(Relaxed),
             };
-            if !goes_on(&progress) {
+            if !is_wanted(&progress) {
                 return;
             }
         }
         let mut waited = [PollFd::new(listener, PollFlags::IN)];
-        // An interrupted wait is asked about like one that ended.
-        if !matches!(poll(&mut waited, Some(&ASKED)), Ok(1..)) {
+        // An interrupted wait counts as ended.
+        if !matches!(poll(&mut waited, Some(&INTERVAL)), Ok(1..)) {
             continue;
         }
         let taken = listener.accept().and_then(|(client, _)| {
@@ -184,8 +185,8 @@ fn accept_all(
         match taken {
             Ok(client) => {
                 shared.connections.fetch_add(1, Relaxed);
-                let thread = turns.next().expect("a tap has threads");
-                // A thread that ended by a defect is told of at the end.
+                let thread = next_thread.next().expect("a tap has threads");
+                // A thread that a defect ended is reported when the tap ends.
                 drop(thread.send(client));
             }
             Err(problem) if problem.kind() == ErrorKind::WouldBlock => {}

@@ -1,8 +1,8 @@
-//! What was asked, in the order in which it was, until it is answered; then it goes to the tape.
+//! The queue of requests between their arrival and the tape.
 //!
-//! A thread has one recorder. Operations wait in the order of their instants, so that a tape's
-//! instants never fall: what is answered goes to the tape once all before it have, and what nobody
-//! answers goes there without an answer after [`PATIENCE_NS`], or when memory is full.
+//! A thread has one recorder. Operations are queued in arrival order, so the instants on a tape
+//! never decrease: an answered operation is written once all earlier ones are. An operation without
+//! a reply is written as unanswered after [`PATIENCE_NS`], or when memory is exhausted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use kvmark_trace::verbs::{KINDS, shape_of};
 use serde_json::json;
 
 use crate::content::{Contents, Keeper};
+use crate::report::TapReport;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::told::Told;
 use crate::verbs::Verbs;
 
-/// How long an answer is waited for.
+/// Time limit for a reply.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// How long a block is filled at most.
+/// Longest time until a block is written.
 const BLOCK_NS: u64 = 1_000_000_000;
-/// Most keys of an operation that are recorded: all of them are in one block.
+/// Greatest number of recorded keys of an operation, which all fit into one block.
 pub(crate) const KEYS_MAX: usize = 512;
 
-/// A key, without its contents.
+/// The hash and the length of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) hash: u64,
     pub(crate) size: u32,
 }
 
-/// The keys of an operation. Most have one, which costs no memory of its own.
+/// The keys of an operation. A single key, the usual case, needs no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub(crate) first: Option<Key>,
@@ -60,33 +60,33 @@ impl Keys {
     }
 }
 
-/// An operation as its request tells it.
+/// An operation as described by its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
-    /// Number of the command's name.
+pub(crate) struct Operation {
+    /// The number of the command's name.
     pub(crate) verb: u16,
     pub(crate) keys: Keys,
-    /// [`Record::UNKNOWN`] where nothing is written.
+    /// [`Record::UNKNOWN`] if nothing is written.
     pub(crate) value_size: u32,
-    /// 0 is forever.
+    /// 0 means no expiry.
     pub(crate) ttl_ms: u64,
 }
 
-/// Bytes that an answer brought.
+/// The number of bytes in a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sizes<'a> {
     Unknown,
     One(u32),
-    /// Of each key.
+    /// For each key.
     Each(&'a [u32]),
 }
 
-/// Why something isn't recorded though it was asked.
+/// Why a request isn't recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Withdrawn {
-    /// The server doesn't know the command.
+    /// The command is unknown to the server.
     Unknown,
-    /// Its transaction was given up.
+    /// Its transaction was abandoned.
     NotCarriedOut,
 }
 
@@ -102,36 +102,36 @@ struct Slot {
     record: Record,
     verb: u16,
     state: State,
-    /// The keys behind the first, with what was read of each.
+    /// The other keys, each with the number of bytes read.
     more: Box<[(Key, u32)]>,
-    /// What is kept of keys and values.
+    /// The kept contents of keys and values.
     contents: Option<Box<Contents>>,
 }
 
-/// What one thread records.
+/// The recorder of one thread.
 pub(crate) struct Recorder {
     pub(crate) hash_key: HashKey,
     pub(crate) verbs: Verbs,
-    pub(crate) told: Told,
+    pub(crate) report: TapReport,
     pub(crate) keeper: Keeper,
     pub(crate) shared: Arc<Shared>,
     tape: usize,
     pieces: Sender<Piece>,
     slots: VecDeque<Slot>,
-    /// Number of the first slot.
+    /// The number of the first slot.
     base: u64,
     /// Keys in `more` of all slots.
     more: usize,
     slots_max: usize,
     block: BlockWriter,
     block_since_ns: u64,
-    /// Contents of a block, beyond which it ends.
+    /// Size of contents at which a block ends.
     block_max: usize,
-    /// By verb, without and with a time to live.
+    /// Statement numbers by verb, without and with a time to live.
     statements: Vec<[Option<u16>; 2]>,
     statements_made: u16,
-    /// Operations that are shown as progress.
-    shown: u64,
+    /// Operations that were reported as progress.
+    reported: u64,
 }
 
 impl Recorder {
@@ -143,12 +143,12 @@ impl Recorder {
         tape: usize,
         memory_bytes: usize,
     ) -> Self {
-        // Half of the memory is for what waits for the disk; contents take half of the other half.
+        // Half of the memory is for blocks that wait for the disk, a quarter for contents.
         let parts = if keeper.keeps_any() { 4 } else { 2 };
         Self {
             hash_key,
             verbs: Verbs::new(),
-            told: Told::default(),
+            report: TapReport::default(),
             keeper,
             shared,
             tape,
@@ -156,14 +156,14 @@ impl Recorder {
             slots: VecDeque::new(),
             base: 0,
             more: 0,
-            // A queue that grows is there twice for a moment.
+            // A growing queue briefly exists twice.
             slots_max: (memory_bytes / parts / size_of::<Slot>() / 3).max(KEYS_MAX),
             block: BlockWriter::default(),
             block_since_ns: 0,
             block_max: memory_bytes / 16,
             statements: Vec::new(),
             statements_made: 0,
-            shown: 0,
+            reported: 0,
         }
     }
 
@@ -172,45 +172,45 @@ impl Recorder {
         self.shared.recording.load(Relaxed)
     }
 
-    /// Whether nothing is waited for.
+    /// Whether no operation is queued.
     pub(crate) fn is_idle(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Takes an operation; its number, for its answer.
-    pub(crate) fn ask(
+    /// Queues an operation and returns its number.
+    pub(crate) fn begin(
         &mut self,
         at_ns: u64,
         client: u32,
-        asked: &Asked,
+        operation: &Operation,
         contents: Option<Box<Contents>>,
     ) -> u64 {
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
         let first =
-            asked.keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
+            operation.keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
         let record = Record {
             at_ns,
             key: first.hash,
             key_size: first.size,
-            ttl_ms: asked.ttl_ms,
+            ttl_ms: operation.ttl_ms,
             client,
-            value_size: asked.value_size,
-            kind: self.verbs.kind(asked.verb),
+            value_size: operation.value_size,
+            kind: self.verbs.kind(operation.verb),
             outcome: Record::UNANSWERED,
             ..Record::default()
         };
-        let rest = asked.keys.more.iter();
-        let more: Box<[_]> = rest.map(|key| (*key, asked.value_size)).collect();
+        let rest = operation.keys.more.iter();
+        let more: Box<[_]> = rest.map(|key| (*key, operation.value_size)).collect();
         self.more += more.len();
-        let (verb, state) = (asked.verb, State::Waiting);
+        let (verb, state) = (operation.verb, State::Waiting);
         self.slots.push_back(Slot { record, verb, state, more, contents });
         self.base + self.slots.len() as u64 - 1
     }
 
-    /// How an operation ended. What went to the tape before stays as it is.
-    pub(crate) fn answer(&mut self, number: u64, at_ns: u64, outcome: Outcome, sizes: Sizes<'_>) {
+    /// Sets the outcome of an operation, unless it was written already.
+    pub(crate) fn complete(&mut self, number: u64, at_ns: u64, outcome: Outcome, sizes: Sizes<'_>) {
         let Some(slot) = self.waiting(number) else { return };
         slot.state = State::Answered;
         slot.record.completed_ns = at_ns;
@@ -228,40 +228,40 @@ impl Recorder {
         }
     }
 
-    /// Nobody will answer it any more.
+    /// Marks an operation that no reply can follow.
     pub(crate) fn give_up(&mut self, number: u64) {
         if let Some(slot) = self.waiting(number) {
             slot.state = State::Answered;
-            self.told.unanswered += 1;
+            self.report.unanswered += 1;
         }
     }
 
-    /// It asked for no answer.
-    pub(crate) fn owes_no_answer(&mut self, number: u64) {
+    /// Marks an operation that requested no reply.
+    pub(crate) fn complete_without_reply(&mut self, number: u64) {
         if let Some(slot) = self.waiting(number) {
             slot.state = State::Answered;
         }
     }
 
-    /// It isn't recorded.
+    /// Removes an operation from the recording.
     pub(crate) fn withdraw(&mut self, number: u64, why: Withdrawn) {
         match why {
-            Withdrawn::Unknown => self.told.unknown_commands += 1,
-            Withdrawn::NotCarriedOut => self.told.not_carried_out += 1,
+            Withdrawn::Unknown => self.report.unknown_commands += 1,
+            Withdrawn::NotCarriedOut => self.report.not_carried_out += 1,
         }
         if let Some(slot) = self.waiting(number) {
             slot.state = State::Withdrawn;
         }
     }
 
-    /// It is part of a transaction.
+    /// Marks an operation as part of a transaction.
     pub(crate) fn in_transaction(&mut self, number: u64) {
         if let Some(slot) = self.waiting(number) {
             slot.record.flags |= Record::IN_TRANSACTION;
         }
     }
 
-    /// Sends to the tape what has its answer, or has waited too long for it.
+    /// Writes the operations that are answered or whose time limit has passed.
     pub(crate) fn release(&mut self, now_ns: u64) {
         while let Some(first) = self.slots.front() {
             let waited_ns = now_ns.saturating_sub(first.record.at_ns);
@@ -270,14 +270,14 @@ impl Recorder {
             }
             self.release_first();
         }
-        // Once for many: other threads count there, too.
-        if self.told.operations > self.shown {
-            self.shared.operations.fetch_add(self.told.operations - self.shown, Relaxed);
-            self.shown = self.told.operations;
+        // Added once for many operations because threads share the counter.
+        if self.report.operations > self.reported {
+            self.shared.operations.fetch_add(self.report.operations - self.reported, Relaxed);
+            self.reported = self.report.operations;
         }
     }
 
-    /// To be called about twice a second.
+    /// Checks time limits; to be called about twice a second.
     pub(crate) fn tick(&mut self, now_ns: u64) {
         self.release(now_ns);
         if now_ns.saturating_sub(self.block_since_ns) >= BLOCK_NS {
@@ -285,13 +285,13 @@ impl Recorder {
         }
     }
 
-    /// Sends everything to the tape; what is told.
-    pub(crate) fn finish(mut self) -> Told {
+    /// Writes everything and returns the report.
+    pub(crate) fn finish(mut self) -> TapReport {
         while !self.slots.is_empty() {
             self.release_first();
         }
         self.finish_block();
-        self.told
+        self.report
     }
 
     fn waiting(&mut self, number: u64) -> Option<&mut Slot> {
@@ -318,7 +318,7 @@ impl Recorder {
         if self.block.is_empty() {
             self.block_since_ns = self.shared.now_ns();
         }
-        self.told.unanswered += u64::from(slot.state == State::Waiting);
+        self.report.unanswered += u64::from(slot.state == State::Waiting);
         let statement = self.statement(slot.verb, slot.record.ttl_ms > 0);
         let record = Record { statement, items: rows as u16, ..slot.record };
         let key = |place| contents.and_then(|contents| contents.key(place));
@@ -330,10 +330,10 @@ impl Recorder {
             let record = Record { key: more.hash, key_size, value_size, items: 0, ..record };
             self.block.push(&record, own, None);
         }
-        self.told.operations += 1;
+        self.report.operations += 1;
     }
 
-    /// The number of a statement, told to the disk before the first record of it.
+    /// The number of a statement. Its first use sends the statement to the file.
     fn statement(&mut self, verb: u16, expires: bool) -> u16 {
         let place = usize::from(verb);
         if self.statements.len() <= place {
@@ -359,19 +359,19 @@ impl Recorder {
         }
         let bytes = (rows + 1) * RECORD_BYTES + self.block.heap_len();
         let mut bytes = Vec::with_capacity(bytes);
-        self.block.finish(&mut bytes).expect("a vector takes all that is written");
+        self.block.finish(&mut bytes).expect("a write into a vector succeeds");
         let length = bytes.len();
         let before = self.shared.unwritten.fetch_add(length, Relaxed);
         if before + length > self.shared.unwritten_max {
             self.shared.unwritten.fetch_sub(length, Relaxed);
-            self.told.lost += rows as u64;
+            self.report.lost += rows as u64;
             return;
         }
         self.send(Piece::Block { tape: self.tape, bytes });
     }
 
     fn send(&self, piece: Piece) {
-        // It is taken for as long as there is a recorder.
+        // The receiver lives as long as any recorder.
         drop(self.pieces.send(piece));
     }
 }

@@ -1,21 +1,21 @@
-//! What a tap is to do, fully decided.
+//! The settings of a tap, without defaults.
 
 use kvmark_driver_server::{Target, Tls};
 
-/// The protocol that goes through.
+/// The protocol of the clients and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
-    /// That of Redis, versions 2 and 3.
+pub enum TapProtocol {
+    /// The Redis protocol, versions 2 and 3.
     Redis,
     /// memcached's text protocol.
     Memcached,
 }
 
-impl Spoken {
-    /// All of them.
+impl TapProtocol {
+    /// All protocols.
     pub const ALL: [Self; 2] = [Self::Redis, Self::Memcached];
 
-    /// As the drivers of such systems are called.
+    /// The name of the driver with this protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -24,39 +24,39 @@ impl Spoken {
         }
     }
 
-    /// The one of this name.
+    /// Looks up a protocol by name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-/// What is kept of what clients say, beside hashes and sizes.
+/// The contents to keep besides hashes and sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     /// The keys themselves.
     pub keys: bool,
-    /// What is written.
+    /// The written values.
     pub values: bool,
 }
 
-/// A tap.
+/// The settings of a tap.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where clients are taken: a host and a port, 0 for a free one.
+    /// The host and port to listen at; port 0 selects a free one.
     pub listen: (String, u16),
     /// The server.
     pub target: Target,
-    /// How to encrypt towards the server, if at all.
+    /// The encryption towards the server, if any.
     pub tls: Option<Tls>,
     /// The protocol.
-    pub spoken: Spoken,
-    /// Threads that forward.
+    pub protocol: TapProtocol,
+    /// The number of threads that forward.
     pub threads: usize,
-    /// What is kept.
+    /// The contents to keep.
     pub keep: Keep,
-    /// What operations may take of memory until they are on the disk.
+    /// Memory limit for operations that aren't on the disk yet.
     pub memory_bytes: usize,
-    /// What the tapes may take of the disk.
+    /// Size limit of the tapes.
     pub disk_bytes: u64,
 }

@@ -1,20 +1,24 @@
-//! What a protocol does with the bytes of a connection.
+//! The interface between a connection and its protocol.
+
+use kvmark_wire::Malformed;
 
 use crate::recorder::Recorder;
-use crate::word::Garbage;
 
-/// Why a connection isn't recorded any more.
+/// Greatest number of requests that wait for a reply.
+pub(crate) const IN_FLIGHT_MAX: usize = 1 << 20;
+
+/// The reason why the recording of a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// Its bytes aren't the protocol.
+    /// Its bytes don't follow the protocol.
     Garbage(&'static str),
-    /// It uses what isn't recorded: the name of that.
-    Left(String),
+    /// It uses an unsupported feature, with its name.
+    Unsupported(String),
 }
 
 /// A connection's requests and replies, each in pieces of any length.
 pub(crate) trait Side {
-    /// The next bytes of a client, which came at this instant.
+    /// Takes the next bytes of a client, received at `at_ns`.
     fn requests(
         &mut self,
         bytes: &[u8],
@@ -23,18 +27,23 @@ pub(crate) trait Side {
         recorder: &mut Recorder,
     ) -> Result<(), Ends>;
 
-    /// The next bytes of the server.
+    /// Takes the next bytes of the server.
     fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends>;
 
     /// Whether every request has its reply.
-    fn owes_nothing(&self) -> bool;
+    fn is_idle(&self) -> bool;
 
-    /// No reply comes any more.
+    /// Gives up all requests without a reply.
     fn give_up(&mut self, recorder: &mut Recorder);
 }
 
-impl From<Garbage> for Ends {
-    fn from(garbage: Garbage) -> Self {
-        Self::Garbage(garbage.0)
+impl From<Malformed> for Ends {
+    fn from(malformed: Malformed) -> Self {
+        Self::Garbage(malformed.0)
     }
+}
+
+/// The reason for a connection with [`IN_FLIGHT_MAX`] requests.
+pub(crate) fn too_many_requests() -> Ends {
+    Ends::Unsupported("more than a million requests under way".to_owned())
 }

@@ -1,4 +1,4 @@
-//! The thread that writes tapes, so that nobody who forwards bytes waits for a disk.
+//! The thread that writes the tapes, so that forwarding never waits for a disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use serde_json::json;
 
 use crate::shared::Shared;
 
-/// What a thread has written down.
+/// A part of the files of a thread.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// A block of its tape.
+    /// A block of the tape.
     Block { tape: usize, bytes: Vec<u8> },
-    /// The next of the statements that blocks behind it name by number.
+    /// The next numbered statement, which later blocks refer to.
     Statement { tape: usize, line: String },
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Makes them; they must not be there. Outcomes have their names before any statement has.
+    /// Creates the files, which must not exist. The first line names the outcomes.
     pub(crate) fn create(folder: &Path, number: usize) -> io::Result<Self> {
         let create = |name: String| File::create_new(folder.join(name));
         let tape = create(format!("tape-{number:02}.tape"))?;
@@ -38,10 +38,10 @@ impl Files {
     }
 }
 
-/// Writes all pieces until nobody sends more; why it ended before, if it did.
+/// Writes all pieces until the channel is closed. Returns the reason if recording ended early.
 ///
-/// What would need more than so many bytes of disk ends the recording, and so does a disk that
-/// takes no more; what comes then is passed over.
+/// Recording ends when the tapes would exceed `disk_bytes` or a write fails. Later pieces are
+/// dropped.
 pub(crate) fn write_all(
     mut files: Vec<Files>,
     pieces: &Receiver<Piece>,
@@ -73,6 +73,6 @@ pub(crate) fn write_all(
 fn written(file: &mut File, bytes: &[u8], left: &mut u64) -> Result<(), String> {
     *left = left
         .checked_sub(bytes.len() as u64)
-        .ok_or_else(|| "the tapes are as long as --disk lets them be".to_owned())?;
+        .ok_or_else(|| "the tapes have reached the limit of --disk".to_owned())?;
     file.write_all(bytes).map_err(|problem| format!("the tapes can't be written: {problem}"))
 }

@@ -1,4 +1,4 @@
-//! Streams of bytes in any pieces, and peers that don't take or end what they are sent.
+//! Byte streams in pieces of any size, and peers that don't read or that close one direction.
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ use crate::content::Keeper;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::{Keep, Settings, Spoken, Told};
+use crate::{Keep, Settings, TapProtocol, TapReport};
 
 fn key() -> HashKey {
     HashKey::new(&[7; 16])
@@ -37,15 +37,15 @@ fn recorder(memory_bytes: usize, keep: Keep) -> (Recorder, Receiver<Piece>) {
 
 const HASHED: Keep = Keep { keys: false, values: false };
 
-/// What came of a connection: records with their statements, and what is told.
-fn recorded(spoken: Spoken, pieces: &[(bool, &[u8])]) -> (Vec<(String, Record)>, Told) {
-    let (pieces, told) = taped(spoken, pieces, recorder(1 << 20, HASHED));
+/// The records of a connection with their statements, and the report.
+fn recorded(protocol: TapProtocol, pieces: &[(bool, &[u8])]) -> (Vec<(String, Record)>, TapReport) {
+    let (pieces, report) = taped(protocol, pieces, recorder(1 << 20, HASHED));
     let (mut statements, mut found) = (Vec::new(), Vec::new());
     for piece in pieces {
         match piece {
             Piece::Statement { line, .. } => {
-                let said: serde_json::Value = serde_json::from_str(&line).unwrap();
-                statements.push(said["statement"].as_str().unwrap().to_owned());
+                let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
+                statements.push(parsed["statement"].as_str().unwrap().to_owned());
             }
             Piece::Block { bytes, .. } => {
                 let (parts, _) = bytes.as_chunks::<RECORD_BYTES>();
@@ -54,17 +54,17 @@ fn recorded(spoken: Spoken, pieces: &[(bool, &[u8])]) -> (Vec<(String, Record)>,
             }
         }
     }
-    (found, told)
+    (found, report)
 }
 
-/// What goes to the disk of a connection, and what is told.
+/// The written pieces of a connection, and the report.
 fn taped(
-    spoken: Spoken,
+    protocol: TapProtocol,
     pieces: &[(bool, &[u8])],
     (recorder, receiver): (Recorder, Receiver<Piece>),
-) -> (Vec<Piece>, Told) {
+) -> (Vec<Piece>, TapReport) {
     let recorder = Rc::new(RefCell::new(recorder));
-    let mut connection = Connection::new(spoken, Rc::clone(&recorder));
+    let mut connection = Connection::new(protocol, Rc::clone(&recorder));
     for (is_request, bytes) in pieces {
         if *is_request {
             connection.requests(bytes, 5);
@@ -74,15 +74,15 @@ fn taped(
     }
     connection.end();
     drop(connection);
-    let told = Rc::into_inner(recorder).unwrap().into_inner().finish();
-    (receiver.into_iter().collect(), told)
+    let report = Rc::into_inner(recorder).unwrap().into_inner().finish();
+    (receiver.into_iter().collect(), report)
 }
 
 /// Statement, key's size, value's size, items and outcome of each record.
 type Row = (String, u32, Option<u32>, u16, Option<Outcome>);
 
-fn rows(spoken: Spoken, requests: &[u8], replies: &[u8]) -> Vec<Row> {
-    let (records, _) = recorded(spoken, &[(true, requests), (false, replies)]);
+fn rows(protocol: TapProtocol, requests: &[u8], replies: &[u8]) -> Vec<Row> {
+    let (records, _) = recorded(protocol, &[(true, requests), (false, replies)]);
     let row = |(statement, one): (String, Record)| {
         let size = (one.value_size != Record::UNKNOWN).then_some(one.value_size);
         let outcome = Outcome::ALL.get(usize::from(one.outcome)).copied();
@@ -91,36 +91,37 @@ fn rows(spoken: Spoken, requests: &[u8], replies: &[u8]) -> Vec<Row> {
     records.into_iter().map(row).collect()
 }
 
-/// How those ended that were answered.
-fn outcomes(spoken: Spoken, requests: &[u8], replies: &[u8]) -> Vec<Outcome> {
-    rows(spoken, requests, replies).into_iter().filter_map(|(.., outcome)| outcome).collect()
+/// The outcomes of the answered operations.
+fn outcomes(protocol: TapProtocol, requests: &[u8], replies: &[u8]) -> Vec<Outcome> {
+    rows(protocol, requests, replies).into_iter().filter_map(|(.., outcome)| outcome).collect()
 }
 
 fn row(statement: &str, key: u32, size: Option<u32>, items: u16, outcome: Outcome) -> Row {
     (statement.to_owned(), key, size, items, Some(outcome))
 }
 
-const REDIS_ASKS: &[u8] = b"*5\r\n$3\r\nset\r\n$1\r\nk\r\n$5\r\nvalue\r\n$2\r\nEX\r\n$2\r\n60\r\n\
+const REDIS_REQUESTS: &[u8] =
+    b"*5\r\n$3\r\nset\r\n$1\r\nk\r\n$5\r\nvalue\r\n$2\r\nEX\r\n$2\r\n60\r\n\
     GET k\r\n*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbb\r\n$1\r\nc\r\n\
     *1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nGET\r\n$1\r\nx\r\n*3\r\n$4\r\nMGET\r\n$1\r\ny\r\n$1\r\nz\r\n\
     *1\r\n$4\r\nEXEC\r\n*3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$6\r\nsecret\r\n\
     *2\r\n$3\r\nGET\r\n$4\r\ngone\r\n*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n\
     *4\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$1\r\nk\r\n\
     *2\r\n$3\r\nGET\r\n$2\r\nmo\r\n*1\r\n$6\r\nBANANA\r\nSET 'in line' \"\\x41\\n\"\r\n";
-const REDIS_SAYS: &[u8] = b"+OK\r\n$5\r\nvalue\r\n*3\r\n$2\r\n12\r\n$-1\r\n$0\r\n\r\n\
+const REDIS_REPLIES: &[u8] = b"+OK\r\n$5\r\nvalue\r\n*3\r\n$2\r\n12\r\n$-1\r\n$0\r\n\r\n\
     +OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\nxyz\r\n*2\r\n$-1\r\n$1\r\n1\r\n+OK\r\n_\r\n\
     >2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n%1\r\n$1\r\nf\r\n$4\r\nabcd\r\n:1\r\n\
     -MOVED 1234 127.0.0.1:7001\r\n-ERR unknown command 'BANANA'\r\n|1\r\n+ttl\r\n:3\r\n+OK\r\n";
-const MEMCACHED_ASKS: &[u8] = b"set k 0 60 5\r\nvalue\r\nget k\r\nget a k b\r\n\
+const MEMCACHED_REQUESTS: &[u8] = b"set k 0 60 5\r\nvalue\r\nget k\r\nget a k b\r\n\
     add n 0 0 1 noreply\r\nx\r\ngat 30 k\r\ndelete k\r\nincr n 3\r\nmg k v q\r\nmg a v\r\nmn\r\n\
     ms k 2 T90\r\nok\r\nmg k v t\r\nstats\r\nbanana\r\ntouch k 10\r\nversion\r\n";
-const MEMCACHED_SAYS: &[u8] =
+const MEMCACHED_REPLIES: &[u8] =
     b"STORED\r\nVALUE k 0 5\r\nvalue\r\nEND\r\nVALUE k 0 5\r\nvalue\r\nEND\r\nEND\r\n\
     DELETED\r\n4\r\nEN\r\nMN\r\nHD\r\nVA 2 t-1\r\nok\r\nSTAT pid 1\r\nSTAT up 2\r\nEND\r\nERROR\r\n\
     NOT_FOUND\r\nVERSION 1.6\r\n";
 
 #[test]
-fn commands_of_redis_are_recorded_with_what_answered_them() {
+fn commands_of_redis_are_recorded_with_their_replies() {
     use Outcome::{Miss, Ok, Refused};
     let expected = [
         row("SET {key} {value} {ttl}", 1, Some(5), 1, Ok),
@@ -140,22 +141,23 @@ fn commands_of_redis_are_recorded_with_what_answered_them() {
         row("GET {key}", 2, None, 1, Refused),
         row("SET {key} {value}", 7, Some(2), 1, Ok),
     ];
-    assert_eq!(rows(Spoken::Redis, REDIS_ASKS, REDIS_SAYS), expected);
-    let (records, told) = recorded(Spoken::Redis, &[(true, REDIS_ASKS), (false, REDIS_SAYS)]);
-    assert_eq!((told.moved, told.unknown_commands, told.garbage), (1, 1, 0));
-    assert_eq!((told.not_carried_out, told.unanswered, told.operations), (0, 0, 13));
+    assert_eq!(rows(TapProtocol::Redis, REDIS_REQUESTS, REDIS_REPLIES), expected);
+    let (records, report) =
+        recorded(TapProtocol::Redis, &[(true, REDIS_REQUESTS), (false, REDIS_REPLIES)]);
+    assert_eq!((report.moved, report.unknown_commands, report.garbage), (1, 1, 0));
+    assert_eq!((report.not_carried_out, report.unanswered, report.operations), (0, 0, 13));
     assert_eq!(records[0].1.ttl_ms, 60_000);
     assert_eq!(records[1].1.key, key().hash(b"k"));
-    assert_eq!(records[10].1.key, key().hash(b""), "no word of AUTH is hashed");
+    assert_eq!(records[10].1.key, key().hash(b""), "arguments of AUTH aren't hashed");
 }
 
 #[test]
-fn a_list_of_nothing_but_nulls_is_a_read_that_found_nothing() {
-    let asks = b"MGET gone\r\nMGET k\r\nMGET empty\r\nHMGET h f g\r\nHMGET h f g\r\n\
+fn a_list_of_nulls_is_a_miss() {
+    let requests = b"MGET gone\r\nMGET k\r\nMGET empty\r\nHMGET h f g\r\nHMGET h f g\r\n\
         MGET gone away\r\nLRANGE l 0 9\r\nSMISMEMBER s m\r\n";
-    let says = b"*1\r\n$-1\r\n*1\r\n$3\r\nxyz\r\n*1\r\n$0\r\n\r\n*2\r\n$-1\r\n_\r\n\
+    let replies = b"*1\r\n$-1\r\n*1\r\n$3\r\nxyz\r\n*1\r\n$0\r\n\r\n*2\r\n$-1\r\n_\r\n\
         *2\r\n$-1\r\n$1\r\nv\r\n*2\r\n$-1\r\n$-1\r\n*0\r\n*1\r\n:1\r\n";
-    let (sizes, outcomes): (Vec<_>, Vec<_>) = rows(Spoken::Redis, asks, says)
+    let (sizes, outcomes): (Vec<_>, Vec<_>) = rows(TapProtocol::Redis, requests, replies)
         .into_iter()
         .map(|(_, _, size, _, outcome)| (size, outcome))
         .unzip();
@@ -165,23 +167,25 @@ fn a_list_of_nothing_but_nulls_is_a_read_that_found_nothing() {
 }
 
 #[test]
-fn an_error_has_the_outcome_that_it_has_for_a_driver() {
+fn an_error_has_the_same_outcome_as_in_a_driver() {
     use Outcome::{Miss, Ok, Overloaded, Refused, Unavailable};
-    let asks = b"SET k v\r\nGET k\r\nLPUSH k v\r\nDEL k\r\nDEL k\r\n";
-    let says = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n\
+    let requests = b"SET k v\r\nGET k\r\nLPUSH k v\r\nDEL k\r\nDEL k\r\n";
+    let replies = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n\
         -CLUSTERDOWN The cluster is down\r\n-WRONGTYPE Operation against a key\r\n:1\r\n:0\r\n";
     let expected = [Overloaded, Unavailable, Refused, Ok, Miss];
-    assert_eq!(outcomes(Spoken::Redis, asks, says), expected);
-    let asks = b"set k 0 0 1\r\nv\r\nset k 0 0 1\r\nv\r\nget k\r\nget k\r\nset k 0 0 1\r\nv\r\n";
-    let says = b"SERVER_ERROR out of memory storing object\r\nSERVER_ERROR object too large for \
+    assert_eq!(outcomes(TapProtocol::Redis, requests, replies), expected);
+    let requests =
+        b"set k 0 0 1\r\nv\r\nset k 0 0 1\r\nv\r\nget k\r\nget k\r\nset k 0 0 1\r\nv\r\n";
+    let replies =
+        b"SERVER_ERROR out of memory storing object\r\nSERVER_ERROR object too large for \
         cache\r\nSERVER_ERROR Connection refused\r\nERROR Too many open connections\r\n\
         ERROR Too many open connections\r\n";
     let expected = [Overloaded, Refused, Unavailable, Overloaded, Overloaded];
-    assert_eq!(outcomes(Spoken::Memcached, asks, says), expected);
+    assert_eq!(outcomes(TapProtocol::Memcached, requests, replies), expected);
 }
 
 #[test]
-fn commands_of_memcached_are_recorded_with_what_answered_them() {
+fn commands_of_memcached_are_recorded_with_their_replies() {
     use Outcome::{Miss, Ok};
     let mut expected = vec![
         row("set {key} {value} {ttl}", 1, Some(5), 1, Ok),
@@ -202,67 +206,69 @@ fn commands_of_memcached_are_recorded_with_what_answered_them() {
         row("touch {key} {ttl}", 1, None, 1, Miss),
         row("version", 0, None, 1, Ok),
     ];
-    // These two asked for no answer.
+    // These two requested no reply.
     (expected[5].4, expected[9].4) = (None, None);
-    assert_eq!(rows(Spoken::Memcached, MEMCACHED_ASKS, MEMCACHED_SAYS), expected);
+    assert_eq!(rows(TapProtocol::Memcached, MEMCACHED_REQUESTS, MEMCACHED_REPLIES), expected);
 }
 
 #[test]
-fn what_memcached_does_not_carry_out_is_a_miss() {
-    let asks =
+fn a_command_that_memcached_does_not_execute_is_a_miss() {
+    let requests =
         b"replace k 0 0 1\r\nv\r\ncas k 0 0 1 7\r\nv\r\ntouch k 9\r\nms k 1\r\nv\r\nmd k\r\n";
-    let says = b"NOT_STORED\r\nEXISTS\r\nNOT_FOUND\r\nNS\r\nEX\r\n";
-    assert_eq!(outcomes(Spoken::Memcached, asks, says), [Outcome::Miss; 5]);
+    let replies = b"NOT_STORED\r\nEXISTS\r\nNOT_FOUND\r\nNS\r\nEX\r\n";
+    assert_eq!(outcomes(TapProtocol::Memcached, requests, replies), [Outcome::Miss; 5]);
 }
 
 #[test]
-fn what_a_transaction_gives_up_is_left_out() {
-    let asks = b"MULTI\r\nSET a 1\r\nDISCARD\r\nMULTI\r\nSET b 1\r\nEXEC\r\nGET a\r\n";
-    let says = b"+OK\r\n+QUEUED\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$-1\r\n";
-    let (records, told) = recorded(Spoken::Redis, &[(true, asks), (false, says)]);
+fn commands_of_an_abandoned_transaction_are_left_out() {
+    let requests = b"MULTI\r\nSET a 1\r\nDISCARD\r\nMULTI\r\nSET b 1\r\nEXEC\r\nGET a\r\n";
+    let replies = b"+OK\r\n+QUEUED\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$-1\r\n";
+    let (records, report) = recorded(TapProtocol::Redis, &[(true, requests), (false, replies)]);
     let names: Vec<_> = records.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["MULTI", "DISCARD", "MULTI", "EXEC", "GET {key}"]);
-    assert_eq!(told.not_carried_out, 2);
+    assert_eq!(report.not_carried_out, 2);
 }
 
 #[test]
-fn a_connection_that_leaves_requests_and_replies_is_recorded_up_to_there() {
-    let asks = b"GET a\r\nSUBSCRIBE news\r\nGET b\r\n";
-    let says = b"$1\r\n1\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n";
-    let (records, told) = recorded(Spoken::Redis, &[(true, asks), (false, says)]);
+fn an_unsupported_command_ends_the_recording_of_its_connection() {
+    let requests = b"GET a\r\nSUBSCRIBE news\r\nGET b\r\n";
+    let replies = b"$1\r\n1\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n";
+    let (records, report) = recorded(TapProtocol::Redis, &[(true, requests), (false, replies)]);
     assert_eq!(records.len(), 1);
-    assert_eq!(told.not_recorded["SUBSCRIBE"], 1);
-    assert_eq!((told.garbage, told.unanswered), (0, 0));
-    for asks in [&b"MONITOR\r\n"[..], b"PSYNC ? -1\r\n", b"CLIENT REPLY OFF\r\n"] {
-        let (records, told) = recorded(Spoken::Redis, &[(true, asks), (false, b"+OK\r\n")]);
-        assert_eq!((records.len(), told.not_recorded.len()), (0, 1));
+    assert_eq!(report.not_recorded["SUBSCRIBE"], 1);
+    assert_eq!((report.garbage, report.unanswered), (0, 0));
+    for requests in [&b"MONITOR\r\n"[..], b"PSYNC ? -1\r\n", b"CLIENT REPLY OFF\r\n"] {
+        let (records, report) =
+            recorded(TapProtocol::Redis, &[(true, requests), (false, b"+OK\r\n")]);
+        assert_eq!((records.len(), report.not_recorded.len()), (0, 1));
     }
-    let (records, told) = recorded(Spoken::Memcached, &[(true, b"\x80\x00\x00")]);
-    assert_eq!((records.len(), told.not_recorded["the binary protocol"]), (0, 1));
+    let (records, report) = recorded(TapProtocol::Memcached, &[(true, b"\x80\x00\x00")]);
+    assert_eq!((records.len(), report.not_recorded["the binary protocol"]), (0, 1));
 }
 
 #[test]
-fn bytes_that_are_no_protocol_end_the_recording_of_their_connection() {
-    let (_, told) = recorded(Spoken::Redis, &[(true, b"*1\r\n$3\r\nGETx")]);
-    assert_eq!(told.first_garbage.as_deref(), Some("a word is longer than it says"));
-    let (_, told) = recorded(Spoken::Redis, &[(false, b"+OK\r\n")]);
-    assert_eq!(told.first_garbage.as_deref(), Some("a reply came that nobody asked for"));
-    let (_, told) = recorded(Spoken::Memcached, &[(true, b"get k\r\n"), (false, b"STORED\r\n")]);
-    assert_eq!((told.garbage, told.unanswered), (1, 1));
+fn malformed_bytes_end_the_recording_of_their_connection() {
+    let (_, report) = recorded(TapProtocol::Redis, &[(true, b"*1\r\n$3\r\nGETx")]);
+    assert_eq!(report.first_garbage.as_deref(), Some("a word is longer than its header states"));
+    let (_, report) = recorded(TapProtocol::Redis, &[(false, b"+OK\r\n")]);
+    assert_eq!(report.first_garbage.as_deref(), Some("a reply without a request"));
+    let (_, report) =
+        recorded(TapProtocol::Memcached, &[(true, b"get k\r\n"), (false, b"STORED\r\n")]);
+    assert_eq!((report.garbage, report.unanswered), (1, 1));
 }
 
 #[test]
-fn what_waits_for_answers_is_bounded() {
+fn the_queue_of_unanswered_operations_is_bounded() {
     let (mut recorder, receiver) = recorder(1 << 20, HASHED);
     let shared = Arc::clone(&recorder.shared);
-    let asked = crate::recorder::Asked {
+    let operation = crate::recorder::Operation {
         verb: 0,
         keys: crate::recorder::Keys::default(),
         value_size: 0,
         ttl_ms: 0,
     };
     for at_ns in 0..100_000 {
-        recorder.ask(at_ns, 0, &asked, None);
+        recorder.begin(at_ns, 0, &operation, None);
     }
     recorder.release(99_999);
     let released = shared.operations.load(Relaxed);
@@ -271,9 +277,9 @@ fn what_waits_for_answers_is_bounded() {
     drop(receiver);
 }
 
-/// Of each record its key and its value, where they are kept.
-fn kept(spoken: Spoken, pieces: &[(bool, &[u8])], keep: Keep) -> Vec<[Option<String>; 2]> {
-    let (pieces, _) = taped(spoken, pieces, recorder(1 << 20, keep));
+/// The kept key and value of each record.
+fn kept(protocol: TapProtocol, pieces: &[(bool, &[u8])], keep: Keep) -> Vec<[Option<String>; 2]> {
+    let (pieces, _) = taped(protocol, pieces, recorder(1 << 20, keep));
     let blocks = pieces.into_iter().filter_map(|piece| match piece {
         Piece::Block { bytes, .. } => Some(bytes),
         Piece::Statement { .. } => None,
@@ -297,7 +303,7 @@ fn content_of(key: &str, value: Option<&str>) -> [Option<String>; 2] {
 }
 
 #[test]
-fn keys_and_values_are_kept_on_purpose_only_each_by_itself() {
+fn keys_and_values_are_kept_independently_and_only_on_request() {
     let asked: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n\
         *4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$2\r\nv1\r\nmget k other\r\n";
     let said: &[u8] = b"+OK\r\n:1\r\n*2\r\n$5\r\nvalue\r\n$-1\r\n";
@@ -309,12 +315,12 @@ fn keys_and_values_are_kept_on_purpose_only_each_by_itself() {
             content_of("k", None),
             content_of("other", None),
         ];
-        assert_eq!(kept(Spoken::Redis, &pieces, KEPT), all);
-        let keys = kept(Spoken::Redis, &pieces, Keep { values: false, ..KEPT });
+        assert_eq!(kept(TapProtocol::Redis, &pieces, KEPT), all);
+        let keys = kept(TapProtocol::Redis, &pieces, Keep { values: false, ..KEPT });
         assert_eq!(keys, all.clone().map(|[key, _]| [key, None]));
-        let values = kept(Spoken::Redis, &pieces, Keep { keys: false, ..KEPT });
+        let values = kept(TapProtocol::Redis, &pieces, Keep { keys: false, ..KEPT });
         assert_eq!(values, all.map(|[_, value]| [None, value]));
-        assert_eq!(kept(Spoken::Redis, &pieces, HASHED), vec![[None, None]; 4]);
+        assert_eq!(kept(TapProtocol::Redis, &pieces, HASHED), vec![[None, None]; 4]);
     }
     let asked: &[u8] = b"version\r\nset k 0 0 7\r\nva\r\nlue\r\nget k\r\nms m 2\r\nhi\r\n";
     let said: &[u8] = b"VERSION 1\r\nSTORED\r\nEND\r\nHD\r\n";
@@ -325,7 +331,7 @@ fn keys_and_values_are_kept_on_purpose_only_each_by_itself() {
             content_of("k", None),
             content_of("m", Some("hi")),
         ];
-        assert_eq!(kept(Spoken::Memcached, &pieces, KEPT)[1..], all);
+        assert_eq!(kept(TapProtocol::Memcached, &pieces, KEPT)[1..], all);
     }
 }
 
@@ -349,19 +355,22 @@ fn a_password_is_never_kept() {
     };
     for asked in redis {
         let pieces = [(true, asked), (false, &b"+OK\r\n"[..])];
-        assert!(!holds(&taped(Spoken::Redis, &pieces, recorder(1 << 20, KEPT)).0), "{asked:?}");
+        assert!(
+            !holds(&taped(TapProtocol::Redis, &pieces, recorder(1 << 20, KEPT)).0),
+            "{asked:?}"
+        );
     }
-    // memcached's clients log in by a set.
+    // Clients of memcached log in with a set.
     let first: &[u8] = b"set auth 0 0 11\r\nuser hunter\r\n";
     let pieces = [(true, first), (false, &b"STORED\r\n"[..])];
-    assert!(!holds(&taped(Spoken::Memcached, &pieces, recorder(1 << 20, KEPT)).0));
-    // A user's own value would be found.
+    assert!(!holds(&taped(TapProtocol::Memcached, &pieces, recorder(1 << 20, KEPT)).0));
+    // An ordinary value is found, so the search works.
     let pieces = [(true, &b"SET k hunter\r\n"[..]), (false, &b"+OK\r\n"[..])];
-    assert!(holds(&taped(Spoken::Redis, &pieces, recorder(1 << 20, KEPT)).0));
+    assert!(holds(&taped(TapProtocol::Redis, &pieces, recorder(1 << 20, KEPT)).0));
 }
 
 #[test]
-fn memory_bounds_what_is_kept_and_what_is_cut_is_counted() {
+fn kept_contents_are_bounded_by_memory_and_cut_ones_are_counted() {
     let (mut recorder, receiver) = recorder(1 << 20, KEPT);
     let shared = Arc::clone(&recorder.shared);
     shared.room.store(1_000, Relaxed);
@@ -369,25 +378,25 @@ fn memory_bounds_what_is_kept_and_what_is_cut_is_counted() {
         let mut contents = crate::content::Contents::default();
         let content = recorder.keeper.begin(crate::content::Role::Key);
         contents.add_key(content.and_then(|one| one.with(&vec![b'k'; length])));
-        contents.taken()
+        contents.take()
     };
     let held = contents(700);
     assert!(contents(301).is_some_and(|one| one.key(0).is_none()));
     assert_eq!((shared.room.load(Relaxed), shared.cut_contents.load(Relaxed)), (300, 1));
-    let asked = crate::recorder::Asked {
+    let operation = crate::recorder::Operation {
         verb: 0,
         keys: crate::recorder::Keys::default(),
         value_size: 0,
         ttl_ms: 0,
     };
-    recorder.ask(1, 0, &asked, held);
+    recorder.begin(1, 0, &operation, held);
     assert_eq!(shared.room.load(Relaxed), 300);
     recorder.finish();
     assert_eq!(shared.room.load(Relaxed), 1_000);
     drop(receiver);
 }
 
-/// The bytes in pieces that end at these shares of their length.
+/// Splits the bytes at these fractions of their length.
 fn split<'a>(is_request: bool, bytes: &'a [u8], cuts: &[f64]) -> Vec<(bool, &'a [u8])> {
     let mut ends: Vec<usize> = cuts.iter().map(|cut| (cut * bytes.len() as f64) as usize).collect();
     ends.push(bytes.len());
@@ -399,24 +408,24 @@ fn split<'a>(is_request: bool, bytes: &'a [u8], cuts: &[f64]) -> Vec<(bool, &'a 
 proptest! {
     #[test]
     fn pieces_of_any_length_give_the_same_records(
-        asks in prop::collection::vec(0.0f64..1.0, 0..40),
-        says in prop::collection::vec(0.0f64..1.0, 0..40),
+        request_cuts in prop::collection::vec(0.0f64..1.0, 0..40),
+        reply_cuts in prop::collection::vec(0.0f64..1.0, 0..40),
         redis: bool,
     ) {
-        let (spoken, requests, replies) = if redis {
-            (Spoken::Redis, REDIS_ASKS, REDIS_SAYS)
+        let (protocol, requests, replies) = if redis {
+            (TapProtocol::Redis, REDIS_REQUESTS, REDIS_REPLIES)
         } else {
-            (Spoken::Memcached, MEMCACHED_ASKS, MEMCACHED_SAYS)
+            (TapProtocol::Memcached, MEMCACHED_REQUESTS, MEMCACHED_REPLIES)
         };
-        let whole = recorded(spoken, &[(true, requests), (false, replies)]);
-        let mut pieces = split(true, requests, &asks);
-        pieces.extend(split(false, replies, &says));
+        let whole = recorded(protocol, &[(true, requests), (false, replies)]);
+        let mut pieces = split(true, requests, &request_cuts);
+        pieces.extend(split(false, replies, &reply_cuts));
         pieces.retain(|(_, bytes)| !bytes.is_empty());
-        prop_assert_eq!(recorded(spoken, &pieces), whole);
+        prop_assert_eq!(recorded(protocol, &pieces), whole);
     }
 
     #[test]
-    fn any_bytes_are_borne(
+    fn arbitrary_bytes_cause_no_defect(
         pieces in prop::collection::vec(
             (any::<bool>(), prop_oneof![
                 prop::collection::vec(any::<u8>(), 1..60),
@@ -429,16 +438,16 @@ proptest! {
         ),
         redis: bool,
     ) {
-        let spoken = if redis { Spoken::Redis } else { Spoken::Memcached };
+        let protocol = if redis { TapProtocol::Redis } else { TapProtocol::Memcached };
         let pieces: Vec<_> = pieces.iter().map(|(side, bytes)| (*side, &bytes[..])).collect();
-        let (_, told) = recorded(spoken, &pieces);
-        let defect = told.first_garbage.is_some_and(|why| why.contains("defect"));
+        let (_, report) = recorded(protocol, &pieces);
+        let defect = report.first_garbage.is_some_and(|why| why.contains("defect"));
         prop_assert!(!defect);
     }
 }
 
-/// A tap before a server of this test's own, until the work is done.
-fn tapped<T>(server: u16, work: impl FnOnce(u16) -> T + Send) -> (T, Told)
+/// Runs work against a tap in front of a test server.
+fn tapped<T>(server: u16, work: impl FnOnce(u16) -> T + Send) -> (T, TapReport)
 where
     T: Send,
 {
@@ -448,7 +457,7 @@ where
         listen: ("127.0.0.1".to_owned(), 0),
         target,
         tls: None,
-        spoken: Spoken::Redis,
+        protocol: TapProtocol::Redis,
         threads: 1,
         keep: HASHED,
         memory_bytes: 1 << 20,
@@ -469,7 +478,7 @@ where
 }
 
 #[test]
-fn a_server_that_reads_nothing_holds_its_client_up() {
+fn a_server_that_does_not_read_blocks_its_client() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let (sent, _) = tapped(server.local_addr().unwrap().port(), |port| {
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -479,7 +488,7 @@ fn a_server_that_reads_nothing_holds_its_client_up() {
         let chunk = vec![b'x'; 1 << 16];
         while let Ok(count) = client.write(&chunk) {
             sent += count;
-            assert!(sent < 1 << 30, "what nobody reads is taken");
+            assert!(sent < 1 << 30, "the tap accepts unread bytes without limit");
         }
         drop(idle);
         sent
@@ -488,9 +497,9 @@ fn a_server_that_reads_nothing_holds_its_client_up() {
 }
 
 #[test]
-fn an_end_one_way_leaves_the_other_way_open() {
+fn closing_one_direction_leaves_the_other_open() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (answer, told) = tapped(server.local_addr().unwrap().port(), |port| {
+    let (answer, report) = tapped(server.local_addr().unwrap().port(), |port| {
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         client.write_all(b"GET k\r\n").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
@@ -505,18 +514,18 @@ fn an_end_one_way_leaves_the_other_way_open() {
         answer
     });
     assert_eq!(answer, "$1\r\nv\r\n");
-    assert_eq!((told.operations, told.unanswered, told.connections), (1, 0, 1));
+    assert_eq!((report.operations, report.unanswered, report.connections), (1, 0, 1));
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
+fn an_unreachable_server_is_reported() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     drop(server);
-    let (read, told) = tapped(port, |port| {
+    let (read, report) = tapped(port, |port| {
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         client.read(&mut [0]).unwrap_or(0)
     });
-    assert_eq!((read, told.unreachable), (0, 1));
-    assert!(told.first_unreachable.unwrap().contains("refused"));
+    assert_eq!((read, report.unreachable), (0, 1));
+    assert!(report.first_unreachable.unwrap().contains("refused"));
 }

@@ -1,34 +1,34 @@
-//! The names of commands that clients have used, by number.
+//! The command names that clients have used, by number.
 
 use std::collections::HashMap;
 
 use kvmark_trace::verbs::{Command, Plain};
 
-/// Longest name that is told apart.
+/// Longest name with a number of its own.
 pub(crate) const NAME_MAX: usize = 64;
-/// Most names that are told apart.
+/// Greatest number of names.
 const NAMES_MAX: usize = 4096;
-/// The number of all others.
+/// The number of all other names.
 pub(crate) const OTHERS: u16 = 0;
 
-/// What a command means for the connection that it is sent on.
+/// The effect of a command on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Plain,
     Multi,
     Exec,
-    /// It ends a transaction without carrying it out.
+    /// It ends a transaction without executing it.
     Discard,
-    /// Its replies don't stand in the order of requests, or nothing that follows is one.
-    Leaves,
-    /// Its second word says what it does.
+    /// Later replies don't follow the order of requests.
+    Unsupported,
+    /// Its effect depends on its second word.
     Client,
 }
 
-/// Names as they stand in statements. Memory is bounded, whatever clients send.
+/// Command names as they appear in statements. Their memory is bounded.
 pub(crate) struct Verbs {
     numbers: HashMap<Vec<u8>, u16>,
-    /// The number that was asked for last: most commands follow one like them.
+    /// The latest number: most commands equal the one before them.
     last: u16,
     named: Vec<Verb>,
 }
@@ -43,7 +43,7 @@ impl Verb {
     fn named(name: String) -> Self {
         let effect = match name.as_str() {
             "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC" => {
-                Effect::Leaves
+                Effect::Unsupported
             }
             "CLIENT" => Effect::Client,
             "MULTI" => Effect::Multi,
@@ -61,7 +61,7 @@ impl Verbs {
         Self { numbers: HashMap::new(), last: OTHERS, named }
     }
 
-    /// The number of a name, a new one for one that wasn't there before.
+    /// Returns the number of a name and registers a new name.
     pub(crate) fn number(&mut self, name: &[u8]) -> u16 {
         if self.last != OTHERS && self.name(self.last).as_bytes() == name {
             return self.last;
@@ -79,7 +79,7 @@ impl Verbs {
         number
     }
 
-    /// The number of a name in any case, if it is the one that was asked for last.
+    /// The number of a name, ignoring case, if it equals the latest name.
     #[inline]
     pub(crate) fn again(&self, name: &[u8]) -> Option<u16> {
         let is_last = self.name(self.last).as_bytes().eq_ignore_ascii_case(name);
@@ -94,19 +94,19 @@ impl Verbs {
         self.named[usize::from(number)].effect
     }
 
-    /// What it is with so many words behind its name; none where these have to be read.
+    /// The form of a command with this number of arguments, if it doesn't depend on their text.
     #[inline]
     pub(crate) fn plain(&self, number: u16, words: usize) -> Option<Plain> {
         self.named[usize::from(number)].command.plain(words)
     }
 
-    /// The kind of its operations.
+    /// The operation kind of a command.
     #[inline]
     pub(crate) fn kind(&self, number: u16) -> u8 {
         self.named[usize::from(number)].command.kind()
     }
 
-    /// What it means, before any of its words.
+    /// A command's parser, before its first argument.
     pub(crate) fn command(&self, number: u16) -> Command {
         self.named[usize::from(number)].command
     }

@@ -1,57 +1,59 @@
-//! Requests: lines of words, some with a value behind them. A value costs no memory.
+//! A stream of requests: lines of words, some followed by a value. Values aren't buffered.
 
 use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
+use kvmark_wire::Malformed;
+use kvmark_wire::memcached::stream::skip_value;
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{Asked, KEYS_MAX, Keys};
+use crate::recorder::{KEYS_MAX, Keys, Operation};
 use crate::verbs::{NAME_MAX, OTHERS, Verbs};
-use crate::word::{Garbage, Word, hasher_if};
+use crate::word::{Word, hasher_if};
 
-/// Longest value that is believed.
+/// Longest value that is accepted.
 const VALUE_MAX: i64 = 1 << 32;
-/// Times to live beyond this are instants, in seconds.
+/// Greater times to live are absolute times, in seconds.
 const TTL_MAX_S: i64 = 30 * 24 * 3600;
 
-/// What answers a request.
+/// The expected reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expects {
-    /// VALUE for each key that is there, then END.
+    /// VALUE for each existing key, then END.
     Values,
     /// One line.
     Line,
     /// Lines until END.
     Listing,
-    /// One line of a meta command, perhaps with a value.
+    /// One line of a meta command, with or without a value.
     Meta,
-    /// MN alone.
+    /// MN only.
     NoOperation,
     /// Nothing.
     Nothing,
-    /// A meta command that answers only if there is something to say.
+    /// A meta command that may omit its reply.
     Quiet,
 }
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) asked: Asked,
-    /// What is kept of its keys and its value.
+    pub(super) operation: Operation,
+    /// The kept contents of its keys and its value.
     pub(super) contents: Option<Box<Contents>>,
     pub(super) expects: Expects,
     pub(super) cut_keys: u64,
 }
 
-/// Where what is looked at stands among the words of a command.
+/// The form of a command: the positions of its keys and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Keys, behind so many other words.
+    /// Keys after this many other words.
     Get {
         before: u64,
     },
     /// Key, flags, time, bytes.
     Store,
-    /// A key, and a time behind it.
+    /// A key and a time.
     Touch,
     /// A key.
     Key,
@@ -92,12 +94,12 @@ enum State {
     },
 }
 
-/// Where a connection's requests are.
+/// The state of a connection's requests.
 pub(super) struct Requests {
     state: State,
     is_first: bool,
     word: Word,
-    /// Words of the line so far, its name included.
+    /// Words of the line so far, including its name.
     words: u64,
     verb: u16,
     form: Form,
@@ -109,7 +111,7 @@ pub(super) struct Requests {
     start_unix_s: i64,
     keeper: Keeper,
     contents: Contents,
-    /// Whether no request has ended. The first may log in by a `set` of name and password.
+    /// Whether this is the first request, which may be a login: a `set` of name and password.
     may_log_in: bool,
 }
 
@@ -134,27 +136,27 @@ impl Requests {
         }
     }
 
-    /// Whether these, a connection's first bytes, are those of the binary protocol.
+    /// Whether the first bytes of the connection belong to the binary protocol.
     pub(super) fn are_binary(&mut self, bytes: &[u8]) -> bool {
         std::mem::take(&mut self.is_first) && bytes.first() == Some(&0x80)
     }
 
-    /// Goes on with the next bytes, as far as the next request's end; how many of them were taken.
+    /// Reads bytes up to the end of the next request. Returns the number of bytes read.
     pub(super) fn next(
         &mut self,
         bytes: &[u8],
         verbs: &mut Verbs,
         hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Garbage> {
+    ) -> Result<(usize, Option<Request>), Malformed> {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             match self.state {
                 State::Value { left } => {
-                    let (taken, after) = passed(rest, left)?;
+                    let (taken, after) = skip_value(rest, left)?;
                     // Without the line's end.
-                    let own = taken.min(left.saturating_sub(2) as usize);
-                    self.word.add(&rest[..own]);
+                    let content = taken.min(left.saturating_sub(2) as usize);
+                    self.word.add(&rest[..content]);
                     at += taken;
                     let left = after;
                     self.state = State::Value { left };
@@ -246,16 +248,16 @@ impl Requests {
         }
     }
 
-    /// Whether that was the request's end: no value comes behind the line.
-    fn line_ends(&mut self) -> Result<bool, Garbage> {
+    /// Ends a line. Returns whether the request is complete, that is, has no value.
+    fn line_ends(&mut self) -> Result<bool, Malformed> {
         match self.value {
-            // A line without its number is refused by the server, which takes no value then.
+            // The server rejects a line without a length and expects no value then.
             Some(size @ 0..=VALUE_MAX) => {
                 self.word.begin(None, self.keeper.begin(self.value_role()));
                 self.state = State::Value { left: size as u64 + 2 };
                 Ok(false)
             }
-            Some(_) => Err(Garbage("a value has no length")),
+            Some(_) => Err(Malformed("a value has no length")),
             None => Ok(self.words > 0),
         }
     }
@@ -281,13 +283,13 @@ impl Requests {
         let ttl_s =
             if self.ttl_s > TTL_MAX_S { self.ttl_s - self.start_unix_s } else { self.ttl_s };
         let request = Request {
-            asked: Asked {
+            operation: Operation {
                 verb: self.verb,
                 keys: std::mem::take(&mut self.keys),
                 value_size: value_size.unwrap_or(Record::UNKNOWN),
                 ttl_ms: u64::try_from(ttl_s).unwrap_or(0).saturating_mul(1000),
             },
-            contents: self.contents.taken(),
+            contents: self.contents.take(),
             expects,
             cut_keys: std::mem::take(&mut self.cut_keys),
         };
@@ -296,16 +298,4 @@ impl Requests {
         self.may_log_in = false;
         request
     }
-}
-
-/// Passes over bytes of a value with its line end: how many, and how many are left.
-pub(super) fn passed(bytes: &[u8], left: u64) -> Result<(usize, u64), Garbage> {
-    let taken = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-    for (place, byte) in (1..=left.min(2)).zip([b'\n', b'\r']) {
-        let index = left - place;
-        if index < taken as u64 && bytes[index as usize] != byte {
-            return Err(Garbage("a value is longer than it says"));
-        }
-    }
-    Ok((taken, left - taken as u64))
 }

@@ -1,43 +1,47 @@
-//! Requests: arrays of strings, or a line of words. A string of any length costs no memory.
+//! A stream of requests: arrays of strings, or lines of words. Strings aren't buffered.
 
 use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::{Command, Plain};
+use kvmark_wire::Malformed;
+use kvmark_wire::number::parse;
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{Asked, KEYS_MAX, Key, Keys};
+use crate::recorder::{KEYS_MAX, Key, Keys, Operation};
 use crate::verbs::{Effect, NAME_MAX, OTHERS, Verbs};
-use crate::word::{Garbage, Word, hasher_if, number, number_line};
+use crate::word::{Word, hasher_if};
 
-/// Longest line of words that servers take.
+/// Longest line of words that servers accept.
 const INLINE_MAX: usize = 64 << 10;
-/// Longest line that says a number.
+/// Longest line with a number.
 const NUMBER_MAX: usize = 32;
-/// Most words of a request that are believed, and bytes of a word.
+/// Greatest number of words in a request, and longest word.
 const WORDS_MAX: i64 = 1 << 31;
 const WORD_MAX: i64 = 1 << 40;
-/// Most words of a request that is read at once.
+/// Greatest number of words of a request on the fast path.
 const WORDS_AT_ONCE: usize = 8;
 
-/// A whole request.
+const NO_NUMBER: Malformed = Malformed("a length in a request isn't a number");
+
+/// A complete request.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) asked: Asked,
-    /// What is kept of its keys and values.
+    pub(super) operation: Operation,
+    /// The kept contents of its keys and values.
     pub(super) contents: Option<Box<Contents>>,
-    /// Whether it says which requests are replied to.
+    /// Whether it is CLIENT REPLY, which changes the requests that are answered.
     pub(super) is_client_reply: bool,
-    /// Keys beyond those that are recorded.
+    /// Keys that exceed the limit of recorded keys.
     pub(super) cut_keys: u64,
 }
 
 impl Request {
-    /// Of one key, without anything that is kept.
+    /// A request with one key and without kept contents.
     #[inline]
     fn plain(verb: u16, key: Key, value_size: u32) -> Self {
         let keys = Keys { first: Some(key), more: Vec::new() };
-        let asked = Asked { verb, keys, value_size, ttl_ms: 0 };
-        Self { asked, contents: None, is_client_reply: false, cut_keys: 0 }
+        let operation = Operation { verb, keys, value_size, ttl_ms: 0 };
+        Self { operation, contents: None, is_client_reply: false, cut_keys: 0 }
     }
 }
 
@@ -45,29 +49,29 @@ impl Request {
 enum State {
     /// Between requests.
     Start,
-    /// In the line that says how many words come.
+    /// In the line with the number of words.
     Count,
-    /// In the line that says how long the next word is.
+    /// In the line with the length of the next word.
     Length,
     /// In a word.
     Body { left: u64 },
-    /// At the line end behind a word.
+    /// At the line end after a word.
     Tail { left: u8 },
     /// In a line of words.
     Inline,
 }
 
-/// Where a connection's requests are.
+/// The state of a connection's requests.
 pub(super) struct Requests {
     state: State,
-    /// Of a line that isn't there as a whole.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     words_left: i64,
     word: Word,
     building: Building,
 }
 
-/// A request of which not all words are there.
+/// An incomplete request.
 struct Building {
     words: u64,
     verb: u16,
@@ -90,16 +94,16 @@ impl Requests {
         }
     }
 
-    /// Goes on with the next bytes, as far as the next request's end; how many of them were taken.
+    /// Reads bytes up to the end of the next request. Returns the number of bytes read.
     pub(super) fn next(
         &mut self,
         bytes: &[u8],
         verbs: &mut Verbs,
         hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Garbage> {
+    ) -> Result<(usize, Option<Request>), Malformed> {
         if self.state == State::Start
             && !self.building.keeper.keeps_any()
-            && let Some((taken, request)) = self.whole(bytes, verbs, hash_key)
+            && let Some((taken, request)) = self.short_request(bytes, verbs, hash_key)
         {
             return Ok((taken, Some(request)));
         }
@@ -116,10 +120,10 @@ impl Requests {
                     _ => self.state = State::Inline,
                 },
                 State::Count | State::Length => {
-                    let (taken, said) = self.number_line(rest)?;
+                    let (taken, number) = self.number_line(rest)?;
                     at += taken;
-                    if let Some(said) = said {
-                        self.numbered(said, hash_key)?;
+                    if let Some(number) = number {
+                        self.take_number(number, hash_key)?;
                     }
                 }
                 State::Body { left } => {
@@ -132,7 +136,7 @@ impl Requests {
                 }
                 State::Tail { left } => {
                     if rest[0] != if left == 2 { b'\r' } else { b'\n' } {
-                        return Err(Garbage("a word is longer than it says"));
+                        return Err(Malformed("a word is longer than its header states"));
                     }
                     at += 1;
                     self.state = State::Tail { left: left - 1 };
@@ -152,9 +156,9 @@ impl Requests {
         Ok((at, None))
     }
 
-    /// A request of a few words that is there as a whole, as most are, and of which no content is
-    /// kept; none of another, of which nothing was taken then.
-    fn whole(
+    /// The fast path for a complete request of a few words whose contents aren't kept. Returns
+    /// `None` for any other request and reads nothing then.
+    fn short_request(
         &mut self,
         bytes: &[u8],
         verbs: &mut Verbs,
@@ -173,20 +177,20 @@ impl Requests {
             *place = (from, end);
             at = end + 2;
         }
-        let said = |place: usize| &bytes[words[place].0..words[place].1];
-        if let Some(verb) = verbs.again(said(0))
+        let word = |place: usize| &bytes[words[place].0..words[place].1];
+        if let Some(verb) = verbs.again(word(0))
             && let Some(plain) = verbs.plain(verb, count - 1)
         {
-            let key = Key { hash: hash_key.hash(said(1)), size: said(1).len() as u32 };
+            let key = Key { hash: hash_key.hash(word(1)), size: word(1).len() as u32 };
             let value_size = match plain {
                 Plain::Key => Record::UNKNOWN,
-                Plain::KeyAndValue => said(2).len() as u32,
+                Plain::KeyAndValue => word(2).len() as u32,
             };
             return Some((at, Request::plain(verb, key, value_size)));
         }
         let building = &mut self.building;
         for place in 0..count {
-            let word = said(place);
+            let word = word(place);
             let is_key = building.words > 0 && building.command.awaits_key();
             let size = u32::try_from(word.len()).unwrap_or(u32::MAX);
             let key = is_key.then(|| Key { hash: hash_key.hash(word), size });
@@ -196,12 +200,12 @@ impl Requests {
         Some((at, building.finish()))
     }
 
-    /// Takes as much of a line as is there; the number that it says once it is whole.
-    fn number_line(&mut self, rest: &[u8]) -> Result<(usize, Option<i64>), Garbage> {
+    /// Reads a line with a number; the number once the line is complete.
+    fn number_line(&mut self, rest: &[u8]) -> Result<(usize, Option<i64>), Malformed> {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(rest.len(), |end| end + 1);
         if self.line.len() + taken > NUMBER_MAX {
-            return Err(Garbage("a number of a request is none"));
+            return Err(NO_NUMBER);
         }
         let is_whole = self.line.is_empty() && end.is_some();
         if !is_whole {
@@ -216,31 +220,31 @@ impl Requests {
             State::Length => text.and_then(|text| text.strip_prefix(b"$")),
             _ => text,
         };
-        let said = text.and_then(number).ok_or(Garbage("a number of a request is none"))?;
+        let number = text.and_then(parse).ok_or(NO_NUMBER)?;
         self.line.clear();
-        Ok((taken, Some(said)))
+        Ok((taken, Some(number)))
     }
 
-    fn numbered(&mut self, said: i64, hash_key: &HashKey) -> Result<(), Garbage> {
+    fn take_number(&mut self, number: i64, hash_key: &HashKey) -> Result<(), Malformed> {
         if self.state == State::Count {
-            if said > WORDS_MAX {
-                return Err(Garbage("a request has more words than any can have"));
+            if number > WORDS_MAX {
+                return Err(Malformed("a request has too many words"));
             }
-            self.words_left = said;
-            // A request without words is passed over, as servers do.
-            self.state = if said > 0 { State::Length } else { State::Start };
+            self.words_left = number;
+            // Servers ignore a request without words.
+            self.state = if number > 0 { State::Length } else { State::Start };
             return Ok(());
         }
-        if !(0..=WORD_MAX).contains(&said) {
-            return Err(Garbage("a word of a request is longer than any can be"));
+        if !(0..=WORD_MAX).contains(&number) {
+            return Err(Malformed("a word of a request is too long"));
         }
         self.building.begin_word(&mut self.word, hash_key);
         self.state =
-            if said == 0 { State::Tail { left: 2 } } else { State::Body { left: said as u64 } };
+            if number == 0 { State::Tail { left: 2 } } else { State::Body { left: number as u64 } };
         Ok(())
     }
 
-    /// Whether that was the request's last word.
+    /// Ends a word. Returns whether it was the last one.
     fn word_ends(&mut self, verbs: &mut Verbs) -> bool {
         self.building.end(&mut self.word, verbs);
         self.words_left -= 1;
@@ -253,11 +257,11 @@ impl Requests {
         rest: &[u8],
         verbs: &mut Verbs,
         hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Garbage> {
+    ) -> Result<(usize, Option<Request>), Malformed> {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(rest.len(), |end| end + 1);
         if self.line.len() + taken > INLINE_MAX {
-            return Err(Garbage("a request's line is longer than any can be"));
+            return Err(Malformed("a request's line is too long"));
         }
         self.line.extend_from_slice(&rest[..taken]);
         if end.is_none() {
@@ -288,7 +292,7 @@ impl Building {
         }
     }
 
-    /// What the next word is.
+    /// The role of the next word.
     fn role(&self) -> Role {
         match &self.command {
             _ if self.words == 0 => Role::Other,
@@ -303,7 +307,7 @@ impl Building {
         word.begin(hasher_if(role == Role::Key, hash_key), self.keeper.begin(role));
     }
 
-    /// Takes a word whose bytes came in pieces.
+    /// Takes a word that was received in pieces.
     fn end(&mut self, word: &mut Word, verbs: &mut Verbs) {
         let (role, keys) = (self.role(), self.keys.len());
         self.end_word(word.size(), word.head(), word.key(), verbs);
@@ -316,7 +320,7 @@ impl Building {
         }
     }
 
-    /// Takes a word: its length, its first bytes where it is no key, and otherwise that.
+    /// Takes a word by its length and either its key or its first bytes.
     #[inline]
     fn end_word(&mut self, size: u64, head: &[u8], key: Option<Key>, verbs: &mut Verbs) {
         self.words += 1;
@@ -343,27 +347,43 @@ impl Building {
             .map_or(Record::UNKNOWN, |bytes| u32::try_from(bytes).unwrap_or(Record::UNKNOWN - 1));
         self.words = 0;
         Request {
-            asked: Asked {
+            operation: Operation {
                 verb: self.verb,
                 keys: std::mem::take(&mut self.keys),
                 value_size,
                 ttl_ms: self.command.ttl_ms().unwrap_or(0),
             },
-            contents: self.contents.taken(),
+            contents: self.contents.take(),
             is_client_reply: std::mem::take(&mut self.is_client_reply),
             cut_keys: std::mem::take(&mut self.cut_keys),
         }
     }
 }
 
-/// The number of a command's name, which may be cut off.
+/// A number of at most nine digits with the end of its line, and their length in bytes.
+#[inline]
+fn number_line(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut number = 0;
+    for (place, byte) in bytes.iter().take(10).enumerate() {
+        match byte {
+            b'0'..=b'9' if place < 9 => number = number * 10 + usize::from(byte - b'0'),
+            b'\r' if place > 0 && bytes.get(place + 1) == Some(&b'\n') => {
+                return Some((number, place + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The number of a command's name, of which `head` is the beginning.
 #[cold]
 fn named(size: u64, head: &[u8], verbs: &mut Verbs) -> u16 {
     if size > NAME_MAX as u64 { OTHERS } else { verbs.number(&head.to_ascii_uppercase()) }
 }
 
-/// The words of a line, which may stand in quotes as in Redis' own `sdssplitargs`.
-fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Garbage> {
+/// The words of a line, with quotes as in `sdssplitargs` of Redis.
+fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {
@@ -386,9 +406,9 @@ fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Garbage> {
     }
 }
 
-/// Adds what stands in quotes to a word; what comes behind.
-fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Result<&'a [u8], Garbage> {
-    let open = Garbage("the quotes of a request's line don't end");
+/// Adds the quoted text to a word. Returns the remaining line.
+fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Result<&'a [u8], Malformed> {
+    let open = Malformed("a quote in a request's line isn't closed");
     loop {
         let (&byte, behind) = rest.split_first().ok_or(open)?;
         rest = behind;

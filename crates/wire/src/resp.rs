@@ -1,28 +1,32 @@
 //! The Redis protocol, versions 2 and 3: commands as arrays of bulk strings, replies of any shape.
 //!
-//! A reply is first scanned to its end, then read in place by a [`Cursor`]; neither allocates, and
-//! neither recurses, so that no reply can exhaust the stack. The scan takes up where it stopped
-//! when more bytes come. Source: the RESP specification of redis.io. Strings and aggregates of
-//! unstated length, which no server sends, are refused.
+//! A [`Scan`] finds the end of a reply, then a [`Cursor`] reads the reply in place. Neither
+//! allocates or recurses, so no reply can exhaust the stack. The scan resumes where it stopped when
+//! more bytes arrive. Source: the RESP specification of redis.io. Streamed strings and aggregates,
+//! which no server sends, are rejected.
 
-use kvmark_driver_server::text::{DIGITS, decimal, signed};
+pub mod stream;
 
-/// Longest bulk string and longest aggregate that are believed.
+use kvmark_plan::Outcome;
+
+use crate::number::{DIGITS, decimal, parse, signed};
+
+/// Longest bulk string and longest aggregate that are accepted.
 const LENGTH_MAX: i64 = 1 << 30;
-/// Bytes that end a line, and what stands behind a string.
-pub(crate) const LINE_END: usize = 2;
-/// Longest line that is believed.
+/// Length of the line end, which also follows a string.
+pub const LINE_END: usize = 2;
+/// Longest line that is accepted.
 const LINE_MAX: usize = 64 << 10;
 
-/// The bytes aren't the Redis protocol.
+/// The bytes don't follow the Redis protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's answer isn't the Redis protocol")]
-pub(crate) struct Garbage;
+pub struct Garbage;
 
 /// Appends a header: its kind, a number, a line end.
 #[inline]
 fn put_header(output: &mut Vec<u8>, kind: u8, number: usize) {
-    // Most lengths have one digit or two, for which nothing is counted.
+    // Most lengths have one digit or two and need no loop.
     let digit = |number: usize| b'0' + number as u8;
     if number < 10 {
         output.extend_from_slice(&[kind, digit(number), b'\r', b'\n']);
@@ -44,24 +48,25 @@ fn put_long_header(output: &mut Vec<u8>, kind: u8, number: usize) {
 }
 
 /// Begins a command of this many parts, its name included.
-pub(crate) fn put_command(output: &mut Vec<u8>, parts: usize) {
+#[inline]
+pub fn put_command(output: &mut Vec<u8>, parts: usize) {
     put_header(output, b'*', parts);
 }
 
 /// Adds a part to a command.
 #[inline]
-pub(crate) fn put_part(output: &mut Vec<u8>, part: &[u8]) {
+pub fn put_part(output: &mut Vec<u8>, part: &[u8]) {
     put_header(output, b'$', part.len());
     output.extend_from_slice(part);
     output.extend_from_slice(b"\r\n");
 }
 
-/// Adds what `append` appends as one part.
-pub(crate) fn put_joined(output: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) {
+/// Adds the bytes that `append` writes as one part.
+pub fn put_joined(output: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) {
     let start = output.len();
     append(output);
     let end = output.len();
-    // The header's length is known only now, so that the text makes room for it.
+    // The header's length is known only now, so the text is moved behind it.
     put_header(output, b'$', end - start);
     let length = output.len() - end;
     let mut header = [0; DIGITS + 3];
@@ -73,14 +78,14 @@ pub(crate) fn put_joined(output: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)
 
 /// Adds a whole number as a part.
 #[inline]
-pub(crate) fn put_number_part(output: &mut Vec<u8>, number: i64) {
+pub fn put_number_part(output: &mut Vec<u8>, number: i64) {
     let mut text = [0; DIGITS];
     let at = signed(&mut text, number);
     put_part(output, &text[at..]);
 }
 
 /// Adds a whole command.
-pub(crate) fn put_all<P: AsRef<[u8]>>(output: &mut Vec<u8>, parts: &[P]) {
+pub fn put_all<P: AsRef<[u8]>>(output: &mut Vec<u8>, parts: &[P]) {
     put_command(output, parts.len());
     for part in parts {
         put_part(output, part.as_ref());
@@ -89,14 +94,16 @@ pub(crate) fn put_all<P: AsRef<[u8]>>(output: &mut Vec<u8>, parts: &[P]) {
 
 /// One element of a reply. Aggregates state how many elements follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'a> {
+pub enum Token<'a> {
     /// A short text, such as `OK`.
     Simple(&'a [u8]),
-    /// The server's refusal.
+    /// An error of the server.
     Error(&'a [u8]),
+    /// A whole number.
     Integer(i64),
     /// A string of bytes.
     Bulk(&'a [u8]),
+    /// A null of either version.
     Null,
     /// Array, set or push of this many elements.
     List(usize),
@@ -106,60 +113,39 @@ pub(crate) enum Token<'a> {
     Other(&'a [u8]),
 }
 
-/// What the first line of an element says.
-enum Head {
-    /// The element is this line.
+/// The meaning of the first line of an element.
+pub(crate) enum Head {
+    /// The element is this line alone.
     Line,
-    /// So many bytes and a line end follow.
+    /// This many bytes and a line end follow.
     Bytes(usize),
-    /// So many elements follow.
+    /// This many elements follow.
     Elements(u64),
-    /// So many elements follow, which only comment on the next one.
+    /// This many elements follow, which describe the next element.
     Attributes(u64),
 }
 
-fn number(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text.split_first()? {
-        (b'-', rest) => (true, rest),
-        (b'+', rest) => (false, rest),
-        _ => (false, text),
-    };
-    if digits.is_empty() || digits.len() > 19 {
-        return None;
-    }
-    let mut value: i64 = 0;
-    for digit in digits {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        // The smallest number has no positive twin, so that it is counted downwards.
-        value = value.checked_mul(10)?.checked_sub(i64::from(digit))?;
-    }
-    if negative { Some(value) } else { value.checked_neg() }
-}
-
-/// A length, or none for the null of version 2.
+/// A length, or `None` for the null of version 2.
 fn length(text: &[u8]) -> Result<Option<usize>, Garbage> {
-    match number(text) {
+    match parse(text) {
         Some(-1) => Ok(None),
         Some(length @ 0..=LENGTH_MAX) => Ok(Some(length as usize)),
         _ => Err(Garbage),
     }
 }
 
-/// The line that begins here, without its end, and where the next one begins.
+/// The line at `from` without its end, and the index of the next line.
 fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
     let rest = &bytes[from..];
-    let believed = &rest[..rest.len().min(LINE_MAX)];
-    let Some(end) = believed.iter().position(|byte| *byte == b'\n') else {
+    let searched = &rest[..rest.len().min(LINE_MAX)];
+    let Some(end) = searched.iter().position(|byte| *byte == b'\n') else {
         return if rest.len() >= LINE_MAX { Err(Garbage) } else { Ok(None) };
     };
     let text = rest[..end].strip_suffix(b"\r").ok_or(Garbage)?;
     Ok(Some((text, from + end + 1)))
 }
 
-fn head(line: &[u8]) -> Result<Head, Garbage> {
+pub(crate) fn head(line: &[u8]) -> Result<Head, Garbage> {
     let (kind, text) = line.split_first().ok_or(Garbage)?;
     let elements = |factor: u64| {
         let count = length(text)?.ok_or(Garbage)?;
@@ -171,7 +157,7 @@ fn head(line: &[u8]) -> Result<Head, Garbage> {
         b'~' | b'>' => Ok(Head::Elements(elements(1)?)),
         b'%' => Ok(Head::Elements(elements(2)?)),
         b'|' => Ok(Head::Attributes(elements(2)?)),
-        b':' => number(text).map(|_| Head::Line).ok_or(Garbage),
+        b':' => parse(text).map(|_| Head::Line).ok_or(Garbage),
         b'_' if text.is_empty() => Ok(Head::Line),
         b'#' if matches!(text, b"t" | b"f") => Ok(Head::Line),
         b'+' | b'-' | b',' | b'(' => Ok(Head::Line),
@@ -179,23 +165,22 @@ fn head(line: &[u8]) -> Result<Head, Garbage> {
     }
 }
 
-/// Length of the reply that the bytes begin with, when it is what most writes or most reads get and
-/// all of it is there: `+OK`, or one string of less than 10,000 bytes.
+/// Length of a complete reply at the start of the bytes, if it is one of the usual replies to a
+/// write or a read: `+OK`, or one string of less than 10,000 bytes.
 #[inline]
-pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
+pub fn whole(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(b"+OK\r\n") {
         return Some(5);
     }
     short_bulk(bytes).map(|(_, end)| end + 2)
 }
 
-/// Where a string of bytes begins and ends that is short, whole, and not all of what is there.
+/// Bounds of a complete string of less than 10,000 bytes. At least 8 bytes must be available.
 #[inline]
-fn short_bulk(bytes: &[u8]) -> Option<(usize, usize)> {
+pub(crate) fn short_bulk(bytes: &[u8]) -> Option<(usize, usize)> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let word = u64::from_le_bytes(*bytes.first_chunk()?);
-    // The first byte that is a line's end: it alone becomes zero, and what is borrowed for it is
-    // above it.
+    // The first `\r` is the lowest byte that becomes zero; the borrow affects only higher bytes.
     let other = word ^ (EACH * u64::from(b'\r'));
     let found = other.wrapping_sub(EACH) & !other & (EACH << 7);
     let line = found.trailing_zeros() as usize / 8;
@@ -207,11 +192,11 @@ fn short_bulk(bytes: &[u8]) -> Option<(usize, usize)> {
     (bytes.get(end..end + 2)? == b"\r\n").then_some((head, end))
 }
 
-/// The number that the first bytes of a word are the digits of, one to four.
+/// The number in the first one to four bytes of a word.
 #[inline]
 fn short_number(word: u32, digits: usize) -> Option<usize> {
     const EACH: u32 = 0x0101_0101;
-    // Zeros come before them, and each byte becomes what its digit means.
+    // Shifts the digits to the top and turns each byte into the value of its digit.
     let values = (word ^ (EACH * u32::from(b'0'))) << (8 * (4 - digits));
     if (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80) != 0 {
         return None;
@@ -222,9 +207,9 @@ fn short_number(word: u32, digits: usize) -> Option<usize> {
 
 /// How far a reply has been scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scan {
+pub struct Scan {
     at: usize,
-    /// Elements that are still to come.
+    /// Elements that are still expected.
     missing: u64,
 }
 
@@ -236,21 +221,25 @@ impl Default for Scan {
 
 impl Scan {
     /// At the beginning of a reply.
-    pub(crate) const START: Self = Self { at: 0, missing: 1 };
+    pub const START: Self = Self { at: 0, missing: 1 };
 
-    /// Goes on; the length of the reply when it is complete. `bytes` begin with the reply.
+    /// Continues with more bytes, which begin with the reply. Returns the length of the reply once
+    /// it is complete.
+    ///
+    /// # Errors
+    /// The bytes don't follow the protocol.
     #[inline]
-    pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
         if *self == Self::START
             && let Some(length) = whole(bytes)
         {
             *self = Self { at: length, missing: 0 };
             return Ok(Some(length));
         }
-        self.go_on(bytes)
+        self.resume(bytes)
     }
 
-    fn go_on(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
+    fn resume(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
         while self.missing > 0 {
             if let Some((_, end)) = short_bulk(&bytes[self.at..]) {
                 self.at += end + 2;
@@ -283,38 +272,39 @@ impl Scan {
     }
 }
 
-/// Reads the elements of a complete reply one after the other.
+/// Reads the elements of a complete reply in sequence.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     bytes: &'a [u8],
-    /// Where the next element begins.
-    pub(crate) at: usize,
+    /// Index of the next element.
+    pub at: usize,
 }
 
 impl<'a> Cursor<'a> {
     /// Over a reply that was scanned to its end.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The next element; attributes are passed over.
-    pub(crate) fn token(&mut self) -> Result<Token<'a>, Garbage> {
-        let mut passing = 0_u64;
+    /// Reads the next element and skips attributes.
+    pub fn token(&mut self) -> Result<Token<'a>, Garbage> {
+        let mut skipped = 0_u64;
         loop {
             let (text, next) = line(self.bytes, self.at)?.ok_or(Garbage)?;
             self.at = next;
             let head = head(text)?;
             if let Head::Attributes(count) = head {
-                passing += count;
+                skipped += count;
                 continue;
             }
             let token = self.element(text, &head)?;
-            if passing == 0 {
+            if skipped == 0 {
                 return Ok(token);
             }
-            passing -= 1;
+            skipped -= 1;
             if let Head::Elements(count) = head {
-                passing += count;
+                skipped += count;
             }
         }
     }
@@ -337,15 +327,16 @@ impl<'a> Cursor<'a> {
             Head::Line | Head::Attributes(_) => Ok(match kind {
                 b'+' => Token::Simple(rest),
                 b'-' => Token::Error(rest),
-                b':' => Token::Integer(number(rest).ok_or(Garbage)?),
+                b':' => Token::Integer(parse(rest).ok_or(Garbage)?),
                 b'_' | b'$' | b'*' | b'!' | b'=' => Token::Null,
                 _ => Token::Other(rest),
             }),
         }
     }
 
-    /// The next element, which must be a list or map: how many elements follow.
-    pub(crate) fn elements(&mut self) -> Result<usize, Garbage> {
+    /// Reads a list or map and returns the number of elements that follow.
+    #[inline]
+    pub fn elements(&mut self) -> Result<usize, Garbage> {
         match self.token()? {
             Token::List(count) => Ok(count),
             Token::Map(pairs) => Ok(2 * pairs),
@@ -353,8 +344,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over this many elements and all that is in them.
-    pub(crate) fn pass(&mut self, elements: usize) -> Result<(), Garbage> {
+    /// Skips this many elements with their contents.
+    pub fn skip(&mut self, elements: usize) -> Result<(), Garbage> {
         let mut left = elements;
         while left > 0 {
             left = left - 1
@@ -367,11 +358,11 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The next element, which must be a text or null.
+    /// Reads the next element, which must be text or null.
     #[inline]
-    pub(crate) fn next_bulk(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
+    pub fn next_bulk(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
         let rest = &self.bytes[self.at..];
-        // What most are: a short string, seen at once.
+        // Most values are short strings.
         match short_bulk(rest) {
             Some((head, end)) => {
                 self.at += end + 2;
@@ -381,13 +372,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What is left of the reply.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    /// The remaining bytes of the reply.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
-    /// The next element as text; none for a null.
-    pub(crate) fn text(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
+    /// Reads the next element as text; `None` is null.
+    pub fn text(&mut self) -> Result<Option<&'a [u8]>, Garbage> {
         match self.token()? {
             Token::Bulk(bytes) | Token::Simple(bytes) => Ok(Some(bytes)),
             Token::Null => Ok(None),
@@ -396,9 +388,23 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether a reply is a message that nobody asked for.
-pub(crate) fn is_push(reply: &[u8]) -> bool {
+/// Whether a reply is a push message, which answers no request.
+#[inline]
+pub fn is_push(reply: &[u8]) -> bool {
     reply.first() == Some(&b'>')
+}
+
+/// The outcome of an operation that the server answered with this error, by the error's first word.
+pub fn outcome_of(message: &[u8]) -> Outcome {
+    match message.split(|byte| *byte == b' ').next().unwrap_or_default() {
+        b"LOADING" | b"MASTERDOWN" | b"CLUSTERDOWN" | b"READONLY" | b"TRYAGAIN" | b"NOREPLICAS" => {
+            Outcome::Unavailable
+        }
+        b"OOM" | b"BUSY" => Outcome::Overloaded,
+        b"MISCONF" => Outcome::Storage,
+        b"ERR" if message.starts_with(b"ERR max number of clients") => Outcome::Overloaded,
+        _ => Outcome::Refused,
+    }
 }
 
 #[cfg(test)]
@@ -454,7 +460,7 @@ mod tests {
                 put_header(&mut reply, kind, parts.len());
                 (0..times).for_each(|_| reply.extend(parts.concat()));
                 if kind == b'|' {
-                    reply.extend_from_slice(b"+said\r\n");
+                    reply.extend_from_slice(b"+text\r\n");
                 }
                 reply
             })
@@ -490,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn both_nulls_and_both_errors_are_alike() {
+    fn both_versions_of_null_and_error_are_equal() {
         let read = |bytes| Cursor::new(bytes).token().unwrap();
         assert_eq!([read(b"$-1\r\n"), read(b"*-1\r\n"), read(b"_\r\n")], [Token::Null; 3]);
         assert_eq!(read(b"-ERR no\r\n"), Token::Error(b"ERR no"));
@@ -498,15 +504,15 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_passed_over() {
+    fn attributes_are_skipped() {
         let bytes = b"|1\r\n+ttl\r\n*2\r\n:1\r\n:2\r\n$1\r\nv\r\n";
         assert_eq!(scanned(bytes), Ok(Some(bytes.len())));
         assert_eq!(Cursor::new(bytes).token(), Ok(Token::Bulk(b"v")));
     }
 
     #[test]
-    fn what_is_not_the_protocol_is_refused() {
-        let refused: [&[u8]; 11] = [
+    fn malformed_replies_are_rejected() {
+        let malformed: [&[u8]; 11] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"+no return\n",
             b"$x\r\n",
@@ -519,10 +525,35 @@ mod tests {
             b"$?\r\n",
             b"\r\n",
         ];
-        for bytes in refused {
+        for bytes in malformed {
             assert_eq!(scanned(bytes), Err(Garbage), "{}", String::from_utf8_lossy(bytes));
         }
         assert_eq!(scanned(&[b'+'; LINE_MAX]), Err(Garbage));
+    }
+
+    #[test]
+    fn each_error_has_an_outcome() {
+        let cases = [
+            ("LOADING Redis is loading the dataset in memory", Outcome::Unavailable),
+            ("MASTERDOWN Link with MASTER is down", Outcome::Unavailable),
+            ("CLUSTERDOWN The cluster is down", Outcome::Unavailable),
+            ("READONLY You can't write against a read only replica.", Outcome::Unavailable),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Outcome::Unavailable),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Outcome::Overloaded),
+            ("BUSY Redis is busy running a script.", Outcome::Overloaded),
+            ("ERR max number of clients reached", Outcome::Overloaded),
+            ("MISCONF Redis is configured to save RDB snapshots", Outcome::Storage),
+            ("NOAUTH Authentication required.", Outcome::Refused),
+            ("WRONGPASS invalid username-password pair", Outcome::Refused),
+            ("NOPERM this user has no permissions", Outcome::Refused),
+            ("WRONGTYPE Operation against a key", Outcome::Refused),
+            ("ERR unknown command", Outcome::Refused),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Outcome::Refused),
+            ("MOVED 3999 127.0.0.1:6381", Outcome::Refused),
+        ];
+        for (message, outcome) in cases {
+            assert_eq!(outcome_of(message.as_bytes()), outcome, "{message}");
+        }
     }
 
     proptest! {
@@ -545,7 +576,7 @@ mod tests {
         }
 
         #[test]
-        fn a_scanned_reply_can_be_read_to_its_end(reply in reply()) {
+        fn a_cursor_reads_a_scanned_reply_to_its_end(reply in reply()) {
             let mut cursor = Cursor::new(&reply);
             while cursor.at < reply.len() {
                 prop_assert!(cursor.token().is_ok());
@@ -553,7 +584,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(
+        fn arbitrary_bytes_never_panic(
             bytes in prop::collection::vec(
                 prop_oneof![
                     prop::sample::select(b"$*:+-_#%~>|=!(,019\r\n".to_vec()),

@@ -1,81 +1,90 @@
 //! Replies of memcached's text protocol.
 //!
-//! A reply is one line, or items that each are a line and a block of bytes and that `END` or an
-//! error ends. It is first scanned to its end, then read in place; neither allocates. The scan
-//! takes up at the last whole item when more bytes come. Source: memcached's `doc/protocol.txt`.
+//! A reply is one line, or a list of items that ends with `END` or an error. An item is a line and
+//! a block of bytes. A [`Scan`] finds the end of a reply, then the reply is read in place. Neither
+//! allocates. The scan resumes at the last complete item when more bytes arrive. Source:
+//! memcached's `doc/protocol.txt`.
 
+pub mod stream;
+
+use kvmark_plan::Outcome;
 use memchr::memchr;
 
-/// Longest line and longest block that are believed.
-const LINE_MAX: usize = 8 << 10;
+/// Longest line and longest block that are accepted.
+pub(crate) const LINE_MAX: usize = 8 << 10;
 const LENGTH_MAX: usize = 1 << 30;
-/// How the line of an item begins in the list of all.
+/// Prefix of a line in the list of all items.
 const LISTED: &[u8] = b"key=";
 
-/// The bytes aren't the text protocol.
+/// The bytes don't follow memcached's text protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's answer isn't memcached's text protocol")]
-pub(crate) struct Garbage;
+pub struct Garbage;
 
-/// What a command's reply says.
+/// A reply, by its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said<'a> {
-    /// It was done.
+pub enum Answer<'a> {
+    /// The command was executed.
     Done,
-    /// There was nothing to do it with, or it was there already.
+    /// The key doesn't exist, or it exists and must not.
     Nothing,
-    /// Somebody else wrote meanwhile.
+    /// Another client wrote the record since it was read.
     Changed,
-    /// The number that there is now.
+    /// The new value of a counter.
     Number(&'a [u8]),
-    /// Items; none is there when there are none.
+    /// Items; a get that finds nothing has an empty list.
     Items(Items<'a>),
     /// The block of a meta command.
     Block(&'a [u8]),
-    /// The server's refusal.
+    /// An error of the server.
     Error(&'a [u8]),
-    /// What it says about itself.
+    /// Information about the server.
     Other,
 }
 
-/// One of a get's items.
+/// One item of a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Item<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) block: &'a [u8],
-    /// The number of its last write, where that was asked for.
-    pub(crate) unique: &'a [u8],
+pub struct Item<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub block: &'a [u8],
+    /// The number of its last write (`cas unique`), if requested.
+    pub unique: &'a [u8],
 }
 
-/// What comes next among the items of a reply.
+/// The next element of a list of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next<'a> {
+pub enum Next<'a> {
+    /// An item.
     Item(Item<'a>),
+    /// The regular end.
     End,
+    /// An error ended the list.
     Error(&'a [u8]),
 }
 
-/// What a line is.
-enum Line<'a> {
-    /// The line of an item of so many bytes, with its key and number.
+/// A line, by its meaning.
+pub(crate) enum Line<'a> {
+    /// The first line of an item of this length.
     Item {
         key: &'a [u8],
         length: usize,
         unique: &'a [u8],
     },
-    /// The line of a meta command's block of so many bytes.
+    /// The first line of a meta command's block of this length.
     Block(usize),
-    /// One of several that an end follows.
-    Told,
+    /// One of several lines that end with `END`.
+    Listed,
     End,
     Error,
-    /// A reply of its own.
-    Word(Said<'a>),
+    /// A complete reply.
+    Word(Answer<'a>),
 }
 
 #[inline]
 fn number(digits: &[u8]) -> Result<usize, Garbage> {
-    // The longest has nine or ten digits.
+    // A valid length has ten digits at most.
     if digits.is_empty() || digits.len() > 10 {
         return Err(Garbage);
     }
@@ -90,13 +99,13 @@ fn number(digits: &[u8]) -> Result<usize, Garbage> {
     if number <= LENGTH_MAX { Ok(number) } else { Err(Garbage) }
 }
 
-/// A word of a few bytes, and what stands behind its blank.
+/// Splits off a word of a few bytes.
 #[inline]
 fn short(bytes: &[u8]) -> (&[u8], &[u8]) {
     split(bytes, bytes.iter().position(|byte| *byte == b' '))
 }
 
-/// What stands before the next blank, and behind it.
+/// Splits at the next blank.
 #[inline]
 fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     split(bytes, memchr(b' ', bytes))
@@ -110,17 +119,17 @@ fn split(bytes: &[u8], at: Option<usize>) -> (&[u8], &[u8]) {
     }
 }
 
-/// The line that begins here, without its end, and where the next one begins.
+/// The line at `from` without its end, and the index of the next line.
 #[inline]
 fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
     let rest = &bytes[from..];
-    let believed = &rest[..rest.len().min(LINE_MAX)];
-    let Some(end) = memchr(b'\n', believed) else {
+    let searched = &rest[..rest.len().min(LINE_MAX)];
+    let Some(end) = memchr(b'\n', searched) else {
         return if rest.len() >= LINE_MAX { Err(Garbage) } else { Ok(None) };
     };
     let text = match rest[..end].strip_suffix(b"\r") {
         Some(text) => text,
-        // A line of the list of all items ends with the newline alone.
+        // A line of the list of all items ends with a newline only.
         None if rest.starts_with(LISTED) => &rest[..end],
         None => return Err(Garbage),
     };
@@ -128,7 +137,7 @@ fn line(bytes: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, Garbage> {
 }
 
 #[inline]
-fn read(line: &[u8]) -> Result<Line<'_>, Garbage> {
+pub(crate) fn read(line: &[u8]) -> Result<Line<'_>, Garbage> {
     if let Some(rest) = line.strip_prefix(b"VALUE ") {
         let (key, rest) = word(rest);
         let (flags, rest) = short(rest);
@@ -140,7 +149,7 @@ fn read(line: &[u8]) -> Result<Line<'_>, Garbage> {
     }
     match line {
         b"END" => Ok(Line::End),
-        b"STORED" => Ok(Line::Word(Said::Done)),
+        b"STORED" => Ok(Line::Word(Answer::Done)),
         _ => read_rare(line),
     }
 }
@@ -149,23 +158,23 @@ fn read_rare(line: &[u8]) -> Result<Line<'_>, Garbage> {
     let (first, rest) = word(line);
     Ok(match first {
         b"VA" => Line::Block(number(word(rest).0)?),
-        b"STAT" => Line::Told,
-        _ if first.starts_with(LISTED) => Line::Told,
+        b"STAT" => Line::Listed,
+        _ if first.starts_with(LISTED) => Line::Listed,
         b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR" => Line::Error,
         b"STORED" | b"DELETED" | b"TOUCHED" | b"OK" | b"RESET" | b"HD" | b"MN" => {
-            Line::Word(Said::Done)
+            Line::Word(Answer::Done)
         }
-        b"NOT_STORED" | b"NOT_FOUND" | b"EN" | b"NF" | b"NS" => Line::Word(Said::Nothing),
-        b"EXISTS" | b"EX" => Line::Word(Said::Changed),
-        b"VERSION" | b"ME" | b"BUSY" | b"BADCLASS" => Line::Word(Said::Other),
+        b"NOT_STORED" | b"NOT_FOUND" | b"EN" | b"NF" | b"NS" => Line::Word(Answer::Nothing),
+        b"EXISTS" | b"EX" => Line::Word(Answer::Changed),
+        b"VERSION" | b"ME" | b"BUSY" | b"BADCLASS" => Line::Word(Answer::Other),
         _ if !line.is_empty() && line.len() <= 20 && line.iter().all(u8::is_ascii_digit) => {
-            Line::Word(Said::Number(line))
+            Line::Word(Answer::Number(line))
         }
         _ => return Err(Garbage),
     })
 }
 
-/// Where the block ends that begins here, with its line end; none when it isn't whole.
+/// Index behind the block at `from` and its line end; `None` if the block isn't complete.
 #[inline]
 fn block_end(bytes: &[u8], from: usize, length: usize) -> Result<Option<usize>, Garbage> {
     let end = from + length + 2;
@@ -176,14 +185,18 @@ fn block_end(bytes: &[u8], from: usize, length: usize) -> Result<Option<usize>, 
     }
 }
 
-/// How far a reply was scanned: where its next line begins.
+/// The index of the next line of a reply that isn't complete yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scan(usize);
+pub struct Scan(usize);
 
 impl Scan {
-    /// Goes on; the length of the reply when it is complete. `bytes` begin with the reply.
+    /// Continues with more bytes, which begin with the reply. Returns the length of the reply once
+    /// it is complete.
+    ///
+    /// # Errors
+    /// The bytes don't follow the protocol.
     #[inline]
-    pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Garbage> {
         loop {
             let Some((text, next)) = line(bytes, self.0)? else { return Ok(None) };
             let is_first = self.0 == 0;
@@ -192,7 +205,7 @@ impl Scan {
                     Some(end) => self.0 = end,
                     None => return Ok(None),
                 },
-                Line::Told => self.0 = next,
+                Line::Listed => self.0 = next,
                 Line::End | Line::Error => return Ok(Some(next)),
                 Line::Block(length) if is_first => return block_end(bytes, next, length),
                 Line::Word(_) if is_first => return Ok(Some(next)),
@@ -202,34 +215,40 @@ impl Scan {
     }
 }
 
-/// What a complete reply says.
+/// Interprets a complete reply.
+///
+/// # Errors
+/// The bytes don't follow the protocol.
 #[inline]
-pub(crate) fn said(reply: &[u8]) -> Result<Said<'_>, Garbage> {
-    // What is usual isn't looked at twice: the scan has seen that they are items.
+pub fn answer(reply: &[u8]) -> Result<Answer<'_>, Garbage> {
+    // The usual reply isn't parsed twice: the scan has verified its items.
     if reply.starts_with(b"VALUE ") {
-        return Ok(Said::Items(Items { reply, at: 0 }));
+        return Ok(Answer::Items(Items { reply, at: 0 }));
     }
     let (text, next) = line(reply, 0)?.ok_or(Garbage)?;
     Ok(match read(text)? {
-        Line::Item { .. } | Line::End => Said::Items(Items { reply, at: 0 }),
-        Line::Block(length) => Said::Block(reply.get(next..next + length).ok_or(Garbage)?),
-        Line::Told => Said::Other,
-        Line::Error => Said::Error(text),
-        Line::Word(said) => said,
+        Line::Item { .. } | Line::End => Answer::Items(Items { reply, at: 0 }),
+        Line::Block(length) => Answer::Block(reply.get(next..next + length).ok_or(Garbage)?),
+        Line::Listed => Answer::Other,
+        Line::Error => Answer::Error(text),
+        Line::Word(answer) => answer,
     })
 }
 
 /// The items of a complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Items<'a> {
+pub struct Items<'a> {
     reply: &'a [u8],
     at: usize,
 }
 
 impl<'a> Items<'a> {
-    /// What comes next.
+    /// Reads the next item.
+    ///
+    /// # Errors
+    /// The bytes don't follow the protocol.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Next<'a>, Garbage> {
+    pub fn next_item(&mut self) -> Result<Next<'a>, Garbage> {
         let (text, next) = line(self.reply, self.at)?.ok_or(Garbage)?;
         match read(text)? {
             Line::Item { key, length, unique } => {
@@ -239,19 +258,36 @@ impl<'a> Items<'a> {
             }
             Line::End => Ok(Next::End),
             Line::Error => Ok(Next::Error(text)),
-            Line::Block(_) | Line::Told | Line::Word(_) => Err(Garbage),
+            Line::Block(_) | Line::Listed | Line::Word(_) => Err(Garbage),
         }
     }
 }
 
-/// The pairs of a complete reply to `stats`.
-pub(crate) fn told(reply: &[u8]) -> impl Iterator<Item = (String, String)> {
+/// The names and values of a complete reply to `stats`.
+pub fn stats(reply: &[u8]) -> impl Iterator<Item = (String, String)> {
     let text = String::from_utf8_lossy(reply).into_owned();
     let pair = |line: &str| {
         let (name, value) = line.strip_prefix("STAT ")?.split_once(' ')?;
         Some((name.to_owned(), value.trim_end().to_owned()))
     };
     text.lines().filter_map(pair).collect::<Vec<_>>().into_iter()
+}
+
+/// The outcome of an operation that the server answered with this error line.
+pub fn outcome_of(line: &[u8]) -> Outcome {
+    let Some(reason) = line.strip_prefix(b"SERVER_ERROR") else {
+        let many = line == b"ERROR Too many open connections";
+        return if many { Outcome::Overloaded } else { Outcome::Refused };
+    };
+    let contains = |words: &[u8]| reason.windows(words.len()).any(|part| part == words);
+    if contains(b"out of memory") {
+        Outcome::Overloaded
+    } else if contains(b"too large") {
+        Outcome::Refused
+    } else {
+        // A proxy reports the server behind it this way.
+        Outcome::Unavailable
+    }
 }
 
 #[cfg(test)]
@@ -311,39 +347,39 @@ mod tests {
     }
 
     #[test]
-    fn each_reply_says_one_thing() {
-        let cases: [(&[u8], Said<'_>); 10] = [
-            (b"STORED\r\n", Said::Done),
-            (b"HD s5\r\n", Said::Done),
-            (b"NOT_FOUND\r\n", Said::Nothing),
-            (b"EX\r\n", Said::Changed),
-            (b"18446744073709551615\r\n", Said::Number(b"18446744073709551615")),
-            (b"VA 2 t\r\n\r\n\r\n", Said::Block(b"\r\n")),
-            (b"CLIENT_ERROR bad\r\n", Said::Error(b"CLIENT_ERROR bad")),
-            (b"ERROR\r\n", Said::Error(b"ERROR")),
-            (b"STAT a b\r\nEND\r\n", Said::Other),
-            (b"key=a exp=-1 la=1 cas=2 fetch=no cls=1 size=66\nEND\r\n", Said::Other),
+    fn each_reply_has_one_meaning() {
+        let cases: [(&[u8], Answer<'_>); 10] = [
+            (b"STORED\r\n", Answer::Done),
+            (b"HD s5\r\n", Answer::Done),
+            (b"NOT_FOUND\r\n", Answer::Nothing),
+            (b"EX\r\n", Answer::Changed),
+            (b"18446744073709551615\r\n", Answer::Number(b"18446744073709551615")),
+            (b"VA 2 t\r\n\r\n\r\n", Answer::Block(b"\r\n")),
+            (b"CLIENT_ERROR bad\r\n", Answer::Error(b"CLIENT_ERROR bad")),
+            (b"ERROR\r\n", Answer::Error(b"ERROR")),
+            (b"STAT a b\r\nEND\r\n", Answer::Other),
+            (b"key=a exp=-1 la=1 cas=2 fetch=no cls=1 size=66\nEND\r\n", Answer::Other),
         ];
         for (bytes, expected) in cases {
             assert_eq!(scanned(bytes), Ok(Some(bytes.len())));
-            assert_eq!(said(bytes), Ok(expected));
+            assert_eq!(answer(bytes), Ok(expected));
         }
     }
 
     #[test]
-    fn items_come_with_key_block_and_number_and_end_by_an_end_or_an_error() {
+    fn items_have_key_block_and_number_and_end_with_end_or_an_error() {
         let bytes = b"VALUE a 0 5\r\nEND\r\n\r\nVALUE b 7 0 42\r\n\r\nSERVER_ERROR x\r\n";
         assert_eq!(scanned(bytes), Ok(Some(bytes.len())));
-        let Ok(Said::Items(mut items)) = said(bytes) else { panic!("they are items") };
+        let Ok(Answer::Items(mut items)) = answer(bytes) else { panic!("they are items") };
         let item = |key, block, unique| Ok(Next::Item(Item { key, block, unique }));
-        assert_eq!(items.next(), item(b"a", b"END\r\n", b""));
-        assert_eq!(items.next(), item(b"b", b"", b"42"));
-        assert_eq!(items.next(), Ok(Next::Error(b"SERVER_ERROR x")));
+        assert_eq!(items.next_item(), item(b"a", b"END\r\n", b""));
+        assert_eq!(items.next_item(), item(b"b", b"", b"42"));
+        assert_eq!(items.next_item(), Ok(Next::Error(b"SERVER_ERROR x")));
     }
 
     #[test]
-    fn what_is_not_the_protocol_is_refused() {
-        let refused: [&[u8]; 13] = [
+    fn malformed_replies_are_rejected() {
+        let malformed: [&[u8]; 13] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"+OK\r\n",
             b"STORED\n",
@@ -358,17 +394,34 @@ mod tests {
             b"12a\r\n",
             b"123456789012345678901\r\n",
         ];
-        for bytes in refused {
+        for bytes in malformed {
             assert_eq!(scanned(bytes), Err(Garbage), "{}", String::from_utf8_lossy(bytes));
         }
         assert_eq!(scanned(&[b'E'; LINE_MAX]), Err(Garbage));
     }
 
     #[test]
-    fn what_a_server_tells_is_pairs() {
-        let pairs: Vec<_> = told(b"STAT pid 1\r\nSTAT version 1.6 x\r\nEND\r\n").collect();
+    fn statistics_are_pairs() {
+        let pairs: Vec<_> = stats(b"STAT pid 1\r\nSTAT version 1.6 x\r\nEND\r\n").collect();
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(pairs, [pair("pid", "1"), pair("version", "1.6 x")]);
+    }
+
+    #[test]
+    fn each_error_has_an_outcome() {
+        let cases = [
+            ("ERROR", Outcome::Refused),
+            ("ERROR Too many open connections", Outcome::Overloaded),
+            ("CLIENT_ERROR bad data chunk", Outcome::Refused),
+            ("CLIENT_ERROR unauthenticated", Outcome::Refused),
+            ("SERVER_ERROR out of memory storing object", Outcome::Overloaded),
+            ("SERVER_ERROR out of memory writing get response", Outcome::Overloaded),
+            ("SERVER_ERROR object too large for cache", Outcome::Refused),
+            ("SERVER_ERROR Connection refused", Outcome::Unavailable),
+        ];
+        for (line, outcome) in cases {
+            assert_eq!(outcome_of(line.as_bytes()), outcome, "{line}");
+        }
     }
 
     proptest! {
@@ -388,14 +441,14 @@ mod tests {
         }
 
         #[test]
-        fn a_scanned_reply_can_be_read_to_its_end(reply in reply()) {
-            if let Said::Items(mut items) = said(&reply).unwrap() {
-                while let Next::Item(_) = items.next().unwrap() {}
+        fn the_items_of_a_scanned_reply_can_be_read_to_their_end(reply in reply()) {
+            if let Answer::Items(mut items) = answer(&reply).unwrap() {
+                while let Next::Item(_) = items.next_item().unwrap() {}
             }
         }
 
         #[test]
-        fn no_bytes_make_it_panic(
+        fn arbitrary_bytes_never_panic(
             bytes in prop::collection::vec(
                 prop_oneof![
                     prop::sample::select(b"VALUE ND019\r\n".to_vec()),
@@ -408,8 +461,8 @@ mod tests {
             let bytes = [begins.as_bytes(), &bytes].concat();
             let complete = scanned(&bytes);
             prop_assert!(complete.is_err() || complete.is_ok_and(|end| end <= Some(bytes.len())));
-            if let Ok(Said::Items(mut items)) = said(&bytes) {
-                while let Ok(Next::Item(_)) = items.next() {}
+            if let Ok(Answer::Items(mut items)) = answer(&bytes) {
+                while let Ok(Next::Item(_)) = items.next_item() {}
             }
         }
     }

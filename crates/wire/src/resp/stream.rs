@@ -1,54 +1,72 @@
-//! Replies, of which only shapes and lengths are looked at. Memory is bounded: strings cost none,
-//! and aggregates in aggregates a counter each.
+//! A stream of replies as events with shapes and lengths. Memory is bounded: the contents of
+//! strings aren't kept, and a nested aggregate takes one counter.
 
-use crate::word::{Garbage, number, number_line};
+use super::{Head, head, short_bulk};
+use crate::Malformed;
 
-/// What of a line is looked at.
+/// Bytes of a line that are kept.
 const LINE_KEPT: usize = 64;
-/// Longest line and longest string that are believed.
+/// Longest line that is accepted.
 const LINE_MAX: u64 = 1 << 20;
-const STRING_MAX: i64 = 1 << 40;
-/// Most elements of an aggregate, and aggregates within each other.
-const ELEMENTS_MAX: i64 = 1 << 32;
+/// Greatest number of nested aggregates.
 const DEPTH_MAX: usize = 64;
 
-/// What an element without elements is.
+const NO_REPLY: Malformed = Malformed("a reply isn't the Redis protocol");
+
+/// An element that isn't an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaf {
+pub enum Leaf {
+    /// A status, such as `OK`.
     Simple,
+    /// An error.
     Error,
+    /// A null.
     Null,
-    /// A string of so many bytes.
+    /// A string of this length.
     Bulk(u64),
+    /// A number, a boolean or another short value.
     Other,
 }
 
-/// The next thing in a reply.
+/// An event within a reply. `depth` counts the aggregates around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub enum Event<'a> {
     /// An element, with the first bytes of its line.
-    Leaf { depth: usize, leaf: Leaf, text: &'a [u8] },
+    Leaf {
+        /// Aggregates around it.
+        depth: usize,
+        /// Its kind.
+        leaf: Leaf,
+        /// The first bytes of its line.
+        text: &'a [u8],
+    },
     /// An aggregate begins.
-    Open { depth: usize },
-    /// It has ended.
-    Close { depth: usize },
+    Open {
+        /// Aggregates around it.
+        depth: usize,
+    },
+    /// An aggregate ends.
+    Close {
+        /// Aggregates around it.
+        depth: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     left: u64,
-    /// Of a message that nobody asked for, or a comment on the next element: told to nobody.
+    /// Whether it is a push message or an attribute, for which there are no events.
     is_silent: bool,
 }
 
-/// Where a connection's replies are.
+/// The state of a connection's replies.
 #[derive(Debug)]
-pub(super) struct Replies {
+pub struct Replies {
     line: [u8; LINE_KEPT],
     line_length: u64,
     /// The line's last byte.
     last: u8,
-    /// Bytes of a string and its line end.
+    /// Expected bytes of a string and its line end.
     left: u64,
     /// The string's length.
     size: u64,
@@ -57,7 +75,9 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    pub(super) fn new() -> Self {
+    /// At the beginning of a connection.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             line: [0; LINE_KEPT],
             line_length: 0,
@@ -69,17 +89,20 @@ impl Replies {
         }
     }
 
-    /// Goes on with the next bytes and tells what is in them.
-    pub(super) fn read(
+    /// Reads the next bytes and passes their events to `tell`.
+    ///
+    /// # Errors
+    /// The bytes don't follow the protocol, or `tell` failed.
+    pub fn read(
         &mut self,
         mut bytes: &[u8],
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Garbage>,
-    ) -> Result<(), Garbage> {
+        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
         while !bytes.is_empty() {
             if self.left == 0
                 && self.line_length == 0
                 && self.frames.is_empty()
-                && let Some((taken, leaf, text)) = whole(bytes)
+                && let Some((taken, leaf, text)) = short_reply(bytes)
             {
                 tell(Event::Leaf { depth: 0, leaf, text })?;
                 bytes = &bytes[taken..];
@@ -108,14 +131,14 @@ impl Replies {
         Ok(())
     }
 
-    /// Passes over bytes of a string, whose line end must be one.
-    fn string<'a>(&mut self, bytes: &'a [u8], taken: usize) -> Result<&'a [u8], Garbage> {
+    /// Skips bytes of a string and checks its line end.
+    fn string<'a>(&mut self, bytes: &'a [u8], taken: usize) -> Result<&'a [u8], Malformed> {
         if self.is_error {
             let from = self.size + 2 - self.left;
             let places = self.line.iter_mut().skip(usize::try_from(from).unwrap_or(LINE_KEPT));
             places.zip(&bytes[..taken]).for_each(|(place, byte)| *place = *byte);
         }
-        let wrong = Garbage("a string of a reply is longer than it says");
+        let wrong = Malformed("a string of a reply is longer than its header states");
         for (place, byte) in (1..=self.left.min(2)).zip([b'\n', b'\r']) {
             let index = self.left - place;
             if index < taken as u64 && bytes[index as usize] != byte {
@@ -126,7 +149,7 @@ impl Replies {
         Ok(&bytes[taken..])
     }
 
-    fn add_to_line(&mut self, part: &[u8]) -> Result<(), Garbage> {
+    fn add_to_line(&mut self, part: &[u8]) -> Result<(), Malformed> {
         let from = self.line_length.min(LINE_KEPT as u64) as usize;
         let length = part.len().min(LINE_KEPT - from);
         self.line[from..from + length].copy_from_slice(&part[..length]);
@@ -134,70 +157,68 @@ impl Replies {
         self.last = part.last().copied().unwrap_or(self.last);
         let is_known = b"+-:_,#(!=$*~%|>".contains(&self.line[0]);
         if self.line_length > 0 && !is_known || self.line_length > LINE_MAX {
-            return Err(Garbage("a reply isn't the Redis protocol"));
+            return Err(NO_REPLY);
         }
         Ok(())
     }
 
     fn line_ends(
         &mut self,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Garbage>,
-    ) -> Result<(), Garbage> {
+        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
         if self.line_length < 2 || self.last != b'\r' {
-            return Err(Garbage("a reply isn't the Redis protocol"));
+            return Err(NO_REPLY);
         }
         let line = self.line;
         let kept = (self.line_length - 1).min(LINE_KEPT as u64) as usize;
-        let (kind, text) = (line[0], &line[1..kept]);
         self.line_length = 0;
-        let leaf = match kind {
-            b'+' => Leaf::Simple,
-            b'-' => Leaf::Error,
-            b'_' => Leaf::Null,
-            b':' | b',' | b'#' | b'(' => Leaf::Other,
-            _ => {
-                let length = number(text).ok_or(Garbage("a length of a reply is no number"))?;
-                return self.lengthy(kind, length, tell);
+        let (kind, text) = (line[0], &line[1..kept]);
+        match head(&line[..kept]).map_err(|_| NO_REPLY)? {
+            Head::Line => {
+                let leaf = match kind {
+                    b'+' => Leaf::Simple,
+                    b'-' => Leaf::Error,
+                    b'_' | b'$' | b'*' | b'!' | b'=' => Leaf::Null,
+                    _ => Leaf::Other,
+                };
+                self.leaf(leaf, text, tell)
             }
-        };
-        self.leaf(leaf, text, tell)
+            Head::Bytes(length) => {
+                (self.size, self.left) = (length as u64, length as u64 + 2);
+                self.is_error = kind == b'!';
+                Ok(())
+            }
+            Head::Elements(count) => self.open(count, kind == b'>', tell),
+            // Attributes aren't an element of the aggregate around them.
+            Head::Attributes(count) => self.push(count, true, tell),
+        }
     }
 
-    /// A string or an aggregate begins.
-    fn lengthy(
+    /// An aggregate begins. A push message outside a reply isn't an element of one.
+    fn open(
         &mut self,
-        kind: u8,
-        length: i64,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Garbage>,
-    ) -> Result<(), Garbage> {
-        let is_string = matches!(kind, b'$' | b'!' | b'=');
-        if length == -1 && matches!(kind, b'$' | b'*') {
-            return self.leaf(Leaf::Null, b"", tell);
+        count: u64,
+        is_push: bool,
+        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        let is_silent = self.is_silent() || is_push;
+        if !is_push || !self.frames.is_empty() {
+            self.count();
         }
-        let most = if is_string { STRING_MAX } else { ELEMENTS_MAX };
-        if !(0..=most).contains(&length) {
-            return Err(Garbage("a length of a reply is none"));
-        }
-        if is_string {
-            (self.size, self.left) = (length as u64, length as u64 + 2);
-            self.is_error = kind == b'!';
-            return Ok(());
-        }
-        let left = length as u64 * if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-        let is_silent = self.is_silent() || matches!(kind, b'|' | b'>');
-        if self.frames.len() >= DEPTH_MAX {
-            return Err(Garbage("a reply has more lists within lists than any has"));
-        }
-        // What only comments is no element of what it stands in.
-        if kind == b'|' || kind == b'>' && self.frames.is_empty() {
-            if left > 0 {
-                self.frames.push(Frame { left, is_silent });
-            }
-            return Ok(());
-        }
-        self.count();
         if !is_silent {
             tell(Event::Open { depth: self.frames.len() })?;
+        }
+        self.push(count, is_silent, tell)
+    }
+
+    fn push(
+        &mut self,
+        left: u64,
+        is_silent: bool,
+        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        if self.frames.len() >= DEPTH_MAX {
+            return Err(Malformed("a reply has too many nested lists"));
         }
         self.frames.push(Frame { left, is_silent });
         self.close(tell)
@@ -211,8 +232,8 @@ impl Replies {
         &mut self,
         leaf: Leaf,
         text: &[u8],
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Garbage>,
-    ) -> Result<(), Garbage> {
+        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
         self.count();
         if !self.is_silent() {
             tell(Event::Leaf { depth: self.frames.len(), leaf, text })?;
@@ -220,18 +241,18 @@ impl Replies {
         self.close(tell)
     }
 
-    /// One more element of what it stands in.
+    /// Counts an element of the innermost aggregate.
     fn count(&mut self) {
         if let Some(frame) = self.frames.last_mut() {
             frame.left -= 1;
         }
     }
 
-    /// Ends the aggregates that have all their elements.
+    /// Closes the aggregates that are complete.
     fn close(
         &mut self,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Garbage>,
-    ) -> Result<(), Garbage> {
+        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
         while let Some(frame) = self.frames.last()
             && frame.left == 0
         {
@@ -245,17 +266,15 @@ impl Replies {
     }
 }
 
-/// A string, a number or a word that is there as a whole, as most replies are: how many bytes it
-/// takes, and what is told of it. None of anything else.
+/// A complete string, number or word, as most replies are: its length, its kind and the first bytes
+/// of its line. `None` for any other reply.
 #[inline]
-fn whole(bytes: &[u8]) -> Option<(usize, Leaf, &[u8])> {
+fn short_reply(bytes: &[u8]) -> Option<(usize, Leaf, &[u8])> {
     match bytes.first()? {
         b'$' if bytes.starts_with(b"$-1\r\n") => Some((5, Leaf::Null, b"")),
         b'$' => {
-            let (length, taken) = number_line(&bytes[1..])?;
-            let end = 1 + taken + length;
-            let is_whole = bytes.get(end..end + 2)? == b"\r\n";
-            is_whole.then_some((end + 2, Leaf::Bulk(length as u64), b""))
+            let (begin, end) = short_bulk(bytes)?;
+            Some((end + 2, Leaf::Bulk((end - begin) as u64), b""))
         }
         first @ (b'+' | b':') => {
             let end = bytes.iter().take(LINE_KEPT).position(|byte| *byte == b'\n')?;

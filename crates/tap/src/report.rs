@@ -1,50 +1,50 @@
-//! What is to be known of a recording beside its operations.
+//! The counts and problems of a recording.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Counts, and the first of each kind of problem.
+/// Counts, and the first problem of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Told {
-    /// Instant of the beginning, since the Unix epoch.
+pub struct TapReport {
+    /// Start of the recording, since the Unix epoch.
     pub start_unix_ns: u64,
     /// Connections that clients made.
     pub connections: u64,
     /// Operations on the tapes.
     pub operations: u64,
-    /// Those of them that nobody answered in time.
+    /// Operations without a reply in time.
     pub unanswered: u64,
-    /// Keys beyond those that one operation can have.
+    /// Keys that exceed the limit of an operation.
     pub cut_keys: u64,
-    /// Keys and values that were to be kept and aren't: they were too long, or memory was full.
+    /// Keys and values that weren't kept because they were too long or memory was exhausted.
     pub cut_contents: u64,
-    /// Commands that the server doesn't know, which aren't recorded.
+    /// Commands unknown to the server, which aren't recorded.
     pub unknown_commands: u64,
-    /// Commands of transactions that were given up, which aren't recorded.
+    /// Commands of abandoned transactions, which aren't recorded.
     pub not_carried_out: u64,
-    /// Replies that sent a client to another server, for good and for once.
+    /// Replies that redirected a client permanently (`MOVED`).
     pub moved: u64,
-    /// See `moved`.
+    /// Replies that redirected one request (`ASK`).
     pub asked: u64,
-    /// Connections that weren't recorded any more, by what they used.
+    /// Connections whose recording ended early, by the unsupported feature.
     pub not_recorded: BTreeMap<String, u64>,
-    /// Connections whose bytes weren't the protocol, and the first reason.
+    /// Connections whose bytes didn't follow the protocol.
     pub garbage: u64,
-    /// See `garbage`.
+    /// The reason of the first of them.
     pub first_garbage: Option<String>,
-    /// Connections for which the server couldn't be reached, and the first reason.
+    /// Connections for which the server was unreachable.
     pub unreachable: u64,
-    /// See `unreachable`.
+    /// The reason of the first of them.
     pub first_unreachable: Option<String>,
-    /// Rows that were dropped because the disk didn't keep up.
+    /// Rows dropped because the disk was too slow.
     pub lost: u64,
-    /// Why recording ended before forwarding did.
+    /// Why recording ended before forwarding.
     pub ended: Option<String>,
 }
 
-impl Told {
-    /// With what another thread tells.
+impl TapReport {
+    /// Adds the report of another thread.
     pub(crate) fn add(&mut self, other: Self) {
         self.connections += other.connections;
         self.operations += other.operations;
