@@ -577,7 +577,7 @@ impl Handler<Wire> for CqlSession {
         !self.ended.is_empty()
     }
 
-    fn tell(&mut self, at_ns: u64, done: &mut impl Completions) {
+    fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
         while let Some((ticket, ended)) = self.ended.pop() {
             if self.operations[ticket as usize].issue() {
                 done.issued(ticket, at_ns);

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
 use kvmark_driver_server::Target;
-use kvmark_driver_server::framed::Exchanges as _;
 use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_driver_server::framed::{Exchanges as _, InFlightOperation as _, Progress};
 use kvmark_plan::{Each, Kind, SizeLaw, Statement};
 
 use crate::failure::{refused, refused_login};
 use crate::json::{Members, append_escaped, append_unescaped, escaped_length};
-use crate::operation::{Dialect, Operation};
+use crate::operation::{Dialect, MemcachedOperation};
 use crate::options::{PORT, Settings};
 use crate::records::Records;
 use crate::statements::Prepared;
@@ -159,39 +159,40 @@ fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
 
 /// Carries out the same operation again and again until all frames are taken.
 fn take_all(dialect: &mut Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
-    let (mut operation, mut alone, mut output) =
-        (Operation::default(), Reply::default(), Vec::new());
+    let (mut operation, mut single, mut output) =
+        (MemcachedOperation::default(), Reply::default(), Vec::new());
     let mut frames = frames.iter();
     while !frames.as_slice().is_empty() {
-        alone.clear();
+        single.clear();
         operation.begin(request, dialect).expect("it can be asked for");
-        let mut parts = 0..operation.parts.len();
+        let mut parts = 0..operation.subcommands.len();
         parts.clone().for_each(|part| operation.put(part, request, dialect, &mut output));
         while !parts.is_empty() {
             for (part, frame) in parts.zip(frames.by_ref()) {
-                if let Err(failure) = operation.take(part, frame, dialect, &mut alone) {
-                    operation.failure.get_or_insert(failure);
+                if let Err(failure) = operation.take(part, frame, dialect, &mut single) {
+                    operation.progress.failure.get_or_insert(failure);
                 }
             }
             output.clear();
-            let goes_on = operation.failure.is_none() && !frames.as_slice().is_empty();
+            let goes_on = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
             parts = 0..usize::from(goes_on && operation.has_more());
             if !parts.is_empty() {
                 operation.put_more(dialect, &mut output);
             }
         }
-        finish(&mut operation, &mut alone);
-        operation.end();
+        finish(&mut operation, &mut single);
+        operation.progress = Progress::default();
+        operation.clear(dialect);
     }
 }
 
 /// Looks at what an operation has to tell.
-fn finish(operation: &mut Operation, alone: &mut Reply) {
-    match &operation.failure {
+fn finish(operation: &mut MemcachedOperation, single: &mut Reply) {
+    match &operation.progress.failure {
         Some(failure) => assert!(failure.text.len() < 2000, "a failure is told in a line"),
         None => {
-            operation.outcome(alone);
-            let reply = operation.reply(alone);
+            operation.outcome(single);
+            let reply = operation.reply(single);
             assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
         }
     }

@@ -14,7 +14,6 @@
 //! attempt under way to open it and ends with that attempt's outcome if it fails. A request is
 //! never sent twice.
 
-mod clients;
 mod connect;
 mod console;
 mod control;

@@ -1,19 +1,20 @@
 //! What an operation is made of: the commands it sends, and what their replies mean.
 //!
 //! An operation is a plain value that belongs to its ticket. Most have one part, a command for one
-//! server, and its reply is put into the session's own; what has several parts gathers its replies
+//! server, and its reply is put into the session's own; what has several subcommands gathers its replies
 //! itself.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use kvmark_driver::{Call, Columns, Effect, Expected, Reply, Request, Values};
+use kvmark_driver_server::framed::{InFlightOperation, Progress};
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, damaged, refused, unasked};
 use crate::keys::{Keys, is_word, server};
 use crate::records::Records;
-use crate::statements::{Destination, Place, Prepared, Shape};
+use crate::statements::{CommandId, Destination, Prepared, Shape};
 use kvmark_wire::memcached::{Answer, Item, Items, Next, answer};
 
 /// How operations are said in commands.
@@ -28,10 +29,10 @@ pub(crate) struct Dialect {
 
 /// A command on its way to a server.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Subcommand {
     /// Index of the server.
     pub(crate) node: usize,
-    place: Place,
+    command: CommandId,
     /// The keys of the command, those on other servers too.
     keys: Range<u32>,
     /// Number of the command's first value within its time over.
@@ -44,23 +45,16 @@ pub(crate) struct Part {
 
 /// What a ticket is about.
 #[derive(Debug, Default)]
-pub(crate) struct Operation {
+pub(crate) struct MemcachedOperation {
     task: Task,
-    /// Whether the engine was told that it is sent.
-    issued: bool,
+    pub(crate) progress: Progress,
     keys: Keys,
-    pub(crate) parts: Vec<Part>,
-    /// What was answered to several parts.
+    pub(crate) subcommands: Vec<Subcommand>,
+    /// What was answered to several subcommands.
     gathered: Reply,
     /// The values of an update that reads before it writes.
     bytes: Vec<u8>,
     places: Vec<(u32, Range<usize>)>,
-    /// Parts whose reply is awaited.
-    pub(crate) outstanding: u32,
-    /// The connection of its last part, and the number of its place there.
-    pub(crate) at: (usize, u64),
-    /// The first failure so far.
-    pub(crate) failure: Option<Failure>,
 }
 
 #[derive(Debug, Default)]
@@ -95,17 +89,16 @@ enum Step {
     Done,
 }
 
-impl Operation {
-    /// Takes up a request and plans its parts.
+impl MemcachedOperation {
+    /// Takes up a request and plans its subcommands.
     #[inline]
     pub(crate) fn begin(
         &mut self,
         request: &Request<'_>,
         dialect: &Dialect,
     ) -> Result<(), Failure> {
-        self.issued = false;
         self.keys.clear();
-        self.parts.clear();
+        self.subcommands.clear();
         if let Some(call) = &request.statement {
             return self.begin_statement(request, call, dialect);
         }
@@ -131,8 +124,8 @@ impl Operation {
         };
         self.keys.add(|output| dialect.records.append_key(output, request.key))?;
         let node = server(self.keys.get(0), dialect.servers);
-        let place = Place { round: 0, text: 0 };
-        self.parts.push(Part::new(node, place, 0..1, 0));
+        let id = CommandId { round: 0, text: 0 };
+        self.subcommands.push(Subcommand::new(node, id, 0..1, 0));
         Ok(())
     }
 
@@ -155,20 +148,20 @@ impl Operation {
         for round in 0..call.commands.len() as u32 {
             let mut field = 0;
             for text in 0..prepared.texts() {
-                let place = Place { round, text };
-                let keys = prepared.add_keys(call, place, &mut self.keys)?;
-                let first = self.parts.len();
+                let id = CommandId { round, text };
+                let keys = prepared.add_keys(call, id, &mut self.keys)?;
+                let first = self.subcommands.len();
                 for index in keys.clone() {
                     let node = server(self.keys.get(index), dialect.servers);
-                    if self.parts[first..].iter().all(|part| part.node != node) {
-                        self.parts.push(Part::new(node, place, keys.clone(), field));
+                    if self.subcommands[first..].iter().all(|part| part.node != node) {
+                        self.subcommands.push(Subcommand::new(node, id, keys.clone(), field));
                     }
                 }
-                let is_get = prepared.shape(place) == Shape::Items;
+                let is_get = prepared.shape(id) == Shape::Items;
                 field += if is_get { keys.len() as u32 } else { 1 };
             }
         }
-        if self.parts.len() > 1 {
+        if self.subcommands.len() > 1 {
             self.gathered.clear();
         }
         Ok(())
@@ -178,16 +171,16 @@ impl Operation {
     #[inline]
     pub(crate) fn put(
         &self,
-        part: usize,
+        number: usize,
         request: &Request<'_>,
         dialect: &Dialect,
         output: &mut Vec<u8>,
     ) {
-        let Part { node, place, keys, .. } = &self.parts[part];
+        let Subcommand { node, command, keys, .. } = &self.subcommands[number];
         if let Some(call) = &request.statement {
             let to = Destination { node: *node, servers: dialect.servers };
             let prepared = &dialect.statements[call.statement as usize];
-            return prepared.put(output, call, *place, (&self.keys, keys.clone()), to);
+            return prepared.put(output, call, *command, (&self.keys, keys.clone()), to);
         }
         let (records, key) = (&dialect.records, self.keys.get(0));
         match request.kind {
@@ -199,30 +192,24 @@ impl Operation {
         }
     }
 
-    /// Whether it wasn't told yet that this is sent; from now on it was.
-    #[inline]
-    pub(crate) fn issue(&mut self) -> bool {
-        !std::mem::replace(&mut self.issued, true)
-    }
-
-    /// Takes the reply to a part. `alone` is the session's reply, for what has one part.
+    /// Takes the reply to a part. `single` is the session's reply, for what has one part.
     #[inline]
     pub(crate) fn take(
         &mut self,
-        part: usize,
+        number: usize,
         reply: &[u8],
         dialect: &mut Dialect,
-        alone: &mut Reply,
+        single: &mut Reply,
     ) -> Result<(), Failure> {
-        let Self { keys, parts, gathered, bytes, places, .. } = self;
-        let into = if parts.len() > 1 {
+        let Self { keys, subcommands, gathered, bytes, places, .. } = self;
+        let into = if subcommands.len() > 1 {
             gathered
         } else {
-            alone.clear();
-            alone
+            single.clear();
+            single
         };
         let answer = answer(reply)?;
-        let part = &mut parts[part];
+        let part = &mut subcommands[number];
         if let Answer::Error(line) = answer {
             let failure = refused(line);
             part.effect = Effect::of(failure.outcome);
@@ -263,7 +250,7 @@ impl Operation {
                 Ok(())
             }
             Task::Statement { statement, wants_values, .. } => {
-                let shape = dialect.statements[*statement as usize].shape(part.place);
+                let shape = dialect.statements[*statement as usize].shape(part.command);
                 part.take(shape, answer, keys, wants_values.then_some(into))?;
                 part.effect = if part.found > 0 { Effect::Applied } else { Effect::NotApplied };
                 Ok(())
@@ -289,39 +276,43 @@ impl Operation {
             _ => {}
         }
     }
+}
 
-    /// How it ended, when all is answered and no reply was a failure. Counts the records, and tells
-    /// what is known of the writes.
+impl InFlightOperation for MemcachedOperation {
+    type Context = Dialect;
+
     #[inline]
-    pub(crate) fn outcome(&mut self, alone: &mut Reply) -> Outcome {
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+
+    /// Counts the records and reports the effects of the writes.
+    #[inline]
+    fn outcome(&mut self, single: &mut Reply) -> Outcome {
         let kind = match self.task {
             Task::Write { misses: false } => return Outcome::Ok,
             Task::Statement { kind, .. } => kind,
-            _ if self.parts[0].found == 0 => return Outcome::Miss,
+            _ if self.subcommands[0].found == 0 => return Outcome::Miss,
             Task::Read { is_unlike: true, .. } => return Outcome::Mismatch,
             _ => return Outcome::Ok,
         };
-        let reply = if self.parts.len() > 1 { &mut self.gathered } else { alone };
-        tell_effects(&self.parts, &mut reply.effects);
-        let is_missed = count(&self.parts, &mut reply.rows);
+        let reply = if self.subcommands.len() > 1 { &mut self.gathered } else { single };
+        tell_effects(&self.subcommands, &mut reply.effects);
+        let is_missed = count(&self.subcommands, &mut reply.rows);
         // What is gathered comes from several servers in any order.
         reply.cells.sort_unstable_by_key(|cell| (cell.row, cell.field));
         let misses = matches!(kind, Kind::Read | Kind::Update | Kind::Delete);
         if is_missed && misses { Outcome::Miss } else { Outcome::Ok }
     }
 
-    /// What was answered.
     #[inline]
-    pub(crate) fn reply<'a>(&'a self, alone: &'a Reply) -> &'a Reply {
-        if self.parts.len() > 1 { &self.gathered } else { alone }
+    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
+        if self.subcommands.len() > 1 { &self.gathered } else { single }
     }
 
-    /// Forgets everything.
     #[inline]
-    pub(crate) fn end(&mut self) {
+    fn clear(&mut self, _: &mut Dialect) {
         self.task = Task::Idle;
-        self.outstanding = 0;
-        self.failure = None;
     }
 }
 
@@ -362,9 +353,9 @@ impl Step {
     }
 }
 
-impl Part {
-    fn new(node: usize, place: Place, keys: Range<u32>, field: u32) -> Self {
-        Self { node, place, keys, field, found: 0, effect: Effect::Unknown }
+impl Subcommand {
+    fn new(node: usize, command: CommandId, keys: Range<u32>, field: u32) -> Self {
+        Self { node, command, keys, field, found: 0, effect: Effect::Unknown }
     }
 
     /// Takes the reply to a command of a statement.
@@ -387,7 +378,7 @@ impl Part {
         };
         self.found = 1;
         if let (Some(value), Some(reply)) = (value, reply) {
-            reply.push(self.place.round, self.field, value);
+            reply.push(self.command.round, self.field, value);
         }
         Ok(())
     }
@@ -414,7 +405,7 @@ impl Part {
             expected = index + 1;
             self.found += 1;
             if let Some(reply) = reply.as_deref_mut() {
-                reply.push(self.place.round, self.field + (index - start), item.block);
+                reply.push(self.command.round, self.field + (index - start), item.block);
             }
         }
     }
@@ -445,24 +436,25 @@ fn only<'a>(answer: Answer<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure
 
 /// Adds what is known of the writes of each time over. Of several commands about a record one
 /// doesn't show what the others did.
-fn tell_effects(parts: &[Part], effects: &mut Vec<(u32, Effect)>) {
-    for round in parts.chunk_by(|one, next| one.place.round == next.place.round) {
-        let place = round[0].place;
-        let is_alone = round.iter().all(|part| part.place.text == place.text);
+fn tell_effects(subcommands: &[Subcommand], effects: &mut Vec<(u32, Effect)>) {
+    for round in subcommands.chunk_by(|one, next| one.command.round == next.command.round) {
+        let id = round[0].command;
+        let is_only = round.iter().all(|part| part.command.text == id.text);
         match round.iter().find(|part| part.effect != Effect::Applied) {
-            Some(part) if is_alone => effects.push((place.round, part.effect)),
-            Some(_) => effects.push((place.round, Effect::Unknown)),
+            Some(part) if is_only => effects.push((id.round, part.effect)),
+            Some(_) => effects.push((id.round, Effect::Unknown)),
             None => {}
         }
     }
 }
 
 /// Adds the records of each time over in which no command found nothing; whether one did.
-fn count(parts: &[Part], rows: &mut u64) -> bool {
+fn count(subcommands: &[Subcommand], rows: &mut u64) -> bool {
     let mut is_missed = false;
-    for round in parts.chunk_by(|one, next| one.place.round == next.place.round) {
-        let commands = round.chunk_by(|one, next| one.place.text == next.place.text);
-        let found = commands.map(|parts| parts.iter().map(|part| part.found).sum::<u32>());
+    for round in subcommands.chunk_by(|one, next| one.command.round == next.command.round) {
+        let commands = round.chunk_by(|one, next| one.command.text == next.command.text);
+        let found =
+            commands.map(|subcommands| subcommands.iter().map(|part| part.found).sum::<u32>());
         let (least, most) =
             found.fold((u32::MAX, 0), |(least, most), found| (found.min(least), found.max(most)));
         is_missed |= least == 0;

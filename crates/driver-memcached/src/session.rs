@@ -1,22 +1,21 @@
-//! One worker's connections and what its clients ask of them, turn by turn.
+//! A worker's session: its connections and the operations of its clients.
 
 use std::sync::Arc;
 
-use kvmark_driver::{Completions, OpenError, Reply, Request, Session, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, Lost, NOBODY, turn};
+use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
+use kvmark_driver_server::framed::{Framed, Handler, InFlight, Lost, NOBODY, turn};
 use kvmark_plan::Outcome;
 
-use crate::clients::Clients;
 use crate::connect::Connections;
 use crate::failure::Failure;
-use crate::operation::{Dialect, Operation};
+use crate::operation::{Dialect, MemcachedOperation};
 use crate::options::Settings;
 use crate::records::Records;
 use crate::statements::Prepared;
 
-/// A worker's session: to each server one connection per client, or a few that all share.
+/// A worker's session. Each client has a connection to each server, or all clients share a few.
 pub struct MemcachedSession {
-    clients: Clients,
+    clients: InFlight<Settings, MemcachedOperation>,
 }
 
 impl MemcachedSession {
@@ -38,25 +37,74 @@ impl MemcachedSession {
             merged: Vec::new(),
             unique: Vec::new(),
         };
-        let operations = (0..clients).map(|_| Operation::default()).collect();
-        let (ended, alone) = (Vec::new(), Reply::default());
-        let clients = Clients { dialect, connections, operations, ended, alone };
-        Ok(Self { clients })
+        Ok(Self { clients: InFlight::new(connections, dialect, clients, false) })
+    }
+
+    /// Encodes all subcommands of an operation; they go out with the next flush.
+    #[inline]
+    fn enter(&mut self, ticket: Ticket, request: &Request<'_>) {
+        let operation = self.clients.operation(ticket);
+        let count = operation.subcommands.len();
+        operation.progress.outstanding = count as u32;
+        for number in 0..count {
+            let node = self.clients.operation(ticket).subcommands[number].node;
+            let index = self.clients.framed.index(node, ticket);
+            self.clients.enter(ticket, index, |operation, dialect, output| {
+                operation.put(number, request, dialect, output);
+                (1, number as u32)
+            });
+        }
+    }
+
+    /// Takes the reply to a subcommand. An error closes the connection.
+    #[inline]
+    fn take_reply(
+        &mut self,
+        ticket: Ticket,
+        number: u32,
+        reply: &[u8],
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) -> Result<(), Failure> {
+        let InFlight { context, operations, single, .. } = &mut self.clients;
+        let operation = &mut operations[ticket as usize];
+        if let Err(failure) = operation.take(number as usize, reply, context, single) {
+            if failure.ends_connection() {
+                self.clients.lose(ticket, failure.clone());
+                return Err(failure);
+            }
+            operation.progress.failure.get_or_insert(failure);
+        }
+        operation.progress.outstanding -= 1;
+        if operation.progress.outstanding > 0 {
+            return Ok(());
+        }
+        if operation.progress.failure.is_none() && operation.has_more() {
+            operation.progress.outstanding = 1;
+            let node = operation.subcommands[0].node;
+            let index = self.clients.framed.index(node, ticket);
+            self.clients.enter(ticket, index, |operation, dialect, output| {
+                operation.put_more(dialect, output);
+                (1, 0)
+            });
+        } else {
+            self.clients.complete(ticket, at_ns, done);
+        }
+        Ok(())
     }
 }
 
 impl Handler<Settings> for MemcachedSession {
     #[inline]
     fn framed(&mut self) -> &mut Framed<Settings> {
-        &mut self.clients.connections
+        &mut self.clients.framed
     }
 
     #[inline]
     fn issue(&mut self, ticket: Ticket) -> bool {
-        self.clients.operations[ticket as usize].issue()
+        self.clients.issue(ticket)
     }
 
-    /// Takes a reply for the first in the queue.
     #[inline]
     fn take(
         &mut self,
@@ -65,9 +113,9 @@ impl Handler<Settings> for MemcachedSession {
         at_ns: u64,
         done: &mut impl Completions,
     ) -> Result<(), Failure> {
-        match self.clients.connections.exchanges(index).answered() {
-            Some(place) if place.ticket != NOBODY => {
-                self.clients.take(place.ticket, place.next, reply, at_ns, done)
+        match self.clients.framed.exchanges(index).answered() {
+            Some(exchange) if exchange.ticket != NOBODY => {
+                self.take_reply(exchange.ticket, exchange.next, reply, at_ns, done)
             }
             _ => Ok(()),
         }
@@ -79,29 +127,29 @@ impl Handler<Settings> for MemcachedSession {
 
     #[inline]
     fn has_ended(&self) -> bool {
-        !self.clients.ended.is_empty()
+        self.clients.has_ended()
     }
 
     #[inline]
-    fn tell(&mut self, at_ns: u64, done: &mut impl Completions) {
-        self.clients.tell(at_ns, done);
+    fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
+        self.clients.report_ended(at_ns, done);
     }
 }
 
 impl Session for MemcachedSession {
     #[inline]
     fn has_room(&self) -> bool {
-        self.clients.connections.has_room()
+        self.clients.framed.has_room()
     }
 
     #[inline]
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
-        let Clients { dialect, operations, ended, .. } = &mut self.clients;
+        let InFlight { context, operations, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
-        match operation.begin(request, dialect) {
-            Ok(()) if operation.parts.is_empty() => ended.push((ticket, Ok(Outcome::Ok))),
-            Ok(()) => self.clients.enter(ticket, request),
-            Err(failure) => ended.push((ticket, Err(failure))),
+        match operation.begin(request, context) {
+            Ok(()) if operation.subcommands.is_empty() => self.clients.end(ticket, Ok(Outcome::Ok)),
+            Ok(()) => self.enter(ticket, request),
+            Err(failure) => self.clients.end(ticket, Err(failure)),
         }
     }
 
@@ -110,14 +158,21 @@ impl Session for MemcachedSession {
     }
 
     fn give_up(&mut self, ticket: Ticket) {
-        self.clients.give_up(ticket);
+        let InFlight { framed, operations, .. } = &mut self.clients;
+        let subcommands = &operations[ticket as usize].subcommands;
+        if subcommands.len() < 2 {
+            return self.clients.give_up(ticket);
+        }
+        let index = |node| framed.index(node, ticket);
+        let indices: Vec<_> = subcommands.iter().map(|part| index(part.node)).collect();
+        self.clients.give_up_all(ticket, indices);
     }
 
     fn due_ns(&self) -> u64 {
-        self.clients.connections.due_ns()
+        self.clients.framed.due_ns()
     }
 
     fn awaited(&self) -> Vec<String> {
-        self.clients.connections.awaited()
+        self.clients.framed.awaited()
     }
 }

@@ -119,7 +119,7 @@ enum Piece {
 
 /// Where a command of an operation stands among its texts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CommandId {
     pub(crate) round: u32,
     pub(crate) text: u32,
 }
@@ -163,19 +163,19 @@ impl Prepared {
         self.commands.iter().any(|command| command.shape == Shape::Meta)
     }
 
-    pub(crate) fn shape(&self, place: Place) -> Shape {
-        self.commands[place.text as usize].shape
+    pub(crate) fn shape(&self, id: CommandId) -> Shape {
+        self.commands[id.text as usize].shape
     }
 
     /// Adds the keys of a command to others; their indices.
     pub(crate) fn add_keys(
         &self,
         call: &Call<'_>,
-        place: Place,
+        id: CommandId,
         keys: &mut Keys,
     ) -> Result<Range<u32>, Failure> {
-        let command = &self.commands[place.text as usize];
-        let round = place.round as usize;
+        let command = &self.commands[id.text as usize];
+        let round = id.round as usize;
         command
             .numbers
             .iter()
@@ -202,12 +202,12 @@ impl Prepared {
         &self,
         output: &mut Vec<u8>,
         call: &Call<'_>,
-        place: Place,
+        id: CommandId,
         keys: (&Keys, Range<u32>),
         to: Destination,
     ) {
-        let command = &self.commands[place.text as usize];
-        let round = place.round as usize;
+        let command = &self.commands[id.text as usize];
+        let round = id.round as usize;
         append(output, &command.head, call, round, 0);
         let (keys, all) = keys;
         for key in all.map(|index| keys.get(index)) {

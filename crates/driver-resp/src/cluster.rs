@@ -10,14 +10,14 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Ticket};
+use kvmark_driver_server::framed::{InFlight, NOBODY};
 use kvmark_plan::Outcome;
 
-use crate::clients::{Clients, MAP};
+use crate::cluster_batch::Destination;
 use crate::connect::{Connections, first_map};
 use crate::failure::Failure;
-use crate::operation::Work;
+use crate::operation::{RespOperation, Work};
 use crate::options::Settings;
-use crate::parcel::Destination;
 use crate::slots::{CLUSTER_SLOTS, Redirect, SLOTS, Share, read_shares};
 use kvmark_wire::resp::put_all;
 
@@ -29,6 +29,12 @@ const PAUSE_NS: u64 = 100_000_000;
 const NO_COMMAND: u32 = u32::MAX;
 /// The slot has no server, as far as known.
 const NO_OWNER: u16 = u16::MAX;
+
+/// The operations of a session's clients, with their connections.
+pub(crate) type Clients = InFlight<Settings, RespOperation>;
+
+/// The ticket of a request for the map of the slots.
+pub(crate) const MAP: Ticket = NOBODY - 1;
 
 /// A worker's view of the cluster.
 pub(crate) struct Cluster {
@@ -99,21 +105,21 @@ impl Cluster {
         if self.waiting.is_empty() {
             return u64::MAX;
         }
-        let is_over = self.heard || clients.maps_lost > 0 || self.under_way == 0;
+        let is_over = self.heard || clients.lost_own > 0 || self.under_way == 0;
         if is_over { 0 } else { self.next_fetch_ns }
     }
 
-    /// Whether a parcel's commands should wait for a new map.
+    /// Whether a batch's commands should wait for a new map.
     fn needs_map(&self, ticket: Ticket, work: &Work, connections: &Connections) -> bool {
         let is_sound = |node: usize| !connections.is_troubled(connections.index(node, ticket));
-        let slots = work.parcel.pieces.iter().map(|piece| piece.slot());
+        let slots = work.batch.parts.iter().map(|part| part.slot());
         self.doubted || slots.map(|slot| self.owner(slot)).any(|owner| !owner.is_some_and(is_sound))
     }
 
-    /// Sends an operation's parcel on its way, or lets it wait for a map.
+    /// Sends an operation's batch on its way, or lets it wait for a map.
     pub(crate) fn deliver(&mut self, clients: &mut Clients, ticket: Ticket) {
         let Some(work) = &clients.operations[ticket as usize].work else { return };
-        if self.needs_map(ticket, work, &clients.connections) {
+        if self.needs_map(ticket, work, &clients.framed) {
             self.waiting.push(ticket);
         } else {
             self.route(clients, ticket);
@@ -122,7 +128,7 @@ impl Cluster {
 
     /// Sends on what waited for a map, or asks for one.
     pub(crate) fn attend(&mut self, clients: &mut Clients, done: &mut impl Completions) {
-        let lost = std::mem::take(&mut clients.maps_lost);
+        let lost = std::mem::take(&mut clients.lost_own);
         self.under_way -= lost;
         let heard = std::mem::take(&mut self.heard) || lost > 0;
         if self.waiting.is_empty() {
@@ -130,7 +136,7 @@ impl Cluster {
         }
         let now_ns = done.stamp();
         for ticket in &self.waiting {
-            if clients.operation(*ticket).issue() {
+            if clients.issue(*ticket) {
                 done.issued(*ticket, now_ns);
             }
         }
@@ -150,7 +156,7 @@ impl Cluster {
 
     /// Asks the next server for the map, one that answers if there is one.
     fn fetch(&mut self, clients: &mut Clients, ticket: Ticket) {
-        let connections = &mut clients.connections;
+        let connections = &mut clients.framed;
         let count = connections.nodes();
         let nodes = (1..=count).map(|step| (self.asked + step) % count);
         let owes_none = |node: &usize| {
@@ -181,7 +187,7 @@ impl Cluster {
     ) -> Result<(), Failure> {
         self.under_way -= 1;
         self.heard = true;
-        let connections = &mut clients.connections;
+        let connections = &mut clients.framed;
         let asked = connections.target(connections.node_of(index));
         match read_shares(reply, asked) {
             Ok(shares) => {
@@ -194,43 +200,42 @@ impl Cluster {
         }
     }
 
-    /// Sends an operation's parcel by the map as it is.
+    /// Sends an operation's batch by the map as it is.
     fn route(&mut self, clients: &mut Clients, ticket: Ticket) {
-        let Clients { operations, ended, .. } = clients;
-        let Some(work) = &mut operations[ticket as usize].work else { return };
+        let Some(work) = &mut clients.operations[ticket as usize].work else { return };
         work.followed = 0;
-        work.replies.clear(work.parcel.commands());
-        for piece in &mut work.parcel.pieces {
-            let Some(node) = self.owner(piece.slot()) else {
-                let text = format!("no server of the cluster has slot {}", piece.slot());
+        work.replies.clear(work.batch.commands());
+        for part in &mut work.batch.parts {
+            let Some(node) = self.owner(part.slot()) else {
+                let text = format!("no server of the cluster has slot {}", part.slot());
                 let failure = Failure::new(Outcome::Unavailable, text);
-                return ended.push((ticket, Err(failure)));
+                return clients.end(ticket, Err(failure));
             };
-            piece.to = Some(Destination { node, asking: false });
+            part.to = Some(Destination { node, asking: false });
         }
-        if work.parcel.pieces.is_empty() {
-            return ended.push((ticket, Ok(Outcome::Ok)));
+        if work.batch.parts.is_empty() {
+            return clients.end(ticket, Ok(Outcome::Ok));
         }
-        self.ship(clients, ticket);
+        self.send(clients, ticket);
     }
 
-    /// Sends the pieces of a parcel, those for one destination together.
-    fn ship(&mut self, clients: &mut Clients, ticket: Ticket) {
-        let Clients { operations, connections, .. } = clients;
+    /// Sends the parts of a batch, those for one destination together.
+    fn send(&mut self, clients: &mut Clients, ticket: Ticket) {
+        let InFlight { operations, framed: connections, .. } = clients;
         let operation = &mut operations[ticket as usize];
-        let Some(Work { parcel, order, .. }) = operation.work.as_deref_mut() else { return };
-        parcel.destinations(&mut self.destinations);
-        operation.outstanding = self.destinations.len() as u32;
+        let Some(Work { batch, order, .. }) = operation.work.as_deref_mut() else { return };
+        batch.destinations(&mut self.destinations);
+        operation.progress.outstanding = self.destinations.len() as u32;
         order.clear();
         let mut refusals = Vec::new();
         for to in &self.destinations {
             let index = connections.index(to.node, ticket);
             let first = order.len();
             // A reply to ASKING belongs to none of the commands.
-            order.extend(parcel.answered_by(*to).map(|command| command.unwrap_or(NO_COMMAND)));
+            order.extend(batch.answered_by(*to).map(|command| command.unwrap_or(NO_COMMAND)));
             let count = order.len() - first;
             let entered = connections.enter(index, |exchanges, output| {
-                parcel.put(output, *to);
+                batch.put(output, *to);
                 exchanges.enter(ticket, count as u32, first as u32)
             });
             if let Err(failure) = entered {
@@ -261,34 +266,34 @@ impl Cluster {
         done: &mut impl Completions,
     ) {
         let operation = clients.operation(ticket);
-        operation.outstanding -= 1;
-        if operation.outstanding > 0 {
+        operation.progress.outstanding -= 1;
+        if operation.progress.outstanding > 0 {
             return;
         }
-        if operation.failure.is_some() {
+        if operation.progress.failure.is_some() {
             // Of its replies nothing was taken.
-            clients.alone.clear();
+            clients.single.clear();
             return clients.complete(ticket, at_ns, done);
         }
         match self.redirect(clients, ticket) {
-            Ok(true) => self.ship(clients, ticket),
+            Ok(true) => self.send(clients, ticket),
             Ok(false) => self.conclude(clients, ticket, at_ns, done),
-            Err(failure) => clients.ended.push((ticket, Err(failure))),
+            Err(failure) => clients.end(ticket, Err(failure)),
         }
     }
 
     /// Looks for redirections among the replies; whether there are any. What isn't redirected is
     /// done.
     fn redirect(&mut self, clients: &mut Clients, ticket: Ticket) -> Result<bool, Failure> {
-        let Clients { operations, connections, .. } = clients;
+        let InFlight { operations, framed: connections, .. } = clients;
         let Some(work) = &mut operations[ticket as usize].work else { return Ok(false) };
         let mut any = false;
-        for piece in &mut work.parcel.pieces {
-            let Some(from) = piece.to.take() else { continue };
+        for part in &mut work.batch.parts {
+            let Some(from) = part.to.take() else { continue };
             let asked = connections.target(from.node);
             let read = |command| Redirect::read(work.replies.of(command), asked);
-            let Some(redirect) = piece.commands.clone().find_map(read) else { continue };
-            if !redirect.moved && piece.commands.len() > 1 {
+            let Some(redirect) = part.commands.clone().find_map(read) else { continue };
+            if !redirect.moved && part.commands.len() > 1 {
                 let text = "a slot is being moved, which no transaction on it survives";
                 return Err(Failure::new(Outcome::Unavailable, text));
             }
@@ -296,7 +301,7 @@ impl Cluster {
             if redirect.moved {
                 self.owners[usize::from(redirect.slot)] = node as u16;
             }
-            piece.to = Some(Destination { node, asking: !redirect.moved });
+            part.to = Some(Destination { node, asking: !redirect.moved });
             any = true;
         }
         work.followed += u32::from(any);
@@ -307,7 +312,7 @@ impl Cluster {
         Ok(any)
     }
 
-    /// Takes the replies to a parcel in the order of its commands, and sends what comes next.
+    /// Takes the replies to a batch in the order of its commands, and sends what comes next.
     fn conclude(
         &mut self,
         clients: &mut Clients,
@@ -315,24 +320,24 @@ impl Cluster {
         at_ns: u64,
         done: &mut impl Completions,
     ) {
-        let Clients { operations, dialect, alone, .. } = clients;
+        let InFlight { operations, context, single, .. } = clients;
+        let dialect = &context.dialect;
         let operation = &mut operations[ticket as usize];
-        self.doubted |= operation.take_parcel(dialect, alone);
-        if operation.failure.is_some() || !operation.has_more(dialect) {
+        self.doubted |= operation.take_batch(dialect, single);
+        if operation.progress.failure.is_some() || !operation.has_more(dialect) {
             return clients.complete(ticket, at_ns, done);
         }
         match operation.pack_more(dialect) {
             Ok(()) => self.deliver(clients, ticket),
-            Err(failure) => clients.ended.push((ticket, Err(failure))),
+            Err(failure) => clients.end(ticket, Err(failure)),
         }
     }
 
-    /// Gives up a ticket's places on all servers.
-    pub(crate) fn give_up(&mut self, ticket: Ticket, connections: &mut Connections) {
+    /// Gives up an operation on all servers.
+    pub(crate) fn give_up(&mut self, ticket: Ticket, clients: &mut Clients) {
         self.waiting.retain(|other| *other != ticket);
-        for node in 0..connections.nodes() {
-            let index = connections.index(node, ticket);
-            connections.give_up_all(index, ticket);
-        }
+        let index = |node| clients.framed.index(node, ticket);
+        let indices: Vec<_> = (0..clients.framed.nodes()).map(index).collect();
+        clients.give_up_all(ticket, indices);
     }
 }

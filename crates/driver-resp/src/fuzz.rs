@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
+use kvmark_driver_server::framed::InFlightOperation as _;
 use kvmark_driver_server::framed::fuzz::Feed;
 use kvmark_driver_server::{HostPort, Target};
 use kvmark_plan::{Each, Kind, SizeLaw, Statement};
@@ -16,7 +17,7 @@ use kvmark_wire::number;
 
 use crate::commands::Fields;
 use crate::failure::{Failure, refused, refused_login};
-use crate::operation::{Dialect, Operation, Shelf};
+use crate::operation::{Context, Dialect, RespOperation};
 use crate::options::Settings;
 use crate::prepared::Prepared;
 use crate::slots::{Redirect, SLOTS, read_shares};
@@ -24,7 +25,7 @@ use kvmark_wire::resp::{Cursor, Scan, Token, is_push, put_all, put_joined};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
-/// Statements whose replies differ: alone, several in one operation, and a transaction.
+/// Statements whose replies differ: single, several in one operation, and a transaction.
 const STATEMENTS: [&[&str]; 3] = [&["GET k"], &["GET k", "DEL k"], &["MULTI", "GET k", "EXEC"]];
 /// Times over that each of them is carried out.
 const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
@@ -35,7 +36,8 @@ const PARTS: usize = 64;
 
 thread_local! {
     static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
-    static DIALECTS: [Dialect; 2] = [true, false].map(dialect);
+    static CONTEXTS: RefCell<[Context; 2]> =
+        RefCell::new([true, false].map(|together| Context::new(dialect(together), false)));
 }
 
 /// Holds what a server sends to all of it.
@@ -46,7 +48,9 @@ pub fn check(bytes: &[u8]) {
     let mut frames = FEED.with_borrow_mut(|feed| feed.frames(bytes));
     frames.iter().for_each(|frame| read(frame));
     frames.retain(|frame| !is_push(frame));
-    DIALECTS.with(|dialects| dialects.iter().for_each(|dialect| take(dialect, &frames)));
+    CONTEXTS.with_borrow_mut(|contexts| {
+        contexts.iter_mut().for_each(|context| take(context, &frames));
+    });
     write(bytes);
 }
 
@@ -116,7 +120,7 @@ fn read(frame: &[u8]) {
 }
 
 /// Has every operation take frames as its replies.
-fn take(dialect: &Dialect, frames: &[Vec<u8>]) {
+fn take(context: &mut Context, frames: &[Vec<u8>]) {
     for kind in KINDS {
         for wants_values in [true, false] {
             let request = |columns, statement| Request {
@@ -133,54 +137,55 @@ fn take(dialect: &Dialect, frames: &[Vec<u8>]) {
             };
             let looks = matches!(kind, Kind::Read | Kind::Scan);
             for columns in COLUMNS.into_iter().take(if looks { COLUMNS.len() } else { 1 }) {
-                take_all(dialect, &request(columns, None), frames);
+                take_all(context, &request(columns, None), frames);
             }
             // Of a statement these stand for the others.
             let differs = matches!(kind, Kind::Read | Kind::Insert | Kind::Delete);
-            let statements = if differs { dialect.statements.len() } else { 0 };
+            let statements = if differs { context.dialect.statements.len() } else { 0 };
             for statement in 0..statements as u32 {
                 let (bytes, places, commands, widths) = (&b""[..], &[][..], &ROUNDS[..], [0; 3]);
                 let call = Call { statement, bytes, places, commands, widths };
-                take_all(dialect, &request(Columns::All, Some(call)), frames);
+                take_all(context, &request(Columns::All, Some(call)), frames);
             }
         }
     }
 }
 
 /// Carries out the same operation again and again until all frames are taken.
-fn take_all(dialect: &Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
-    let (mut output, mut alone, mut shelf) = (Vec::new(), Reply::default(), Shelf::new());
+fn take_all(context: &mut Context, request: &Request<'_>, frames: &[Vec<u8>]) {
+    let (mut output, mut single) = (Vec::new(), Reply::default());
     let mut frames = frames.iter();
     while !frames.as_slice().is_empty() {
-        let mut operation = Operation::default();
+        let mut operation = RespOperation::default();
         output.clear();
-        operation.begin(request, dialect, false, &mut shelf).expect("it can be asked for");
+        operation.begin(request, context).expect("it can be asked for");
+        let dialect = &context.dialect;
         let mut replies = dialect.put(request, &mut output);
         while replies > 0 {
             for frame in frames.by_ref().take(replies as usize) {
-                if let Err(failure) = operation.take(dialect, frame, &mut alone) {
-                    operation.failure.get_or_insert(failure);
+                if let Err(failure) = operation.take(dialect, frame, &mut single) {
+                    operation.progress.failure.get_or_insert(failure);
                 }
             }
-            let goes_on = operation.failure.is_none() && !frames.as_slice().is_empty();
+            let goes_on = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
             let more = goes_on && operation.has_more(dialect);
             output.clear();
             replies = if more { operation.put_more(dialect, &mut output) } else { 0 };
         }
-        finish(&operation, &alone);
-        operation.end(&mut shelf);
+        finish(&mut operation, &mut single);
+        operation.clear(context);
     }
 }
 
 /// Looks at what an operation has to tell.
-fn finish(operation: &Operation, alone: &Reply) {
-    let reply = operation.reply(alone);
+fn finish(operation: &mut RespOperation, single: &mut Reply) {
+    let reply = operation.reply(single);
     for cell in &reply.cells {
         assert!(cell.place.end <= reply.bytes.len());
     }
-    match &operation.failure {
+    match &operation.progress.failure {
         Some(Failure { text, .. }) => assert!(text.len() < 2000, "a failure is told in a line"),
-        None => drop(operation.outcome()),
+        None => drop(operation.outcome(single)),
     }
 }
 

@@ -21,8 +21,8 @@
 mod address;
 mod answers;
 mod argument;
-mod clients;
 mod cluster;
+mod cluster_batch;
 mod commands;
 mod connect;
 mod console;
@@ -32,7 +32,6 @@ mod failure;
 pub mod fuzz;
 mod operation;
 mod options;
-mod parcel;
 mod prepared;
 mod session;
 mod slots;

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Call, Effect, Reply, Request};
+use kvmark_driver_server::framed::{InFlightOperation, Progress};
 use kvmark_plan::{Kind, Outcome};
 
 use crate::answers::Answers;
+use crate::cluster_batch::{BatchReplies, ClusterBatch};
 use crate::commands::{
     Fields, Keys, Look, deleted, put_delete, put_index, put_keys, put_unindex, take_count, take_ok,
 };
 use crate::failure::Failure;
-use crate::parcel::{Parcel, Replies};
 use crate::prepared::Prepared;
 
 /// How operations are said in commands.
@@ -34,31 +35,35 @@ pub(crate) struct Work {
     /// Items of each time over.
     items: Vec<u32>,
     /// Its commands on their way through a cluster, and the replies to them.
-    pub(crate) parcel: Parcel,
-    pub(crate) replies: Replies,
+    pub(crate) batch: ClusterBatch,
+    pub(crate) replies: BatchReplies,
     /// Which command each reply belongs to, in the order in which they were sent.
     pub(crate) order: Vec<u32>,
     /// Redirections that were followed.
     pub(crate) followed: u32,
 }
 
-/// Works that nobody uses.
-pub(crate) type Shelf = Vec<Box<Work>>;
+/// State that the operations of a session share.
+pub(crate) struct Context {
+    pub(crate) dialect: Dialect,
+    /// Unused works.
+    shelf: Vec<Box<Work>>,
+    in_cluster: bool,
+}
+
+impl Context {
+    pub(crate) fn new(dialect: Dialect, in_cluster: bool) -> Self {
+        Self { dialect, shelf: Vec::new(), in_cluster }
+    }
+}
 
 /// What a ticket is about.
 #[derive(Debug, Default)]
-pub(crate) struct Operation {
+pub(crate) struct RespOperation {
     task: Task,
-    /// Whether the engine was told that it is sent.
-    issued: bool,
+    pub(crate) progress: Progress,
     /// Whether its answers are gathered in its work.
     gathers: bool,
-    /// Places in the queues of connections from which replies are awaited.
-    pub(crate) outstanding: u32,
-    /// Its last place's number in its connection's queue.
-    pub(crate) place: u64,
-    /// The first failure so far.
-    pub(crate) failure: Option<Failure>,
     pub(crate) work: Option<Box<Work>>,
 }
 
@@ -119,11 +124,15 @@ impl Dialect {
         request.statement.as_ref().is_some_and(|call| count(call) == 0)
     }
 
-    /// Fills a parcel with an operation's first commands.
-    pub(crate) fn pack(&self, request: &Request<'_>, parcel: &mut Parcel) -> Result<(), Failure> {
+    /// Fills a batch with an operation's first commands.
+    pub(crate) fn pack(
+        &self,
+        request: &Request<'_>,
+        batch: &mut ClusterBatch,
+    ) -> Result<(), Failure> {
         match &request.statement {
-            Some(call) => parcel.fill_with(&self.statements[call.statement as usize], call),
-            None => parcel.fill(|output| {
+            Some(call) => batch.fill_with(&self.statements[call.statement as usize], call),
+            None => batch.fill(|output| {
                 self.put(request, output);
             }),
         }
@@ -179,16 +188,14 @@ impl Task {
     }
 }
 
-impl Operation {
+impl RespOperation {
     /// Takes up a request. In a cluster every operation needs a work.
     pub(crate) fn begin(
         &mut self,
         request: &Request<'_>,
-        dialect: &Dialect,
-        in_cluster: bool,
-        shelf: &mut Shelf,
+        context: &mut Context,
     ) -> Result<(), Failure> {
-        self.issued = false;
+        let Context { dialect, shelf, in_cluster } = context;
         self.gathers = false;
         self.task = Task::of(request, dialect)?;
         let several = match &request.statement {
@@ -199,7 +206,7 @@ impl Operation {
             && !dialect.pipeline_parts
             && matches!(request.kind, Kind::Insert | Kind::Delete);
         self.gathers = several;
-        if several || follows || in_cluster {
+        if several || follows || *in_cluster {
             let mut work = shelf.pop().unwrap_or_default();
             work.clear();
             if follows {
@@ -213,47 +220,42 @@ impl Operation {
         Ok(())
     }
 
-    /// Whether it wasn't told yet that this is sent; from now on it was.
-    #[inline]
-    pub(crate) fn issue(&mut self) -> bool {
-        !std::mem::replace(&mut self.issued, true)
-    }
-
-    /// Takes its next reply. `alone` is the session's reply, for what has one answer.
+    /// Takes its next reply. `single` is the session's reply, for what has one answer.
     #[inline]
     pub(crate) fn take(
         &mut self,
         dialect: &Dialect,
         bytes: &[u8],
-        alone: &mut Reply,
+        single: &mut Reply,
     ) -> Result<(), Failure> {
-        let Self { task, gathers, work, failure, .. } = self;
+        let Self { task, gathers, work, progress, .. } = self;
+        let is_first_failure = progress.failure.is_none();
         let work = work.as_deref_mut();
         match task {
             Task::Idle => Ok(()),
             Task::Read { look, outcome } => {
-                alone.clear();
-                *outcome = dialect.fields.take_read(*look, bytes, alone)?;
+                single.clear();
+                *outcome = dialect.fields.take_read(*look, bytes, single)?;
                 Ok(())
             }
             Task::Update => {
-                alone.clear();
+                single.clear();
                 take_ok(bytes)
             }
             Task::Insert { taken } => {
-                alone.clear();
+                single.clear();
                 *taken += 1;
                 if *taken == 1 {
                     return take_ok(bytes);
                 }
-                take_index(bytes, failure.is_none(), alone).map(drop)
+                take_index(bytes, is_first_failure, single).map(drop)
             }
             Task::Delete { taken, removed } => {
-                alone.clear();
+                single.clear();
                 *taken += 1;
                 *removed = removed.saturating_add(match *taken {
                     1 => take_count(bytes)?,
-                    _ => take_index(bytes, failure.is_none() && *removed > 0, alone)?,
+                    _ => take_index(bytes, is_first_failure && *removed > 0, single)?,
                 });
                 Ok(())
             }
@@ -273,8 +275,8 @@ impl Operation {
                         answers.take(prepared, items, bytes, &mut work.reply)
                     }
                     _ => {
-                        alone.clear();
-                        answers.take(prepared, *items, bytes, alone)
+                        single.clear();
+                        answers.take(prepared, *items, bytes, single)
                     }
                 }
             }
@@ -325,16 +327,16 @@ impl Operation {
         u32::try_from(end - first).unwrap_or(u32::MAX)
     }
 
-    /// Takes all replies to its parcel, of which the first failure counts; whether a server says
+    /// Takes all replies to its batch, of which the first failure counts; whether a server says
     /// that the map of the cluster can't be right.
-    pub(crate) fn take_parcel(&mut self, dialect: &Dialect, alone: &mut Reply) -> bool {
+    pub(crate) fn take_batch(&mut self, dialect: &Dialect, single: &mut Reply) -> bool {
         let Some(work) = &mut self.work else { return false };
         let replies = std::mem::take(&mut work.replies);
         let mut doubts = false;
         for reply in replies.iter() {
             doubts |= reply.starts_with(b"-CLUSTERDOWN") || reply.starts_with(b"-READONLY");
-            if let Err(failure) = self.take(dialect, reply, alone) {
-                self.failure.get_or_insert(failure);
+            if let Err(failure) = self.take(dialect, reply, single) {
+                self.progress.failure.get_or_insert(failure);
             }
         }
         if let Some(work) = &mut self.work {
@@ -343,22 +345,30 @@ impl Operation {
         doubts
     }
 
-    /// Fills its parcel with what is to be sent next.
+    /// Fills its batch with what is to be sent next.
     pub(crate) fn pack_more(&mut self, dialect: &Dialect) -> Result<(), Failure> {
         let Some(work) = &mut self.work else { return Ok(()) };
-        let mut parcel = std::mem::take(&mut work.parcel);
-        let filled = parcel.fill(|output| {
+        let mut batch = std::mem::take(&mut work.batch);
+        let filled = batch.fill(|output| {
             self.put_more(dialect, output);
         });
         if let Some(work) = &mut self.work {
-            work.parcel = parcel;
+            work.batch = batch;
         }
         filled
     }
+}
 
-    /// How it ended, when all is answered and no reply was a failure.
+impl InFlightOperation for RespOperation {
+    type Context = Context;
+
     #[inline]
-    pub(crate) fn outcome(&self) -> Outcome {
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+
+    #[inline]
+    fn outcome(&mut self, _: &mut Reply) -> Outcome {
         match &self.task {
             Task::Read { outcome, .. } => *outcome,
             Task::Delete { removed, .. } => deleted(*removed),
@@ -367,22 +377,18 @@ impl Operation {
         }
     }
 
-    /// What was answered.
     #[inline]
-    pub(crate) fn reply<'a>(&'a self, alone: &'a Reply) -> &'a Reply {
+    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
         match &self.work {
             Some(work) if self.gathers => &work.reply,
-            _ => alone,
+            _ => single,
         }
     }
 
-    /// Forgets everything; the work is put on the shelf.
     #[inline]
-    pub(crate) fn end(&mut self, shelf: &mut Shelf) {
-        shelf.extend(self.work.take());
+    fn clear(&mut self, context: &mut Context) {
+        context.shelf.extend(self.work.take());
         self.task = Task::Idle;
-        self.outstanding = 0;
-        self.failure = None;
     }
 }
 

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, Lost, NOBODY, turn};
+use kvmark_driver_server::framed::{Framed, Handler, InFlight, Lost, NOBODY, turn};
 use kvmark_plan::Outcome;
 
-use crate::clients::{Clients, MAP};
-use crate::cluster::Cluster;
+use crate::cluster::{Clients, Cluster, MAP};
 use crate::commands::Fields;
 use crate::connect::Connections;
 use crate::failure::Failure;
-use crate::operation::{Dialect, Operation};
+use crate::operation::{Context, Dialect, RespOperation};
 use crate::options::Settings;
 use crate::prepared::Prepared;
 use kvmark_wire::resp::is_push;
@@ -42,31 +41,47 @@ impl RespSession {
             statements: Arc::clone(statements),
             pipeline_parts: settings.pipeline_parts,
         };
-        let clients = Clients::new(dialect, connections, clients, cluster.is_some());
+        let in_cluster = cluster.is_some();
+        let context = Context::new(dialect, in_cluster);
+        let clients = InFlight::new(connections, context, clients, !in_cluster);
         Ok(Self { clients, cluster })
     }
 
-    /// Sends an operation's first commands with the next flush.
+    /// Encodes the first commands of an operation; they go out with the next flush.
     fn begin(&mut self, ticket: Ticket, request: &Request<'_>) -> Result<(), Failure> {
-        let Clients { dialect, operations, shelf, in_cluster, .. } = &mut self.clients;
+        let InFlight { context, operations, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
-        operation.begin(request, dialect, *in_cluster, shelf)?;
+        operation.begin(request, context)?;
         if let Some(cluster) = &mut self.cluster {
             if let Some(work) = &mut operation.work {
-                dialect.pack(request, &mut work.parcel)?;
+                context.dialect.pack(request, &mut work.batch)?;
             }
             cluster.deliver(&mut self.clients, ticket);
-        } else if dialect.is_nothing(request) {
-            self.clients.ended.push((ticket, Ok(Outcome::Ok)));
+        } else if context.dialect.is_nothing(request) {
+            self.clients.end(ticket, Ok(Outcome::Ok));
         } else {
-            self.clients.enter(ticket, |_, dialect, output| dialect.put(request, output));
+            self.enter(ticket, |_, dialect, output| dialect.put(request, output));
         }
         Ok(())
     }
 
-    /// Takes a reply to an operation on the only server. A failure is that of the connection.
+    /// Begins an exchange with the only server; `put` returns the number of replies.
     #[inline]
-    fn take_own(
+    fn enter(
+        &mut self,
+        ticket: Ticket,
+        put: impl FnOnce(&mut RespOperation, &Dialect, &mut Vec<u8>) -> u32,
+    ) {
+        self.clients.operation(ticket).progress.outstanding = 1;
+        let index = self.clients.framed.index(0, ticket);
+        self.clients.enter(ticket, index, |operation, context, output| {
+            (put(operation, &context.dialect, output), 0)
+        });
+    }
+
+    /// Takes a reply of the only server. An error closes the connection.
+    #[inline]
+    fn take_single(
         &mut self,
         ticket: Ticket,
         reply: &[u8],
@@ -74,18 +89,18 @@ impl RespSession {
         at_ns: u64,
         done: &mut impl Completions,
     ) -> Result<(), Failure> {
-        let Clients { dialect, operations, alone, .. } = &mut self.clients;
+        let InFlight { context, operations, single, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
-        match operation.take(dialect, reply, alone) {
+        match operation.take(&context.dialect, reply, single) {
             Err(failure) if failure.ends_connection() => return Err(failure),
             Err(failure) => {
-                operation.failure.get_or_insert(failure);
+                operation.progress.failure.get_or_insert(failure);
             }
             Ok(()) => {}
         }
         if is_last {
-            if operation.failure.is_none() && operation.has_more(dialect) {
-                self.clients.enter(ticket, Operation::put_more);
+            if operation.progress.failure.is_none() && operation.has_more(&context.dialect) {
+                self.enter(ticket, RespOperation::put_more);
             } else {
                 self.clients.complete(ticket, at_ns, done);
             }
@@ -97,12 +112,12 @@ impl RespSession {
 impl Handler<Settings> for RespSession {
     #[inline]
     fn framed(&mut self) -> &mut Framed<Settings> {
-        &mut self.clients.connections
+        &mut self.clients.framed
     }
 
     #[inline]
     fn issue(&mut self, ticket: Ticket) -> bool {
-        ticket != MAP && self.clients.operation(ticket).issue()
+        self.clients.issue(ticket)
     }
 
     /// Takes a reply for the first in the queue.
@@ -117,7 +132,7 @@ impl Handler<Settings> for RespSession {
         if is_push(reply) {
             return Ok(());
         }
-        let Some(place) = self.clients.connections.exchanges(index).answered() else {
+        let Some(place) = self.clients.framed.exchanges(index).answered() else {
             return Ok(());
         };
         let (ticket, is_last) = (place.ticket, place.replies == 1);
@@ -132,10 +147,10 @@ impl Handler<Settings> for RespSession {
                 Ok(())
             }
             (_, None) => {
-                let taken = self.take_own(ticket, reply, is_last, at_ns, done);
+                let taken = self.take_single(ticket, reply, is_last, at_ns, done);
                 taken.inspect_err(|failure| {
                     if !is_last {
-                        self.clients.connections.exchanges(index).leave();
+                        self.clients.framed.exchanges(index).leave();
                     }
                     self.clients.lose(ticket, failure.clone());
                 })
@@ -146,13 +161,16 @@ impl Handler<Settings> for RespSession {
     /// Takes the replies to a pipeline but its last, as long as nobody asks what they hold.
     #[inline]
     fn take_run(&mut self, index: usize, bytes: &[u8]) -> usize {
-        let Clients { dialect, connections, operations, in_cluster, .. } = &mut self.clients;
-        let exchanges = connections.exchanges(index);
-        let place = exchanges.first().filter(|place| place.replies > 1 && !*in_cluster);
+        if self.cluster.is_some() {
+            return 0;
+        }
+        let InFlight { context, framed, operations, .. } = &mut self.clients;
+        let exchanges = framed.exchanges(index);
+        let place = exchanges.first().filter(|place| place.replies > 1);
         let Some(place) = place else { return 0 };
         // Of what was given up nobody wants any.
         let Some(operation) = operations.get_mut(place.ticket as usize) else { return 0 };
-        let (taken, replies) = operation.take_run(dialect, bytes, place.replies - 1);
+        let (taken, replies) = operation.take_run(&context.dialect, bytes, place.replies - 1);
         exchanges.pass(replies);
         taken
     }
@@ -163,12 +181,12 @@ impl Handler<Settings> for RespSession {
 
     #[inline]
     fn has_ended(&self) -> bool {
-        !self.clients.ended.is_empty()
+        self.clients.has_ended()
     }
 
     #[inline]
-    fn tell(&mut self, at_ns: u64, done: &mut impl Completions) {
-        self.clients.tell(at_ns, done);
+    fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
+        self.clients.report_ended(at_ns, done);
     }
 
     fn own_due_ns(&self) -> u64 {
@@ -179,12 +197,12 @@ impl Handler<Settings> for RespSession {
 impl Session for RespSession {
     #[inline]
     fn has_room(&self) -> bool {
-        self.clients.connections.has_room()
+        self.clients.framed.has_room()
     }
 
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         if let Err(failure) = self.begin(ticket, request) {
-            self.clients.ended.push((ticket, Err(failure)));
+            self.clients.end(ticket, Err(failure));
         }
     }
 
@@ -196,24 +214,17 @@ impl Session for RespSession {
     }
 
     fn give_up(&mut self, ticket: Ticket) {
-        let Clients { connections, operations, ended, shelf, .. } = &mut self.clients;
-        ended.retain(|(other, _)| *other != ticket);
-        let operation = &mut operations[ticket as usize];
-        let (outstanding, place) = (operation.outstanding, operation.place);
-        operation.end(shelf);
-        if let Some(cluster) = &mut self.cluster {
-            cluster.give_up(ticket, connections);
-        } else if outstanding > 0 {
-            let index = connections.index(0, ticket);
-            connections.give_up(index, place);
+        match &mut self.cluster {
+            Some(cluster) => cluster.give_up(ticket, &mut self.clients),
+            None => self.clients.give_up(ticket),
         }
     }
 
     fn due_ns(&self) -> u64 {
-        self.clients.connections.due_ns().min(self.own_due_ns())
+        self.clients.framed.due_ns().min(self.own_due_ns())
     }
 
     fn awaited(&self) -> Vec<String> {
-        self.clients.connections.awaited()
+        self.clients.framed.awaited()
     }
 }

@@ -23,6 +23,7 @@ mod connections;
 mod connector;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod in_flight;
 mod inbox;
 mod lines;
 mod numbered;
@@ -36,6 +37,7 @@ mod turn;
 
 pub use ask::ask;
 pub use connections::{Framed, Lost};
+pub use in_flight::{InFlight, InFlightOperation, Progress};
 pub use lines::Lines;
 pub use numbered::Numbered;
 pub use ordered::{Awaited, Ordered};

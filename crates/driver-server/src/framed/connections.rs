@@ -9,7 +9,6 @@ use kvmark_plan::Outcome;
 use super::connection::{Connection, Link};
 use super::connector::{Connector, Opened};
 use super::inbox::Inbox;
-use super::ordered::Ordered;
 use super::poller::{BELL, Poller};
 use super::protocol::{Exchanges, Protocol};
 use super::socket::Socket;
@@ -468,15 +467,6 @@ impl<P: Protocol> Framed<P> {
     /// How many can be waited for: the connections, and the connector's bell.
     pub(super) fn watched(&self) -> usize {
         self.list.len() + 1
-    }
-}
-
-impl<P: Protocol<Exchanges = Ordered>> Framed<P> {
-    /// Gives up all exchanges of a ticket on a connection.
-    pub fn give_up_all(&mut self, index: usize, ticket: Ticket) {
-        while let Some(number) = self.list[index].exchanges.find(ticket) {
-            self.give_up(index, number);
-        }
     }
 }
 

@@ -168,7 +168,7 @@ impl<P: Protocol> Handler<P> for Feed<P> {
         false
     }
 
-    fn tell(&mut self, _: u64, _: &mut impl Completions) {}
+    fn report_ended(&mut self, _: u64, _: &mut impl Completions) {}
 }
 
 /// Who isn't told anything.

@@ -62,7 +62,7 @@ pub trait Handler<P: Protocol> {
     fn has_ended(&self) -> bool;
 
     /// Hands over how these operations ended, at this instant.
-    fn tell(&mut self, at_ns: u64, done: &mut impl Completions);
+    fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions);
 
     /// The instant before which it wants its next turn for reasons of its own.
     fn own_due_ns(&self) -> u64 {
@@ -114,7 +114,7 @@ fn tell_ended<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Compl
     let has_ended = handler.has_ended();
     if has_ended {
         let at_ns = done.stamp();
-        handler.tell(at_ns, done);
+        handler.report_ended(at_ns, done);
     }
     has_ended
 }
@@ -243,7 +243,7 @@ fn hand_over<P: Protocol, H: Handler<P>>(
             }
             Err(failure) => fail(handler, index, &failure, false),
         }
-        handler.tell(at_ns, done);
+        handler.report_ended(at_ns, done);
     }
 }
 
@@ -364,5 +364,5 @@ fn adopt<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completion
             Err(failure) => fail(handler, index, &failure, false),
         }
     }
-    handler.tell(at_ns, done);
+    handler.report_ended(at_ns, done);
 }

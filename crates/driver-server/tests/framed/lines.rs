@@ -187,7 +187,7 @@ impl<const REOPENS: bool> Handler<Lines<REOPENS>> for Session<REOPENS> {
         false
     }
 
-    fn tell(&mut self, _: u64, _: &mut impl Completions) {}
+    fn report_ended(&mut self, _: u64, _: &mut impl Completions) {}
 }
 
 /// A server whose connections are accepted by the test.

@@ -12,15 +12,15 @@ use kvmark_wire::resp::{Cursor, Scan};
 
 /// Commands, encoded, and what became of them. Used again from operation to operation.
 #[derive(Debug, Default)]
-pub(crate) struct Parcel {
+pub(crate) struct ClusterBatch {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) parts: Vec<SlotBatch>,
     commands: u32,
 }
 
 /// Commands that go to the same server.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct SlotBatch {
     /// Its place in the parcel's bytes.
     bytes: Range<usize>,
     /// Its commands.
@@ -38,13 +38,13 @@ pub(crate) struct Destination {
     pub(crate) asking: bool,
 }
 
-impl Piece {
+impl SlotBatch {
     pub(crate) fn slot(&self) -> u16 {
         self.slot.unwrap_or(0)
     }
 }
 
-impl Parcel {
+impl ClusterBatch {
     pub(crate) fn commands(&self) -> usize {
         self.commands as usize
     }
@@ -104,48 +104,48 @@ impl Parcel {
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.pieces.clear();
+        self.parts.clear();
         self.commands = 0;
     }
 
     fn add(&mut self, bytes: Range<usize>, commands: u32, slot: Option<u16>) {
         let commands = self.commands..self.commands + commands;
         self.commands = commands.end;
-        self.pieces.push(Piece { bytes, commands, slot, to: None });
+        self.parts.push(SlotBatch { bytes, commands, slot, to: None });
     }
 
     /// Sends what has no key along with what stands before it, or else behind it.
     fn settle(&mut self) {
-        let mut known = self.pieces.iter().find_map(|piece| piece.slot);
-        for piece in &mut self.pieces {
-            known = piece.slot.or(known);
-            piece.slot = known;
+        let mut known = self.parts.iter().find_map(|part| part.slot);
+        for part in &mut self.parts {
+            known = part.slot.or(known);
+            part.slot = known;
         }
     }
 
     /// Appends what goes to a destination.
     pub(crate) fn put(&self, output: &mut Vec<u8>, to: Destination) {
-        for piece in self.pieces.iter().filter(|piece| piece.to == Some(to)) {
+        for part in self.parts.iter().filter(|part| part.to == Some(to)) {
             if to.asking {
                 output.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
             }
-            output.extend_from_slice(&self.bytes[piece.bytes.clone()]);
+            output.extend_from_slice(&self.bytes[part.bytes.clone()]);
         }
     }
 
     /// The commands whose replies come from a destination, in order; none for a reply to ASKING.
     pub(crate) fn answered_by(&self, to: Destination) -> impl Iterator<Item = Option<u32>> {
-        let pieces = self.pieces.iter().filter(move |piece| piece.to == Some(to));
-        pieces.flat_map(move |piece| {
+        let parts = self.parts.iter().filter(move |part| part.to == Some(to));
+        parts.flat_map(move |part| {
             let asking = if to.asking { Some(None) } else { None };
-            asking.into_iter().chain(piece.commands.clone().map(Some))
+            asking.into_iter().chain(part.commands.clone().map(Some))
         })
     }
 
     /// The destinations of what is still to be sent, each once.
     pub(crate) fn destinations(&self, found: &mut Vec<Destination>) {
         found.clear();
-        for to in self.pieces.iter().filter_map(|piece| piece.to) {
+        for to in self.parts.iter().filter_map(|part| part.to) {
             if !found.contains(&to) {
                 found.push(to);
             }
@@ -155,12 +155,12 @@ impl Parcel {
 
 /// The replies to a parcel's commands.
 #[derive(Debug, Default)]
-pub(crate) struct Replies {
+pub(crate) struct BatchReplies {
     bytes: Vec<u8>,
     places: Vec<Range<usize>>,
 }
 
-impl Replies {
+impl BatchReplies {
     pub(crate) fn clear(&mut self, commands: usize) {
         self.bytes.clear();
         self.places.clear();
