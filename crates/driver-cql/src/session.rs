@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, Lost, NOBODY, turn};
+use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, turn};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 
@@ -22,7 +22,7 @@ use crate::text::{self, Result as Wanted};
 use crate::wire::Wire;
 
 /// Whose exchange it is when a node prepares a statement again.
-const PREPARING: Ticket = NOBODY - 1;
+const PREPARING: Ticket = ABANDONED - 1;
 
 /// A worker's session: its connections to every node, which its clients share.
 pub struct CqlSession {
@@ -544,7 +544,7 @@ impl Handler<Wire> for CqlSession {
                 let text = "the node answered what nobody had asked";
                 self.fail_connection(index, &Failure::new(Outcome::Protocol, text), false);
             }
-            Some((NOBODY, _)) => {}
+            Some((ABANDONED, _)) => {}
             Some((PREPARING, text)) => self.take_prepared(index, text, &frame),
             Some((ticket, number)) => {
                 self.take_answer((ticket, number, index), &frame, at_ns, done)

@@ -42,7 +42,7 @@ impl Protocol for Settings {
     /// A reply comes when something was sent. A server that lets nobody in says so unasked.
     #[inline]
     fn may_come(exchanges: &Ordered, _first: u8) -> bool {
-        !exchanges.is_owed_nothing()
+        !exchanges.is_answered()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an operation is made of: the commands it sends, and what their replies mean.
 //!
 //! An operation is a plain value that belongs to its ticket. Most have one part, a command for one
-//! server, and its reply is put into the session's own; what has several subcommands gathers its replies
-//! itself.
+//! server, and its reply is put into the session's own; what has several subcommands gathers its
+//! replies itself.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, InFlight, Lost, NOBODY, turn};
+use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, turn};
 use kvmark_plan::Outcome;
 
 use crate::connect::Connections;
@@ -114,7 +114,7 @@ impl Handler<Settings> for MemcachedSession {
         done: &mut impl Completions,
     ) -> Result<(), Failure> {
         match self.clients.framed.exchanges(index).answered() {
-            Some(exchange) if exchange.ticket != NOBODY => {
+            Some(exchange) if exchange.ticket != ABANDONED => {
                 self.take_reply(exchange.ticket, exchange.next, reply, at_ns, done)
             }
             _ => Ok(()),

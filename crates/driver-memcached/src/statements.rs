@@ -11,7 +11,7 @@ use std::ops::Range;
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::names::Names;
 use kvmark_driver_server::text::{append_text, integer};
-use kvmark_driver_server::words::{Bit, Group, Word, words};
+use kvmark_driver_server::words::{Group, Word, WordPart, words};
 use kvmark_plan::{Outcome, Statement, ValueType};
 use kvmark_wire::number;
 
@@ -292,11 +292,11 @@ impl<'a> Rest<'a> {
     fn number(&mut self, what: &str, tail: &mut Text) -> Result<Option<Slot>, String> {
         tail.push(Piece::Literal(b" ".to_vec()));
         match self.next(what)?.as_slice() {
-            [Bit::Literal(digits)] if is_number(digits) => {
+            [WordPart::Literal(digits)] if is_number(digits) => {
                 tail.push(Piece::Literal(digits.clone()));
                 Ok(None)
             }
-            [Bit::Place(name)] => {
+            [WordPart::Argument(name)] => {
                 let slot = self.names.find(name, false)?.slot;
                 tail.push(Piece::Argument(slot));
                 Ok(Some(slot))
@@ -310,10 +310,10 @@ impl<'a> Rest<'a> {
         let mut flags = Vec::new();
         for word in self.words.by_ref() {
             match word.as_slice() {
-                [Bit::Literal(flag)] if flag.starts_with(b"q") => {
+                [WordPart::Literal(flag)] if flag.starts_with(b"q") => {
                     return Err("with q the server doesn't answer: leave it out".to_owned());
                 }
-                [Bit::Literal(flag)] if is_word(flag) => {
+                [WordPart::Literal(flag)] if is_word(flag) => {
                     flags.push(b' ');
                     flags.extend_from_slice(flag);
                 }
@@ -328,7 +328,7 @@ impl Command {
     fn new(groups: &[Group], names: &Names<'_>) -> Result<Self, String> {
         let name = match groups.first() {
             Some(Group::Once(word)) => match word.as_slice() {
-                [Bit::Literal(name)] => String::from_utf8_lossy(name).to_ascii_uppercase(),
+                [WordPart::Literal(name)] => String::from_utf8_lossy(name).to_ascii_uppercase(),
                 _ => return Err("it doesn't begin with a command's name".to_owned()),
             },
             _ => return Err("it doesn't begin with a command's name".to_owned()),
@@ -419,7 +419,7 @@ impl Command {
         let (mut flags, mut expires) = (None, None);
         while let Some(word) = rest.words.next() {
             let option = match word.as_slice() {
-                [Bit::Literal(option)] => String::from_utf8_lossy(option).to_ascii_uppercase(),
+                [WordPart::Literal(option)] => String::from_utf8_lossy(option).to_ascii_uppercase(),
                 _ => "an argument".to_owned(),
             };
             let mut number = Text::new();
@@ -489,9 +489,9 @@ fn is_near(one: &str, other: &str) -> bool {
 
 /// A word as a text.
 fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<Text, String> {
-    let piece = |bit: &Bit| match bit {
-        Bit::Literal(bytes) => Ok(Piece::Literal(bytes.clone())),
-        Bit::Place(name) => {
+    let piece = |bit: &WordPart| match bit {
+        WordPart::Literal(bytes) => Ok(Piece::Literal(bytes.clone())),
+        WordPart::Argument(name) => {
             let named = names.find(name, per_item)?;
             if named.is_collection {
                 return Err(format!("'{name}' holds several values, and memcached takes one"));

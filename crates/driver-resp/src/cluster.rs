@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Ticket};
-use kvmark_driver_server::framed::{InFlight, NOBODY};
+use kvmark_driver_server::framed::{ABANDONED, InFlight};
 use kvmark_plan::Outcome;
 
 use crate::cluster_batch::Destination;
@@ -34,7 +34,7 @@ const NO_OWNER: u16 = u16::MAX;
 pub(crate) type Clients = InFlight<Settings, RespOperation>;
 
 /// The ticket of a request for the map of the slots.
-pub(crate) const MAP: Ticket = NOBODY - 1;
+pub(crate) const MAP: Ticket = ABANDONED - 1;
 
 /// A worker's view of the cluster.
 pub(crate) struct Cluster {

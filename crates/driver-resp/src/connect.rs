@@ -44,7 +44,7 @@ impl Protocol for Settings {
     /// A push comes when it likes, a reply when something was sent.
     #[inline]
     fn may_come(exchanges: &Ordered, first: u8) -> bool {
-        !exchanges.is_owed_nothing() || first == b'>'
+        !exchanges.is_answered() || first == b'>'
     }
 }
 

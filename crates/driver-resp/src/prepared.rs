@@ -7,7 +7,7 @@
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::names::Names;
 use kvmark_driver_server::text::append_text;
-use kvmark_driver_server::words::{Bit, Group, Word, words};
+use kvmark_driver_server::words::{Group, Word, WordPart, words};
 use kvmark_plan::Statement;
 
 use crate::argument::{leaves, put_argument};
@@ -421,23 +421,23 @@ fn key_of(groups: &[Group], names: &Names<'_>) -> Option<usize> {
 fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bool), String> {
     let find = |name: &str| names.find(name, per_item);
     match word.as_slice() {
-        [] | [Bit::Literal(_)] => {
+        [] | [WordPart::Literal(_)] => {
             let mut bytes = Vec::new();
             let text = word.iter().flat_map(|bit| match bit {
-                Bit::Literal(text) => text.as_slice(),
-                Bit::Place(_) => &[],
+                WordPart::Literal(text) => text.as_slice(),
+                WordPart::Argument(_) => &[],
             });
             put_part(&mut bytes, &text.copied().collect::<Vec<_>>());
             Ok((Piece::Literal(Literal::new(bytes)), false))
         }
-        [Bit::Place(name)] => {
+        [WordPart::Argument(name)] => {
             let named = find(name)?;
             Ok((Piece::Argument(named.slot), named.is_collection))
         }
         bits => {
-            let part = |bit: &Bit| match bit {
-                Bit::Literal(bytes) => Ok(Part::Literal(bytes.clone())),
-                Bit::Place(name) => {
+            let part = |bit: &WordPart| match bit {
+                WordPart::Literal(bytes) => Ok(Part::Literal(bytes.clone())),
+                WordPart::Argument(name) => {
                     let named = find(name)?;
                     if named.is_collection {
                         return Err(format!("'{name}' holds several values, so put blanks around"));

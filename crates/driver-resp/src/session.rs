@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::framed::{Framed, Handler, InFlight, Lost, NOBODY, turn};
+use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, turn};
 use kvmark_plan::Outcome;
 
 use crate::cluster::{Clients, Cluster, MAP};
@@ -137,7 +137,7 @@ impl Handler<Settings> for RespSession {
         };
         let (ticket, is_last) = (place.ticket, place.replies == 1);
         match (ticket, &mut self.cluster) {
-            (NOBODY, _) => Ok(()),
+            (ABANDONED, _) => Ok(()),
             (MAP, Some(cluster)) => cluster.take_map(&mut self.clients, index, reply),
             (_, Some(cluster)) => {
                 cluster.keep(&mut self.clients, ticket, place.next, reply);

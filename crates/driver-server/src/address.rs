@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Addresses of servers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Reads `host[:port]`, IPv6 in brackets. None where it isn't one.
+    /// Parses `host[:port]`, with IPv6 addresses in brackets.
     #[must_use]
     pub fn parse(text: &str, default_port: u16) -> Option<Self> {
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
@@ -41,20 +41,20 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// One server, shown as its address.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Over the network.
+    /// A TCP address.
     Tcp(HostPort),
     /// The path of a Unix socket on this machine.
     Unix(PathBuf),
 }
 
 impl Target {
-    /// Reads `host[:port][,host[:port]…]` or the path of a Unix socket: at least one server.
+    /// Parses `host[:port][,host[:port]…]` or the path of a Unix socket: at least one server.
     ///
     /// # Errors
-    /// [`OpenError::Option`] with the place that is neither.
+    /// [`OpenError::Option`] with the invalid address.
     pub fn list(place: &str, default_port: u16) -> Result<Vec<Self>, OpenError> {
         if place.starts_with('/') {
             return Ok(vec![Self::Unix(PathBuf::from(place))]);
@@ -63,7 +63,7 @@ impl Target {
         place.split(',').map(|place| tcp(place).ok_or_else(|| wrong(place))).collect()
     }
 
-    /// What a certificate is for; a Unix socket has none.
+    /// The host that a certificate names; a Unix socket has none.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         match self {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_the_protocols_own_unless_given() {
+    fn the_port_defaults_to_the_protocols_port() {
         assert_eq!(shown("example.org"), "example.org:6379");
         assert_eq!(shown("127.0.0.1:7000"), "127.0.0.1:7000");
         assert_eq!(shown("[::1]"), "[::1]:6379");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_host_and_port_is_none() {
+    fn an_invalid_address_is_none() {
         for text in ["", ":1", "h:", "h:x", "h:0", "h:1:2", "[::1", "[::1]7", "[::1]:", "[]:1"] {
             assert_eq!(HostPort::parse(text, 6379), None, "{text}");
         }

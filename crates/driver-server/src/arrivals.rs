@@ -1,4 +1,4 @@
-//! When bytes came to this machine, by its kernel.
+//! Arrival times of bytes, as measured by the kernel.
 
 use std::io::{self, IoSliceMut};
 use std::net::TcpStream;
@@ -10,27 +10,27 @@ use nix::sys::time::TimeSpec;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a read took.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// In bytes; 0 at the end of the stream.
     pub length: usize,
-    /// When the last of the bytes came, in nanoseconds of wall time since the Unix epoch. None
-    /// where the kernel didn't take the time: it begins to a moment after it was asked.
+    /// Arrival of the last byte, in nanoseconds of wall time since the Unix epoch. `None` if the
+    /// kernel took no time stamp, as at first after the request for them.
     pub arrived_wall_ns: Option<u64>,
 }
 
-/// Reads of a connection that tell when the bytes came.
+/// Reads a connection with arrival times.
 ///
-/// As long as any socket asks for it, the kernel takes the time of each packet on the machine. So a
-/// few connections are enough.
+/// While any socket requests them, the kernel stamps every packet on the machine. So a few
+/// connections are enough.
 #[derive(Debug)]
 pub struct Arrivals {
     control: Vec<u8>,
 }
 
 impl Arrivals {
-    /// Asks the kernel to take the time of what comes to a connection; none where it doesn't.
+    /// Requests arrival times for a connection. `None` if the kernel doesn't support them.
     #[must_use]
     pub fn ask(stream: &TcpStream) -> Option<Self> {
         setsockopt(stream, sockopt::ReceiveTimestampns, &true).ok()?;
@@ -40,13 +40,13 @@ impl Arrivals {
     /// Reads once.
     ///
     /// # Errors
-    /// As [`io::Read::read`] has them.
+    /// As for [`io::Read::read`].
     pub fn read(&mut self, stream: &TcpStream, room: &mut [u8]) -> io::Result<Received> {
         let mut parts = [IoSliceMut::new(room)];
         let (file, control) = (stream.as_raw_fd(), Some(&mut self.control[..]));
         let message = recvmsg::<()>(file, &mut parts, control, MsgFlags::empty())?;
         let times = message.cmsgs().ok().into_iter().flatten();
-        let arrived = times.filter_map(|told| match told {
+        let arrived = times.filter_map(|message| match message {
             ControlMessageOwned::ScmTimestampns(time) => Some(in_ns(time)),
             _ => None,
         });
@@ -79,11 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn a_read_tells_when_its_last_bytes_came() {
+    fn a_read_returns_the_arrival_of_its_last_byte() {
         let (near, mut far) = pair();
         let mut arrivals = Arrivals::ask(&near).unwrap();
         let mut room = [0; 100];
-        // Until the kernel has begun to take the time.
+        // Until the kernel takes time stamps.
         while {
             far.write_all(b"?").unwrap();
             arrivals.read(&near, &mut room).unwrap().arrived_wall_ns.is_none()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_stream_and_an_empty_one_are_told_as_by_any_read() {
+    fn the_end_of_a_stream_and_an_empty_stream_behave_as_in_any_read() {
         let (near, far) = pair();
         let mut arrivals = Arrivals::ask(&near).unwrap();
         near.set_nonblocking(true).unwrap();

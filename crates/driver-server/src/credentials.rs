@@ -1,4 +1,4 @@
-//! Who logs in, as the address and the options say it. Errors show nothing of it.
+//! The login of a server, from the address and the options. Errors never show it.
 
 use std::{env, fs};
 
@@ -31,7 +31,7 @@ pub const PASSWORD_FILE: OptionDoc = OptionDoc {
     default: None,
 };
 
-/// A user's name and password, each where it was given.
+/// User name and password, if given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The user's name.
@@ -41,11 +41,10 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Takes `[user[:password]@]` off the front of an address; what is left says where the server
-    /// is.
+    /// Splits `[user[:password]@]` off an address. Returns the credentials and the location.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when a `%` isn't followed by the two digits of a byte.
+    /// [`OpenError::Option`] if a `%` isn't followed by two hexadecimal digits.
     pub fn split_from(address: &str) -> Result<(Self, &str), OpenError> {
         let Some((user, place)) = address.rsplit_once('@') else {
             return Ok((Self::default(), address));
@@ -67,12 +66,11 @@ impl Credentials {
         Ok((Self { username, password }, place))
     }
 
-    /// What the address had, and for what it lacks the options [`USERNAME`], [`PASSWORD_ENV`] and
+    /// Completes the credentials with the options [`USERNAME`], [`PASSWORD_ENV`] and
     /// [`PASSWORD_FILE`].
     ///
     /// # Errors
-    /// [`OpenError::Option`] when the password is in two places, can't be had, or is missing for a
-    /// user.
+    /// [`OpenError::Option`] if the password is given twice, unreadable, or missing for a user.
     pub fn completed_by(self, given: &Given) -> Result<Self, OpenError> {
         let username = self.username.or_else(|| given.text(USERNAME.name).map(str::to_owned));
         let password = password(self.password, given)?;
@@ -87,7 +85,7 @@ fn refused(text: impl Into<String>) -> OpenError {
     OpenError::Option(text.into())
 }
 
-/// The text with `%XX` resolved.
+/// Decodes `%XX`.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_stand_before_the_place() {
+    fn user_and_password_precede_the_location() {
         let (own, place) = Credentials::split_from("ann:p%40ss:w@host:1/7").unwrap();
         assert_eq!((own, place), (both("ann", "p@ss:w"), "host:1/7"));
         let (own, place) = Credentials::split_from("host/7").unwrap();
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_without_being_shown() {
+    fn an_unreadable_login_is_rejected_without_being_shown() {
         for text in ["u:%zz@host", "%f:zz@host", "u:zz%ff@host"] {
             let error = Credentials::split_from(text).unwrap_err().to_string();
             assert!(error.contains("%XX") && !error.contains("zz"), "{error}");
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_say_what_the_address_lacks() {
+    fn options_complete_the_address() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"sesame\nnot this\n").unwrap();
         let path = file.path().to_str().unwrap();
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_cannot_be_had_is_refused() {
+    fn a_missing_or_ambiguous_password_is_rejected() {
         let empty = tempfile::NamedTempFile::new().unwrap();
         let path = empty.path().to_str().unwrap();
         let cases = [

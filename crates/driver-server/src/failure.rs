@@ -1,4 +1,4 @@
-//! What goes wrong with an operation, and which outcome it is.
+//! Failures of operations and connections, with their outcomes.
 
 use std::fmt::Display;
 use std::io;
@@ -13,12 +13,12 @@ use kvmark_wire::{memcached, resp};
 pub struct Failure {
     /// The class of the failure.
     pub outcome: Outcome,
-    /// One sentence without credentials.
+    /// A sentence without credentials.
     pub text: String,
 }
 
 impl Failure {
-    /// Of this class, for this reason.
+    /// Creates a failure of this class with this reason.
     #[must_use]
     pub fn new(outcome: Outcome, text: impl Into<String>) -> Self {
         Self { outcome, text: text.into() }
@@ -49,13 +49,13 @@ impl Failure {
         Self::new(Outcome::Protocol, format!("the server's reply to {command} has the wrong type"))
     }
 
-    /// Whether the connection can't be used any more, because replies can't be told apart.
+    /// Whether the connection is unusable because replies can't be assigned to requests.
     #[must_use]
     pub fn ends_connection(&self) -> bool {
         matches!(self.outcome, Outcome::Protocol | Outcome::Connection)
     }
 
-    /// As the reason why the system can't be opened.
+    /// Converts it into the reason why the system can't be opened.
     #[must_use]
     pub fn at(&self, address: impl Display) -> OpenError {
         OpenError::System(format!("can't use the server at {address}: {}", self.text))

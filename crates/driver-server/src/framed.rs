@@ -1,21 +1,20 @@
-//! A session's connections to its servers, for every protocol that exchanges frames over a stream.
+//! The connections of a session, for every protocol that exchanges frames over a stream.
 //!
-//! A [`Protocol`] says how a connection is opened and where a frame ends, and its [`Exchanges`]
-//! what is under way on one: replies are matched in order ([`Ordered`]) or by number
-//! ([`Numbered`]).
-//! [`Framed`] holds all connections of a session, gathers what is to be sent, and has lost ones
-//! opened again. A session is their [`Handler`] and leaves its turns to [`turn`]: what is readable
-//! is read and stamped before the first frame of it is handed over.
+//! A [`Protocol`] opens connections and finds the end of a frame. Its [`Exchanges`] match replies
+//! to requests, in order ([`Ordered`]) or by number ([`Numbered`]). [`Framed`] owns the connections
+//! of a session, buffers their output and reopens lost connections. The session is a [`Handler`]
+//! and delegates its polls to [`turn`], which reads and stamps all readable connections before it
+//! passes on the first frame. [`InFlight`] is the table of operations with ordered replies.
 //!
-//! A connection that fails ends every exchange on it at once. It is opened again when the next
-//! request needs it, or by itself where [`Protocol::REOPENS`] says so; a request that comes while
-//! it's down waits for the attempt under way, and ends with it if it fails. Attempts are spaced by
-//! a pause that doubles up to [`Protocol::reconnect_max`]. One that ends while nobody waits for it
-//! costs the next request the time to open it, and no failure.
+//! The failure of a connection ends all of its exchanges. The next request reopens the connection,
+//! or it reopens by itself with [`Protocol::REOPENS`]. A request on a closed connection waits for
+//! the current attempt and fails with it. The pause between attempts doubles up to
+//! [`Protocol::reconnect_max`]. An idle connection that closes costs the next request the time to
+//! reopen it, but no failure.
 //!
-//! A client that gave up leaves its exchange behind, and its late reply is passed over; a request
-//! of which nothing was sent by then is withdrawn. What waits to be sent is bounded: a session with
-//! too much of it has no room, and is asked for no more until the connections have taken some.
+//! When a client gives up, its exchange stays and the late reply is dropped; an unsent request is
+//! withdrawn. Output is bounded: a session with too much of it accepts no request until the
+//! connections have sent some.
 
 mod ask;
 mod connection;
@@ -40,7 +39,7 @@ pub use connections::{Framed, Lost};
 pub use in_flight::{InFlight, InFlightOperation, Progress};
 pub use lines::Lines;
 pub use numbered::Numbered;
-pub use ordered::{Awaited, Ordered};
-pub use protocol::{Exchanges, NOBODY, Protocol, in_time};
+pub use ordered::{Ordered, OrderedExchange};
+pub use protocol::{ABANDONED, Exchanges, Protocol, in_time};
 pub use stream::{KEEPALIVE, SILENCE, Stream};
 pub use turn::{Handler, turn};

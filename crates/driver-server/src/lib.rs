@@ -1,6 +1,5 @@
-//! What drivers of servers share: addresses, credentials, trust, framed connections and their
-//! failures, what servers' errors mean, the words of commands and arguments as text, a runtime's
-//! timers, and when bytes came.
+//! Code shared by the drivers of servers: addresses, credentials, TLS, framed connections and their
+//! failures, the parser of statements, arguments as text, timers and arrival times.
 
 mod address;
 mod arrivals;

@@ -1,4 +1,4 @@
-//! How long a server may take to be reached, as options.
+//! The options for time limits on connections.
 
 use kvmark_driver::options::{Accepts, OptionDoc};
 
@@ -15,8 +15,8 @@ pub const CONNECT_TIMEOUT_MS: OptionDoc = OptionDoc {
 /// The option `reconnect_max_ms`.
 pub const RECONNECT_MAX_MS: OptionDoc = OptionDoc {
     name: "reconnect_max_ms",
-    meaning: "Longest pause before a lost connection is tried again; the first retry comes at \
-              once, the next after 10 ms, then twice as long each time.",
+    meaning: "Longest pause between attempts to reopen a lost connection; the first attempt is \
+              immediate, the next follows after 10 ms, then the pause doubles.",
     accepts: Accepts::Whole { min: 10, max: HOUR_MS },
     default: Some("1000"),
 };

@@ -1,28 +1,28 @@
-//! A statement's arguments by name, for systems whose commands are words.
+//! The arguments of a statement by name, for systems whose commands consist of words.
 
 use kvmark_driver::Slot;
 use kvmark_plan::{Argument, Each, Generator, Statement};
 
-use crate::words::Bit;
+use crate::words::WordPart;
 
-/// The arguments that a text can name.
+/// The arguments of a statement.
 #[derive(Debug)]
 pub struct Names<'a>(Vec<Named<'a>>);
 
-/// One of them.
+/// A named argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
     name: &'a str,
-    /// Where it stands in a call.
+    /// Its position in a call.
     pub slot: Slot,
-    /// Whether it is the record's own key.
+    /// Whether it is the key of the record.
     pub is_key: bool,
-    /// Whether it is several values.
+    /// Whether it is a collection.
     pub is_collection: bool,
 }
 
 impl<'a> Names<'a> {
-    /// Those of a statement.
+    /// The arguments of a statement.
     #[must_use]
     pub fn new(statement: &'a Statement) -> Self {
         let mut before = [0; 3];
@@ -43,19 +43,19 @@ impl<'a> Names<'a> {
         Self(statement.arguments.iter().map(named).collect())
     }
 
-    /// None, for what has no arguments.
+    /// No arguments.
     #[must_use]
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// The argument of this name, to stand where items are repeated or elsewhere.
+    /// The argument of this name. `per_item` allows arguments that are drawn per item.
     ///
     /// # Errors
-    /// A clause that says why it can't.
+    /// A clause with the reason why it can't be used.
     pub fn find(&self, name: &str, per_item: bool) -> Result<Named<'a>, String> {
-        let found = self.0.iter().find(|named| named.name == name).copied();
-        let named = found.ok_or_else(|| {
+        let named = self.0.iter().find(|named| named.name == name).copied();
+        let named = named.ok_or_else(|| {
             let known: Vec<_> = self.0.iter().map(|named| named.name).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             format!("there is no argument '{name}' (there are {known})")
@@ -66,10 +66,10 @@ impl<'a> Names<'a> {
         Ok(named)
     }
 
-    /// Whether a part of a word is the record's own key.
+    /// Whether a part of a word is the key of the record.
     #[must_use]
-    pub fn is_key(&self, bit: &Bit) -> bool {
+    pub fn is_key(&self, part: &WordPart) -> bool {
         let named = |name: &String| self.0.iter().any(|named| named.name == name && named.is_key);
-        matches!(bit, Bit::Place(name) if named(name))
+        matches!(part, WordPart::Argument(name) if named(name))
     }
 }

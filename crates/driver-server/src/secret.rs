@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// A password. Its `Debug` shows nothing of it.
+/// A password. Its `Debug` output hides the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps the text.
+    /// Wraps a text.
     #[must_use]
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text itself, to be sent to the server only.
+    /// The text, to be sent only to the server.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

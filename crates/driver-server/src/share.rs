@@ -1,12 +1,12 @@
-//! How evenly servers are used.
+//! The distribution of load over servers.
 
 use std::collections::BTreeMap;
 
-/// The largest share of a server in what was added to counts, by server; none when nothing was.
+/// The largest share of one server in the increments of counters. `None` if none increased.
 #[must_use]
 pub fn largest_share(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<f64> {
     let added = |(name, count): (&String, &f64)| {
-        // A server that has restarted counts from 0 again.
+        // The counter of a restarted server begins at 0.
         let before = before.get(name).filter(|before| *before <= count);
         count - before.unwrap_or(&0.0)
     };
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busiest_server_is_told_by_what_was_added() {
+    fn the_busiest_server_is_found_by_the_increments() {
         let counts = |pairs: &[(&str, f64)]| {
             pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
         };

@@ -1,21 +1,21 @@
-//! Numbers and drawn arguments as text, for protocols that carry values in no other form.
+//! Arguments as text, for protocols whose values are text.
 //!
-//! Whole numbers and timestamps are written in decimal, fractions with the fewest digits that read
-//! back as the same number, booleans as 1 and 0, UUIDs in their five groups.
+//! Integers and timestamps are written in decimal, fractions with the fewest digits that give the
+//! same number, booleans as 1 and 0, UUIDs in five groups.
 
 use std::io::Write;
 
 use kvmark_plan::ValueType;
 use kvmark_wire::number;
 
-/// Appends the text of an argument that isn't a collection.
+/// Appends the text of a scalar argument.
 pub fn append_text(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
     match kind {
         ValueType::Text | ValueType::Bytes => output.extend_from_slice(bytes),
         ValueType::Integer | ValueType::Timestamp => number::append(output, integer(bytes)),
         ValueType::Fraction => {
             let number = f64::from_bits(integer(bytes).cast_unsigned());
-            write!(output, "{number}").expect("memory takes whatever is written");
+            write!(output, "{number}").expect("a write into a vector succeeds");
         }
         ValueType::Boolean => output.push(if bytes == [0] { b'0' } else { b'1' }),
         ValueType::Uuid => append_uuid(output, bytes),
@@ -23,10 +23,10 @@ pub fn append_text(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
     }
 }
 
-/// The number that a drawn argument of 8 bytes is.
+/// The number in an argument of 8 bytes.
 ///
 /// # Panics
-/// When it has others.
+/// If the length differs.
 #[must_use]
 pub fn integer(bytes: &[u8]) -> i64 {
     i64::from_le_bytes(bytes.try_into().expect("a number has 8 bytes"))
@@ -42,7 +42,7 @@ fn append_uuid(output: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Java's `String.hashCode`, which is over UTF-16.
+/// Java's `String.hashCode`, computed over UTF-16.
 #[must_use]
 pub fn java_hash(key: &[u8]) -> i32 {
     let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_what_java_computes() {
+    fn a_hash_equals_that_of_java() {
         // From the documentation of String.hashCode: s[0]*31^(n-1) + … + s[n-1], in 32 bits.
         assert_eq!(java_hash(b""), 0);
         assert_eq!(java_hash(b"a"), 97);

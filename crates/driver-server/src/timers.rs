@@ -1,3 +1,3 @@
-//! A runtime's timers: for limits on connecting, and for pauses of what isn't measured.
+//! Timers of the runtime, for time limits and pauses outside of measurements.
 
 pub use tokio::time::{sleep, timeout};

@@ -45,12 +45,12 @@ pub const SERVER_NAME: OptionDoc = OptionDoc {
     default: None,
 };
 
-/// How to encrypt, and for whom a server's certificate must be.
+/// The settings of encryption.
 #[derive(Clone)]
 pub struct Tls {
-    /// Whom to trust, and the client's own certificate.
+    /// The trusted authorities and the client's certificate.
     pub config: Arc<ClientConfig>,
-    /// In place of the server's host.
+    /// The expected name, in place of the server's host.
     name: Option<ServerName<'static>>,
 }
 
@@ -60,24 +60,24 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// The files and the name that the options give.
+/// The files and the name from the options.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsFiles<'a> {
-    /// Of the option `ca_file`.
+    /// The option `ca_file`.
     pub ca: Option<&'a str>,
-    /// The client's own certificate and its key, of the options `cert_file` and `key_file`.
+    /// The client's certificate and key: the options `cert_file` and `key_file`.
     pub own: Option<(&'a str, &'a str)>,
-    /// Of the option `server_name`.
+    /// The option `server_name`.
     pub server_name: Option<&'a str>,
 }
 
 impl Tls {
-    /// What the options [`TLS`], [`CA_FILE`], [`CERT_FILE`], [`KEY_FILE`] and [`SERVER_NAME`] ask
-    /// for, for these servers; none where nothing is encrypted.
+    /// The settings from the options [`TLS`], [`CA_FILE`], [`CERT_FILE`], [`KEY_FILE`] and
+    /// [`SERVER_NAME`]; `None` without encryption.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when an option has no effect or lacks another, a file can't be used,
-    /// or a server has no name that a certificate could be for.
+    /// [`OpenError::Option`] if an option has no effect or lacks another one, a file is unusable,
+    /// or a server has no valid certificate name.
     pub fn given(given: &Given, targets: &[Target]) -> Result<Option<Self>, OpenError> {
         let names = [CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME].map(|option| option.name);
         let [ca, certificate, key, server_name] = names.map(|name| given.text(name));
@@ -109,7 +109,7 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when a file can't be used, or no certificate can be for the name.
+    /// [`OpenError::Option`] if a file is unusable, or the name is invalid.
     pub fn new(files: TlsFiles<'_>) -> Result<Self, OpenError> {
         let name = files.server_name.map(named).transpose().map_err(OpenError::Option)?;
         let provider = Arc::new(crypto::ring::default_provider());
@@ -132,10 +132,10 @@ impl Tls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// For whom the certificate of a server with this host must be; a Unix socket has none.
+    /// The certificate name of a server with this host; a Unix socket has no host.
     ///
     /// # Errors
-    /// A sentence when no certificate can be for it.
+    /// A sentence if the name is missing or invalid.
     pub fn name_of(&self, host: Option<&str>) -> Result<ServerName<'static>, String> {
         match (&self.name, host) {
             (Some(name), _) => Ok(name.clone()),
@@ -152,7 +152,7 @@ fn named(name: &str) -> Result<ServerName<'static>, String> {
         .map_err(|_| format!("no certificate can be for '{name}': give server_name"))
 }
 
-/// What the file holds is never shown.
+/// Reads the key; errors never show it.
 fn own_key(path: &str) -> Result<PrivateKeyDer<'static>, OpenError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| {
         OpenError::Option(format!("the key_file {path} can't be used ({error}): give a PEM file"))

@@ -1,4 +1,4 @@
-//! Whom to trust: the authorities that a server's certificate is checked against.
+//! The trusted authorities, against which a server's certificate is checked.
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, OptionDoc};
@@ -14,10 +14,10 @@ pub const CA_FILE: OptionDoc = OptionDoc {
     default: None,
 };
 
-/// The authorities of [`CA_FILE`], or the machine's own where it isn't given.
+/// The authorities of [`CA_FILE`], or else those of the machine.
 ///
 /// # Errors
-/// [`OpenError::Option`] when the file can't be used, or the machine trusts nobody.
+/// [`OpenError::Option`] if the file is unusable, or the machine has no trusted authority.
 pub fn roots(ca_file: Option<&str>) -> Result<RootCertStore, OpenError> {
     let mut roots = RootCertStore::empty();
     if let Some(path) = ca_file {
@@ -34,7 +34,7 @@ pub fn roots(ca_file: Option<&str>) -> Result<RootCertStore, OpenError> {
     Ok(roots)
 }
 
-/// What to do about a certificate that TLS's library refuses with this text; nothing to add else.
+/// Advice for a certificate that the TLS library rejects with this text; empty for other texts.
 #[must_use]
 pub fn advice(refusal: &str) -> &'static str {
     let known = [
@@ -43,18 +43,18 @@ pub fn advice(refusal: &str) -> &'static str {
         ("BadSignature", ": give ca_file, the authority that signed it"),
         ("certificate not valid for name", ": give server_name, a name that it is for"),
     ];
-    known.iter().find(|(said, _)| refusal.contains(said)).map_or("", |(_, advice)| advice)
+    known.iter().find(|(error, _)| refusal.contains(error)).map_or("", |(_, advice)| advice)
 }
 
-/// The certificates in the PEM file that an option names, at least one.
+/// The certificates in the PEM file of an option, at least one.
 ///
 /// # Errors
-/// [`OpenError::Option`] when the file can't be used.
+/// [`OpenError::Option`] if the file is unusable.
 pub fn certificates(option: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, OpenError> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates: Vec<_> = found.map_err(|error| unusable(option, path, &error))?;
     if certificates.is_empty() {
-        return Err(unusable(option, path, &"it holds no certificate"));
+        return Err(unusable(option, path, &"no certificate in it"));
     }
     Ok(certificates)
 }
@@ -76,17 +76,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_authorities_stands_in_place_of_the_machines_own() {
+    fn a_file_of_authorities_replaces_those_of_the_machine() {
         let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let file = file(&own.cert.pem().repeat(2));
         assert_eq!(roots(file.path().to_str()).unwrap().len(), 2);
     }
 
     #[test]
-    fn a_file_without_certificates_is_refused() {
+    fn a_file_without_certificates_is_rejected() {
         let empty = file("no certificate");
         let empty = empty.path().to_str().unwrap();
-        for (path, why) in [(empty, "it holds no certificate"), ("nowhere", "")] {
+        for (path, why) in [(empty, "no certificate in it"), ("nowhere", "")] {
             let error = roots(Some(path)).unwrap_err().to_string();
             assert!(error.starts_with(&format!("the ca_file {path} can't be used ({why}")));
             assert!(error.ends_with("): give a PEM file"), "{error}");

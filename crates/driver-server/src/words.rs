@@ -1,38 +1,38 @@
-//! The text of a statement, taken apart into words, for systems whose commands are words.
+//! Parses the text of a statement into words, for systems whose commands consist of words.
 //!
-//! Words are separated by blanks. Double quotes keep blanks and brackets, and within them `\"`,
-//! `\\`, `\n` and `\xHH` stand for one byte. `{name}` anywhere in a word is an argument's place,
-//! `{{` and `}}` are braces. A word that begins with `[` begins what is repeated for each item, and
-//! `]` ends it; elsewhere brackets are themselves.
+//! Blanks separate words. Double quotes protect blanks and brackets; within them `\"`, `\\`, `\n`
+//! and `\xHH` encode one byte. `{name}` within a word is an argument, `{{` and `}}` are braces.
+//! Words in square brackets are repeated for each item. `[` opens a group only at the beginning of
+//! a word.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bit {
-    /// Bytes as they are.
+pub enum WordPart {
+    /// Constant bytes.
     Literal(Vec<u8>),
-    /// The place of the argument of this name.
-    Place(String),
+    /// The argument of this name.
+    Argument(String),
 }
 
-/// A word, as what is joined to it.
-pub type Word = Vec<Bit>;
+/// A word: its joined parts.
+pub type Word = Vec<WordPart>;
 
-/// What stands at the top of a text.
+/// An element of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// A word that stands there once.
+    /// A single word.
     Once(Word),
-    /// Words in brackets.
+    /// Words in brackets, repeated for each item.
     PerItem(Vec<Word>),
 }
 
-/// The words of a text.
+/// Parses a text.
 ///
 /// # Errors
-/// A clause that says what is wrong with it.
+/// A clause that describes the error.
 pub fn words(text: &str) -> Result<Vec<Group>, String> {
     let mut reader = Reader { rest: text.chars().peekable() };
     let mut groups = Vec::new();
@@ -43,7 +43,7 @@ pub fn words(text: &str) -> Result<Vec<Group>, String> {
                 reader.rest.next();
                 open = Some(Vec::new());
             }
-            ('[', Some(_)) => return Err("brackets can't stand in brackets".to_owned()),
+            ('[', Some(_)) => return Err("brackets can't be nested".to_owned()),
             (']', Some(words)) => {
                 reader.rest.next();
                 if words.is_empty() {
@@ -57,9 +57,7 @@ pub fn words(text: &str) -> Result<Vec<Group>, String> {
         }
     }
     match (open, groups.first()) {
-        (Some(_), _) => {
-            Err("a bracket isn't closed (a word that is a bracket needs quotes)".into())
-        }
+        (Some(_), _) => Err("a bracket isn't closed (quote a bracket to use it as a word)".into()),
         (None, None) => Err("it has no words".to_owned()),
         (None, Some(Group::PerItem(_))) => Err("a command can't begin with brackets".to_owned()),
         (None, Some(Group::Once(_))) => Ok(groups),
@@ -71,13 +69,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The next character that isn't a blank, which is left there.
+    /// Peeks at the next character that isn't a blank.
     fn skip_blanks(&mut self) -> Option<char> {
         while self.rest.next_if(|next| next.is_whitespace()).is_some() {}
         self.rest.peek().copied()
     }
 
-    /// The word that begins here.
+    /// Reads a word.
     fn word(&mut self, in_brackets: bool) -> Result<Word, String> {
         let mut word = Word::new();
         let mut quoted = false;
@@ -91,7 +89,7 @@ impl Reader<'_> {
                 '"' => quoted = !quoted,
                 '\\' if quoted => put(&mut word, &[self.escaped()?]),
                 '{' if self.rest.next_if_eq(&'{').is_some() => put(&mut word, b"{"),
-                '{' => word.push(Bit::Place(self.name()?)),
+                '{' => word.push(WordPart::Argument(self.name()?)),
                 '}' if self.rest.next_if_eq(&'}').is_some() => put(&mut word, b"}"),
                 '}' => return Err("a brace closes none (write }} for a brace)".to_owned()),
                 other => put(&mut word, other.encode_utf8(&mut [0; 4]).as_bytes()),
@@ -100,12 +98,12 @@ impl Reader<'_> {
         if quoted { Err("a quote isn't closed".to_owned()) } else { Ok(word) }
     }
 
-    /// The name of an argument, behind its opening brace.
+    /// Reads the name of an argument after the opening brace.
     fn name(&mut self) -> Result<String, String> {
         let mut name = String::new();
         loop {
             match self.rest.next() {
-                Some('}') if name.is_empty() => break Err("braces hold no name".to_owned()),
+                Some('}') if name.is_empty() => break Err("braces without a name".to_owned()),
                 Some('}') => break Ok(name),
                 Some(other) => name.push(other),
                 None => break Err("a brace isn't closed (write {{ for a brace)".to_owned()),
@@ -113,7 +111,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a backslash and what follows stand for.
+    /// Reads an escape sequence after the backslash.
     fn escaped(&mut self) -> Result<u8, String> {
         match self.rest.next() {
             Some('"') => Ok(b'"'),
@@ -126,7 +124,7 @@ impl Reader<'_> {
                     _ => Err("\\x needs two hexadecimal digits".to_owned()),
                 }
             }
-            _ => Err("a backslash stands before none of \" \\ n x".to_owned()),
+            _ => Err("a backslash must precede \" \\ n or x".to_owned()),
         }
     }
 }
@@ -134,8 +132,8 @@ impl Reader<'_> {
 /// Adds bytes to a word.
 fn put(word: &mut Word, bytes: &[u8]) {
     match word.last_mut() {
-        Some(Bit::Literal(before)) => before.extend_from_slice(bytes),
-        _ => word.push(Bit::Literal(bytes.to_vec())),
+        Some(WordPart::Literal(before)) => before.extend_from_slice(bytes),
+        _ => word.push(WordPart::Literal(bytes.to_vec())),
     }
 }
 
@@ -143,12 +141,12 @@ fn put(word: &mut Word, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    fn literal(text: &str) -> Bit {
-        Bit::Literal(text.as_bytes().to_vec())
+    fn literal(text: &str) -> WordPart {
+        WordPart::Literal(text.as_bytes().to_vec())
     }
 
-    fn place(name: &str) -> Bit {
-        Bit::Place(name.to_owned())
+    fn place(name: &str) -> WordPart {
+        WordPart::Argument(name.to_owned())
     }
 
     fn once(text: &str) -> Group {
@@ -156,20 +154,20 @@ mod tests {
     }
 
     #[test]
-    fn words_are_separated_by_blanks_and_places_stand_anywhere_in_them() {
+    fn blanks_separate_words_and_arguments_may_be_anywhere_in_them() {
         let found = words("  SET\tuser:{id}:{{x}}  {value}\n").unwrap();
         let key = Group::Once(vec![literal("user:"), place("id"), literal(":{x}")]);
         assert_eq!(found, [once("SET"), key, Group::Once(vec![place("value")])]);
     }
 
     #[test]
-    fn quotes_keep_blanks_and_their_escapes_are_bytes() {
+    fn quotes_protect_blanks_and_their_escapes_are_bytes() {
         let found = words(r#"A "b [c] \"\\\n\xfF" "" d"e f"g "{n} x" \n"#).unwrap();
         let mut escaped = b"b [c] \"\\\n".to_vec();
         escaped.push(0xff);
         let expected = [
             once("A"),
-            Group::Once(vec![Bit::Literal(escaped)]),
+            Group::Once(vec![WordPart::Literal(escaped)]),
             Group::Once(Vec::new()),
             once("de fg"),
             Group::Once(vec![place("n"), literal(" x")]),
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_hold_the_words_of_an_item_and_are_themselves_elsewhere() {
+    fn brackets_group_the_words_of_an_item_and_are_literal_elsewhere() {
         let found = words("MSET [{k} v] a[b] ] \"[\" [x]").unwrap();
         let expected = [
             once("MSET"),
@@ -193,17 +191,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn a_text_with_a_syntax_error_is_rejected() {
         let cases = [
             ("", "it has no words"),
             ("SET {key", "a brace isn't closed"),
-            ("SET {}", "braces hold no name"),
+            ("SET {}", "braces without a name"),
             ("SET }", "a brace closes none"),
             ("SET \"a", "a quote isn't closed"),
-            ("SET \"\\t\"", "a backslash stands before"),
+            ("SET \"\\t\"", "a backslash must precede"),
             ("SET \"\\x0g\"", "\\x needs two"),
             ("MSET [a", "a bracket isn't closed"),
-            ("MSET [a [b]]", "brackets can't stand in brackets"),
+            ("MSET [a [b]]", "brackets can't be nested"),
             ("MSET []", "the brackets are empty"),
             ("[a]", "a command can't begin with brackets"),
         ];

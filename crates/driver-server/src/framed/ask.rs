@@ -1,4 +1,4 @@
-//! One request after the other, on a connection that is being opened.
+//! Single requests on a connection outside of polls.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -7,10 +7,10 @@ use super::stream::Stream;
 use super::turn::{FRAME_MAX, too_long};
 use crate::failure::Failure;
 
-/// Sends a request and returns the first frame that is an answer, passing over the others.
+/// Sends a request and returns the first frame that answers it. Other frames are dropped.
 ///
 /// # Errors
-/// The connection broke, or what came isn't the protocol.
+/// The connection failed, or the bytes don't follow the protocol.
 pub async fn ask<P: Protocol>(
     stream: &mut Stream,
     request: &[u8],

@@ -1,5 +1,5 @@
-//! One connection, used by one client or shared by many: what is to be sent, what came of a frame
-//! that isn't whole, and what is under way.
+//! One connection: its output, an incomplete frame and its exchanges. One client uses it, or
+//! several share it.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use super::protocol::{Exchanges, Protocol};
 use super::socket::Socket;
 use crate::failure::Failure;
 
-/// Late replies that are waited for before the connection is given up.
+/// Greatest number of late replies of a usable connection.
 const LATE_MAX: u32 = 1024;
 /// The pause before the second attempt in a row.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// What is between the client and the server.
+/// The state of a connection.
 pub(crate) enum Link {
     Up(Socket),
-    /// An attempt is under way, until it succeeds, fails or takes too long.
+    /// An attempt to connect is running.
     Opening,
     /// The next attempt must wait.
     Pausing {
@@ -33,23 +33,23 @@ pub(crate) struct Connection<P: Protocol> {
     pub(crate) link: Link,
     /// Index of its server.
     pub(crate) node: usize,
-    /// Attempts to open it.
+    /// The number of attempts to open it.
     pub(crate) attempt: u32,
-    /// Attempts and connections that failed since the last frame came.
+    /// Failed attempts and connections since the last frame.
     pub(crate) losses: u32,
-    /// Whether it is among those that are flushed next.
+    /// Whether it is flushed next.
     pub(crate) is_dirty: bool,
-    /// Whether it is told when the socket takes more.
+    /// Whether the poller watches for a writable socket.
     pub(crate) wants_room: bool,
-    /// Whether the socket took less than there was, and nothing was told since.
+    /// Whether the socket is full.
     pub(crate) is_full: bool,
-    /// Whether somebody gave up while it was down.
+    /// Whether a client gave up while it was down.
     is_doubted: bool,
-    /// Bytes that waited to be sent when this was last looked at.
+    /// Unsent bytes at the last count.
     pub(crate) backlog: usize,
-    /// Whether the server answered what nobody had asked.
+    /// Whether the server sent a frame without a request.
     pub(crate) unasked: bool,
-    /// Bytes of a frame that isn't whole, and how far it was scanned.
+    /// The bytes of an incomplete frame, and the state of its scan.
     pub(crate) held: Vec<u8>,
     pub(crate) scan: P::Scan,
     pub(crate) exchanges: P::Exchanges,
@@ -57,7 +57,7 @@ pub(crate) struct Connection<P: Protocol> {
 }
 
 impl<P: Protocol> Connection<P> {
-    /// Around an open socket, or to be opened when it is first used.
+    /// Wraps an open socket; without one, the connection is opened on first use.
     pub(crate) fn new(socket: Option<Socket>, node: usize) -> Self {
         Self {
             link: socket.map_or(Link::Down, Link::Up),
@@ -82,7 +82,7 @@ impl<P: Protocol> Connection<P> {
         matches!(self.link, Link::Up(_))
     }
 
-    /// What it is read from, if it is open.
+    /// The socket, if the connection is open.
     #[inline]
     pub(crate) fn socket(&mut self) -> Option<&mut Socket> {
         match &mut self.link {
@@ -91,12 +91,12 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Whether the server may be lost: it didn't answer last, or owes replies.
+    /// Whether the server may be down: the last attempt failed, or replies are late.
     pub(crate) fn is_troubled(&self) -> bool {
         self.losses > 0 || self.exchanges.late() > 0 || (self.is_doubted && !self.is_up())
     }
 
-    /// Gives an exchange up. Nothing of it is sent unless a part is sent already.
+    /// Gives up an exchange. Its request is withdrawn unless a part of it was sent.
     pub(crate) fn give_up(&mut self, key: <P::Exchanges as Exchanges>::Key) {
         let number = self.exchanges.give_up(key);
         self.is_doubted = !self.is_up();
@@ -105,31 +105,30 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Bytes that wait to be sent.
+    /// The number of unsent bytes.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         self.output.waiting()
     }
 
-    /// Has an exchange begun, whose bytes are appended to the output. After a failure the
-    /// connection can't be used.
+    /// Begins an exchange; `put` appends its bytes. After a failure the connection is unusable.
     #[inline]
     pub(crate) fn enter<R>(
         &mut self,
         put: impl FnOnce(&mut P::Exchanges, &mut Vec<u8>) -> R,
     ) -> Result<R, Failure> {
         if self.unasked {
-            return Err(answered_unasked());
+            return Err(unexpected_frame());
         }
         if self.exchanges.late() > LATE_MAX {
-            let text = format!("the server owes more than {LATE_MAX} replies");
+            let text = format!("more than {LATE_MAX} replies of the server are late");
             return Err(Failure::new(Outcome::Connection, text));
         }
         let Self { exchanges, output, .. } = self;
         Ok(output.put(|bytes| (put(exchanges, bytes), exchanges.entered())))
     }
 
-    /// Sends what has gathered, once; whether the rest must wait for room.
+    /// Sends the output once. Returns whether a rest must wait for the socket.
     #[inline]
     pub(crate) fn send(&mut self) -> Result<bool, Failure> {
         let Link::Up(socket) = &mut self.link else { return Ok(false) };
@@ -145,7 +144,7 @@ impl<P: Protocol> Connection<P> {
         Ok(self.is_full)
     }
 
-    /// How long to wait before the next attempt: not at all for a connection that worked.
+    /// The pause before the next attempt; none after a connection that worked.
     pub(crate) fn pause_ns(&self, longest: Duration) -> u64 {
         match self.losses {
             0 | 1 => 0,
@@ -153,7 +152,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Closes the connection, and tells whose exchanges end with it.
+    /// Closes the connection and passes the tickets of its exchanges to `tell`.
     pub(crate) fn close(&mut self, tell: impl FnMut(Ticket)) {
         self.exchanges.end(tell);
         let exchanges = std::mem::take(&mut self.exchanges);
@@ -163,7 +162,7 @@ impl<P: Protocol> Connection<P> {
     }
 }
 
-/// What ends a connection on which there is an answer too many.
-pub(crate) fn answered_unasked() -> Failure {
-    Failure::new(Outcome::Protocol, "the server answered what nobody had asked")
+/// The failure of a connection with an unexpected frame.
+pub(crate) fn unexpected_frame() -> Failure {
+    Failure::new(Outcome::Protocol, "the server sent a reply without a request")
 }

@@ -1,4 +1,4 @@
-//! All connections of a session: which have something to send, which are being opened anew.
+//! All connections of a session, with their output and their reconnection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,70 +17,70 @@ use crate::failure::Failure;
 /// An exchange that ended with its connection.
 #[derive(Clone, Debug)]
 pub struct Lost {
-    /// Whose it was.
+    /// Its ticket.
     pub ticket: Ticket,
-    /// The connection's.
+    /// The index of its connection.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub failure: Failure,
-    /// Whether the connection was open: if not, nothing was sent.
+    /// Whether the connection was open; if not, nothing was sent.
     pub was_open: bool,
 }
 
-/// Connections whose reads tell when the bytes came: enough to know how late stamps are.
+/// Connections with arrival times, enough to measure the delay of stamps.
 const SAMPLED: usize = 4;
 
-/// Bytes that may wait to be sent before a session takes no more: of a session, since its clients
-/// may have one connection or one each.
+/// Unsent bytes at which a session accepts no request. The limit is per session because clients may
+/// share connections or have one each.
 const BACKLOG_MAX: usize = 64 << 20;
 
 /// A server.
 struct Node<T> {
     target: T,
-    /// Connections to it that are open.
+    /// The number of open connections.
     up: usize,
-    /// Whether it isn't used any more.
+    /// Whether it has left the cluster.
     is_forgotten: bool,
 }
 
-/// The connections to every server heard of, so many to each.
+/// The connections to all known servers.
 pub struct Framed<P: Protocol> {
     protocol: Arc<P>,
-    /// Connections to each server.
+    /// The number of connections to each server.
     width: usize,
-    /// The servers. An index stays what it is.
+    /// The servers; their indices never change.
     nodes: Vec<Node<P::Target>>,
-    /// Those to the first server, then those to the next.
+    /// The connections by server.
     list: Vec<Connection<P>>,
-    /// Indices of those that are flushed next.
+    /// Indices of connections to flush.
     dirty: VecDeque<usize>,
-    /// Indices of those that wait before they are opened, and when the first pause is over.
+    /// Indices of connections that wait for an attempt; `pause_ends_ns` is the earliest end.
     pausing: Vec<usize>,
     pause_ends_ns: u64,
-    /// Attempts to open a lost connection, since they were taken.
+    /// Attempts to open a connection since the last [`Framed::take_attempts`].
     attempts: u64,
-    /// Bytes that waited to be sent after the last flush of each connection.
+    /// Unsent bytes after the last flush of each connection.
     backlog: usize,
     pub(super) poller: Poller,
     pub(super) connector: Connector<P>,
     pub(super) inbox: Inbox,
-    /// Memory for the tickets that a flush sends.
+    /// A buffer for the tickets of a flush.
     pub(super) fresh: Vec<Ticket>,
 }
 
 impl<P: Protocol> Framed<P> {
-    /// Without servers yet, with so many connections to each one to come.
+    /// Starts without servers; each server gets `width` connections.
     ///
     /// # Errors
-    /// [`OpenError::System`] when the kernel refuses a thread, or what is waited with.
+    /// [`OpenError::System`] if the kernel refuses a thread or an epoll instance.
     pub fn new(protocol: Arc<P>, width: usize) -> Result<Self, OpenError> {
-        let refuse = |error| OpenError::System(format!("no means to wait for answers ({error})"));
+        let refuse = |error| OpenError::System(format!("can't create an epoll instance ({error})"));
         let connector = Connector::start(Arc::clone(&protocol))?;
         let mut poller = Poller::new().map_err(refuse)?;
         poller.watch(BELL, connector.bell()).map_err(refuse)?;
-        // What the kernel lacks is told before the clock starts.
+        // A missing system call is reported before the clock starts.
         poller.wait(1, 0).map_err(|error| {
-            let text = format!("answers can't be waited for ({error}): Linux 5.11 or later can");
+            let text = format!("can't wait for replies ({error}): use Linux 5.11 or later");
             OpenError::System(text)
         })?;
         Ok(Self {
@@ -100,10 +100,10 @@ impl<P: Protocol> Framed<P> {
         })
     }
 
-    /// Opens the connections to a server that isn't known yet, and waits for them; its index.
+    /// Opens the connections to a new server and returns its index.
     ///
     /// # Errors
-    /// [`OpenError::System`] when one of them can't be opened.
+    /// [`OpenError::System`] if one of them can't be opened.
     pub fn open(&mut self, target: &P::Target) -> Result<usize, OpenError> {
         let refuse = |failure: Failure| failure.at(target);
         let mut sockets = self.connector.open(target, self.width).map_err(refuse)?;
@@ -116,7 +116,7 @@ impl<P: Protocol> Framed<P> {
         Ok(node)
     }
 
-    /// Has one connection alone, as good as new; its socket stays while it is open.
+    /// Resets to a single new connection; an open socket is reused.
     #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn renew(&mut self, target: &P::Target, open: impl FnOnce() -> Socket) {
         let before = self.list.pop().map(|connection| connection.link);
@@ -130,7 +130,7 @@ impl<P: Protocol> Framed<P> {
         self.dirty.clear();
     }
 
-    /// Carries out work on the thread that opens connections, and waits for it.
+    /// Runs work on the thread that opens connections and waits for the result.
     ///
     /// # Errors
     /// The thread has ended.
@@ -141,7 +141,7 @@ impl<P: Protocol> Framed<P> {
         self.connector.run(work)
     }
 
-    /// Waits from now on for what comes on the connection of this index.
+    /// Watches a connection for input.
     fn watch(&self, index: usize, socket: &mut Socket) -> Result<(), Failure> {
         if index < SAMPLED {
             socket.sample();
@@ -150,7 +150,7 @@ impl<P: Protocol> Framed<P> {
         watched.map_err(|error| Failure::broken(&error.into()))
     }
 
-    /// Index of a server, if it is known.
+    /// Index of a server that is in use.
     #[must_use]
     pub fn find(&self, target: &P::Target) -> Option<usize> {
         self.position(target).filter(|node| !self.nodes[*node].is_forgotten)
@@ -160,8 +160,8 @@ impl<P: Protocol> Framed<P> {
         self.nodes.iter().position(|node| node.target == *target)
     }
 
-    /// Index of a server. Connections to a new one are opened in the turns to come, where lost ones
-    /// are opened again by themselves, or else when they are first used.
+    /// Index of a server, which is added if it is new. Later polls open its connections, on first
+    /// use or, with [`Protocol::REOPENS`], at once.
     pub fn find_or_add(&mut self, target: &P::Target) -> usize {
         let node = match self.find(target) {
             Some(node) => return node,
@@ -178,26 +178,26 @@ impl<P: Protocol> Framed<P> {
         node
     }
 
-    /// Closes the connections to a server for good, unless it is added again; what ends with them.
+    /// Closes the connections to a server until it is added again. Returns the lost exchanges.
     #[must_use]
     pub fn forget(&mut self, node: usize) -> Vec<Lost> {
         self.nodes[node].is_forgotten = true;
         let mut lost = Vec::new();
         for index in self.connections(node) {
             lost.extend(self.fail(index, &forgotten(), true));
-            // Whoever adds it again knows that it is back.
+            // A server that is added again is up.
             self.list[index].losses = 0;
         }
         lost
     }
 
-    /// Where a server is.
+    /// The address of a server.
     #[must_use]
     pub fn target(&self, node: usize) -> &P::Target {
         &self.nodes[node].target
     }
 
-    /// Servers heard of, forgotten ones included.
+    /// The number of servers, including those that left the cluster.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes.len()
@@ -210,13 +210,13 @@ impl<P: Protocol> Framed<P> {
         self.nodes[node].up > 0
     }
 
-    /// The servers that owe an answer, or to which no connection is open.
+    /// The servers with outstanding exchanges or without an open connection.
     #[must_use]
     pub fn awaited(&self) -> Vec<String> {
-        let owes =
+        let is_busy =
             |node: usize| self.connections(node).any(|index| !self.list[index].exchanges.is_idle());
         let nodes = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_forgotten);
-        let awaited = nodes.filter(|(index, node)| node.up == 0 || owes(*index));
+        let awaited = nodes.filter(|(index, node)| node.up == 0 || is_busy(*index));
         awaited.map(|(_, node)| node.target.to_string()).collect()
     }
 
@@ -249,33 +249,32 @@ impl<P: Protocol> Framed<P> {
         self.list[index].is_up()
     }
 
-    /// Whether the server of a connection may be lost: it didn't answer last, or owes replies.
+    /// Whether the server of a connection may be down.
     #[must_use]
     pub fn is_troubled(&self, index: usize) -> bool {
         self.list[index].is_troubled()
     }
 
-    /// What is under way on a connection.
+    /// The exchanges of a connection.
     #[inline]
     pub fn exchanges(&mut self, index: usize) -> &mut P::Exchanges {
         &mut self.list[index].exchanges
     }
 
-    /// Whether more may be asked now: not while the connections don't take what was.
+    /// Whether the session accepts requests: not while too many bytes are unsent.
     #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.backlog < BACKLOG_MAX
     }
 
-    /// Gives up an exchange on a connection: nobody waits for its reply. Its request isn't sent any
-    /// more, unless a part of it is.
+    /// Gives up an exchange on a connection. Its request is withdrawn unless a part of it was sent.
     pub fn give_up(&mut self, index: usize, key: <P::Exchanges as Exchanges>::Key) {
         self.list[index].give_up(key);
         self.count(index);
     }
 
-    /// Brings the backlog up to date with a connection's.
+    /// Updates the backlog with that of a connection.
     #[inline]
     fn count(&mut self, index: usize) {
         let connection = &mut self.list[index];
@@ -286,11 +285,11 @@ impl<P: Protocol> Framed<P> {
         }
     }
 
-    /// Begins an exchange on a connection: `put` enters it and appends its bytes, which go out with
-    /// the next flush. Returns what `put` does.
+    /// Begins an exchange on a connection. `put` enters it and appends its bytes, which go out with
+    /// the next flush. Returns the result of `put`.
     ///
     /// # Errors
-    /// The connection can't be used any more: it is to be failed by this.
+    /// The connection is unusable; the caller must fail it with this error.
     #[inline]
     pub fn enter<R>(
         &mut self,
@@ -306,9 +305,9 @@ impl<P: Protocol> Framed<P> {
         Ok(result)
     }
 
-    /// Closes a connection; what ends with it. `was_met` says that somebody has the failure
-    /// itself; for the others the connection was closed. All have it when the connection could not
-    /// be opened.
+    /// Closes a connection and returns the lost exchanges. With `was_met`, an exchange has already
+    /// received the failure, and the others fail with [`Outcome::Connection`]. If the connection
+    /// wasn't open, all exchanges receive the failure itself.
     #[must_use]
     pub fn fail(&mut self, index: usize, failure: &Failure, was_met: bool) -> Vec<Lost> {
         let connection = &mut self.list[index];
@@ -338,18 +337,18 @@ impl<P: Protocol> Framed<P> {
         }
     }
 
-    /// The next connection with something to send.
+    /// The next connection to flush.
     #[inline]
     pub(super) fn next_dirty(&mut self) -> Option<usize> {
         self.dirty.pop_front()
     }
 
-    /// Whether a connection has something to send.
+    /// Whether a connection must be flushed.
     pub(super) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Sends what has gathered on a connection, or sees to it that it is opened.
+    /// Sends the output of a connection, or schedules its reopening.
     #[inline]
     pub(super) fn flush(&mut self, index: usize, now_ns: u64) -> Result<(), Failure> {
         let connection = &mut self.list[index];
@@ -371,14 +370,14 @@ impl<P: Protocol> Framed<P> {
         Ok(())
     }
 
-    /// Whether a connection that is down is to be opened.
+    /// Whether a closed connection must be opened.
     fn is_wanted(&self, index: usize) -> bool {
         let connection = &self.list[index];
         let reopens = P::REOPENS && !self.nodes[connection.node].is_forgotten;
         reopens || !connection.exchanges.is_idle()
     }
 
-    /// Lets a connection wait before it is opened.
+    /// Schedules an attempt after a pause.
     fn pause(&mut self, index: usize, now_ns: u64) {
         let connection = &mut self.list[index];
         let pause_ns = connection.pause_ns(self.protocol.reconnect_max());
@@ -388,7 +387,7 @@ impl<P: Protocol> Framed<P> {
         self.pause_ends_ns = self.pause_ends_ns.min(until_ns);
     }
 
-    /// Begins to open the connections whose pause is over.
+    /// Starts the attempts whose pause has ended.
     pub(super) fn end_pauses(&mut self, now_ns: u64) {
         if now_ns < self.pause_ends_ns {
             return;
@@ -415,19 +414,21 @@ impl<P: Protocol> Framed<P> {
         self.pause_ends_ns = pause_ends_ns;
     }
 
-    /// Attempts to open a connection that was lost, or wasn't open yet, since this was last asked.
+    /// The number of attempts to open a connection since the last call.
     pub fn take_attempts(&mut self) -> u64 {
         std::mem::take(&mut self.attempts)
     }
 
-    /// When the first pause is over: the next turn is wanted by then.
+    /// The end of the first pause, by which the next poll is due.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
         self.pause_ends_ns
     }
 
-    /// Takes what became of an attempt; whether a connection is open by it. A failure is that of
-    /// the connection.
+    /// Takes the result of an attempt. Returns whether it opened a connection.
+    ///
+    /// # Errors
+    /// The attempt failed.
     pub(super) fn adopt(&mut self, opened: Opened) -> Result<bool, Failure> {
         let Opened { connection: index, attempt, result } = opened;
         let connection = &self.list[index];
@@ -443,18 +444,18 @@ impl<P: Protocol> Framed<P> {
         Ok(true)
     }
 
-    /// A connection takes what it didn't take before.
+    /// Marks a socket as writable again.
     pub(super) fn takes_more(&mut self, index: usize) {
         self.list[index].is_full = false;
         self.mark(index);
     }
 
-    /// Reads a connection no more, because nothing was asked there.
+    /// Stops reading a connection that received an unexpected frame.
     pub(super) fn set_aside(&mut self, index: usize) {
         let connection = &mut self.list[index];
         connection.unasked = true;
         if let Link::Up(socket) = &connection.link {
-            // One that can't be set aside is told of again, and read for nothing.
+            // If this fails, the poller reports the connection again, which does no harm.
             self.poller.forget(socket).ok();
         }
     }
@@ -464,7 +465,7 @@ impl<P: Protocol> Framed<P> {
         &mut self.list[index]
     }
 
-    /// How many can be waited for: the connections, and the connector's bell.
+    /// The number of watched descriptors: the connections and the connector's bell.
     pub(super) fn watched(&self) -> usize {
         self.list.len() + 1
     }

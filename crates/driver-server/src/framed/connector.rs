@@ -1,4 +1,4 @@
-//! Opens connections on a thread of its own, so that a session's turn never waits for one.
+//! Opens connections on a separate thread, so that a poll never waits for one.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use super::protocol::{Protocol, in_time};
 use super::socket::Socket;
 use crate::failure::Failure;
 
-/// Connections opened at a time; a server's backlog is a few hundred.
+/// Concurrent attempts; the backlog of a server is a few hundred.
 const OPENED_AT_ONCE: usize = 64;
 
-/// What became of an attempt.
+/// The result of an attempt.
 pub(crate) struct Opened {
-    /// The connection's index, and which of its attempts it was.
+    /// The index of the connection, and the number of the attempt.
     pub(crate) connection: usize,
     pub(crate) attempt: u32,
     pub(crate) result: Result<Socket, Failure>,
 }
 
-/// The thread that opens a session's connections. It ends with this value.
+/// The thread that opens a session's connections. Dropping this value ends it.
 pub(crate) struct Connector<P> {
     protocol: Arc<P>,
     handle: Handle,
     results: Receiver<Opened>,
     sender: Sender<Opened>,
-    /// Can be read when there are results.
+    /// Readable when results are available.
     bell: Arc<OwnedFd>,
     _stop: oneshot::Sender<()>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Connector<P> {
 impl<P: Protocol> Connector<P> {
     pub(crate) fn start(protocol: Arc<P>) -> Result<Self, OpenError> {
         let refuse = |error: &dyn std::fmt::Display| {
-            OpenError::System(format!("no thread to open connections on ({error})"))
+            OpenError::System(format!("can't start the thread that opens connections ({error})"))
         };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = Arc::new(eventfd(0, flags).map_err(|error| refuse(&error))?);
@@ -55,16 +55,16 @@ impl<P: Protocol> Connector<P> {
         Ok(Self { protocol, handle, results, sender, bell, _stop: stop })
     }
 
-    /// What can be read when an attempt has ended.
+    /// A descriptor that is readable when an attempt has ended.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Begins an attempt, whose end is told by the bell.
+    /// Starts an attempt; the bell signals its end.
     pub(crate) fn begin(&self, connection: usize, attempt: u32, target: &P::Target) {
         let (sender, bell) = (self.sender.clone(), Arc::clone(&self.bell));
         self.dial(target, move |result| {
-            // Nobody hears it when the session has ended meanwhile.
+            // Both fail only if the session has ended.
             sender.send(Opened { connection, attempt, result }).ok();
             rustix::io::write(&bell, &1_u64.to_ne_bytes()).ok();
         });
@@ -73,39 +73,39 @@ impl<P: Protocol> Connector<P> {
     fn dial(
         &self,
         target: &P::Target,
-        tell: impl FnOnce(Result<Socket, Failure>) + Send + 'static,
+        report: impl FnOnce(Result<Socket, Failure>) + Send + 'static,
     ) {
         let (protocol, target) = (Arc::clone(&self.protocol), target.clone());
         self.handle.spawn(async move {
             let stream = in_time(protocol.connect_timeout(), protocol.dial(&target)).await;
             let broken = |error| Failure::broken(&error);
-            tell(stream.and_then(|stream| stream.into_socket().map_err(broken)));
+            report(stream.and_then(|stream| stream.into_socket().map_err(broken)));
         });
     }
 
-    /// What became of an attempt that has ended; none when no other has.
+    /// The result of the next attempt that has ended.
     pub(crate) fn ended(&self) -> Option<Opened> {
         self.results.try_recv().ok()
     }
 
-    /// Silences the bell until the next attempt ends.
+    /// Resets the bell.
     pub(crate) fn hush(&self) {
         rustix::io::read(&self.bell, &mut [0; 8][..]).ok();
     }
 
-    /// Opens so many connections to a server and waits for them.
+    /// Opens connections to a server and waits for them.
     pub(crate) fn open(&self, target: &P::Target, count: usize) -> Result<Vec<Socket>, Failure> {
         let (sender, results) = channel();
         let dial = || {
             let sender = sender.clone();
-            // Nobody hears it when another of them has failed.
+            // The receiver is gone if another attempt failed.
             self.dial(target, move |result| drop(sender.send(result)));
         };
         let mut sockets = Vec::with_capacity(count);
         let first = OPENED_AT_ONCE.min(count);
         (0..first).for_each(|_| dial());
         for begun in first..count + first {
-            sockets.push(results.recv().expect("this end holds a sender, too")?);
+            sockets.push(results.recv().expect("this function holds a sender")?);
             if begun < count {
                 dial();
             }
@@ -113,15 +113,15 @@ impl<P: Protocol> Connector<P> {
         Ok(sockets)
     }
 
-    /// Carries out work on this thread and waits for it.
+    /// Runs work on this thread and waits for the result.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Failure> {
         let (sender, result) = channel();
         self.handle.spawn(async move { sender.send(work.await) });
-        result
-            .recv()
-            .map_err(|_| Failure::new(Outcome::Connection, "the thread for connections has ended"))
+        result.recv().map_err(|_| {
+            Failure::new(Outcome::Connection, "the thread that opens connections has ended")
+        })
     }
 }

@@ -1,5 +1,4 @@
-//! What a fuzzer holds a protocol's frames to: bytes that come in any pieces give the frames that
-//! they give in one.
+//! Fuzz checks of a protocol's frames: they must not depend on how the bytes are split.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -15,17 +14,16 @@ use super::socket::{Socket, Wire};
 use super::turn::{Handler, take_in};
 use crate::failure::Failure;
 
-/// Memory that a decoder may hold at once, in bytes: what the longest input can stand for when all
-/// of it is compressed as well as can be, and what this itself keeps.
+/// Memory limit of a decoder: the longest input after decompression, and the memory of the checks.
 pub const MEMORY_MAX: usize = 32 << 20;
 
-/// Longest input of which every byte comes alone.
+/// Longest input that is also split into single bytes.
 const SINGLE_MAX: usize = 512;
 
-/// The inputs that are kept with a crate, which is in this folder.
+/// The seed inputs of the crate in this folder.
 ///
 /// # Panics
-/// When they can't be read, or there are none.
+/// If they can't be read, or there are none.
 #[must_use]
 pub fn seeds(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(folder).join("fuzz/seeds");
@@ -40,39 +38,39 @@ pub fn seeds(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     seeds
 }
 
-/// What came of a stream of bytes.
+/// The result of a stream of bytes.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken {
-    /// The whole frames.
+    /// The complete frames.
     frames: Vec<Vec<u8>>,
-    /// Why the connection was closed, if it was.
+    /// The reason if the connection was closed.
     closed: Option<String>,
 }
 
-/// A connection that is fed with bytes in place of a server's.
+/// A connection with test input in place of a server's.
 pub struct Feed<P: Protocol> {
     framed: Framed<P>,
     target: P::Target,
-    /// Has something asked, so that answers may come.
+    /// Begins an exchange, so that replies are expected.
     ask: fn(&mut P::Exchanges),
     frames: Vec<Vec<u8>>,
     closed: Option<String>,
 }
 
 impl<P: Protocol> Feed<P> {
-    /// For a protocol whose answers may come when `ask` was called.
+    /// `ask` begins an exchange, so that replies are expected.
     ///
     /// # Panics
-    /// When the kernel refuses a thread.
+    /// If the kernel refuses a thread.
     pub fn new(protocol: P, target: P::Target, ask: fn(&mut P::Exchanges)) -> Self {
         let framed = Framed::new(protocol.into(), 1).expect("a thread can be started");
         Self { framed, target, ask, frames: Vec::new(), closed: None }
     }
 
-    /// The whole frames that bytes begin with, found at once and the same in any pieces.
+    /// The complete frames of the bytes.
     ///
     /// # Panics
-    /// When they aren't the same.
+    /// If the frames depend on how the bytes are split.
     pub fn frames(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let whole = in_one::<P>(bytes);
         assert_eq!(self.taken([bytes]), whole, "all bytes at once");
@@ -86,7 +84,7 @@ impl<P: Protocol> Feed<P> {
 
     fn taken<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Taken {
         self.framed.renew(&self.target, || {
-            // Nothing goes over it, so that nobody needs the other end.
+            // The other end isn't needed.
             let (socket, _) = UnixStream::pair().expect("a pair of sockets can be made");
             Socket::new(Wire::Unix(socket))
         });
@@ -95,14 +93,14 @@ impl<P: Protocol> Feed<P> {
         let mut spares = Spares::default();
         for piece in pieces {
             if self.framed.is_open(0) {
-                take_in(self, &mut spares, 0, piece, 0, &mut Nobody);
+                take_in(self, &mut spares, 0, piece, 0, &mut Ignore);
             }
         }
         Taken { frames: mem::take(&mut self.frames), closed: self.closed.take() }
     }
 }
 
-/// The frames, each scanned from its beginning with all bytes there.
+/// The frames, each scanned with all bytes available.
 fn in_one<P: Protocol>(bytes: &[u8]) -> Taken {
     let mut frames = Vec::new();
     let mut rest = bytes;
@@ -121,8 +119,8 @@ fn in_one<P: Protocol>(bytes: &[u8]) -> Taken {
     Taken { frames, closed }
 }
 
-/// The bytes in pieces of 1 byte to `longest`, which is a power of two. The bytes themselves are
-/// the source of chance, so that an input is always cut alike.
+/// Splits the bytes into pieces of up to `longest` bytes, a power of two. The bytes seed the sizes,
+/// so an input is always split in the same way.
 fn pieces(bytes: &[u8], longest: usize) -> impl Iterator<Item = &[u8]> {
     // FNV-1a, then xorshift.
     let start = 0xcbf2_9ce4_8422_2325;
@@ -171,10 +169,10 @@ impl<P: Protocol> Handler<P> for Feed<P> {
     fn report_ended(&mut self, _: u64, _: &mut impl Completions) {}
 }
 
-/// Who isn't told anything.
-struct Nobody;
+/// Ignores all results.
+struct Ignore;
 
-impl Completions for Nobody {
+impl Completions for Ignore {
     fn stamp(&mut self) -> u64 {
         0
     }

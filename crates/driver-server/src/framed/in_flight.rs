@@ -1,8 +1,8 @@
 //! The operations in flight on connections whose replies arrive in order.
 //!
 //! An operation has exchanges on one connection or more. It ends when all of their replies have
-//! arrived or are lost. Protocols with numbered exchanges retry and reroute single exchanges, so
-//! they keep a table of their own.
+//! arrived or are lost. A protocol with numbered exchanges retries and reroutes single exchanges
+//! and has another table.
 
 use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_plan::Outcome;
@@ -201,7 +201,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
         self.forget(ticket);
     }
 
-    /// Ends an operation whose result nobody waits for.
+    /// Ends an operation without a result.
     fn forget(&mut self, ticket: Ticket) {
         self.ended.retain(|(other, _)| *other != ticket);
         self.clear(ticket);

@@ -1,32 +1,31 @@
-//! What was read of connections and isn't looked at yet.
+//! Bytes that were read and aren't processed yet.
 
 use std::ops::Range;
 
 use super::socket::ROOM;
 use crate::failure::Failure;
 
-/// What is read before it is looked at, from all connections together; it grows by as much, up to
-/// what answers of 10 KB to some eight hundred clients take.
+/// Size of the shared read buffer, and its increment, up to about 800 replies of 10 KB.
 const ARENA_BYTES: usize = 256 << 10;
 const ARENA_MOST_BYTES: usize = 8 << 20;
-/// Buffers for incomplete frames that are kept for the next ones.
+/// Greatest number of pooled buffers for incomplete frames.
 const SPARES_MAX: usize = 16;
 
-/// What was read of a connection.
+/// The result of one read.
 pub(crate) struct Read {
     pub(crate) connection: usize,
-    /// Its place in the arena, or why there is nothing more.
+    /// Its range in the arena, or why the connection ended.
     pub(crate) bytes: Result<Range<usize>, Failure>,
     pub(crate) at_ns: u64,
-    /// When the last of the bytes came to this machine, where that is known.
+    /// Arrival of the last byte, if known.
     pub(crate) arrived_wall_ns: Option<u64>,
 }
 
-/// Memory for what was read, used again from turn to turn.
+/// The read buffer, reused by all polls.
 #[derive(Default)]
 pub(crate) struct Inbox {
     pub(crate) arena: Vec<u8>,
-    /// Bytes of the arena that are taken.
+    /// Used bytes of the arena.
     pub(crate) filled: usize,
     pub(crate) reads: Vec<Read>,
     pub(crate) spares: Spares,
@@ -37,7 +36,7 @@ impl Inbox {
         Self { arena: vec![0; ARENA_BYTES], ..Self::default() }
     }
 
-    /// Whether there is room for one more read, made where it may be.
+    /// Whether the arena has room for a read; it grows if possible.
     #[inline]
     pub(crate) fn has_room(&mut self) -> bool {
         if self.arena.len() - self.filled < ROOM {
@@ -50,7 +49,7 @@ impl Inbox {
     }
 }
 
-/// Buffers for frames that aren't whole, used again.
+/// A pool of buffers for incomplete frames.
 #[derive(Default)]
 pub(crate) struct Spares(Vec<Vec<u8>>);
 
@@ -60,7 +59,7 @@ impl Spares {
         self.0.pop().unwrap_or_default()
     }
 
-    /// Keeps a buffer for the next frame.
+    /// Returns a buffer to the pool.
     pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
         if self.0.len() < SPARES_MAX {
             buffer.clear();

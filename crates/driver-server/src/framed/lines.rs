@@ -1,4 +1,4 @@
-//! Connections beside those of sessions, on which servers are asked one thing after the other.
+//! Connections outside of sessions, for single requests in sequence.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::protocol::{Protocol, in_time};
 use super::stream::Stream;
 use crate::failure::Failure;
 
-/// A connection to each server that was asked, kept while it can be used.
+/// One connection per server, kept while it is usable.
 #[derive(Debug)]
 pub struct Lines<P: Protocol> {
     protocol: Arc<P>,
@@ -23,29 +23,28 @@ struct Kept<P: Protocol> {
 }
 
 impl<P: Protocol> Lines<P> {
-    /// None is open yet. Not to be used within an asynchronous runtime.
+    /// Starts without connections. Must not be used within an asynchronous runtime.
     ///
     /// # Errors
-    /// [`OpenError::System`] when the system has no event loop for them.
+    /// [`OpenError::System`] if the system refuses an event loop.
     pub fn new(protocol: Arc<P>) -> Result<Self, OpenError> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| {
-            OpenError::System(format!("no event loop for the server's connection ({error})"))
-        })?;
+        let runtime = runtime
+            .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
         Ok(Self { protocol, kept: Mutex::new(Kept { runtime, streams: Vec::new() }) })
     }
 
-    /// The servers to which one is open.
+    /// The servers with an open connection.
     pub fn open(&self) -> Vec<P::Target> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.streams.iter().map(|(target, _)| target.clone()).collect()
     }
 
-    /// What `send` makes of a request, within the limit on connecting. A connection that failed is
-    /// opened again, once.
+    /// Sends a request with `send`, within the limit on connecting. A failed connection is reopened
+    /// once.
     ///
     /// # Errors
-    /// There is no connection or answer in time, or `send` says why.
+    /// No connection or reply in time, or `send` failed.
     pub fn ask<T>(
         &self,
         target: &P::Target,
@@ -55,10 +54,10 @@ impl<P: Protocol> Lines<P> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let Kept { runtime, streams } = &mut *kept;
         let index = streams.iter().position(|(other, _)| other == target);
-        let found = index.map(|index| streams.swap_remove(index).1);
+        let existing = index.map(|index| streams.swap_remove(index).1);
         let work = async {
-            let was_kept = found.is_some();
-            let mut open = match found {
+            let was_kept = existing.is_some();
+            let mut open = match existing {
                 Some(open) => open,
                 None => self.protocol.dial(target).await?,
             };

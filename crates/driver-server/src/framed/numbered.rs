@@ -1,57 +1,57 @@
-//! Exchanges of a protocol that numbers them, so that replies come in any order.
+//! Numbered exchanges, whose replies arrive in any order.
 
 use kvmark_driver::Ticket;
 
-use super::protocol::{Exchanges, NOBODY};
+use super::protocol::{ABANDONED, Exchanges};
 
 /// One exchange.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct NumberedExchange {
     ticket: Ticket,
     tag: u32,
-    /// Its number among all that were ever entered.
+    /// Its sequence number.
     entered: u64,
-    /// Whether it went out with a flush: before that there is no answer to it.
+    /// Whether a flush sent it; before that it has no reply.
     is_sent: bool,
 }
 
 /// A slab of exchanges by their number.
 ///
-/// A number that is free again is taken before one that never was, so that the slab is as long as
-/// the most that were ever under way together.
+/// Free numbers are reused first, so the slab is as long as the greatest number of concurrent
+/// exchanges.
 #[derive(Debug, Default)]
 pub struct Numbered {
-    /// By number; none where it is free.
-    places: Vec<Option<Place>>,
+    /// The exchanges by number; `None` is a free number.
+    slots: Vec<Option<NumberedExchange>>,
     free: Vec<u16>,
-    /// Numbers taken since the last flush.
+    /// Numbers used since the last flush.
     fresh: Vec<u16>,
     entered: u64,
-    /// Exchanges that were given up.
+    /// Abandoned exchanges without a reply.
     late: u32,
 }
 
 impl Numbered {
-    /// Exchanges that a connection can have at once: the numbers of a signed 16-bit field that
-    /// aren't negative.
+    /// Greatest number of concurrent exchanges: the non-negative numbers of a signed 16-bit field.
     pub const MOST: usize = 1 << 15;
 
-    /// Takes a number for a ticket's exchange; none when all are taken. `tag` is whatever the
-    /// session wants to know again when the reply comes.
+    /// Begins an exchange and returns its number; `None` if all numbers are in use. The reply
+    /// returns `tag` to the session.
     #[inline]
     pub fn enter(&mut self, ticket: Ticket, tag: u32) -> Option<u16> {
-        let place = Some(Place { ticket, tag, entered: self.entered + 1, is_sent: false });
+        let exchange =
+            Some(NumberedExchange { ticket, tag, entered: self.entered + 1, is_sent: false });
         let number = match self.free.pop() {
             Some(number) => {
-                self.places[usize::from(number)] = place;
+                self.slots[usize::from(number)] = exchange;
                 number
             }
             None => {
-                let number = u16::try_from(self.places.len()).ok()?;
-                if self.places.len() == Self::MOST {
+                let number = u16::try_from(self.slots.len()).ok()?;
+                if self.slots.len() == Self::MOST {
                     return None;
                 }
-                self.places.push(place);
+                self.slots.push(exchange);
                 number
             }
         };
@@ -60,14 +60,14 @@ impl Numbered {
         Some(number)
     }
 
-    /// The ticket and tag of the exchange that a reply with this number ends, [`NOBODY`]'s if it
-    /// was given up. None when nothing was sent with this number: the reply is no answer.
+    /// Ends the exchange of a reply and returns its ticket, [`ABANDONED`] if it was given up, and
+    /// its tag. `None` if no request was sent with this number.
     #[inline]
     pub fn answered(&mut self, number: u16) -> Option<(Ticket, u32)> {
-        let place = self.places.get_mut(usize::from(number))?;
-        let Place { ticket, tag, .. } = place.take_if(|place| place.is_sent)?;
+        let exchange = self.slots.get_mut(usize::from(number))?;
+        let NumberedExchange { ticket, tag, .. } = exchange.take_if(|exchange| exchange.is_sent)?;
         self.free.push(number);
-        self.late -= u32::from(ticket == NOBODY);
+        self.late -= u32::from(ticket == ABANDONED);
         Some((ticket, tag))
     }
 }
@@ -79,22 +79,22 @@ impl Exchanges for Numbered {
         self.entered
     }
 
-    /// The number stays taken until the late reply has come, or the request is withdrawn.
+    /// The number stays in use until the late reply arrives or the request is withdrawn.
     fn give_up(&mut self, number: u16) -> Option<u64> {
-        let place = self.places.get_mut(usize::from(number)).and_then(Option::as_mut);
-        let place = place.filter(|place| place.ticket != NOBODY)?;
-        place.ticket = NOBODY;
+        let exchange = self.slots.get_mut(usize::from(number)).and_then(Option::as_mut);
+        let exchange = exchange.filter(|exchange| exchange.ticket != ABANDONED)?;
+        exchange.ticket = ABANDONED;
         self.late += 1;
-        Some(place.entered)
+        Some(exchange.entered)
     }
 
     fn withdraw(&mut self, number: u16) {
-        let place = self.places.get_mut(usize::from(number));
-        let is_late = |place: &mut Place| place.ticket == NOBODY;
-        if place.and_then(|place| place.take_if(is_late)).is_some() {
+        let exchange = self.slots.get_mut(usize::from(number));
+        let is_late = |exchange: &mut NumberedExchange| exchange.ticket == ABANDONED;
+        if exchange.and_then(|exchange| exchange.take_if(is_late)).is_some() {
             self.late -= 1;
             self.free.push(number);
-            // It may be taken again before the next flush, which must not tell of it twice.
+            // It may be reused before the next flush, which must not report it twice.
             self.fresh.retain(|fresh| *fresh != number);
         }
     }
@@ -102,17 +102,17 @@ impl Exchanges for Numbered {
     #[inline]
     fn fresh(&mut self, mut tell: impl FnMut(Ticket)) {
         for number in self.fresh.drain(..) {
-            if let Some(place) = &mut self.places[usize::from(number)] {
-                place.is_sent = true;
-                if place.ticket != NOBODY {
-                    tell(place.ticket);
+            if let Some(exchange) = &mut self.slots[usize::from(number)] {
+                exchange.is_sent = true;
+                if exchange.ticket != ABANDONED {
+                    tell(exchange.ticket);
                 }
             }
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.free.len() == self.places.len()
+        self.free.len() == self.slots.len()
     }
 
     fn late(&self) -> u32 {
@@ -120,8 +120,10 @@ impl Exchanges for Numbered {
     }
 
     fn end(&mut self, mut tell: impl FnMut(Ticket)) {
-        for place in self.places.drain(..).flatten().filter(|place| place.ticket != NOBODY) {
-            tell(place.ticket);
+        for exchange in
+            self.slots.drain(..).flatten().filter(|exchange| exchange.ticket != ABANDONED)
+        {
+            tell(exchange.ticket);
         }
         self.free.clear();
         self.fresh.clear();
@@ -133,7 +135,7 @@ impl Exchanges for Numbered {
 mod tests {
     use super::*;
 
-    /// The exchanges of tickets 0, 1, … that were sent, with ten times as much as tag.
+    /// Sent exchanges of tickets 0, 1, …; the tag is ten times the ticket.
     fn sent(count: u32) -> Numbered {
         let mut exchanges = Numbered::default();
         (0..count).for_each(|ticket| assert!(exchanges.enter(ticket, 10 * ticket).is_some()));
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_nobody_waits_for_is_no_answer() {
+    fn a_reply_with_an_unused_number_is_rejected() {
         let mut exchanges = sent(2);
         assert_eq!(exchanges.answered(2), None);
         assert_eq!(exchanges.answered(u16::MAX), None);
@@ -180,31 +182,31 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_keeps_its_number_until_its_late_reply_has_come() {
+    fn an_abandoned_exchange_keeps_its_number_until_its_late_reply() {
         let mut exchanges = sent(2);
         exchanges.give_up(1);
         exchanges.give_up(1);
         exchanges.give_up(9);
         assert_eq!(exchanges.late(), 1);
         assert_eq!(exchanges.enter(7, 0), Some(2));
-        assert_eq!(exchanges.answered(1), Some((NOBODY, 10)));
+        assert_eq!(exchanges.answered(1), Some((ABANDONED, 10)));
         assert_eq!(exchanges.late(), 0);
         assert_eq!(exchanges.enter(8, 0), Some(1));
     }
 
     #[test]
-    fn what_was_given_up_before_it_was_sent_is_not_told_and_its_reply_is_late() {
+    fn an_exchange_abandoned_before_the_flush_is_not_reported_and_its_reply_is_late() {
         let mut exchanges = Numbered::default();
         let number = exchanges.enter(1, 0).unwrap();
         exchanges.give_up(number);
         exchanges.enter(1, 1);
         assert_eq!(flushed(&mut exchanges), [1]);
-        assert_eq!(exchanges.answered(number), Some((NOBODY, 0)));
+        assert_eq!(exchanges.answered(number), Some((ABANDONED, 0)));
         assert_eq!(exchanges.answered(1), Some((1, 1)));
     }
 
     #[test]
-    fn the_number_of_what_was_withdrawn_is_free_and_told_of_once() {
+    fn the_number_of_a_withdrawn_exchange_is_free_and_reported_once() {
         let mut exchanges = sent(1);
         assert_eq!(exchanges.enter(1, 0), Some(1));
         exchanges.withdraw(1);

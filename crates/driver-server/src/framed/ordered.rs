@@ -1,111 +1,111 @@
-//! Exchanges of a protocol whose replies come in the order of the requests.
+//! Ordered exchanges, whose replies arrive in the order of the requests.
 
 use std::collections::VecDeque;
 
 use kvmark_driver::Ticket;
 
-use super::protocol::{Exchanges, NOBODY};
+use super::protocol::{ABANDONED, Exchanges};
 
-/// A place in the queue of exchanges.
+/// An exchange in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awaited {
-    /// Whose place it is.
+pub struct OrderedExchange {
+    /// Its ticket.
     pub ticket: Ticket,
-    /// Replies that are still to come.
+    /// OrderedExchange replies.
     pub replies: u32,
-    /// Number of the next one within what its operation sent.
+    /// Number of the next reply within the operation.
     pub next: u32,
 }
 
-/// A queue of places, each of one reply or more.
+/// A queue of exchanges with one reply or more.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    /// With the number of each among all that were ever entered.
-    queue: VecDeque<(u64, Awaited)>,
+    /// The exchanges with their sequence numbers.
+    queue: VecDeque<(u64, OrderedExchange)>,
     entered: u64,
-    /// Places at the queue's end that came since the last flush.
+    /// Exchanges at the end of the queue since the last flush.
     fresh: u32,
-    /// Places that were given up.
+    /// Abandoned exchanges without a reply.
     late: u32,
-    /// Who gave up first since replies are late, and how often since then.
+    /// The first client that gave up since replies are late, and the number of times.
     doubted: Option<(Ticket, u32)>,
 }
 
-/// One client gives up so often before the order is in doubt for good.
+/// The number of times a client gives up before the order is in doubt.
 const DOUBTS_MAX: u32 = 10;
 
 impl Ordered {
-    /// Joins the queue for so many replies; the number of the place. `next` is the number of the
-    /// first reply within what the operation sends.
+    /// Begins an exchange and returns its number. `next` is the number of its first reply within
+    /// the operation.
     #[inline]
     pub fn enter(&mut self, ticket: Ticket, replies: u32, next: u32) -> u64 {
         self.entered += 1;
-        self.queue.push_back((self.entered, Awaited { ticket, replies, next }));
+        self.queue.push_back((self.entered, OrderedExchange { ticket, replies, next }));
         self.fresh += 1;
         self.entered
     }
 
-    /// Whether no answer is awaited to anything that was sent.
+    /// Whether every sent request has its reply.
     #[inline]
     #[must_use]
-    pub fn is_owed_nothing(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.queue.len() == self.fresh as usize
     }
 
-    /// The number of a ticket's first place, if it waits here.
+    /// The number of a ticket's first exchange.
     #[must_use]
     pub fn find(&self, ticket: Ticket) -> Option<u64> {
-        let mut places = self.queue.iter();
-        places.find(|(_, place)| place.ticket == ticket).map(|(number, _)| *number)
+        let mut exchanges = self.queue.iter();
+        exchanges.find(|(_, exchange)| exchange.ticket == ticket).map(|(number, _)| *number)
     }
 
     fn position(&self, number: u64) -> Option<usize> {
         self.queue.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
 
-    /// The place that the next reply belongs to, which leaves the queue with its last reply; none
-    /// when nothing was asked.
+    /// Takes a reply and returns its exchange, which leaves the queue with its last reply. `None`
+    /// if no exchange is outstanding.
     #[inline]
-    pub fn answered(&mut self) -> Option<Awaited> {
-        let (_, place) = self.queue.front_mut()?;
-        let answered = *place;
-        place.next += 1;
-        place.replies -= 1;
-        if place.replies == 0 {
+    pub fn answered(&mut self) -> Option<OrderedExchange> {
+        let (_, exchange) = self.queue.front_mut()?;
+        let answered = *exchange;
+        exchange.next += 1;
+        exchange.replies -= 1;
+        if exchange.replies == 0 {
             self.leave();
         }
         Some(answered)
     }
 
-    /// The place that the next reply belongs to, if what it is a reply to was sent.
+    /// The exchange of the next reply, if its request was sent.
     #[inline]
     #[must_use]
-    pub fn first(&self) -> Option<Awaited> {
-        if self.is_owed_nothing() { None } else { self.queue.front().map(|(_, place)| *place) }
+    pub fn first(&self) -> Option<OrderedExchange> {
+        if self.is_answered() { None } else { self.queue.front().map(|(_, exchange)| *exchange) }
     }
 
-    /// So many replies to the first place have come, but not its last.
+    /// Takes replies to the first exchange, except its last one.
     ///
     /// # Panics
-    /// When there is no place.
+    /// If there is no exchange.
     #[inline]
     pub fn pass(&mut self, replies: u32) {
-        let (_, place) = &mut self.queue[0];
-        debug_assert!(replies < place.replies);
-        place.next += replies;
-        place.replies -= replies;
+        let (_, exchange) = &mut self.queue[0];
+        debug_assert!(replies < exchange.replies);
+        exchange.next += replies;
+        exchange.replies -= replies;
     }
 
-    /// The first place leaves the queue.
+    /// Removes the first exchange.
     pub fn leave(&mut self) {
-        if let Some((_, place)) = self.queue.pop_front() {
-            self.late -= u32::from(place.ticket == NOBODY);
+        if let Some((_, exchange)) = self.queue.pop_front() {
+            self.late -= u32::from(exchange.ticket == ABANDONED);
         }
     }
 }
 
 impl Exchanges for Ordered {
-    /// The number of a place.
+    /// The number of an exchange.
     type Key = u64;
 
     #[inline]
@@ -114,12 +114,12 @@ impl Exchanges for Ordered {
     }
 
     fn give_up(&mut self, number: u64) -> Option<u64> {
-        let place = self.position(number)?;
-        let (_, place) = &mut self.queue[place];
-        if place.ticket == NOBODY {
+        let exchange = self.position(number)?;
+        let (_, exchange) = &mut self.queue[exchange];
+        if exchange.ticket == ABANDONED {
             return None;
         }
-        let ticket = std::mem::replace(&mut place.ticket, NOBODY);
+        let ticket = std::mem::replace(&mut exchange.ticket, ABANDONED);
         self.doubted = match self.doubted.filter(|_| self.late > 0) {
             Some((first, times)) => Some((first, times + u32::from(first == ticket))),
             None => Some((ticket, 1)),
@@ -129,19 +129,19 @@ impl Exchanges for Ordered {
     }
 
     fn withdraw(&mut self, number: u64) {
-        let Some(place) = self.position(number) else { return };
-        if self.queue[place].1.ticket == NOBODY {
+        let Some(exchange) = self.position(number) else { return };
+        if self.queue[exchange].1.ticket == ABANDONED {
             self.late -= 1;
-            self.fresh -= u32::from(place + self.fresh as usize >= self.queue.len());
-            self.queue.remove(place);
+            self.fresh -= u32::from(exchange + self.fresh as usize >= self.queue.len());
+            self.queue.remove(exchange);
         }
     }
 
     #[inline]
     fn fresh(&mut self, tell: impl FnMut(Ticket)) {
         let first = self.queue.len() - std::mem::take(&mut self.fresh) as usize;
-        let tickets = self.queue.range(first..).map(|(_, place)| place.ticket);
-        tickets.filter(|ticket| *ticket != NOBODY).for_each(tell);
+        let tickets = self.queue.range(first..).map(|(_, exchange)| exchange.ticket);
+        tickets.filter(|ticket| *ticket != ABANDONED).for_each(tell);
     }
 
     fn is_idle(&self) -> bool {
@@ -152,15 +152,18 @@ impl Exchanges for Ordered {
         self.late
     }
 
-    /// A reply that never comes makes each later one look late: its request's place has the next.
+    /// A missing reply makes each later reply look late, because it is assigned to the request
+    /// before.
     fn is_in_doubt(&self) -> bool {
         self.late > 0 && self.doubted.is_some_and(|(_, times)| times > DOUBTS_MAX)
     }
 
     fn end(&mut self, mut tell: impl FnMut(Ticket)) {
         (self.fresh, self.late) = (0, 0);
-        for (_, place) in self.queue.drain(..).filter(|(_, place)| place.ticket != NOBODY) {
-            tell(place.ticket);
+        for (_, exchange) in
+            self.queue.drain(..).filter(|(_, exchange)| exchange.ticket != ABANDONED)
+        {
+            tell(exchange.ticket);
         }
     }
 }
@@ -170,14 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_in_doubt_when_a_client_gave_up_ten_times_and_a_reply_was_late_throughout() {
+    fn the_order_is_in_doubt_after_ten_timeouts_of_a_client_with_late_replies_throughout() {
         let mut exchanges = Ordered::default();
         let lose = |exchanges: &mut Ordered, ticket| {
             let number = exchanges.enter(ticket, 1, 0);
             exchanges.fresh(|_| {});
             exchanges.give_up(number);
         };
-        // The first reply is lost: each later one is taken for that of the request before.
+        // The first reply is lost, so each later one is assigned to the request before.
         lose(&mut exchanges, 1);
         for _ in 0..DOUBTS_MAX {
             assert!(!exchanges.is_in_doubt());
@@ -206,17 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn replies_belong_to_places_in_the_order_of_entering() {
+    fn replies_belong_to_exchanges_in_order() {
         let mut exchanges = Ordered::default();
         exchanges.enter(7, 2, 0);
         exchanges.enter(3, 1, 5);
         let awaited: Vec<_> = std::iter::from_fn(|| exchanges.answered()).collect();
-        let place = |ticket, replies, next| Awaited { ticket, replies, next };
-        assert_eq!(awaited, [place(7, 2, 0), place(7, 1, 1), place(3, 1, 5)]);
+        let exchange = |ticket, replies, next| OrderedExchange { ticket, replies, next };
+        assert_eq!(awaited, [exchange(7, 2, 0), exchange(7, 1, 1), exchange(3, 1, 5)]);
     }
 
     #[test]
-    fn replies_may_be_passed_over_at_once_up_to_a_places_last() {
+    fn several_replies_are_taken_at_once_up_to_the_last_of_an_exchange() {
         let mut exchanges = Ordered::default();
         exchanges.enter(7, 5, 0);
         assert_eq!(exchanges.first(), None);
@@ -224,19 +227,19 @@ mod tests {
         exchanges.enter(3, 1, 0);
         exchanges.answered();
         exchanges.pass(3);
-        assert_eq!(exchanges.first(), Some(Awaited { ticket: 7, replies: 1, next: 4 }));
+        assert_eq!(exchanges.first(), Some(OrderedExchange { ticket: 7, replies: 1, next: 4 }));
         exchanges.answered();
         assert_eq!(exchanges.first(), None);
     }
 
     #[test]
-    fn what_was_given_up_is_nobodys_and_late_until_its_reply_has_come() {
+    fn an_abandoned_exchange_is_late_until_its_reply() {
         let mut exchanges = Ordered::default();
         let first = exchanges.enter(1, 1, 0);
         exchanges.enter(2, 1, 0);
         assert_eq!((exchanges.give_up(first), exchanges.give_up(first)), (Some(first), None));
         assert_eq!((exchanges.late(), flushed(&mut exchanges)), (1, vec![2]));
-        assert_eq!(exchanges.answered().map(|place| place.ticket), Some(NOBODY));
+        assert_eq!(exchanges.answered().map(|exchange| exchange.ticket), Some(ABANDONED));
         assert_eq!(exchanges.late(), 0);
         exchanges.enter(1, 1, 0);
         assert_eq!((exchanges.give_up(first), exchanges.late()), (None, 0));
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_has_no_place_and_no_reply_is_awaited_to_it() {
+    fn a_withdrawn_exchange_expects_no_reply() {
         let mut exchanges = Ordered::default();
         exchanges.enter(1, 1, 0);
         let flushed_before = exchanges.enter(2, 2, 0);
@@ -259,15 +262,15 @@ mod tests {
         }
         assert_eq!((exchanges.late(), flushed(&mut exchanges)), (0, vec![4]));
         let awaited = std::iter::from_fn(|| exchanges.answered());
-        assert_eq!(awaited.map(|place| place.ticket).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(awaited.map(|exchange| exchange.ticket).collect::<Vec<_>>(), [1, 4]);
         let alone = exchanges.enter(5, 1, 0);
         exchanges.give_up(alone);
         exchanges.withdraw(alone);
-        assert!(exchanges.is_idle() && exchanges.is_owed_nothing());
+        assert!(exchanges.is_idle() && exchanges.is_answered());
     }
 
     #[test]
-    fn a_place_of_an_ended_connection_is_none_of_the_next_one() {
+    fn an_exchange_of_an_ended_connection_does_not_exist_on_the_next() {
         let mut exchanges = Ordered::default();
         let first = exchanges.enter(1, 1, 0);
         assert_eq!(ended(&mut exchanges), [1]);

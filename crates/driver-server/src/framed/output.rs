@@ -1,11 +1,11 @@
-//! What is to be sent on a connection: requests one behind the other.
+//! The output of a connection: encoded requests.
 
 use std::collections::VecDeque;
 
-/// Room that is kept when all is sent. As many sent bytes are cut off, when they are most of all.
+/// Capacity that is kept when everything is sent, and the least number of sent bytes to remove.
 const KEPT: usize = 256 << 10;
 
-/// A request of which nothing is sent.
+/// An unsent request.
 #[derive(Clone, Copy, Debug)]
 struct Unsent {
     number: u64,
@@ -13,23 +13,22 @@ struct Unsent {
     is_withdrawn: bool,
 }
 
-/// Requests that are to be sent, and those that are sent in part. A request is bytes in one piece:
-/// it is withdrawn as a whole, before the first of them is sent, or not at all.
+/// Unsent and partly sent requests. A request can be withdrawn until its first byte is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
-    /// Bytes that are sent.
+    /// The number of sent bytes.
     sent: usize,
-    /// The requests of which nothing is sent, at the end of the bytes.
+    /// The unsent requests, at the end of the bytes.
     unsent: VecDeque<Unsent>,
-    /// Where the first of them begins.
+    /// The index of the first of them.
     begins: usize,
-    /// Bytes of those that were withdrawn.
+    /// Bytes of withdrawn requests.
     withdrawn: usize,
 }
 
 impl Output {
-    /// Has a request appended, whose number is higher than those before. One without bytes is none.
+    /// Appends a request with a higher number than all before. A request without bytes is ignored.
     #[inline]
     pub(crate) fn put<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> (R, u64)) -> R {
         let before = self.bytes.len();
@@ -44,7 +43,7 @@ impl Output {
         result
     }
 
-    /// Withdraws the request of this number; whether none of it was sent, and none will be.
+    /// Withdraws a request. Returns whether none of it was sent.
     pub(crate) fn withdraw(&mut self, number: u64) -> bool {
         let place = self.unsent.binary_search_by_key(&number, |request| request.number);
         let request = place.ok().and_then(|place| self.unsent.get_mut(place));
@@ -57,13 +56,13 @@ impl Output {
         true
     }
 
-    /// Bytes that are to be sent.
+    /// The number of unsent bytes.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         self.bytes.len() - self.sent - self.withdrawn
     }
 
-    /// What is to be sent now.
+    /// The bytes to send now.
     #[inline]
     pub(crate) fn rest(&mut self) -> &[u8] {
         if self.withdrawn > 0 {
@@ -72,7 +71,7 @@ impl Output {
         &self.bytes[self.sent..]
     }
 
-    /// So many bytes of the rest were sent.
+    /// Marks bytes of the rest as sent.
     #[inline]
     pub(crate) fn advance(&mut self, sent: usize) {
         self.sent += sent;
@@ -86,8 +85,7 @@ impl Output {
         }
     }
 
-    /// Cuts off what was sent when it is worth it: each byte is moved once at most for one that was
-    /// sent.
+    /// Removes sent bytes if there are enough of them. At most one byte is moved per sent byte.
     #[cold]
     fn cut(&mut self) {
         while self.begins < self.sent
@@ -103,7 +101,7 @@ impl Output {
         }
     }
 
-    /// Takes the bytes of withdrawn requests out.
+    /// Removes the bytes of withdrawn requests.
     #[cold]
     fn take_out(&mut self) {
         let (mut from, mut to) = (self.begins, self.begins);
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_is_not_sent_and_the_others_are_in_their_order() {
+    fn withdrawn_requests_are_not_sent_and_the_others_stay_in_order() {
         let mut output = of(&["aa", "bb", "cc", "dd"]);
         assert!(output.withdraw(1));
         assert_eq!((output.waiting(), output.rest()), (6, &b"aaccdd"[..]));
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_in_part_is_sent_to_its_end() {
+    fn a_partly_sent_request_is_sent_to_its_end() {
         let mut output = of(&["aa", "bb", "cc"]);
         output.rest();
         output.advance(3);
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_what_never_drains_is_bounded_by_what_waits() {
+    fn the_memory_of_a_slow_connection_is_bounded_by_its_unsent_bytes() {
         const LENGTH: usize = 64 << 10;
         let mut output = Output::default();
         let request = "x".repeat(LENGTH);
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_what_is_withdrawn_is_bounded_though_nothing_is_sent() {
+    fn the_memory_of_withdrawn_requests_is_bounded_though_nothing_is_sent() {
         let mut output = Output::default();
         let request = "x".repeat(64 << 10);
         put(&mut output, 0, "never withdrawn");

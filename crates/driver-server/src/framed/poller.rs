@@ -1,4 +1,4 @@
-//! Waits until a connection can be read, with a limit in nanoseconds.
+//! Waits for readable connections, with a time limit in nanoseconds.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,12 +7,12 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::{Errno, Result};
 
-/// The number by which the connector's bell is told from connections.
+/// The number of the connector's bell.
 pub(crate) const BELL: u64 = u64::MAX;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A set of connections, each known by a number.
+/// A set of numbered connections.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,
@@ -22,10 +22,10 @@ pub(crate) struct Poller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) number: u64,
-    /// Whether it takes what it didn't take before.
-    pub(crate) takes: bool,
-    /// Whether there is something to be read, if only its end.
-    pub(crate) has: bool,
+    /// Whether it is writable again.
+    pub(crate) is_writable: bool,
+    /// Whether it is readable, which includes its end.
+    pub(crate) is_readable: bool,
 }
 
 impl Poller {
@@ -34,23 +34,23 @@ impl Poller {
         Ok(Self { epoll, events: Vec::new() })
     }
 
-    /// Adds what is to be waited for.
+    /// Watches a connection for input.
     pub(crate) fn watch(&self, number: u64, source: impl AsFd) -> Result<()> {
         epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN)
     }
 
-    /// Waits for a connection to take bytes, too, or no longer.
+    /// Starts or stops watching whether a connection is writable.
     pub(crate) fn want_room(&self, number: u64, source: impl AsFd, wants: bool) -> Result<()> {
         let flags = if wants { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
         epoll::modify(&self.epoll, source, EventData::new_u64(number), flags)
     }
 
-    /// Waits for a connection no more.
+    /// Stops watching a connection.
     pub(crate) fn forget(&self, source: impl AsFd) -> Result<()> {
         epoll::delete(&self.epoll, source)
     }
 
-    /// Waits until one of so many is ready, this long at most; how many are.
+    /// Waits until a connection is ready or the limit has passed. Returns the number of ready ones.
     pub(crate) fn wait(&mut self, watched: usize, limit_ns: u64) -> Result<usize> {
         self.events.clear();
         self.events.reserve(watched);
@@ -64,13 +64,13 @@ impl Poller {
         }
     }
 
-    /// The ready one at this place.
-    pub(crate) fn ready(&self, place: usize) -> Ready {
-        let Event { flags, data } = self.events[place];
+    /// The ready connection of this index.
+    pub(crate) fn ready(&self, index: usize) -> Ready {
+        let Event { flags, data } = self.events[index];
         Ready {
             number: data.u64(),
-            takes: flags.contains(EventFlags::OUT),
-            has: flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
+            is_writable: flags.contains(EventFlags::OUT),
+            is_readable: flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
         }
     }
 }

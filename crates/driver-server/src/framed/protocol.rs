@@ -1,4 +1,4 @@
-//! What a protocol says of its connections, and what is under way on one.
+//! The interfaces of a protocol: how it opens connections and matches replies to requests.
 
 use std::fmt::{Debug, Display};
 use std::time::Duration;
@@ -10,23 +10,23 @@ use super::stream::Stream;
 use crate::failure::Failure;
 use crate::timers::timeout;
 
-/// Whose exchange it is when nobody waits for the reply any more.
-pub const NOBODY: Ticket = u32::MAX;
+/// The ticket of an exchange that was given up.
+pub const ABANDONED: Ticket = u32::MAX;
 
-/// A protocol, with what its connections have to know.
+/// A protocol with the settings of its connections.
 pub trait Protocol: Send + Sync + 'static {
-    /// Where a server is.
+    /// The address of a server.
     type Target: Clone + Debug + Display + PartialEq + Send + Sync + 'static;
-    /// What is under way on one connection.
+    /// The exchanges of one connection.
     type Exchanges: Exchanges;
-    /// How far a frame that isn't whole was looked at; the default is its beginning.
+    /// The state of the scan of an incomplete frame.
     type Scan: Default;
 
-    /// Whether a lost connection is opened again though nobody waits for it.
+    /// Whether a lost connection is reopened without a request.
     const REOPENS: bool;
 
-    /// Opens a connection that is ready for requests: reaches the server, encrypts, logs in. Takes
-    /// as long as it takes.
+    /// Opens a connection that is ready for requests: connects, encrypts, logs in. The caller
+    /// limits the time.
     fn dial(&self, target: &Self::Target) -> impl Future<Output = Result<Stream, Failure>> + Send;
 
     /// Limit on the time that [`Protocol::dial`] takes.
@@ -35,58 +35,58 @@ pub trait Protocol: Send + Sync + 'static {
     /// Longest pause between two attempts to open a connection.
     fn reconnect_max(&self) -> Duration;
 
-    /// Goes on looking for the end of a frame; its length when it is whole, at least 1. `bytes`
-    /// begin with the frame. Asked again of a frame that was whole, it says the same.
+    /// Continues the scan of a frame, which `bytes` begin with. Returns its length, at least 1,
+    /// once it is complete. Another call for a complete frame returns the same.
     ///
     /// # Errors
-    /// The failure that ends the connection, when the bytes aren't the protocol.
+    /// The failure that ends the connection, if the bytes don't follow the protocol.
     fn scan(scan: &mut Self::Scan, bytes: &[u8]) -> Result<Option<usize>, Failure>;
 
-    /// Whether a frame that begins with this byte may come, whatever it says. One that may not
-    /// makes the connection useless: it would be taken for the answer to what is asked next.
+    /// Whether a frame with this first byte is expected. An unexpected frame makes the connection
+    /// unusable because it would be assigned to the next request.
     #[inline]
     fn may_come(_exchanges: &Self::Exchanges, _first: u8) -> bool {
         true
     }
 }
 
-/// What is under way on one connection. What was given up stays until its reply has come, as
-/// [`NOBODY`]'s, unless its request was never sent.
+/// The exchanges of one connection. An abandoned exchange stays until its reply arrives, with the
+/// ticket [`ABANDONED`], unless its request was never sent.
 pub trait Exchanges: Default {
-    /// What a session knows an exchange by.
+    /// The key of an exchange.
     type Key: Copy;
 
-    /// How many were entered so far, which is the number of the newest.
+    /// The number of exchanges so far, which is the sequence number of the newest.
     fn entered(&self) -> u64;
 
-    /// Gives an exchange up; its number, where it was somebody's.
+    /// Gives up an exchange. Returns its sequence number, unless it was abandoned before.
     fn give_up(&mut self, key: Self::Key) -> Option<u64>;
 
-    /// Ends an exchange that was given up and will not be sent.
+    /// Ends an abandoned exchange whose request won't be sent.
     fn withdraw(&mut self, key: Self::Key);
 
-    /// Tells the tickets that came since this was last asked, which from now on are sent.
+    /// Marks all exchanges as sent and passes the tickets of new ones to `tell`.
     fn fresh(&mut self, tell: impl FnMut(Ticket));
 
-    /// Whether nothing is under way.
+    /// Whether there is no exchange.
     fn is_idle(&self) -> bool;
 
-    /// Exchanges given up whose reply is still owed.
+    /// The number of abandoned exchanges without a reply.
     fn late(&self) -> u32;
 
-    /// Whether replies were late for so long that they may be taken for those of other requests.
+    /// Whether late replies may have been assigned to other requests.
     fn is_in_doubt(&self) -> bool {
         false
     }
 
-    /// Ends all there are, and tells whose they were.
+    /// Ends all exchanges and passes their tickets to `tell`.
     fn end(&mut self, tell: impl FnMut(Ticket));
 }
 
-/// Work that must be done within a limit on connecting.
+/// Limits the time of work on a connection.
 ///
 /// # Errors
-/// The work's own failure, or that there is no connection in time.
+/// The work failed or took too long.
 pub async fn in_time<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,

@@ -1,4 +1,4 @@
-//! A session's end of an open connection, which never holds its thread.
+//! A non-blocking socket, plain or encrypted.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use tokio_rustls::rustls::ClientConnection;
 
 use crate::arrivals::{Arrivals, Received};
 
-/// Room that a read must be given: an encrypted record with what was left of the one before.
+/// Least buffer size of a read: an encrypted record and a rest of the record before.
 pub(crate) const ROOM: usize = 40 << 10;
 
-/// What carries the bytes.
+/// The transport of the bytes.
 #[derive(Debug)]
 pub(crate) enum Wire {
     Tcp(TcpStream),
@@ -24,31 +24,31 @@ pub(crate) enum Wire {
 pub(crate) struct Socket {
     wire: Wire,
     tls: Option<Box<ClientConnection>>,
-    /// Of one whose reads tell when the bytes came.
+    /// Measures arrival times, if enabled.
     arrivals: Option<Box<Arrivals>>,
 }
 
 impl Socket {
-    /// Around a wire that doesn't block.
+    /// Wraps a non-blocking transport.
     pub(crate) fn new(wire: Wire) -> Self {
         Self { wire, tls: None, arrivals: None }
     }
 
-    /// The same wire, on which encryption was agreed.
+    /// The same transport with encryption.
     pub(crate) fn encrypted(self, tls: ClientConnection) -> Self {
         Self { tls: Some(Box::new(tls)), ..self }
     }
 
-    /// Lets reads tell from now on when the bytes came, where the kernel knows. Of encrypted ones
-    /// nobody knows to which reply they belong.
+    /// Enables arrival times, if the kernel supports them. Encrypted bytes can't be assigned to a
+    /// reply.
     pub(crate) fn sample(&mut self) {
         if let (Wire::Tcp(stream), None) = (&self.wire, &self.tls) {
             self.arrivals = Arrivals::ask(stream).map(Box::new);
         }
     }
 
-    /// Reads once what has come; 0 at the end of it. The room must be [`ROOM`] at least: what stays
-    /// inside the decryption is told by nobody.
+    /// Reads once; 0 bytes mean the end. The buffer must have [`ROOM`] bytes at least, because no
+    /// event reports decrypted bytes that remain.
     #[inline]
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Received> {
         let length = match (&mut self.tls, &mut self.arrivals, &mut self.wire) {
@@ -59,7 +59,7 @@ impl Socket {
         Ok(Received { length, arrived_wall_ns: None })
     }
 
-    /// Sends as much as is taken; how much that was.
+    /// Writes as many bytes as possible and returns their number.
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -68,7 +68,7 @@ impl Socket {
         }
     }
 
-    /// Whether bytes that were taken wait within the encryption.
+    /// Whether the encryption buffers unsent bytes.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
@@ -108,7 +108,7 @@ impl Write for Wire {
     }
 }
 
-/// Nothing is taken where a write would have to wait.
+/// Maps a write that would block to 0 bytes.
 fn taken(written: io::Result<usize>) -> io::Result<usize> {
     match written {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -129,7 +129,7 @@ fn decrypt(wire: &mut Wire, tls: &mut ClientConnection, room: &mut [u8]) -> io::
             Err(_) => break,
         }
     }
-    // An answer of the encryption itself; what isn't taken goes with the next request.
+    // Messages of TLS itself; a rest is sent with the next request.
     send_encrypted(wire, tls)?;
     match state {
         _ if length > 0 => Ok(length),

@@ -1,4 +1,4 @@
-//! A connection's bytes while it is being opened, and those of a driver's own connection.
+//! An asynchronous stream, for opening connections and for requests outside of polls.
 
 use std::io;
 use std::path::Path;
@@ -22,28 +22,27 @@ use crate::failure::Failure;
 use crate::tls::Tls;
 use crate::trust::advice;
 
-/// How long a connection is idle before the kernel asks whether the peer's machine is still there,
-/// and how long it waits before it asks again.
+/// Idle time before the kernel probes the peer's machine, and the interval between probes.
 pub const KEEPALIVE: Duration = Duration::from_secs(10);
-/// How long the peer's machine may acknowledge nothing before the kernel closes the connection.
+/// Time without an acknowledgement after which the kernel closes the connection.
 pub const SILENCE: Duration = Duration::from_secs(30);
 
 /// TCP, a Unix socket, or TLS over one of them.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over the network.
+    /// A TCP connection.
     Tcp(TcpStream),
-    /// On this machine.
+    /// A Unix socket.
     Unix(UnixStream),
-    /// Encrypted.
+    /// An encrypted connection.
     Tls(Box<TlsStream<Self>>),
 }
 
 impl Stream {
-    /// Reaches a server, encrypted where that is asked for. Small packets wait for nothing.
+    /// Connects to a server, encrypted if requested, with `TCP_NODELAY`.
     ///
     /// # Errors
-    /// The server can't be reached, or no encryption is agreed on.
+    /// The server is unreachable, or the TLS handshake failed.
     pub async fn reach(target: &Target, tls: Option<&Tls>) -> Result<Self, Failure> {
         let stream = match target {
             Target::Tcp(HostPort { host, port }) => Self::tcp((host.as_str(), *port), true).await?,
@@ -55,31 +54,31 @@ impl Stream {
         stream.encrypted(&tls.config, name).await
     }
 
-    /// Reaches a server over the network. `at_once` says whether small packets wait for nothing.
+    /// Connects over TCP.
     ///
     /// # Errors
-    /// The server can't be reached.
-    pub async fn tcp(place: impl ToSocketAddrs, at_once: bool) -> Result<Self, Failure> {
-        let reached = TcpStream::connect(place).await;
+    /// The server is unreachable.
+    pub async fn tcp(address: impl ToSocketAddrs, no_delay: bool) -> Result<Self, Failure> {
+        let reached = TcpStream::connect(address).await;
         let stream = reached.map_err(|error| Failure::unreachable(&error))?;
-        stream.set_nodelay(at_once).map_err(|error| Failure::broken(&error))?;
+        stream.set_nodelay(no_delay).map_err(|error| Failure::broken(&error))?;
         notice_lost_machines(&stream).map_err(|error| Failure::broken(&error.into()))?;
         Ok(Self::Tcp(stream))
     }
 
-    /// Reaches a server on this machine.
+    /// Connects to a Unix socket.
     ///
     /// # Errors
-    /// The server can't be reached.
+    /// The server is unreachable.
     pub async fn unix(path: &Path) -> Result<Self, Failure> {
         let reached = UnixStream::connect(path).await;
         Ok(Self::Unix(reached.map_err(|error| Failure::unreachable(&error))?))
     }
 
-    /// The same connection, encrypted, to a server whose certificate is for this name.
+    /// Encrypts the connection. The server's certificate must be for this name.
     ///
     /// # Errors
-    /// No encryption is agreed on, or the certificate isn't trusted.
+    /// The TLS handshake failed, or the certificate isn't trusted.
     pub async fn encrypted(
         self,
         config: &Arc<ClientConfig>,
@@ -89,13 +88,13 @@ impl Stream {
             Ok(stream) => Ok(Self::Tls(Box::new(stream))),
             Err(error) => {
                 let refusal = error.to_string();
-                let text = format!("TLS isn't agreed on ({refusal}){}", advice(&refusal));
+                let text = format!("the TLS handshake failed ({refusal}){}", advice(&refusal));
                 Err(Failure::new(Outcome::Connection, text))
             }
         }
     }
 
-    /// The connection for a session's turns. To be called where it was opened.
+    /// Converts it into a socket for polls. Must be called in the runtime that opened it.
     pub(super) fn into_socket(self) -> io::Result<Socket> {
         match self {
             Self::Tcp(stream) => Ok(Socket::new(Wire::Tcp(stream.into_std()?))),
@@ -108,8 +107,8 @@ impl Stream {
     }
 }
 
-/// Lets the kernel close a connection whose peer's machine is gone, or can't be reached. One whose
-/// process hangs is still there.
+/// Makes the kernel close a connection to an unreachable machine. A hanging process keeps its
+/// connections.
 fn notice_lost_machines(stream: &TcpStream) -> nix::Result<()> {
     let interval_s = KEEPALIVE.as_secs() as u32;
     setsockopt(stream, sockopt::KeepAlive, &true)?;
@@ -151,7 +150,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            // The kernel's sockets hold nothing back.
+            // The kernel's sockets need no flush.
             Self::Tcp(_) | Self::Unix(_) => Poll::Ready(Ok(())),
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_watches_a_connection_whose_peer_may_be_gone() {
+    fn the_kernel_probes_an_idle_connection() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let place = listener.local_addr().unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();

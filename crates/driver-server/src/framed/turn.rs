@@ -1,15 +1,15 @@
-//! A session's turn.
+//! The poll of a session.
 //!
-//! It sends what was submitted, each connection's requests at once; waits; reads every connection
-//! that can be read, each once, and stamps it; and only then looks at what was read. What an
-//! operation sends next is entered there and goes out with the next turn.
+//! A poll flushes each connection with submitted requests once, waits, and reads and stamps each
+//! readable connection once. Then it processes the bytes. Further requests of an operation are
+//! entered at that point and go out with the next poll.
 
 use std::io::ErrorKind;
 
 use kvmark_driver::{Completions, Ticket};
 use kvmark_plan::Outcome;
 
-use super::connection::answered_unasked;
+use super::connection::unexpected_frame;
 use super::connections::{Framed, Lost};
 use super::inbox::{Inbox, Read, Spares};
 use super::poller::BELL;
@@ -17,27 +17,26 @@ use super::protocol::{Exchanges, Protocol};
 use crate::arrivals::Received;
 use crate::failure::Failure;
 
-/// Connections that are flushed before the next look at what can be read: a flush takes the kernel
-/// some microseconds, which answers that come meanwhile would wait for their stamp. Of many, one in
-/// so many: as small a part of the time in which all take their turn.
+/// Connections that a poll flushes: at least this number, or this fraction of all. A flush takes
+/// microseconds, which delay the stamps of replies.
 const FLUSHED_AT_ONCE: usize = 8;
 const FLUSHED_OF: usize = 16;
-/// Longest frame: the longest value that Redis takes, 512 MiB, and what stands around it.
+/// Longest frame: the longest value of Redis, 512 MiB, with its headers.
 pub(super) const FRAME_MAX: usize = 576 << 20;
 
-/// The session whose connections they are.
+/// A session with framed connections.
 pub trait Handler<P: Protocol> {
     /// Its connections.
     fn framed(&mut self) -> &mut Framed<P>;
 
-    /// A ticket's bytes are about to be sent, or would be if their connection were open; whether
-    /// they are the first of its operation.
+    /// Called before the bytes of a ticket are sent, also on a closed connection. Returns whether
+    /// they are the first of the operation.
     fn issue(&mut self, ticket: Ticket) -> bool;
 
-    /// Takes a frame that was read at this instant.
+    /// Takes a frame that was read at `at_ns`.
     ///
     /// # Errors
-    /// The failure that closes the connection; the exchange that has met it is ended already.
+    /// The failure that closes the connection. The exchange of the frame must be ended already.
     fn take(
         &mut self,
         index: usize,
@@ -46,8 +45,7 @@ pub trait Handler<P: Protocol> {
         done: &mut impl Completions,
     ) -> Result<(), Failure>;
 
-    /// Takes as many whole frames as the bytes begin with, of those that only add to an exchange:
-    /// none ends one, and none has anything that is told. How many bytes these are.
+    /// Takes complete frames that end no exchange and pass on no result. Returns their length.
     fn take_run(&mut self, _index: usize, _bytes: &[u8]) -> usize {
         0
     }
@@ -55,38 +53,38 @@ pub trait Handler<P: Protocol> {
     /// An exchange ended with its connection.
     fn lost(&mut self, lost: Lost);
 
-    /// A connection is open anew.
+    /// Called when a connection was reopened.
     fn opened(&mut self, _index: usize) {}
 
-    /// Whether operations ended that nobody was told of yet.
+    /// Whether results weren't passed on yet.
     fn has_ended(&self) -> bool;
 
-    /// Hands over how these operations ended, at this instant.
+    /// Passes on these results with the time stamp `at_ns`.
     fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions);
 
-    /// The instant before which it wants its next turn for reasons of its own.
+    /// The instant by which the session needs its next poll.
     fn own_due_ns(&self) -> u64 {
         u64::MAX
     }
 }
 
-/// A turn of a session, as [`kvmark_driver::Session::turn`] has it.
+/// Polls a session, see [`kvmark_driver::Session::turn`].
 pub fn turn<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     patience_ns: u64,
     done: &mut impl Completions,
 ) -> bool {
-    let told = tell_ended(handler, done);
+    let reported = report_ended(handler, done);
     flush(handler, done);
     if handler.framed().due_ns() < u64::MAX {
         let now_ns = done.stamp();
         handler.framed().end_pauses(now_ns);
     }
-    let told = tell_ended(handler, done) || told;
-    let limit_ns = limit_ns(handler, if told { 0 } else { patience_ns }, done);
+    let reported = report_ended(handler, done) || reported;
+    let limit_ns = limit_ns(handler, if reported { 0 } else { patience_ns }, done);
     let framed = handler.framed();
     let watched = framed.watched();
-    // A set that can't be waited for has nothing to tell.
+    // A failed wait has no events.
     let ready = framed.poller.wait(watched, limit_ns).unwrap_or(0);
     let mut inbox = std::mem::take(&mut framed.inbox);
     let has_read = read_all(handler, &mut inbox, ready, done);
@@ -94,7 +92,7 @@ pub fn turn<P: Protocol, H: Handler<P>>(
     has_read
 }
 
-/// How long a turn may wait.
+/// The time limit of a poll's wait.
 fn limit_ns<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     patience_ns: u64,
@@ -109,8 +107,8 @@ fn limit_ns<P: Protocol, H: Handler<P>>(
     }
 }
 
-/// Hands over what ended without a reply of its own; whether there was anything.
-fn tell_ended<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) -> bool {
+/// Passes on the results without a reply. Returns whether there were any.
+fn report_ended<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) -> bool {
     let has_ended = handler.has_ended();
     if has_ended {
         let at_ns = done.stamp();
@@ -132,7 +130,7 @@ fn fail<P: Protocol, H: Handler<P>>(
     }
 }
 
-/// Sends what was submitted on the next few connections, each one's at its own instant.
+/// Flushes the next connections, each with its own time stamp.
 fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) {
     let most = FLUSHED_AT_ONCE.max(handler.framed().watched() / FLUSHED_OF);
     let mut fresh = std::mem::take(&mut handler.framed().fresh);
@@ -152,7 +150,7 @@ fn flush<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completion
     handler.framed().fresh = fresh;
 }
 
-/// Reads each connection that is ready, once, and hands over what came; whether there was one.
+/// Reads each ready connection once and processes the bytes. Returns whether there was one.
 fn read_all<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     inbox: &mut Inbox,
@@ -160,26 +158,26 @@ fn read_all<P: Protocol, H: Handler<P>>(
     done: &mut impl Completions,
 ) -> bool {
     let (mut rung, mut has_read) = (false, false);
-    for place in 0..ready {
+    for event in 0..ready {
         let framed = handler.framed();
-        let ready = framed.poller.ready(place);
+        let ready = framed.poller.ready(event);
         if ready.number == BELL {
             rung = true;
             continue;
         }
         let index = ready.number as usize;
-        if ready.takes {
+        if ready.is_writable {
             framed.takes_more(index);
         }
-        if ready.has {
+        if ready.is_readable {
             if !inbox.has_room() {
-                hand_over(handler, inbox, done);
+                process(handler, inbox, done);
             }
             read(handler.framed(), inbox, index, done);
             has_read = true;
         }
     }
-    hand_over(handler, inbox, done);
+    process(handler, inbox, done);
     if rung {
         adopt(handler, done);
     }
@@ -214,8 +212,8 @@ fn read<P: Protocol>(
     inbox.reads.push(Read { connection: index, bytes, at_ns, arrived_wall_ns });
 }
 
-/// Looks at what was read.
-fn hand_over<P: Protocol, H: Handler<P>>(
+/// Processes the bytes that were read.
+fn process<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     inbox: &mut Inbox,
     done: &mut impl Completions,
@@ -223,13 +221,13 @@ fn hand_over<P: Protocol, H: Handler<P>>(
     let Inbox { arena, filled, reads, spares } = inbox;
     *filled = 0;
     for Read { connection: index, bytes, at_ns, arrived_wall_ns } in reads.drain(..) {
-        // One that failed meanwhile took its exchanges with it.
+        // A connection that has failed since the read has no exchanges.
         if !handler.framed().is_open(index) {
             continue;
         }
         match bytes {
-            Ok(place) => {
-                let bytes = &arena[place];
+            Ok(range) => {
+                let bytes = &arena[range];
                 done.heard(at_ns);
                 if let Some(wall_ns) = arrived_wall_ns
                     && is_one_frame(handler.framed(), index, bytes)
@@ -247,14 +245,14 @@ fn hand_over<P: Protocol, H: Handler<P>>(
     }
 }
 
-/// Whether a read took one frame, and the whole of it. The frame isn't scanned again.
+/// Whether a read returned exactly one complete frame. The frame isn't scanned again.
 fn is_one_frame<P: Protocol>(framed: &mut Framed<P>, index: usize, bytes: &[u8]) -> bool {
     let connection = framed.connection(index);
     connection.held.is_empty()
         && P::scan(&mut connection.scan, bytes).is_ok_and(|length| length == Some(bytes.len()))
 }
 
-/// Takes what a connection received: its whole frames, and keeps the rest.
+/// Takes the complete frames of a connection and keeps the rest.
 pub(super) fn take_in<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     spares: &mut Spares,
@@ -286,22 +284,22 @@ pub(super) fn take_in<P: Protocol, H: Handler<P>>(
     }
 }
 
-/// What ends a connection whose replies can't be told apart any more.
+/// The failure of a connection whose replies may be assigned to other requests.
 #[cold]
 fn in_doubt() -> Failure {
-    let text = "the server's replies were late for more than ten timeouts, so that one may be \
-                missing and each the answer to an earlier request";
+    let text = "the server's replies were late for more than ten timeouts, so one may be missing \
+                and the others may be assigned to earlier requests";
     Failure::new(Outcome::Connection, text)
 }
 
-/// What ends a connection whose answer doesn't end.
+/// The failure of a connection with an overlong frame.
 #[cold]
 pub(super) fn too_long() -> Failure {
-    let text = format!("the server's answer is longer than {} MiB", FRAME_MAX >> 20);
+    let text = format!("the server's reply is longer than {} MiB", FRAME_MAX >> 20);
     Failure::new(Outcome::Protocol, text)
 }
 
-/// Takes the whole frames; how many bytes nobody needs any more.
+/// Takes the complete frames. Returns the number of processed bytes.
 fn take_frames<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     index: usize,
@@ -323,8 +321,8 @@ fn take_frames<P: Protocol, H: Handler<P>>(
             if connection.exchanges.is_idle() {
                 handler.framed().set_aside(index);
             } else {
-                // Who is about to ask would take it for the answer.
-                fail(handler, index, &answered_unasked(), false);
+                // The next exchange would take it for its reply.
+                fail(handler, index, &unexpected_frame(), false);
             }
             return bytes.len();
         }
@@ -352,7 +350,7 @@ fn take_frames<P: Protocol, H: Handler<P>>(
     taken
 }
 
-/// Takes the connections that were opened anew.
+/// Adopts reopened connections.
 fn adopt<P: Protocol, H: Handler<P>>(handler: &mut H, done: &mut impl Completions) {
     let at_ns = done.stamp();
     handler.framed().connector.hush();

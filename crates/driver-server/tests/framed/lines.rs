@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_driver_server::framed::{
-    Framed, Handler, Lost, NOBODY, Numbered, Protocol, Stream, turn,
+    ABANDONED, Framed, Handler, Lost, Numbered, Protocol, Stream, turn,
 };
 use kvmark_driver_server::{Failure, HostPort};
 use kvmark_plan::Outcome;
@@ -165,7 +165,7 @@ impl<const REOPENS: bool> Handler<Lines<REOPENS>> for Session<REOPENS> {
         let line = std::str::from_utf8(frame).unwrap().trim_end_matches('\n');
         let (number, text) = line.split_once(' ').unwrap();
         match self.framed.exchanges(index).answered(number.parse().unwrap()) {
-            Some((NOBODY, _)) => {}
+            Some((ABANDONED, _)) => {}
             Some((ticket, _)) => self.answers.push((ticket, text.to_owned())),
             None => {
                 let why = format!("nobody waits for {number}");
