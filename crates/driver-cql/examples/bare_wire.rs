@@ -1,17 +1,16 @@
-//! A bare epoll loop over CQL's wire: the floor of what an operation costs its client.
+//! A bare epoll loop over CQL: the minimum client cost of an operation.
 //!
-//! It prepares one statement, keeps so many executions of it in flight on its connections, and
-//! reads of each answer the header, the kind of its result and the number of its rows. For each
-//! operation there are two time stamps and a record in a histogram: no generator, no driver, no
-//! schedule, no interval and no timeout. Keys are `user0`, `user1`, … drawn uniformly; behind the
-//! key stand so many fields of so many bytes, all zero.
+//! It prepares one statement and keeps `in_flight` executions of it in flight. Of each reply it
+//! reads the header, the kind of result and the number of rows. An operation takes two time stamps
+//! and a histogram record: no generator, driver, schedule, interval or timeout. Keys are `user0`,
+//! `user1`, … drawn uniformly, followed by `fields` values of `field_bytes` zero bytes.
 //!
 //! ```text
 //! bare_wire address=HOST:PORT statement=CQL records=N operations=N
 //!           [in_flight=64] [connections=1] [fields=0] [field_bytes=34] [seed=1]
 //! ```
 //!
-//! One line of JSON on standard output. Connecting and preparing aren't in its times.
+//! Prints one line of JSON. Its times exclude connecting and preparing.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -33,9 +32,9 @@ const STARTUP: u8 = 1;
 const RESULT: u8 = 8;
 const PREPARE: u8 = 9;
 const EXECUTE: u8 = 10;
-/// Room for what is read at once.
+/// Size of the read buffer.
 const INPUT_BYTES: usize = 256 << 10;
-/// The longest time that is told apart, a minute.
+/// The longest recorded time, one minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 const ONE: [u8; 2] = [0, 1];
 /// Values follow, and rows come without their description.
@@ -216,7 +215,7 @@ impl Loop {
         Ok(Self { epoll, connections, requests, clock: Clock::new(), service_ns, rows: 0 })
     }
 
-    /// Does so many operations, each its next one as soon as the last one on its stream has ended.
+    /// Executes operations. Each stream begins the next one when the last one ends.
     fn run(&mut self, operations: u64, in_flight: u16) -> Result<(), Failure> {
         let count = self.connections.len() as u16;
         let mut unsent = operations - u64::from(in_flight);

@@ -1,4 +1,4 @@
-//! Where a cluster is, as the part of its URL behind the scheme says it.
+//! The address of a cluster: its URL without the scheme.
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::{Credentials, HostPort};
@@ -9,14 +9,14 @@ pub(crate) const PORT: u16 = 9042;
 /// `[user[:password]@]host[:port][,host[:port]…][/keyspace]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Those to begin with.
+    /// The contact points.
     pub(crate) nodes: Vec<HostPort>,
     pub(crate) credentials: Credentials,
     pub(crate) keyspace: Option<String>,
 }
 
 impl Address {
-    /// Reads an address. Errors show nothing of user and password.
+    /// Parses an address. Errors never show user and password.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let (credentials, place) = Credentials::split_from(text)?;
         let (hosts, keyspace) = place.split_once('/').unwrap_or((place, ""));
@@ -39,7 +39,7 @@ fn wrong(place: &str) -> OpenError {
     ))
 }
 
-/// The hosts; a port behind the last one is the port of all that name none, as in `a,b,c:9043`.
+/// The hosts. The port of the last one is the default of all others, as in `a,b,c:9043`.
 fn with_one_port(hosts: &str) -> Vec<String> {
     let port_of = |host: &str| {
         let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn user_password_and_keyspace_stand_around_the_hosts() {
+    fn an_address_may_have_user_password_and_keyspace() {
         let address = Address::parse("ann:sesame@host/bank").unwrap();
         assert_eq!(address.hosts(), ["host:9042"]);
         assert_eq!(address.credentials.username.as_deref(), Some("ann"));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_its_password() {
+    fn an_invalid_address_is_rejected_without_showing_its_password() {
         for text in ["", "u:sesame@", "u:sesame@host:x", "u:sesame@a,,b", "u:sesame@[::1", "h:"] {
             let error = Address::parse(text).unwrap_err().to_string();
             assert!(error.starts_with("option 'address' can't be"), "{error}");

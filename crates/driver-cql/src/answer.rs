@@ -1,4 +1,4 @@
-//! Rows of what the driver crate asks.
+//! Rows of statements that the `scylla` crate executes.
 
 use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
 use scylla::deserialize::{DeserializationError, TypeCheckError};
@@ -7,7 +7,7 @@ use scylla::response::query_result::{QueryResult, QueryRowsResult};
 
 use crate::failure::{Failure, impossible};
 
-/// A row whose values stay as they came.
+/// A row with undecoded values.
 pub(crate) struct RawRow<'f, 'm>(pub(crate) ColumnIterator<'f, 'm>);
 
 impl<'f, 'm> DeserializeRow<'f, 'm> for RawRow<'f, 'm> {
@@ -20,7 +20,7 @@ impl<'f, 'm> DeserializeRow<'f, 'm> for RawRow<'f, 'm> {
     }
 }
 
-/// The rows of an answer that must have some kind of them.
+/// The rows of a result.
 pub(crate) fn rows(result: QueryResult) -> Result<QueryRowsResult, Failure> {
     result.into_rows_result().map_err(impossible)
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_raw_row_asks_for_no_type() {
+    fn a_raw_row_accepts_any_type() {
         assert!(RawRow::type_check(&[]).is_ok());
         let row = RawRow::deserialize(ColumnIterator::new(&[], FrameSlice::new_empty())).unwrap();
         assert_eq!(row.0.count(), 0);

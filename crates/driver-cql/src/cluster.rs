@@ -1,5 +1,5 @@
-//! The driver crate's session: it finds the nodes, hears of changes, prepares, and knows who holds
-//! which partition. Operations go over connections of our own.
+//! The session of the `scylla` crate. It discovers nodes, follows changes, prepares statements and
+//! knows the replicas of partitions. Operations use the connections of this driver.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -20,47 +20,46 @@ use crate::failure::{Fails as _, Failure, refused_at};
 use crate::settings::Settings;
 use crate::topology::{Topology, Watch};
 
-/// Limits on a connection that opening a session may take: one to hear of the nodes, one to reach
-/// them all, and one for a node that is down.
+/// Time limit to open a session, as a multiple of the limit on connecting: one to discover the
+/// nodes, one to connect to all of them, and one for a node that is down.
 const EXCHANGES: u32 = 3;
-/// How often it is looked whether the cluster has changed.
+/// Interval between checks for changes of the cluster.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The crate's session, on a thread of its own.
+/// The crate's session, on a separate thread.
 pub(crate) struct Cluster {
     pub(crate) session: Arc<Session>,
     pub(crate) watch: Arc<Watch>,
-    /// After what runs in it.
+    /// Dropped after its tasks.
     pub(crate) runtime: Runtime,
 }
 
 impl Cluster {
-    /// Reaches the cluster. Not to be called within an asynchronous runtime.
+    /// Connects to the cluster. Must not be called within an asynchronous runtime.
     pub(crate) fn reach(settings: &Settings) -> Result<Self, OpenError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("kvmark-cluster")
             .enable_all()
             .build();
-        let runtime = runtime.map_err(|error| {
-            OpenError::System(format!("no event loop for the cluster's connections ({error})"))
-        })?;
+        let runtime = runtime
+            .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
         let session = runtime.block_on(build(settings));
         let session = session.map_err(|failure| refused_at(&settings.address.hosts(), &failure))?;
         Ok(Self { session: Arc::new(session), watch: Arc::default(), runtime })
     }
 
-    /// Tells workers of the topology, now and whenever it changes.
+    /// Publishes the topology to the workers, now and after each change.
     pub(crate) fn follow(&self, keyspaces: Vec<String>) {
         let (session, watch) = (Arc::clone(&self.session), Arc::clone(&self.watch));
         let mut known = session.get_cluster_state();
-        watch.tell(Topology::of(&known, &keyspaces));
+        watch.publish(Topology::of(&known, &keyspaces));
         self.runtime.spawn(async move {
             loop {
                 sleep(LOOK).await;
                 let state = session.get_cluster_state();
                 if !Arc::ptr_eq(&state, &known) {
-                    watch.tell(Topology::of(&state, &keyspaces));
+                    watch.publish(Topology::of(&state, &keyspaces));
                     known = state;
                 }
             }
@@ -92,13 +91,13 @@ async fn build(settings: &Settings) -> Result<Session, Failure> {
     if let Some(datacenter) = &settings.datacenter {
         builder = builder.prefer_datacenter(datacenter.clone());
     }
-    // The crate limits the way to a node, but not what is said then.
+    // The crate limits the time to connect, but not that of the requests after it.
     let limit = settings.connect_timeout.saturating_mul(EXCHANGES);
     let session = timeout(limit, builder.build()).await.map_err(|_| {
         let limit_ms = limit.as_millis();
         let text = format!(
-            "it doesn't say what it is within {limit_ms} ms, {EXCHANGES} times \
-                            connect_timeout_ms"
+            "no description of the cluster within {limit_ms} ms, {EXCHANGES} times \
+             connect_timeout_ms"
         );
         Failure::new(Outcome::Connection, text)
     })?;

@@ -1,5 +1,5 @@
-//! A node asked by hand: a statement, and its rows by the names of their columns. It is this node
-//! that is asked, whichever others it knows.
+//! The console of a node: a statement, and its rows by column name. The statement is sent to this
+//! node, not to another one of the cluster.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::failure::{Failure, impossible, refused_at};
 use crate::settings::Settings;
 use crate::wire::{Wire, query};
 
-/// A connection to the node that the options name first.
+/// A connection to the first configured node.
 pub(crate) struct Console {
     settings: Arc<Settings>,
     lines: Lines<Wire>,
@@ -52,9 +52,9 @@ impl kvmark_driver::Console for Console {
     }
 }
 
-/// The rows of a result; none where it has no such thing.
+/// The rows of a result; empty for other results.
 fn rows(body: Vec<u8>) -> Result<Value, Failure> {
-    // Types within types are bounded there, and not in what decodes them here.
+    // This bounds nested types, which the decoder below doesn't.
     crate::rows::read(&body)?;
     let answer = deserialize_with_features(body.into(), None, &ProtocolFeatures::default());
     let Answer::Rows((rows, _)) = answer.map_err(impossible)? else {
@@ -74,7 +74,7 @@ fn rows(body: Vec<u8>) -> Result<Value, Failure> {
     rows.rows_iter().map_err(impossible)?.map(read).collect()
 }
 
-/// Texts, small numbers, truths and lists as such; everything else as CQL writes it.
+/// Converts text, integers, booleans and lists; other values become their CQL text.
 fn plain(value: CqlValue) -> Value {
     match value {
         CqlValue::Text(text) | CqlValue::Ascii(text) => text.into(),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_returns_no_rows_has_none_and_what_is_cut_off_is_refused() {
+    fn a_result_without_rows_is_empty_and_a_truncated_one_is_rejected() {
         assert_eq!(rows(1_u32.to_be_bytes().to_vec()).unwrap(), json!([]));
         let body = result(&[(&[13], Some(b"5.0.9"))]);
         assert!((0..body.len()).all(|end| rows(body[..end].to_vec()).is_err()));

@@ -1,4 +1,4 @@
-//! What the driver asks the cluster about itself.
+//! Opening a cluster, its description, and waiting until it is idle.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -16,15 +16,14 @@ use crate::prepared::Prepared;
 use crate::schema::{Schema, texts};
 use crate::settings::Settings;
 
-/// How often `settle` looks.
+/// Interval between the checks of `settle`.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often it looks at most: for an hour.
+/// Greatest number of checks, for one hour.
 const LOOKS: u32 = 18_000;
-/// Looks in a row that must find nothing going on.
+/// Consecutive checks that must find no compaction.
 const QUIET_LOOKS: u32 = 3;
 
-/// Parts of names of settings that say where a node is, whom it trusts or what it was told in
-/// secret, not how it works.
+/// Parts of names of settings that describe a node's location, trust or secrets, not its behaviour.
 const PLACES: [&str; 12] = [
     "address",
     "cluster_name",
@@ -40,16 +39,17 @@ const PLACES: [&str; 12] = [
     "truststore",
 ];
 
-/// What was found and made when the cluster was reached.
+/// An opened cluster.
 pub(crate) struct Opened {
     pub(crate) cluster: Cluster,
     pub(crate) prepared: Prepared,
-    /// What names without a keyspace mean.
+    /// The default keyspace.
     pub(crate) keyspace: Option<String>,
     pub(crate) description: Description,
 }
 
-/// Reaches the cluster, makes what is missing, prepares everything and asks what it is.
+/// Connects to the cluster, creates missing tables, prepares all statements and reads its
+/// description.
 pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Opened, OpenError> {
     let cluster = Cluster::reach(settings)?;
     let session = &cluster.session;
@@ -67,7 +67,7 @@ pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Opened, OpenE
     Ok(Opened { cluster, prepared, keyspace, description })
 }
 
-/// What the cluster says it is. What it doesn't say is left out.
+/// Describes the cluster, as far as known.
 async fn describe(session: &Session, keyspace: Option<&str>) -> Description {
     let ask = async |query: &str, values: &[&str]| {
         texts(session, query, values).await.unwrap_or_default()
@@ -104,8 +104,7 @@ async fn describe(session: &Session, keyspace: Option<&str>) -> Description {
     Description { system: system.to_owned(), version, configuration }
 }
 
-/// Waits until no node compacts, where nodes say so (Cassandra from 4.0 on); elsewhere there is
-/// nothing to wait for.
+/// Waits until no node compacts, if nodes report it (Cassandra 4.0 and later).
 pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> Result<(), OpenError> {
     let mut quiet = 0;
     for _ in 0..LOOKS {
@@ -124,7 +123,7 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> Result<(), OpenE
     Err(OpenError::System(text.to_owned()))
 }
 
-/// Whether a node that is up compacts; none when nodes don't say.
+/// Whether a node compacts; `None` if nodes don't report it.
 async fn is_busy(session: &Session) -> Result<Option<bool>, Failure> {
     for node in session.get_cluster_state().get_nodes_info() {
         if !node.is_connected() {

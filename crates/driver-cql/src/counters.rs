@@ -1,27 +1,27 @@
-//! What all sessions of a driver count together.
+//! Counters shared by all sessions of a driver.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of warnings, and a part of the text that tells each. What Cassandra 5.0 says:
+/// Kinds of warnings, and a part of the text that identifies each. The texts of Cassandra 5.0:
 /// `Read … live rows and … tombstone cells`, `Batch for … is of size …, exceeding specified
 /// threshold`, `Unlogged batch covering … partitions`.
 const KINDS: [(&str, &str); 2] = [("tombstone", "tombstone"), ("batch", "batch")];
 
-/// What is counted beside warnings.
+/// The counters besides warnings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// Requests sent to a node, again or for another page too.
+    /// Requests to nodes, including retries and further pages.
     Attempts,
-    /// Those that failed.
+    /// Failed requests.
     AttemptsFailed,
-    /// Requests that were sent again.
+    /// Retried requests.
     Retries,
-    /// Operations that took longer than the option allows.
+    /// Operations that exceeded `request_timeout_ms`.
     RequestTimeouts,
-    /// Attempts to open a connection again.
+    /// Attempts to reopen a connection.
     Reconnections,
-    /// Statements that a node had to prepare again.
+    /// Statements that a node prepared again.
     Preparations,
 }
 
@@ -32,11 +32,11 @@ const NAMES: [&str; 6] =
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     counts: [AtomicU64; NAMES.len()],
-    /// Warnings of each kind that came with answers, and of all others.
+    /// Warnings in replies, by kind; the last counter is for other kinds.
     warnings: [AtomicU64; KINDS.len() + 1],
 }
 
-/// What one session has counted since it told.
+/// The unpublished counts of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Tally([u64; NAMES.len()]);
 
@@ -48,7 +48,7 @@ impl Tally {
 }
 
 impl Counters {
-    /// Takes over what a session has counted.
+    /// Adds and resets the counts of a session.
     pub(crate) fn take(&self, tally: &mut Tally) {
         for (all, own) in self.counts.iter().zip(&mut tally.0) {
             if *own > 0 {
@@ -57,14 +57,14 @@ impl Counters {
         }
     }
 
-    /// Counts a warning that came with an answer.
+    /// Counts a warning of a reply.
     pub(crate) fn warned(&self, text: &str) {
         let text = text.to_ascii_lowercase();
         let kind = KINDS.iter().position(|(_, part)| text.contains(part));
         self.warnings[kind.unwrap_or(KINDS.len())].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All counters by name.
+    /// The counters by name.
     pub(crate) fn by_name(&self) -> BTreeMap<String, f64> {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
         let named = NAMES.iter().zip(&self.counts);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_told_apart_by_their_text() {
+    fn warnings_are_classified_by_their_text() {
         let counters = Counters::default();
         counters.warned("Read 10 live rows and 1500 tombstone cells for query SELECT * FROM t");
         counters.warned("Batch for [ks.t] is of size 6.000KiB, exceeding specified threshold");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_counted_is_taken_over_once() {
+    fn the_counts_of_a_session_are_added_once() {
         let (counters, mut tally) = (Counters::default(), Tally::default());
         tally.add(Count::Attempts, 2);
         tally.add(Count::Preparations, 1);

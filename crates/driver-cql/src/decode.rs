@@ -1,10 +1,10 @@
-//! Values of CQL as the cells of a reply: whole numbers, timestamps, dates and times as decimal
-//! text, everything else in the bytes of the argument that it would come from.
+//! CQL values as the cells of a reply: integers, timestamps, dates and times become decimal text,
+//! other values the bytes of the equivalent argument.
 
 use kvmark_plan::ValueType;
 use scylla::frame::response::result::{CollectionType, ColumnType, NativeType};
 
-/// Appends a value; nothing of one that can't be read.
+/// Appends a value; an unreadable value appends nothing.
 pub(crate) fn append(column: &ColumnType<'_>, value: &[u8], output: &mut Vec<u8>) {
     match column {
         ColumnType::Native(native) => match number(native, value) {
@@ -15,7 +15,7 @@ pub(crate) fn append(column: &ColumnType<'_>, value: &[u8], output: &mut Vec<u8>
     }
 }
 
-/// What is a whole number.
+/// The number of an integer type.
 fn number(native: &NativeType, value: &[u8]) -> Option<i128> {
     let sign = if value.first().is_some_and(|byte| *byte >= 0x80) { -1 } else { 0 };
     let signed = || value.iter().fold(sign, |number, byte| number << 8 | i128::from(*byte));
@@ -48,7 +48,7 @@ fn append_scalar(native: &NativeType, value: &[u8], output: &mut Vec<u8>) {
     }
 }
 
-/// An element within a collection: its kind, its length and its bytes.
+/// Appends an element of a collection: kind, length and bytes.
 fn append_element(column: &ColumnType<'_>, value: &[u8], output: &mut Vec<u8>) {
     output.push(kind_of(column) as u8);
     let place = output.len();
@@ -105,8 +105,8 @@ fn append_collection(column: &ColumnType<'_>, value: &[u8], output: &mut Vec<u8>
                 _ => &[],
             };
             rest = rest.get(4..).unwrap_or_default();
-            let mut turn = columns.iter().cycle();
-            while let (Some(value), Some(column)) = (take(&mut rest), turn.next()) {
+            let mut column_cycle = columns.iter().cycle();
+            while let (Some(value), Some(column)) = (take(&mut rest), column_cycle.next()) {
                 push(column, value);
             }
         }
@@ -127,7 +127,7 @@ fn append_collection(column: &ColumnType<'_>, value: &[u8], output: &mut Vec<u8>
     output[place..place + 8].copy_from_slice(&count.to_le_bytes());
 }
 
-/// The next value with its length before it; the inner none is null.
+/// Reads a value with its length; the inner `None` is null.
 fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (length, behind) = rest.split_first_chunk()?;
     let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {

@@ -1,4 +1,4 @@
-//! Arguments as values of CQL: what fits a column's type, and its bytes.
+//! Arguments as CQL values: the types that fit a column, and their bytes.
 //!
 //! A text becomes text, ascii, blob or inet; bytes a blob; a whole number any type of number, a
 //! date (days since 1970), a time (nanoseconds of the day) or a timestamp (milliseconds since
@@ -18,7 +18,7 @@ const DATE_EPOCH: i64 = 1 << 31;
 const DAY_MS: i64 = 86_400_000;
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// A drawn value that the column can't hold.
+/// A value that doesn't fit the type of its column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{value} can't be of type {column}")]
 pub(crate) struct Misfit {
@@ -32,7 +32,7 @@ impl Misfit {
     }
 }
 
-/// A type as CQL spells it.
+/// The CQL name of a type.
 pub(crate) fn name_of(column: &ColumnType<'_>) -> String {
     match column {
         ColumnType::Native(native) => format!("{native:?}").to_ascii_lowercase(),
@@ -56,12 +56,12 @@ pub(crate) fn name_of(column: &ColumnType<'_>) -> String {
     }
 }
 
-/// Whether what is drawn can be of the column's type; what a law may exceed only now and then is
-/// found when it does.
+/// Checks that the values of a generator fit a column. Values that exceed a type only sometimes are
+/// found when they do.
 pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<(), Misfit> {
     let misfit = |what: &str| Err(Misfit::new(what, column));
     match generator {
-        // It was made for this column.
+        // The generator was derived from the column.
         Generator::Column { .. } => Ok(()),
         Generator::List { of, .. } => match elements_of(column) {
             Some(element) => check(of, element),
@@ -133,7 +133,7 @@ fn parts_of<'a>(column: &'a ColumnType<'_>) -> Vec<&'a ColumnType<'a>> {
     }
 }
 
-/// A value as the generator of a scalar draws it.
+/// A sample value of a scalar generator.
 fn sample(generator: &Generator) -> (ValueType, Vec<u8>) {
     match generator {
         Generator::Field { .. }
@@ -149,7 +149,7 @@ fn sample(generator: &Generator) -> (ValueType, Vec<u8>) {
         Generator::Boolean => (ValueType::Boolean, vec![0]),
         Generator::Uuid => (ValueType::Uuid, vec![0; 16]),
         Generator::Timestamp { .. } => (ValueType::Timestamp, vec![0; 8]),
-        // Text that is an address, so that it may become one.
+        // An address, so that text columns and inet columns accept it.
         _ => (ValueType::Text, b"::".to_vec()),
     }
 }
@@ -179,7 +179,7 @@ pub(crate) fn write<'b>(
     }
 }
 
-/// Whether the column holds bytes as they come.
+/// Whether the column stores bytes without conversion.
 fn is_plain(column: &ColumnType<'_>) -> bool {
     is(column, &[NativeType::Text, NativeType::Ascii, NativeType::Blob])
 }
@@ -212,9 +212,9 @@ fn write_elements(
         }
         (ValueType::Map, ColumnType::Collection { typ: CollectionType::Map(key, value), .. }) => {
             builder.append_bytes(&counted(count / 2)?);
-            let mut turn = [key, value].into_iter().cycle();
+            let mut column_cycle = [key, value].into_iter().cycle();
             elements.try_for_each(|(kind, bytes)| {
-                let column = turn.next().expect("a cycle of two never ends");
+                let column = column_cycle.next().expect("a cycle of two never ends");
                 write(column, kind, bytes, builder.make_sub_writer()).map(drop)
             })
         }
@@ -246,8 +246,8 @@ impl Scalar {
     }
 }
 
-/// A scalar as a value of the column's type. Text and bytes in columns of their own kind are only
-/// checked, because they are sent as they are.
+/// A scalar as a value of the column's type. Text and bytes for text and blob columns are only
+/// checked, because they are sent without conversion.
 fn native(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Result<Scalar, Misfit> {
     let ColumnType::Native(native) = column else {
         return Err(Misfit::new("a single value", column));
@@ -335,14 +335,14 @@ fn decimal(scale: i32, unscaled: i128) -> Option<Scalar> {
     Some(Scalar::new(&bytes))
 }
 
-/// A number in two's complement without the leading bytes that say nothing.
+/// A number in two's complement without redundant leading bytes.
 fn shortest(bytes: &[u8]) -> &[u8] {
-    let says_nothing = |pair: &&[u8]| match pair {
+    let is_redundant = |pair: &&[u8]| match pair {
         [0, next] => *next < 0x80,
         [0xff, next] => *next >= 0x80,
         _ => false,
     };
-    &bytes[bytes.windows(2).take_while(says_nothing).count()..]
+    &bytes[bytes.windows(2).take_while(is_redundant).count()..]
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! What goes wrong with an operation, and which outcome it is.
+//! Errors of nodes and of the `scylla` crate as failures with outcomes.
 //!
-//! Where the protocol leaves it open: a read or write that replicas failed (too many tombstones, a
-//! broken table), a truncation that failed and an error inside a node are the storage's; a
-//! conditional write of which nobody knows whether it was done is a timeout; a node that is
-//! starting up is unavailable.
+//! Classification of ambiguous errors: a read or write that replicas failed (too many tombstones, a
+//! corrupt table), a failed truncation and an internal error of a node are storage failures. A
+//! conditional write with an unknown result is a timeout. A node that is starting is unavailable.
 
 use kvmark_driver::OpenError;
 pub(crate) use kvmark_driver_server::Failure;
@@ -16,64 +15,64 @@ use scylla::errors::{
 use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
 use scylla_cql_core::frame::response::error::Error;
 
-/// Characters of a message that are kept.
+/// Length limit of a message.
 const MESSAGE_MAX: usize = 300;
 
-/// Nobody knows whether a conditional write was done.
+/// The result of a conditional write is unknown.
 const CAS_WRITE_UNKNOWN: i32 = 0x1700;
-/// The log of changes is full.
+/// The change log (CDC) is full.
 const CDC_WRITE_FAILURE: i32 = 0x1600;
 
-/// An error of the driver crate's that ends an operation, or opening.
+/// An error of the `scylla` crate.
 pub(crate) trait Fails {
-    /// Its outcome, and a clause without credentials.
+    /// Its outcome and reason, without credentials.
     fn failure(&self) -> Failure;
 }
 
-/// The answer isn't one that this request can have.
+/// The failure of an unreadable or unexpected reply.
 #[cold]
 pub(crate) fn impossible(why: impl std::fmt::Display) -> Failure {
-    Failure::new(Outcome::Protocol, shortened(&format!("the answer can't be read ({why})")))
+    Failure::new(Outcome::Protocol, shortened(&format!("the reply can't be read ({why})")))
 }
 
-/// As the reason why the cluster can't be opened.
+/// The reason why the cluster can't be opened.
 pub(crate) fn refused_at(hosts: &[String], failure: &Failure) -> OpenError {
     let hosts = hosts.join(", ");
     OpenError::System(format!("can't use the cluster at {hosts}: {}", failure.text))
 }
 
-/// The first characters, in one line.
+/// A message as one line of limited length.
 fn shortened(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MESSAGE_MAX).collect()
 }
 
-/// Why a node refused, by the body of its answer.
+/// The failure of an error reply, from its body.
 #[cold]
-pub(crate) fn said_by(body: &[u8]) -> Failure {
+pub(crate) fn refused_by(body: &[u8]) -> Failure {
     match db_error(body) {
-        Ok(Error { error, reason }) => said(&error, &reason),
+        Ok(Error { error, reason }) => refused(&error, &reason),
         Err(failure) => failure,
     }
 }
 
-/// Why a node refused a login, by the body of its answer. In its own words it could repeat it.
+/// The failure of a login, from the body of the reply. The node's message might repeat the login.
 #[cold]
 pub(crate) fn refused_login(body: &[u8]) -> Failure {
     match db_error(body) {
-        Ok(Error { error, .. }) => said(&error, ""),
+        Ok(Error { error, .. }) => refused(&error, ""),
         Err(failure) => failure,
     }
 }
 
-/// What a node said instead of a result.
+/// The error in the body of a reply.
 #[cold]
 pub(crate) fn db_error(mut body: &[u8]) -> Result<Error, Failure> {
     Error::deserialize(&ProtocolFeatures::default(), &mut body).map_err(impossible)
 }
 
-/// A node said no.
-pub(crate) fn said(error: &DbError, message: &str) -> Failure {
+/// The failure of a node's error.
+pub(crate) fn refused(error: &DbError, message: &str) -> Failure {
     let details = error.to_string();
     let text = if message.is_empty() {
         format!("a node answered: {details}")
@@ -83,7 +82,7 @@ pub(crate) fn said(error: &DbError, message: &str) -> Failure {
     Failure::new(class(error), shortened(&text))
 }
 
-/// The outcome that a node's error stands for.
+/// The outcome of a node's error.
 fn class(error: &DbError) -> Outcome {
     match error {
         DbError::Unavailable { .. } | DbError::IsBootstrapping => Outcome::Unavailable,
@@ -125,7 +124,7 @@ impl Fails for ExecutionError {
 impl Fails for RequestAttemptError {
     fn failure(&self) -> Failure {
         match self {
-            RequestAttemptError::DbError(error, message) => said(error, message),
+            RequestAttemptError::DbError(error, message) => refused(error, message),
             RequestAttemptError::BrokenConnectionError(error) => error.failure(),
             RequestAttemptError::SerializationError(_)
             | RequestAttemptError::CqlRequestSerialization(_) => {
@@ -182,12 +181,12 @@ impl Fails for ConnectionError {
             }
             ConnectionError::UseKeyspaceError(error) => error.failure(),
             ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
-                // In its own words a node could repeat a login.
+                // The node's message might repeat a login.
                 ConnectionSetupRequestErrorKind::DbError(
                     error @ DbError::AuthenticationError,
                     _,
-                ) => said(error, ""),
-                ConnectionSetupRequestErrorKind::DbError(error, message) => said(error, message),
+                ) => refused(error, ""),
+                ConnectionSetupRequestErrorKind::DbError(error, message) => refused(error, message),
                 ConnectionSetupRequestErrorKind::BrokenConnection(error) => error.failure(),
                 ConnectionSetupRequestErrorKind::MissingAuthentication => {
                     let text = "it wants a login: give username and password_env";
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_words_come_first_and_in_one_line() {
+    fn the_message_of_a_node_comes_first_and_in_one_line() {
         let error = RequestAttemptError::DbError(DbError::Overloaded, "too\n   much".to_owned());
         let text = error.failure().text;
         assert!(text.starts_with("a node answered: too much (The request cannot"), "{text}");

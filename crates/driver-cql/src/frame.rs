@@ -1,4 +1,4 @@
-//! Frames of version 4 of CQL's native protocol, and what bodies are made of.
+//! Frames of CQL's native protocol, version 4, and the elements of their bodies.
 //!
 //! Source: Apache Cassandra, `doc/native_protocol_v4.spec`.
 
@@ -12,15 +12,15 @@ use crate::failure::{Failure, impossible};
 
 /// Version, flags, stream, opcode and length of the body.
 pub(crate) const HEADER: usize = 9;
-/// Of what a client sends; a node answers with [`ANSWER`].
+/// The version byte of requests; replies have [`ANSWER`].
 pub(crate) const VERSION: u8 = 4;
 pub(crate) const ANSWER: u8 = 0x80 | VERSION;
 /// The longest body that the protocol allows, in bytes.
 const BODY_MAX: usize = 256 << 20;
-/// What one byte of a compressed body can stand for at most, by LZ4; by Snappy it is less.
+/// Greatest expansion of a compressed body, that of LZ4; the one of Snappy is less.
 const EXPANSION_MAX: usize = 255;
-/// The stream of what a node says unasked.
-const UNASKED: u16 = u16::MAX;
+/// The stream of events, which answer no request.
+const EVENTS: u16 = u16::MAX;
 
 pub(crate) const ERROR: u8 = 0;
 pub(crate) const STARTUP: u8 = 1;
@@ -42,7 +42,7 @@ const TRACED: u8 = 0x02;
 const WITH_PAYLOAD: u8 = 0x04;
 const WITH_WARNINGS: u8 = 0x08;
 
-/// A whole frame that came from a node.
+/// A complete frame of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     flags: u8,
@@ -51,7 +51,7 @@ pub(crate) struct Frame<'a> {
     body: &'a [u8],
 }
 
-/// Length of the first frame, if it is whole. What can't be one is told before it is.
+/// Length of the first frame, if it is complete. An invalid frame is rejected by its header.
 #[inline]
 pub(crate) fn scan(bytes: &[u8]) -> Result<Option<usize>, Failure> {
     if bytes.first().is_some_and(|version| *version != ANSWER) {
@@ -70,7 +70,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Option<usize>, Failure> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame that [`scan`] found whole.
+    /// Reads a complete frame, see [`scan`].
     #[inline]
     pub(crate) fn read(bytes: &'a [u8]) -> Self {
         let (header, body) = bytes.split_at(HEADER);
@@ -78,13 +78,13 @@ impl<'a> Frame<'a> {
         Self { flags: header[1], stream, opcode: header[4], body }
     }
 
-    /// Whether it tells of something that nobody asked for, such as an event.
+    /// Whether it is an event.
     #[inline]
-    pub(crate) fn is_unasked(&self) -> bool {
-        self.stream == UNASKED
+    pub(crate) fn is_event(&self) -> bool {
+        self.stream == EVENTS
     }
 
-    /// The body, decompressed and without what may stand before the answer; warnings are told.
+    /// The decompressed body without extensions; warnings are passed to `warned`.
     #[inline]
     pub(crate) fn body(
         &self,
@@ -108,10 +108,10 @@ impl<'a> Frame<'a> {
             return rest.map(Cow::Borrowed).ok_or_else(cut_off);
         }
         let Some(compression) = compression else {
-            return Err(impossible("it is compressed, which wasn't agreed"));
+            return Err(impossible("it is compressed without an agreement"));
         };
-        if !is_believed(self.body, compression) {
-            return Err(impossible("it tells of more bytes than it can hold"));
+        if !is_plausible(self.body, compression) {
+            return Err(impossible("it states an impossible length"));
         }
         let mut body = decompress(self.body, compression).map_err(impossible)?;
         let rest = skip_extensions(self.flags, &body, warned).ok_or_else(cut_off)?.len();
@@ -120,18 +120,17 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether a compressed body tells of a length that it can have, if of any: memory is taken for as
-/// much as it tells of.
-fn is_believed(body: &[u8], compression: Compression) -> bool {
-    let told = match compression {
-        Compression::Lz4 => body.first_chunk().map(|told| u32::from_be_bytes(*told) as usize),
+/// Whether the stated length of a compressed body is possible. The decoder allocates this length.
+fn is_plausible(body: &[u8], compression: Compression) -> bool {
+    let stated = match compression {
+        Compression::Lz4 => body.first_chunk().map(|length| u32::from_be_bytes(*length) as usize),
         Compression::Snappy => snap::raw::decompress_len(body).ok(),
     };
     let most = body.len().saturating_mul(EXPANSION_MAX).min(BODY_MAX);
-    told.is_none_or(|length| length <= most)
+    stated.is_none_or(|length| length <= most)
 }
 
-/// The answer behind its trace, warnings and payload.
+/// The body after trace, warnings and payload.
 fn skip_extensions(flags: u8, body: &[u8], mut warned: impl FnMut(&str)) -> Option<&[u8]> {
     let mut body = Reader(body);
     if flags & TRACED != 0 {
@@ -151,12 +150,12 @@ fn skip_extensions(flags: u8, body: &[u8], mut warned: impl FnMut(&str)) -> Opti
     Some(body.0)
 }
 
-/// An answer that ends too early.
+/// The failure of a truncated reply.
 pub(crate) fn cut_off() -> Failure {
     impossible("it ends too early")
 }
 
-/// Reads a body from its beginning; none where it ends too early.
+/// Reads the elements of a body; `None` means that it is truncated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -185,7 +184,7 @@ impl<'a> Reader<'a> {
         self.chunk().map(i32::from_be_bytes)
     }
 
-    /// Bytes with their length before them; the inner none is null.
+    /// Bytes with a length; the inner `None` is null.
     #[inline]
     pub(crate) fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
         match usize::try_from(self.int()?) {
@@ -194,14 +193,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes, or a text, with a short length before them.
+    /// Bytes or text with a short length.
     pub(crate) fn short_bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.short()?;
         self.take(usize::from(length))
     }
 }
 
-/// The header of a request whose stream and length are set when they are known.
+/// Begins a request. Its stream and length are set later.
 pub(crate) fn begin(output: &mut Vec<u8>, opcode: u8) {
     output.extend_from_slice(&[VERSION, 0, 0, 0, opcode, 0, 0, 0, 0]);
 }
@@ -219,25 +218,25 @@ pub(crate) fn set_stream(frame: &mut [u8], stream: u16) {
     frame[2..4].copy_from_slice(&stream.to_be_bytes());
 }
 
-/// Sets that the body of a frame is compressed.
+/// Marks the body of a frame as compressed.
 pub(crate) fn set_compressed(frame: &mut [u8]) {
     frame[1] |= COMPRESSED;
 }
 
-/// A text with a short length before it.
+/// Appends text with a short length.
 pub(crate) fn put_short(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
     output.extend_from_slice(bytes);
 }
 
-/// A text with a long length before it, or a value.
+/// Appends text with a long length, or a value.
 #[inline]
 pub(crate) fn put_long(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     output.extend_from_slice(bytes);
 }
 
-/// A frame that asks for a statement to be prepared.
+/// Appends a request to prepare a statement.
 pub(crate) fn prepare(output: &mut Vec<u8>, cql: &str, stream: u16) {
     let from = output.len();
     begin(output, PREPARE);
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_whole_with_its_last_byte() {
+    fn a_frame_is_complete_with_its_last_byte() {
         let bytes = [frame(0, b"abc"), frame(0, b"")].concat();
         for end in 0..12 {
             assert_eq!(scan(&bytes[..end]).unwrap(), None);
@@ -267,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_told_at_its_first_byte_and_one_too_long_at_its_header() {
+    fn an_invalid_frame_is_rejected_at_its_first_byte_and_an_overlong_one_at_its_header() {
         assert_eq!(scan(b"H").unwrap_err().outcome, Outcome::Protocol);
         let long = [ANSWER, 0, 0, 0, RESULT, 0x10, 0, 0, 1];
         assert_eq!(scan(&long).unwrap_err().outcome, Outcome::Protocol);
     }
 
     #[test]
-    fn what_stands_before_an_answer_is_passed_over_and_warnings_are_told() {
+    fn extensions_are_skipped_and_warnings_reported() {
         let mut body = vec![1; 16];
         body.extend_from_slice(&2_u16.to_be_bytes());
         put_short(&mut body, b"one");
@@ -310,22 +309,23 @@ mod tests {
             Outcome::Protocol
         );
     }
+
     #[test]
-    fn a_compressed_answer_that_tells_of_more_than_it_can_hold_takes_no_memory() {
+    fn a_compressed_answer_with_an_impossible_length_takes_no_memory() {
         for compression in [Compression::Lz4, Compression::Snappy] {
             let mut body = Vec::new();
             scylla_cql::frame::compress_append(&[7; 100_000], compression, &mut body).unwrap();
             let bytes = frame(COMPRESSED, &body);
             let answer = Frame::read(&bytes).body(Some(compression), |_| ()).unwrap();
             assert_eq!(*answer, [7; 100_000]);
-            // 4 GiB less a byte, as either of them writes it.
-            let told: &[u8] = match compression {
+            // 4 GiB less a byte, in both encodings.
+            let stated: &[u8] = match compression {
                 Compression::Lz4 => b"\xff\xff\xff\xff",
                 Compression::Snappy => b"\xff\xff\xff\xff\x0f",
             };
-            let bytes = frame(COMPRESSED, &[told, b"\0a"].concat());
+            let bytes = frame(COMPRESSED, &[stated, b"\0a"].concat());
             let refused = Frame::read(&bytes).body(Some(compression), |_| ()).unwrap_err();
-            assert!(refused.text.contains("more bytes than it can hold"), "{refused}");
+            assert!(refused.text.contains("impossible length"), "{refused}");
         }
     }
 }

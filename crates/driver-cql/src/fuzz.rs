@@ -1,12 +1,11 @@
-//! What a fuzzer holds the decoder to.
+//! Fuzz checks of the decoder.
 //!
-//! Any bytes are what a node sends. Whatever they are, they give the same frames in any pieces, and
-//! each frame is read as every kind of answer: rows with their cells in columns of every type,
-//! errors, what a node offers. Whole numbers, lists of them and compressed frames that this crate
-//! writes itself are read back as they were.
+//! The input is a node's output. Its frames must not depend on how the bytes are split, and each
+//! frame is read as every kind of reply: rows with cells of every column type, errors, supported
+//! options. Encoded integers, lists and compressed frames must survive a round trip.
 //!
-//! A changed body has seldom the length that its header tells, so that bytes are also read as one
-//! frame whose header tells the length they have.
+//! A mutated body rarely has the length in its header, so the input is also read as one frame with
+//! the correct length.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,12 +21,12 @@ use scylla::frame::response::result::{CollectionType, ColumnType, NativeType, Us
 use scylla::serialize::writers::RowWriter;
 use scylla::statement::Consistency;
 
-use crate::failure::{db_error, refused_login, said, said_by};
+use crate::failure::{db_error, refused, refused_by, refused_login};
 use crate::frame::{self, Frame, HEADER};
 use crate::retry::{self, Decision, Repeats};
 use crate::rows::{self, Answer, Rows};
 use crate::settings::{Retry, Settings};
-use crate::wire::{Wire, offers};
+use crate::wire::{Wire, compressions};
 use crate::{decode, encode, text};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
@@ -64,10 +63,10 @@ thread_local! {
     static COLUMNS: Vec<ColumnType<'static>> = columns();
 }
 
-/// Holds what a node sends to all of it.
+/// Checks one input.
 ///
 /// # Panics
-/// Where it doesn't hold.
+/// If a check fails.
 pub fn check(bytes: &[u8]) {
     FEED.with_borrow_mut(|feed| {
         feed.frames(bytes).iter().for_each(|frame| read(frame));
@@ -81,7 +80,7 @@ pub fn check(bytes: &[u8]) {
 
 fn feed() -> Feed<Wire> {
     let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
-    let settings = Settings::parse(&options).expect("an address is all that must be given");
+    let settings = Settings::parse(&options).expect("only the address is required");
     let wire = Wire { settings: Arc::new(settings), keyspace: None };
     let node = SocketAddr::from((Ipv4Addr::LOCALHOST, 9042));
     Feed::new(wire, node, |exchanges| {
@@ -114,7 +113,7 @@ fn columns() -> Vec<ColumnType<'static>> {
     columns
 }
 
-/// The bytes as one frame of a node's.
+/// The bytes as one frame of a node.
 fn as_one(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut one = bytes.to_vec();
     let version = one.get_mut(..HEADER)?.first_mut()?;
@@ -123,7 +122,7 @@ fn as_one(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(one)
 }
 
-/// Reads a frame as every kind of answer.
+/// Reads a frame as every kind of reply.
 fn read(bytes: &[u8]) {
     let frame = Frame::read(bytes);
     for compression in COMPRESSIONS {
@@ -134,7 +133,7 @@ fn read(bytes: &[u8]) {
             take(&rows, &body);
         }
         refuse(&body);
-        offers(&body);
+        compressions(&body);
     }
 }
 
@@ -161,7 +160,7 @@ fn take(rows: &Rows<'_>, body: &[u8]) {
     if let Some(state) = rows.next {
         assert!(state.len() <= body.len());
     }
-    // Whichever way it ends, it ends.
+    // Must return, with or without an error.
     rows.applied().ok();
 }
 
@@ -174,12 +173,12 @@ fn walk(bytes: &[u8]) {
     }
 }
 
-/// Reads a body as why a node refused.
+/// Reads a body as an error.
 fn refuse(body: &[u8]) {
-    let told = [said_by(body), refused_login(body)];
-    assert!(told.iter().all(|failure| failure.text.len() < 2000), "a failure is told in a line");
+    let failures = [refused_by(body), refused_login(body)];
+    assert!(failures.iter().all(|failure| failure.text.len() < 2000), "a failure is one line");
     let Ok(error) = db_error(body) else { return };
-    said(&error.error, &error.reason);
+    refused(&error.error, &error.reason);
     for retry in RETRIES {
         let mut repeats = Repeats::default();
         let mut next =
@@ -189,7 +188,7 @@ fn refuse(body: &[u8]) {
     }
 }
 
-/// Reads back what is written with bytes.
+/// Encodes values and frames and reads them back.
 fn write(bytes: &[u8]) {
     for (native, width) in WHOLE {
         let column = ColumnType::Native(native);
@@ -223,7 +222,8 @@ fn write(bytes: &[u8]) {
 fn written(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
     let mut writer = RowWriter::new(&mut output);
-    encode::write(column, kind, bytes, writer.make_cell_writer()).expect("what was read fits");
+    encode::write(column, kind, bytes, writer.make_cell_writer())
+        .expect("a value that was read fits");
     output.split_off(4)
 }
 

@@ -1,17 +1,17 @@
 //! Systems that speak CQL: Cassandra, ScyllaDB, YugabyteDB's CQL API.
 //!
-//! A record is stored as YCSB's own Cassandra binding stores it (see `records.rs`). Statements in
-//! the user's own words are prepared when the driver opens, and what is drawn for them is held
-//! against the columns' types then (see `statement.rs`, `encode.rs`).
+//! The record layout equals that of YCSB's Cassandra binding (see `records.rs`). User statements
+//! are prepared when the driver opens, and their arguments are checked against the types of the
+//! columns (see `statement.rs`, `encode.rs`).
 //!
-//! The `scylla` crate finds the nodes, hears of changes, prepares and knows who holds which
-//! partition, by one session for all workers (see `cluster.rs`). What operations say goes over
-//! connections of our own: each worker has some to every node, which all its clients share, and
-//! writes frames from what was prepared (see `text.rs`, `session.rs`). A request is sent once
-//! unless the option `retry` says otherwise. One that finds no node waits for an attempt to reach
-//! one again.
+//! One session of the `scylla` crate for all workers discovers nodes, follows changes, prepares
+//! statements and knows the replicas of partitions (see `cluster.rs`). Operations use connections
+//! of this driver: each worker has some to every node, shared by its clients, and writes frames
+//! from prepared statements (see `text.rs`, `session.rs`). A request is sent once unless the option
+//! `retry` allows more. A request that finds no node waits for an attempt to reconnect.
 //!
-//! Protocol version 4. Left out are version 5, ports of shards and speculative execution.
+//! The protocol version is 4. Version 5, shard-aware ports and speculative execution aren't
+//! supported.
 
 mod address;
 mod answer;
@@ -61,7 +61,7 @@ use wire::Wire;
 pub use options::{options, statement_options};
 pub use session::CqlSession;
 
-/// A cluster that speaks CQL, reached.
+/// A connected cluster with CQL.
 pub struct Cql {
     shared: Shared,
     cluster: Cluster,
@@ -69,7 +69,7 @@ pub struct Cql {
 }
 
 impl Cql {
-    /// What the driver says of itself.
+    /// The description of this driver.
     pub const ABOUT: About = About {
         path: Some("keyspace"),
         port: Some(address::PORT),
@@ -78,14 +78,14 @@ impl Cql {
         ..About::new("cql", Place::Hosts, &[Scheme::new("cql", "cql://host:9042/keyspace")])
     };
 
-    /// Reaches the cluster, logs in, makes keyspace and table where they are missing, sends the
-    /// layout's preparation and prepares every statement. Not to be called within an asynchronous
-    /// runtime, nor are `session` and `settle`.
+    /// Connects to the cluster, logs in, creates a missing keyspace and table, sends the layout's
+    /// preparation and prepares every statement. `open`, `session` and `settle` must not be called
+    /// within an asynchronous runtime.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when an option is unknown or has a wrong value, or a statement's
-    /// argument can't be of its column's type; [`OpenError::System`] when the cluster can't be
-    /// reached, isn't trusted or refuses, or its table doesn't fit.
+    /// [`OpenError::Option`] if an option is unknown or invalid, or an argument doesn't fit its
+    /// column; [`OpenError::System`] if the cluster is unreachable, isn't trusted or rejects the
+    /// connection, or its table doesn't fit.
     pub fn open(
         options: &BTreeMap<String, serde_json::Value>,
         layout: &Layout,

@@ -1,4 +1,4 @@
-//! What one client asks: the frames that say it, and what came of them.
+//! The operations of clients: their frames and results.
 
 use kvmark_driver::{Call, Effect, Expected, Reply, Request};
 use kvmark_plan::{Kind, Outcome};
@@ -8,83 +8,82 @@ use crate::failure::Failure;
 use crate::prepared::Prepared;
 use crate::records;
 use crate::retry::Repeats;
-use crate::statement::Own;
+use crate::statement::UserStatement;
 use crate::text::{Batch, Places, Terms, Text};
 
-/// Where a step's frame is.
+/// The state of a step's frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sent {
     #[default]
     Nowhere,
-    /// On a connection, with a stream of its own.
+    /// On a connection, with a stream number.
     On { index: usize, stream: u16 },
-    /// To go out on a connection when a statement is prepared there.
+    /// Waits until a statement is prepared on a connection.
     AfterPreparing { index: usize },
 }
 
-/// What was tried for a step that failed once.
+/// The retries of a step.
 #[derive(Debug)]
-pub(crate) struct Tried {
+pub(crate) struct Retries {
     pub(crate) repeats: Repeats,
     /// Whether it was sent more than once.
     pub(crate) is_repeated: bool,
-    /// Nodes that aren't asked again.
+    /// Nodes that aren't tried again.
     pub(crate) nodes: Vec<usize>,
     pub(crate) level: Consistency,
 }
 
-/// One text, or a batch of them, for one command.
+/// One text, or a batch of texts, of a command.
 #[derive(Default)]
 pub(crate) struct Step {
-    /// As it goes out, but for its stream.
+    /// The frame without its stream number.
     pub(crate) frame: Vec<u8>,
     pub(crate) places: Places,
     /// The text; the first one of a batch.
     pub(crate) text: u32,
-    /// The text that names its partition, and where in the frame that one's values begin.
+    /// The text with the partition key, and the index of its values in the frame.
     keyed: Option<(u32, u32)>,
     pub(crate) sent: Sent,
     pub(crate) command: u32,
-    /// Whether the command ends with it.
+    /// Whether it is the last step of the command.
     pub(crate) is_last: bool,
-    /// Whether a condition of its command didn't hold.
+    /// Whether a condition of its command wasn't met.
     pub(crate) is_missed: bool,
-    /// How often a node had to prepare for it.
+    /// The number of times a node prepared a statement for it.
     pub(crate) preparations: u32,
-    pub(crate) tried: Option<Box<Tried>>,
+    pub(crate) retries: Option<Box<Retries>>,
 }
 
-/// A client's operation, with memory that is used again.
+/// The operation of a client. The next one reuses its memory.
 #[derive(Default)]
-pub(crate) struct Operation {
+pub(crate) struct CqlOperation {
     steps: Vec<Step>,
-    /// Steps of the present operation.
+    /// The number of steps of the current operation.
     count: usize,
     is_read: bool,
     pub(crate) wants_values: bool,
     pub(crate) expected: Option<Expected>,
-    /// Whether the record that was read isn't as expected.
+    /// Whether the record differs from the expected one.
     pub(crate) is_unlike: bool,
     /// Whether pages after the first are fetched.
     pub(crate) all_pages: bool,
-    /// Whether its texts go out in one batch, and its terms.
+    /// The batch of its texts, if they are sent together.
     pub(crate) batch: Option<Batch>,
-    /// Whether a command without a failed condition counts as a row.
+    /// Whether a command counts as a row if its condition is met.
     counts_commands: bool,
     commands: u32,
-    /// Commands that go on.
+    /// Commands that haven't ended.
     outstanding: u32,
     is_issued: bool,
     is_missed: bool,
     pub(crate) failure: Option<Failure>,
-    /// By command; none where one frame answers it all.
+    /// The replies by command; empty if one frame answers all commands.
     pub(crate) replies: Vec<Reply>,
-    /// Of commands that have ended, by number, what is known of their writes where that isn't that
-    /// they were applied.
+    /// The effects of ended commands that may not be applied, by number.
     effects: Vec<(u32, Effect)>,
 }
 
-impl Operation {
+impl CqlOperation {
     /// Writes the frames of a request. `time` is the client's for a write, if it gives one.
     #[inline]
     pub(crate) fn begin(
@@ -131,29 +130,29 @@ impl Operation {
     fn of_statement(
         &mut self,
         prepared: &Prepared,
-        own: &Own,
+        statement: &UserStatement,
         call: &Call<'_>,
         time: Option<i64>,
     ) -> Result<(), Failure> {
         let commands = call.commands.len();
-        // What is alone is no batch, whatever it would be among others.
-        let batch = own.batch.filter(|_| commands * own.parts.len() > 1);
-        (self.all_pages, self.batch) = (own.all_pages, batch);
+        // A single command isn't sent as a batch.
+        let batch = statement.batch.filter(|_| commands * statement.parts.len() > 1);
+        (self.all_pages, self.batch) = (statement.all_pages, batch);
         self.commands = commands as u32;
-        self.counts_commands = !own.selects;
+        self.counts_commands = !statement.selects;
         if let Some(batch) = batch {
             self.outstanding = 1;
-            return self.of_batch(prepared, own, batch, call, time);
+            return self.of_batch(prepared, statement, batch, call, time);
         }
         self.outstanding = self.commands;
-        if commands > 1 || own.parts.len() > 1 {
+        if commands > 1 || statement.parts.len() > 1 {
             self.replies.resize_with(commands, Reply::default);
         }
         for command in 0..commands {
-            for (place, part) in own.parts.iter().enumerate() {
+            for (place, part) in statement.parts.iter().enumerate() {
                 let text = prepared.text(part.text);
-                let step = self.add(part.text, command as u32, place + 1 == own.parts.len());
-                // Each part is sent when the one before it is answered, and must be the later one.
+                let step = self.add(part.text, command as u32, place + 1 == statement.parts.len());
+                // A later part must have a later time.
                 let time = time.map(|time| time + place as i64);
                 step.write(text, time, |values| part.bind(text, call, command, values))?;
             }
@@ -164,18 +163,18 @@ impl Operation {
     fn of_batch(
         &mut self,
         prepared: &Prepared,
-        own: &Own,
+        statement: &UserStatement,
         batch: Batch,
         call: &Call<'_>,
         time: Option<i64>,
     ) -> Result<(), Failure> {
         let commands = call.commands.len();
-        let first = own.parts.first().map_or(0, |part| part.text);
+        let first = statement.parts.first().map_or(0, |part| part.text);
         let step = self.add(first, 0, true);
-        batch.begin(&mut step.frame, commands * own.parts.len())?;
+        batch.begin(&mut step.frame, commands * statement.parts.len())?;
         step.keyed = None;
         for command in 0..commands {
-            for part in &own.parts {
+            for part in &statement.parts {
                 let text = prepared.text(part.text);
                 Batch::put(&mut step.frame, text);
                 let values = step.frame.len();
@@ -198,11 +197,11 @@ impl Operation {
         self.count += 1;
         (step.text, step.command, step.is_last) = (text, command, is_last);
         (step.sent, step.is_missed, step.preparations) = (Sent::Nowhere, false, 0);
-        step.tried = None;
+        step.retries = None;
         step
     }
 
-    /// The steps of the present operation.
+    /// The steps of the current operation.
     pub(crate) fn steps(&mut self) -> &mut [Step] {
         &mut self.steps[..self.count]
     }
@@ -212,33 +211,33 @@ impl Operation {
         &mut self.steps[number as usize]
     }
 
-    /// Whether it is a single step.
+    /// Whether it has a single step.
     #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.count == 1
     }
 
-    /// Numbers of the steps that go out at once: the first of each command.
+    /// The first step of each command; these are sent together.
     pub(crate) fn firsts(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         let each = self.count.checked_div(self.outstanding as usize).unwrap_or(1).max(1);
         (0..self.count as u32).step_by(each)
     }
 
-    /// With which terms a step is carried out.
+    /// The terms of a step's execution.
     pub(crate) fn terms(&self, prepared: &Prepared, number: u32) -> Terms {
         let text = self.steps[number as usize].text;
         self.batch.as_ref().map_or(prepared.text(text).terms, |batch| batch.terms)
     }
 
-    /// Whether this is the first of it that is sent.
+    /// Marks the operation as issued. Returns whether it wasn't.
     #[inline]
     pub(crate) fn issue(&mut self) -> bool {
         !std::mem::replace(&mut self.is_issued, true)
     }
 
-    /// A step's last answer has come: the next step to send, or whether all commands have ended.
+    /// Ends a step. Returns the next step of its command, or whether all commands have ended.
     #[inline]
-    pub(crate) fn go_on(&mut self, number: u32) -> Next {
+    pub(crate) fn end_step(&mut self, number: u32) -> Next {
         let Step { is_missed, is_last, command, .. } = self.steps[number as usize];
         if !is_last {
             self.steps[number as usize + 1].is_missed = is_missed;
@@ -257,19 +256,19 @@ impl Operation {
         self.end_command()
     }
 
-    /// A command has failed with this step: whether all have ended.
+    /// Fails a command with this step. Returns whether all commands have ended.
     pub(crate) fn fail(&mut self, number: u32, failure: Failure) -> Next {
-        // One that was sent before may have been done by a node whose answer didn't come.
-        let tried = self.steps[number as usize].tried.as_ref();
-        let is_repeated = tried.is_some_and(|tried| tried.is_repeated);
+        // A repeated step may have been executed by a node whose reply was lost.
+        let retries = self.steps[number as usize].retries.as_ref();
+        let is_repeated = retries.is_some_and(|retries| retries.is_repeated);
         let effect = if is_repeated { Effect::Unknown } else { Effect::of(failure.outcome) };
         self.add_effect(number, effect);
         self.failure.get_or_insert(failure);
         self.end_command()
     }
 
-    /// Adds what is known of the write of a step's command, or of all in one batch. Where the
-    /// command has several texts, one doesn't show what the others did.
+    /// Adds the effect of a step's command, or of all commands in a batch. One of several texts of
+    /// a command doesn't show the effects of the others.
     fn add_effect(&mut self, number: u32, effect: Effect) {
         let Step { command, is_last, .. } = self.steps[number as usize];
         if self.batch.is_some() {
@@ -289,16 +288,17 @@ impl Operation {
         if self.outstanding == 0 { Next::End } else { Next::Nothing }
     }
 
-    /// How it ended that didn't fail, and its reply; `alone` is the answer that came in one frame.
+    /// The outcome and the reply of an operation without a failure. `single` is the reply of an
+    /// operation with one frame.
     #[inline]
-    pub(crate) fn reply<'a>(&'a mut self, alone: &'a mut Reply) -> (Outcome, &'a Reply) {
+    pub(crate) fn reply<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
         let reply = match &mut self.replies[..] {
             [] => {
-                // What it would have counted by command.
+                // The number of rows that it would have counted by command.
                 if self.counts_commands && !self.is_missed {
-                    alone.rows = u64::from(self.commands);
+                    single.rows = u64::from(self.commands);
                 }
-                alone
+                single
             }
             [first, others @ ..] => {
                 others.iter().for_each(|other| append(first, other));
@@ -316,22 +316,22 @@ impl Operation {
     }
 }
 
-/// What comes after a step.
+/// The action after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Step(u32),
-    /// Other commands go on.
+    /// Other commands haven't ended.
     Nothing,
     /// The operation has ended.
     End,
 }
 
 impl Step {
-    /// What was tried so far, from this level on.
-    pub(crate) fn tried(&mut self, level: Consistency) -> &mut Tried {
+    /// Its retries, which begin with this consistency level.
+    pub(crate) fn retries(&mut self, level: Consistency) -> &mut Retries {
         let (repeats, nodes) = (Repeats::default(), Vec::new());
-        let begun = || Box::new(Tried { repeats, is_repeated: false, nodes, level });
-        self.tried.get_or_insert_with(begun)
+        let begun = || Box::new(Retries { repeats, is_repeated: false, nodes, level });
+        self.retries.get_or_insert_with(begun)
     }
 
     /// The token of its partition.

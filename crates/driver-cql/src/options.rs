@@ -1,4 +1,4 @@
-//! The options of this driver: one table from which they are read and documented.
+//! The options of this driver, in one table for parsing and documentation.
 
 use kvmark_driver::options::{Accepts, OptionDoc};
 use kvmark_driver_server::{CA_FILE, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
@@ -23,7 +23,7 @@ const LEVEL: Accepts = Accepts::Words(&[
 
 const SERIAL_LEVEL: Accepts = Accepts::Words(&["serial", "local_serial"]);
 
-/// An option of the cluster as a whole.
+/// A row of a table of options.
 const fn option(
     name: &'static str,
     meaning: &'static str,
@@ -39,7 +39,7 @@ pub fn options() -> &'static [OptionDoc] {
     &TABLE
 }
 
-/// Every option that one statement takes, in the order of the documentation.
+/// Every option of a statement, in the order of the documentation.
 #[must_use]
 pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
@@ -54,21 +54,21 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "keyspace",
-        "Keyspace, unless the address names one; made when missing. Where there are statements \
-         of the user's own, none is chosen unless one is named.",
+        "Keyspace, unless the address names one; created if missing. With user statements, there \
+         is no default.",
         Accepts::Text("a keyspace's name"),
         Some("ycsb"),
     ),
     option(
         "replication",
-        "How a keyspace that is made is replicated: simple:COPIES, network:DATACENTER=COPIES,… \
-         or a map in CQL.",
+        "Replication of a created keyspace: simple:COPIES, network:DATACENTER=COPIES,… or a map \
+         in CQL.",
         Accepts::Text("simple:1, network:dc1=3 or a map in CQL"),
         Some("simple:1"),
     ),
     option(
         "table_options",
-        "What a table that is made has WITH it, in CQL, such as \
+        "Options of a created table in CQL, such as \
          memtable_flush_period_in_ms = 5000 AND gc_grace_seconds = 0.",
         Accepts::Text("table options in CQL"),
         None,
@@ -93,7 +93,7 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "compression",
-        "Compression of what is sent; nodes that can't do it are refused.",
+        "Compression of frames; nodes that don't support it are rejected.",
         Accepts::Words(&["none", "lz4", "snappy"]),
         Some("none"),
     ),
@@ -112,13 +112,13 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "datacenter",
-        "Datacenter whose nodes are asked; others only when none of them is there.",
+        "Datacenter whose nodes receive the requests; others are used only if all of them are down.",
         Accepts::Text("a datacenter's name"),
         None,
     ),
     option(
         "token_aware",
-        "Whether a request goes to a node that holds its partition; else to all in turn.",
+        "Whether a request goes to a replica of its partition; else to all nodes, round-robin.",
         SWITCH,
         Some("true"),
     ),
@@ -136,16 +136,16 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "reconnect_max_ms",
-        "Longest pause between attempts to open a lost connection again; the first comes at \
-         once, the next after 10 ms, then twice as long each time. Where no node is left, \
+        "Longest pause between attempts to reopen a lost connection; the first attempt is \
+         immediate, the next follows after 10 ms, then the pause doubles. If no node is left, \
          requests wait for the attempt and fail with it.",
         Accepts::Whole { min: 10, max: HOUR_MS },
         Some("1000"),
     ),
     option(
         "retry",
-        "Which failed requests are sent again: none; those that the driver's default policy \
-         holds for safe; or, with downgrading, reads and writes at a lower level as well.",
+        "Which failed requests are retried: none; those that are safe by the default policy; \
+         or, with downgrading, also reads and writes at a lower consistency level.",
         Accepts::Words(&["none", "default", "downgrading"]),
         Some("none"),
     ),
@@ -157,7 +157,7 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "timestamps",
-        "Who gives a write its time: the coordinating node, or the client by one clock for all its \
+        "Source of write timestamps: the coordinating node, or the client with one clock for all \
          writes.",
         Accepts::Words(&["server", "client"]),
         Some("server"),
@@ -188,13 +188,13 @@ static STATEMENT_TABLE: [OptionDoc; 7] = [
     ),
     option(
         "pages",
-        "Pages that are fetched, one after the other within the operation.",
+        "Pages to fetch in sequence within the operation.",
         Accepts::Words(&["first", "all"]),
         Some("all"),
     ),
     option(
         "batch",
-        "Batch in which the commands go out; without one they go out at the same time.",
+        "Batch of the commands; without one, the commands are sent concurrently.",
         Accepts::Words(&["none", "unlogged", "logged", "counter"]),
         Some("none"),
     ),
@@ -207,7 +207,7 @@ static STATEMENT_TABLE: [OptionDoc; 7] = [
     ),
     option(
         "idempotent",
-        "Whether doing it twice is the same as once, so that it may be sent again.",
+        "Whether a repetition has no further effect, so that it may be retried.",
         SWITCH,
         Some("false"),
     ),
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_is_accepted_by_its_own_line() {
+    fn every_default_is_valid() {
         for doc in TABLE.iter().chain(&STATEMENT_TABLE) {
             let accepted = doc.default.is_none_or(|text| doc.accepts.read(text).is_some());
             assert!(accepted, "{}", doc.name);

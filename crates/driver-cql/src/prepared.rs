@@ -1,30 +1,30 @@
-//! Everything that is prepared, once for all workers.
+//! The prepared statements, shared by all workers.
 
 use kvmark_driver::Request;
 use kvmark_plan::Outcome;
 
 use crate::failure::Failure;
 use crate::records::Records;
-use crate::statement::Own;
+use crate::statement::UserStatement;
 use crate::text::Text;
 
-/// The texts, and which of them carries out what.
+/// The prepared texts, and their use.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     pub(crate) texts: Vec<Text>,
-    /// YCSB's kinds of operation, where its table is there.
+    /// The operations on YCSB's table, if it exists.
     pub(crate) records: Option<Records>,
-    pub(crate) statements: Vec<Own>,
+    pub(crate) statements: Vec<UserStatement>,
 }
 
 impl Prepared {
-    /// Keeps a text; its number.
+    /// Adds a text and returns its number.
     pub(crate) fn add(&mut self, text: Text) -> u32 {
         self.texts.push(text);
         (self.texts.len() - 1) as u32
     }
 
-    /// Requests that an operation may send at once.
+    /// Greatest number of concurrent requests of an operation.
     pub(crate) fn at_once(&self) -> u64 {
         self.statements.iter().map(|own| own.at_once).max().unwrap_or(1)
     }
@@ -40,11 +40,11 @@ impl Prepared {
         u32::try_from(found).ok()
     }
 
-    /// The text that carries out an operation on a record.
+    /// The text of an operation on a record.
     #[inline]
     pub(crate) fn of_record(&self, request: &Request<'_>) -> Result<u32, Failure> {
         let Some(records) = &self.records else {
-            let text = "there is no table with YCSB's columns: make it in the workload's \
+            let text = "there is no table with YCSB's columns: create it in the workload's \
                         preparation or use statements only";
             return Err(Failure::new(Outcome::Refused, text));
         };

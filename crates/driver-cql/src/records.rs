@@ -1,8 +1,8 @@
 //! YCSB's layout of a record: one row under its key, one column per field.
 //!
 //! Source: YCSB 0.17.0, `CassandraCQLClient`: the column `y_id` is the key, an insert is an INSERT,
-//! an update an UPDATE, and a scan goes on from the token of the start key. A delete of a row that
-//! isn't there is done like any other, because the cluster doesn't say.
+//! an update an UPDATE, and a scan begins at the token of the start key. A delete of a missing row
+//! succeeds, because the cluster doesn't report it.
 
 use kvmark_driver::{Columns, Request};
 use kvmark_plan::{Kind, Outcome};
@@ -18,12 +18,12 @@ use crate::text;
 /// The column of the key.
 pub(crate) const KEY: &str = "y_id";
 
-/// A name as CQL takes it whatever its letters are.
+/// A quoted name.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A statement for each set of fields that may be asked for.
+/// A value per set of fields that can be requested.
 #[derive(Debug)]
 struct PerColumns<T> {
     all: T,
@@ -41,7 +41,7 @@ impl<T> PerColumns<T> {
     }
 }
 
-/// What a text of a record is for.
+/// The use of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Read,
@@ -49,7 +49,7 @@ pub(crate) enum Use {
     Write,
 }
 
-/// The texts of the six kinds, by their number among all that are prepared.
+/// The numbers of the texts of all operations on records.
 #[derive(Debug)]
 pub(crate) struct Records {
     reads: PerColumns<u32>,
@@ -60,7 +60,7 @@ pub(crate) struct Records {
     delete: u32,
 }
 
-/// Where the table is and what it holds.
+/// The table of records.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) keyspace: String,
@@ -73,7 +73,7 @@ impl Table {
         format!("{}.{}", quoted(&self.keyspace), quoted(&self.name))
     }
 
-    /// Makes the table as YCSB's documentation does, with the user's options.
+    /// The statement that creates the table as in YCSB's documentation, with the user's options.
     pub(crate) fn create(&self, options: Option<&str>) -> String {
         let field = |name: &String| format!(", {} varchar", quoted(name));
         let fields: String = self.field_names.iter().map(field).collect();
@@ -100,7 +100,7 @@ impl Table {
 }
 
 impl Records {
-    /// Prepares every text; `add` keeps one and numbers it.
+    /// Prepares every text; `add` returns its number.
     pub(crate) async fn prepare(
         session: &Session,
         table: &Table,
@@ -128,7 +128,7 @@ impl Records {
         })
     }
 
-    /// The text that does what is asked for.
+    /// The text of a request.
     #[inline]
     pub(crate) fn text(&self, request: &Request<'_>) -> Result<u32, Failure> {
         let count = request.values.places.len();
@@ -144,14 +144,14 @@ impl Records {
                 Err(Failure::new(Outcome::Refused, text))
             }
             Kind::Insert | Kind::Update => {
-                let text = format!("a write of {count} fields isn't prepared: write one or all");
+                let text = format!("a write of {count} fields isn't supported: write one or all");
                 Err(Failure::new(Outcome::Refused, text))
             }
         }
     }
 }
 
-/// Writes what a text of a record binds, in its order: the table was found to hold text and bytes.
+/// Writes the bound values of a request in the order of its text. All columns store text or bytes.
 #[inline]
 pub(crate) fn bind(request: &Request<'_>, output: &mut Vec<u8>) {
     if request.kind != Kind::Update {
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_are_ycsbs() {
+    fn statements_equal_those_of_ycsb() {
         let table = Table {
             keyspace: "ycsb".to_owned(),
             name: "usertable".to_owned(),

@@ -1,8 +1,8 @@
-//! How a keyspace that is made is replicated.
+//! The replication of a created keyspace.
 
 use kvmark_driver::OpenError;
 
-/// The map behind `REPLICATION =`, in CQL.
+/// The CQL map after `REPLICATION =`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replication(String);
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_replication_is_refused() {
+    fn an_invalid_replication_is_rejected() {
         for text in ["", "3", "simple:0", "simple:", "network:", "network:dc1", "network:a'=1"] {
             let error = Replication::parse(text).unwrap_err().to_string();
             assert!(error.contains("give simple:1"), "{error}");

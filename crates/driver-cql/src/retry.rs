@@ -1,26 +1,27 @@
-//! Which failed requests are sent again, where, and at which level.
+//! The retry policies: which failed requests are retried, where, and at which consistency level.
 //!
 //! Source: the policies `DefaultRetryPolicy` and `DowngradingConsistencyRetryPolicy` of the Java
-//! driver 3.x and of the `scylla` crate, whose own can't be asked from outside. Each rule is
-//! followed once for a request.
+//! driver 3.x and of the `scylla` crate, which doesn't export them. Each rule applies once per
+//! request.
 
 use scylla::errors::{DbError, WriteType};
 use scylla::statement::Consistency;
 
 use crate::settings::Retry;
 
-/// What becomes of a request that failed.
+/// The decision about a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Fail,
-    /// It is asked again there, at another level perhaps.
+    /// Retry there, at another consistency level if given.
     SameNode(Option<Consistency>),
+    /// Retry on another node.
     OtherNode,
-    /// A write that some replicas have counts as done.
+    /// Treat a write that some replicas have as applied.
     Done,
 }
 
-/// What was tried for one request.
+/// The rules that were applied to a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeats {
     on_unavailable: bool,
@@ -28,7 +29,7 @@ pub(crate) struct Repeats {
     on_write_timeout: bool,
 }
 
-/// Decides on a request that a node answered with an error.
+/// Decides about a request after an error of a node.
 pub(crate) fn decide(
     retry: Retry,
     repeats: &mut Repeats,
@@ -41,7 +42,7 @@ pub(crate) fn decide(
     }
     let is_serial = matches!(level, Consistency::Serial | Consistency::LocalSerial);
     if is_serial {
-        // The conditions weren't looked at: this node may be cut off.
+        // The conditions weren't evaluated: this node may be isolated.
         let unavailable = matches!(error, DbError::Unavailable { .. });
         let is_other = retry == Retry::Downgrading && unavailable;
         return if is_other { Decision::OtherNode } else { Decision::Fail };
@@ -71,13 +72,13 @@ fn first_time(tried: &mut bool, decision: Decision) -> Decision {
 fn by_default(repeats: &mut Repeats, error: &DbError, is_idempotent: bool) -> Decision {
     match error {
         DbError::Unavailable { .. } => first_time(&mut repeats.on_unavailable, Decision::OtherNode),
-        // Enough replicas answered, but not the one that was to send the data.
+        // Enough replicas answered, but not the one with the data.
         DbError::ReadTimeout { received, required, data_present: false, .. }
             if received >= required =>
         {
             first_time(&mut repeats.on_read_timeout, Decision::SameNode(None))
         }
-        // By now the nodes that didn't answer are known to be down.
+        // The nodes without a reply are now known to be down.
         DbError::WriteTimeout { write_type: WriteType::BatchLog, .. } if is_idempotent => {
             first_time(&mut repeats.on_write_timeout, Decision::SameNode(None))
         }
@@ -107,18 +108,18 @@ fn at_lower_level(
     };
     match decision {
         Decision::Fail => Decision::Fail,
-        // One chance in all.
+        // One retry in total.
         decision => first_time(&mut repeats.on_unavailable, decision),
     }
 }
 
-/// The highest level that so many replicas can meet.
+/// The highest consistency level with this number of replicas.
 fn likely(replicas: i32, level: Consistency) -> Decision {
     match replicas {
         3.. => Decision::SameNode(Some(Consistency::Three)),
         2 => Decision::SameNode(Some(Consistency::Two)),
         1 => Decision::SameNode(Some(Consistency::One)),
-        // It doesn't tell of replicas in other datacenters.
+        // Replicas in other datacenters aren't counted.
         _ if level == Consistency::EachQuorum => Decision::SameNode(Some(Consistency::One)),
         _ => Decision::Fail,
     }
@@ -142,21 +143,21 @@ mod tests {
         DbError::WriteTimeout { consistency: QUORUM, received, required: 2, write_type }
     }
 
-    /// What is decided at first, and then.
+    /// The first and the second decision.
     fn twice(retry: Retry, error: &DbError, idempotent: bool) -> [Decision; 2] {
         let mut repeats = Repeats::default();
         [(); 2].map(|()| decide(retry, &mut repeats, error, idempotent, QUORUM))
     }
 
     #[test]
-    fn nothing_is_sent_again_unless_asked_for() {
+    fn nothing_is_retried_by_default() {
         for error in [unavailable(1), DbError::Overloaded, DbError::IsBootstrapping] {
             assert_eq!(twice(Retry::None, &error, true), [Decision::Fail; 2]);
         }
     }
 
     #[test]
-    fn the_default_policy_repeats_what_is_safe_once() {
+    fn the_default_policy_retries_safe_requests_once() {
         let once = |decision| [decision, Decision::Fail];
         let cases = [
             (unavailable(1), true, once(Decision::OtherNode)),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn downgrading_asks_for_what_can_be_had() {
+    fn downgrading_lowers_the_consistency_level() {
         let lower = |level| [Decision::SameNode(Some(level)), Decision::Fail];
         let cases = [
             (unavailable(4), lower(Consistency::Three)),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_tried_elsewhere_only_when_it_was_not_looked_at() {
+    fn a_condition_is_retried_elsewhere_only_if_it_was_not_evaluated() {
         let decided = |retry, error: &DbError| {
             decide(retry, &mut Repeats::default(), error, true, Consistency::Serial)
         };

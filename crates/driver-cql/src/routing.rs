@@ -1,4 +1,4 @@
-//! Which node a request goes to: one that holds its partition, in turn, else any that is up.
+//! The choice of a node for a request: a replica of its partition, or else any node that is up.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,24 +12,25 @@ use crate::text::Text;
 use crate::topology::{Topology, Watch};
 use crate::wire::Wire;
 
-/// What is known of the cluster, in terms of a worker's own connections.
+/// The topology of the cluster, mapped to a worker's connections.
 pub(crate) struct Routing {
     watch: Arc<Watch>,
     version: u64,
     topology: Arc<Topology>,
     token_aware: bool,
     datacenter: Option<String>,
-    /// Of the topology's nodes, those of the connections.
+    /// The connection node of each node of the topology.
     nodes: Vec<usize>,
-    /// Those in the datacenter that is asked; all, where none is named.
+    /// The nodes of the configured datacenter, or else all nodes.
     near: Vec<usize>,
     /// The others.
     far: Vec<usize>,
     /// Whether a node of the topology is near.
     is_near: Vec<bool>,
-    /// By text: the index of its keyspace's ring.
+    /// The ring of each text's keyspace.
     rings: Vec<Option<usize>>,
-    turn: usize,
+    /// The position of the round-robin.
+    position: usize,
 }
 
 impl Routing {
@@ -45,18 +46,18 @@ impl Routing {
             far: Vec::new(),
             is_near: Vec::new(),
             rings: Vec::new(),
-            turn: 0,
+            position: 0,
         }
     }
 
-    /// Whether there is another topology than the one in use.
+    /// Whether the topology has changed.
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         self.watch.version() != self.version
     }
 
-    /// Takes the latest topology; `open` gives a node its connections. Returns those of nodes that
-    /// left the cluster.
+    /// Adopts the latest topology; `open` opens connections to a node. Returns the nodes that left
+    /// the cluster.
     pub(crate) fn renew(
         &mut self,
         prepared: &Prepared,
@@ -80,14 +81,15 @@ impl Routing {
         before.into_iter().filter(|node| !self.nodes.contains(node)).collect()
     }
 
-    /// Whether a request's token says to which node it goes; there may be only one.
+    /// Whether requests are routed by token, which a single node doesn't need.
     #[inline]
     pub(crate) fn by_token(&self) -> bool {
         self.token_aware && self.nodes.len() > 1
     }
 
-    /// The connection on which a request goes out: of a replica that is up, in turn, or of another
-    /// node that is; where none is, of one to wait for. `tried` are nodes that had it before.
+    /// The connection for a request: to a replica that is up, or else to another node that is up,
+    /// both round-robin. If all nodes are down, a connection to wait for. `tried` are excluded
+    /// nodes.
     #[inline]
     pub(crate) fn choose(
         &mut self,
@@ -97,7 +99,7 @@ impl Routing {
         token: Option<i64>,
         tried: &[usize],
     ) -> usize {
-        self.turn = self.turn.wrapping_add(1);
+        self.position = self.position.wrapping_add(1);
         let open = |node: usize| {
             if tried.contains(&node) { None } else { open_connection(framed, node, ticket) }
         };
@@ -108,21 +110,21 @@ impl Routing {
                 let replica = *replica as usize;
                 self.is_near[replica].then(|| self.nodes[replica])
             };
-            let found = in_turn(replicas, self.turn, |replica| open(near(replica)?));
-            if let Some(index) = found {
+            let replica = round_robin(replicas, self.position, |replica| open(near(replica)?));
+            if let Some(index) = replica {
                 return index;
             }
         }
-        in_turn(&self.near, self.turn, |node| open(*node))
-            .or_else(|| in_turn(&self.far, self.turn, |node| open(*node)))
+        round_robin(&self.near, self.position, |node| open(*node))
+            .or_else(|| round_robin(&self.far, self.position, |node| open(*node)))
             .unwrap_or_else(|| self.awaited(framed, ticket))
     }
 
-    /// The connection that is waited for when no node is up.
+    /// The connection to wait for when no node is up.
     #[cold]
     fn awaited(&self, framed: &Framed<Wire>, ticket: Ticket) -> usize {
         let nodes = if self.near.is_empty() { &self.far } else { &self.near };
-        let node = nodes.get(self.turn % nodes.len().max(1)).copied().unwrap_or_default();
+        let node = nodes.get(self.position % nodes.len().max(1)).copied().unwrap_or_default();
         framed.index(node, ticket)
     }
 
@@ -131,25 +133,25 @@ impl Routing {
         self.nodes.iter().any(|node| framed.is_up(*node))
     }
 
-    /// The nodes of the connections.
+    /// The connection nodes of the topology.
     pub(crate) fn nodes(&self) -> &[usize] {
         &self.nodes
     }
 }
 
-/// What is found first, from another place each turn.
+/// The first match, beginning at another position each time.
 #[inline]
-fn in_turn<T, R>(list: &[T], turn: usize, find: impl Fn(&T) -> Option<R>) -> Option<R> {
+fn round_robin<T, R>(list: &[T], position: usize, find: impl Fn(&T) -> Option<R>) -> Option<R> {
     match list {
         [] => return None,
         [only] => return find(only),
         _ => {}
     }
-    let (before, from) = list.split_at(turn % list.len());
+    let (before, from) = list.split_at(position % list.len());
     from.iter().chain(before).find_map(find)
 }
 
-/// A client's own connection to a node, or another that is open.
+/// A client's connection to a node, or else another open one.
 #[inline]
 fn open_connection(framed: &Framed<Wire>, node: usize, ticket: Ticket) -> Option<usize> {
     let own = framed.index(node, ticket);
@@ -164,13 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_go_round_and_pass_over_what_is_not_there() {
+    fn the_round_robin_skips_elements_without_a_match() {
         let list = [0, 1, 2];
-        let first = |turn| in_turn(&list, turn, |one| Some(*one));
+        let first = |turn| round_robin(&list, turn, |one| Some(*one));
         assert_eq!([0, 1, 2, 3].map(first), [Some(0), Some(1), Some(2), Some(0)]);
-        let odd = |turn| in_turn(&list, turn, |one| (one % 2 == 1).then_some(*one));
+        let odd = |turn| round_robin(&list, turn, |one| (one % 2 == 1).then_some(*one));
         assert_eq!([0, 1, 2].map(odd), [Some(1); 3]);
-        assert_eq!(in_turn(&list, 0, |_| None::<u32>), None);
-        assert_eq!(in_turn(&[0; 0], 5, |one| Some(*one)), None);
+        assert_eq!(round_robin(&list, 0, |_| None::<u32>), None);
+        assert_eq!(round_robin(&[0; 0], 5, |one| Some(*one)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a node answers to a statement, read as far as it is wanted.
+//! The results of statements, read as far as needed.
 
 use kvmark_driver::{Expected, Reply};
 use kvmark_plan::Outcome;
@@ -6,7 +6,7 @@ use kvmark_plan::Outcome;
 use crate::failure::{Failure, impossible};
 use crate::frame::{Reader, cut_off};
 
-/// The column that says whether a conditional write was done.
+/// The column with the result of a conditional write.
 const APPLIED: &[u8] = b"[applied]";
 
 /// Kinds of results.
@@ -25,7 +25,7 @@ const DEPTH_MAX: u32 = 32;
 /// The result of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer<'a> {
-    /// It was done, and there is nothing to tell.
+    /// The statement was executed and returns nothing.
     Done,
     Rows(Rows<'a>),
     /// The id of a statement that was prepared.
@@ -37,9 +37,9 @@ pub(crate) enum Answer<'a> {
 pub(crate) struct Rows<'a> {
     pub(crate) count: u64,
     columns: usize,
-    /// Where the next page begins, in the node's own words.
+    /// The paging state of the next page.
     pub(crate) next: Option<&'a [u8]>,
-    /// Whether the first column says if a write was done.
+    /// Whether the first column is the result of a conditional write.
     is_applied: bool,
     cells: &'a [u8],
 }
@@ -67,7 +67,8 @@ fn rows(mut body: Reader<'_>) -> Option<Rows<'_>> {
     Some(Rows { count, columns, next, is_applied, cells: body.0 })
 }
 
-/// Passes over the description of columns; whether the first says if a write was done.
+/// Skips the description of columns. Returns whether the first is the result of a conditional
+/// write.
 fn describe(body: &mut Reader<'_>, columns: usize, one_table: bool) -> Option<bool> {
     if one_table && columns > 0 {
         body.short_bytes()?;
@@ -109,14 +110,14 @@ fn skip_type(body: &mut Reader<'_>, depth: u32) -> Option<()> {
 }
 
 impl Rows<'_> {
-    /// Appends the values of columns that are fields, as they came; nulls are left out.
+    /// Appends the values of columns that are fields, without conversion and without nulls.
     pub(crate) fn take_fields(
         &self,
         reply: &mut Reply,
         fields: &[Option<u32>],
     ) -> Result<(), Failure> {
         let end = reply.bytes.len() + self.cells.len();
-        // With their lengths between them: one copy costs less than one for each.
+        // Includes the lengths: one copy is cheaper than one per value.
         reply.bytes.extend_from_slice(self.cells);
         self.each(reply.rows, |row, column, value, left| {
             if let Some(Some(field)) = fields.get(column) {
@@ -127,7 +128,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Whether the values of columns that are fields are as those of one record must be.
+    /// Whether the values of columns that are fields equal the expected record.
     #[inline]
     pub(crate) fn are_like(
         &self,
@@ -143,12 +144,12 @@ impl Rows<'_> {
         Ok(comparison.outcome() == Outcome::Ok)
     }
 
-    /// Hands over the values that aren't null: row, column, bytes, and how many bytes follow.
+    /// Passes on the values that aren't null: row, column, bytes, and the number of bytes after it.
     #[inline]
     fn each(
         &self,
         rows: u64,
-        mut tell: impl FnMut(u32, usize, &[u8], usize),
+        mut visit: impl FnMut(u32, usize, &[u8], usize),
     ) -> Result<(), Failure> {
         let mut cells = Reader(self.cells);
         if self.columns == 0 {
@@ -158,14 +159,14 @@ impl Rows<'_> {
             let row = u32::try_from(number).unwrap_or(u32::MAX);
             for column in 0..self.columns {
                 if let Some(value) = cells.bytes().ok_or_else(cut_off)? {
-                    tell(row, column, value, cells.0.len());
+                    visit(row, column, value, cells.0.len());
                 }
             }
         }
         Ok(())
     }
 
-    /// Appends the values that `place` gives a field; nulls are left out.
+    /// Appends the values of columns with a field according to `place`, without nulls.
     pub(crate) fn take_cells(
         &self,
         reply: &mut Reply,
@@ -181,7 +182,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Whether a conditional write was done, in all its rows; none when it had no condition.
+    /// Whether a conditional write was applied in all its rows; `None` without a condition.
     pub(crate) fn applied(&self) -> Result<Option<bool>, Failure> {
         if !self.is_applied {
             return Ok(None);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_and_their_cells_taken_where_a_field_is_given() {
+    fn rows_are_counted_and_the_cells_of_fields_are_taken() {
         let udt = b"\0\x30\0\x02ks\0\x01u\0\x01\0\x01f\0\x31\0\x02\0\x09\0\x0d";
         let types: [&[u8]; 3] = [b"\0\x0d", b"\0\x21\0\x0d\0\x22\0\x09", udt];
         for flags in [ONE_TABLE, 0, ONE_TABLE | MORE_PAGES] {
@@ -254,7 +255,7 @@ mod tests {
             let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
             let cells: Vec<_> = cells.collect();
             assert_eq!(cells, [(0, 0, &b"k1"[..]), (0, 2, b""), (1, 0, b"k2")]);
-            // As they came, behind a page that was taken before.
+            // Without conversion, after an earlier page.
             let mut both = Reply::default();
             both.push(0, 5, b"before");
             both.rows = 1;
@@ -276,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_held_if_every_row_says_so() {
-        for (told, expected) in [(&[1, 1][..], true), (&[1, 0], false), (&[], true)] {
+    fn a_condition_is_met_if_every_row_is_applied() {
+        for (flags, expected) in [(&[1, 1][..], true), (&[1, 0], false), (&[], true)] {
             let mut body = described(ONE_TABLE, APPLIED, &[b"\0\x04", b"\0\x0d"]);
-            body.extend_from_slice(&(told.len() as u32).to_be_bytes());
-            for told in told {
-                put_long(&mut body, &[*told]);
+            body.extend_from_slice(&(flags.len() as u32).to_be_bytes());
+            for flag in flags {
+                put_long(&mut body, &[*flag]);
                 put_long(&mut body, b"x");
             }
             assert_eq!(rows_of(&body).applied().unwrap(), Some(expected));
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cut_anywhere_is_no_answer_and_ends_nothing_else() {
+    fn a_truncated_answer_is_rejected() {
         let mut body = described(MORE_PAGES, APPLIED, &[b"\0\x04", b"\0\x20\0\x0d"]);
         body.extend_from_slice(&1_u32.to_be_bytes());
         put_long(&mut body, &[1]);
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn other_results_are_told_apart() {
+    fn other_results_are_distinguished() {
         assert!(matches!(read(&1_i32.to_be_bytes()).unwrap(), Answer::Done));
         let mut body = PREPARED.to_be_bytes().to_vec();
         put_short(&mut body, b"id");

@@ -1,9 +1,9 @@
-//! The keyspace and table that must be there, and the statements that are prepared against them.
+//! The required keyspace and table, and the statements that are prepared for them.
 //!
-//! Without statements of the user's own, YCSB's keyspace and table are made when they are missing,
-//! and a table that is there must fit. With such statements nothing is made but a keyspace that
-//! was named: the workload's preparation says what it needs, and the six kinds of operation work
-//! on YCSB's table where it's there and fits.
+//! Without user statements, a missing keyspace and table of YCSB are created, and an existing table
+//! must fit. With user statements, only a configured keyspace is created; the workload's
+//! preparation creates everything else, and operations on records use YCSB's table if it exists and
+//! fits.
 
 use kvmark_driver::{Layout, OpenError};
 use kvmark_plan::{Outcome, Statement};
@@ -15,24 +15,24 @@ use crate::failure::{Fails as _, Failure, impossible, refused_at};
 use crate::prepared::Prepared;
 use crate::records::{KEY, Records, Table, Use, quoted};
 use crate::settings::Settings;
-use crate::statement::Own;
+use crate::statement::UserStatement;
 use crate::text::{Result as Rows, Terms, Text};
 
-/// Types of columns that hold a key or a value as it comes.
+/// Types of columns that store a key or a value without conversion.
 const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
 
-/// What is there when a workload is prepared.
+/// The schema after the preparation.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// What names without a keyspace mean.
+    /// The default keyspace.
     pub(crate) keyspace: Option<String>,
-    /// YCSB's table, if it is there.
+    /// YCSB's table, if it exists.
     table: Option<Table>,
 }
 
 impl Schema {
-    /// Makes what is missing and sends the workload's own preparation, each step when all nodes
-    /// know of the one before.
+    /// Creates missing parts and sends the workload's preparation. Each step waits until all nodes
+    /// have applied the previous one.
     pub(crate) async fn open(
         session: &Session,
         settings: &Settings,
@@ -69,7 +69,7 @@ impl Schema {
         Ok(Self { keyspace, table })
     }
 
-    /// Prepares everything.
+    /// Prepares all statements.
     pub(crate) async fn prepare(
         &self,
         session: &Session,
@@ -87,7 +87,7 @@ impl Schema {
         }
         for statement in statements {
             let mut add = |text| prepared.add(text);
-            let own = Own::prepare(session, statement, settings, &mut add).await?;
+            let own = UserStatement::prepare(session, statement, settings, &mut add).await?;
             prepared.statements.push(own);
         }
         Ok(prepared)
@@ -131,7 +131,7 @@ async fn make_keyspace(
     })
 }
 
-/// YCSB's table, made when it's missing; with statements of the user's own only if it's there.
+/// YCSB's table. It is created if missing, but not with user statements.
 async fn ready(
     session: &Session,
     settings: &Settings,
@@ -162,7 +162,7 @@ async fn ready(
     }
 }
 
-/// A column as the cluster describes it.
+/// The cluster's description of a column.
 #[derive(Clone, Debug)]
 struct Column {
     name: String,
@@ -181,7 +181,7 @@ async fn columns(session: &Session, table: &Table) -> Result<Vec<Column>, Failur
     Ok(rows.into_iter().filter_map(column).collect())
 }
 
-/// What keeps a table from being YCSB's.
+/// The first difference between a table and YCSB's.
 fn difference(table: &Table, columns: &[Column]) -> Option<String> {
     let is_key = |column: &&Column| column.kind == "partition_key" || column.kind == "clustering";
     let key: Vec<_> = columns.iter().filter(is_key).map(|column| column.name.as_str()).collect();
@@ -199,7 +199,7 @@ fn difference(table: &Table, columns: &[Column]) -> Option<String> {
     Some(format!("its column {name} is of type {typ}, not text"))
 }
 
-/// Rows of texts, from a table that each node has to itself: at ONE, whatever the levels asked for.
+/// Rows of text from a node-local table, read at consistency level ONE.
 pub(crate) async fn texts(
     session: &Session,
     query: &str,
@@ -227,7 +227,7 @@ pub(crate) async fn texts(
 mod tests {
     use super::*;
 
-    fn told(columns: &[(&str, &str, &str)]) -> Option<String> {
+    fn difference_of(columns: &[(&str, &str, &str)]) -> Option<String> {
         let table = Table {
             keyspace: "ycsb".to_owned(),
             name: "usertable".to_owned(),
@@ -246,17 +246,17 @@ mod tests {
         let key = ("y_id", "partition_key", "text");
         let [one, two] = ["field0", "field1"].map(|name| (name, "regular", "text"));
         let more = ("field2", "regular", "int");
-        assert_eq!(told(&[key, one, two, more]), None);
-        assert_eq!(told(&[key, one]).unwrap(), "it has no column field1");
+        assert_eq!(difference_of(&[key, one, two, more]), None);
+        assert_eq!(difference_of(&[key, one]).unwrap(), "it has no column field1");
     }
 
     #[test]
     fn another_key_or_type_is_named() {
         let [one, two] = ["field0", "field1"].map(|name| (name, "regular", "text"));
         let other = [("k", "partition_key", "text"), ("c", "clustering", "int"), one, two];
-        assert_eq!(told(&other).unwrap(), "its key is (k, c), not (y_id)");
+        assert_eq!(difference_of(&other).unwrap(), "its key is (k, c), not (y_id)");
         let number = ("field1", "regular", "int");
         let columns = [("y_id", "partition_key", "text"), one, number];
-        assert_eq!(told(&columns).unwrap(), "its column field1 is of type int, not text");
+        assert_eq!(difference_of(&columns).unwrap(), "its column field1 is of type int, not text");
     }
 }

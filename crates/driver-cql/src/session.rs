@@ -1,4 +1,4 @@
-//! One worker's session: frames out to the nodes, answers back to clients.
+//! A worker's session: it sends frames to nodes and passes the results on.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 
 use crate::counters::{Count, Tally};
-use crate::failure::{Failure, db_error, impossible, said, said_by};
+use crate::failure::{Failure, db_error, impossible, refused, refused_by};
 use crate::frame::{self, ERROR, Frame, RESULT};
-use crate::operation::{Next, Operation, Sent};
+use crate::operation::{CqlOperation, Next, Sent};
 use crate::prepared::Prepared;
 use crate::retry::{self, Decision};
 use crate::routing::Routing;
@@ -21,28 +21,28 @@ use crate::streams;
 use crate::text::{self, Result as Wanted};
 use crate::wire::Wire;
 
-/// Whose exchange it is when a node prepares a statement again.
+/// The ticket of a request to prepare a statement again.
 const PREPARING: Ticket = ABANDONED - 1;
 
-/// A worker's session: its connections to every node, which its clients share.
+/// A worker's session. Its clients share the connections to every node.
 pub struct CqlSession {
     shared: Shared,
     framed: Framed<Wire>,
     routing: Routing,
-    /// By ticket.
-    operations: Vec<Operation>,
-    /// How operations ended that nobody was told of yet.
+    /// The operations by ticket.
+    operations: Vec<CqlOperation>,
+    /// Results that weren't passed on yet.
     ended: Vec<(Ticket, Result<(), Failure>)>,
     preparations: Vec<Preparation>,
-    /// Submitted since the last turn, where the time of requests is limited.
+    /// Tickets submitted since the last poll, if `request_timeout_ms` is set.
     fresh: Vec<Ticket>,
     deadlines: Deadlines,
-    /// What was answered to an operation in one frame.
-    alone: Reply,
+    /// The reply of an operation with one frame.
+    single: Reply,
     tally: Tally,
 }
 
-/// A statement that a node prepares again, and the steps that wait for it.
+/// A statement that a node prepares again, with the waiting steps.
 struct Preparation {
     index: usize,
     text: u32,
@@ -58,24 +58,24 @@ impl CqlSession {
         let mut framed = Framed::new(Arc::clone(&shared.wire), settings.connections)?;
         reach(&mut framed, &shared)?;
         let mut routing = Routing::new(settings, &shared.watch);
-        // Connections are there already, so that nothing is lost.
+        // All nodes were added above, so no exchange is lost.
         routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
         let limit_ns = settings.request_timeout.map(|limit| limit.as_nanos() as u64);
         Ok(Self {
             framed,
             routing,
-            operations: (0..clients).map(|_| Operation::default()).collect(),
+            operations: (0..clients).map(|_| CqlOperation::default()).collect(),
             ended: Vec::new(),
             preparations: Vec::new(),
             fresh: Vec::new(),
             deadlines: Deadlines::new(clients as usize, limit_ns),
-            alone: Reply::default(),
+            single: Reply::default(),
             tally: Tally::default(),
             shared,
         })
     }
 
-    /// Takes the latest topology.
+    /// Adopts the latest topology.
     #[cold]
     fn renew(&mut self) {
         let Self { routing, framed, shared, .. } = self;
@@ -92,7 +92,7 @@ impl CqlSession {
         let operation = &mut operations[ticket as usize];
         let time = shared.settings.client_timestamps.then_some(request.at_us);
         operation.begin(&shared.prepared, request, time)?;
-        if operation.is_alone() {
+        if operation.is_single() {
             self.send(ticket, 0);
             return Ok(());
         }
@@ -104,18 +104,18 @@ impl CqlSession {
         Ok(())
     }
 
-    /// Sends a step to a node of its partition, or to another.
+    /// Sends a step to a replica of its partition, or to another node.
     #[inline]
     fn send(&mut self, ticket: Ticket, number: u32) {
         let Self { operations, routing, framed, shared, .. } = self;
         let step = operations[ticket as usize].step(number);
         let token = if routing.by_token() { step.token(&shared.prepared) } else { None };
-        let tried = step.tried.as_ref().map_or(&[][..], |tried| &tried.nodes);
+        let tried = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
         let index = routing.choose(framed, ticket, step.text, token, tried);
         self.send_on(ticket, number, index);
     }
 
-    /// Sends a step on this connection.
+    /// Sends a step on a connection.
     #[inline]
     fn send_on(&mut self, ticket: Ticket, number: u32, index: usize) {
         let Self { operations, framed, shared, tally, .. } = self;
@@ -148,7 +148,7 @@ impl CqlSession {
         }
     }
 
-    /// Closes a connection that can't be used.
+    /// Closes a connection.
     #[cold]
     fn fail_connection(&mut self, index: usize, failure: &Failure, was_met: bool) {
         for lost in self.framed.fail(index, failure, was_met) {
@@ -156,7 +156,7 @@ impl CqlSession {
         }
     }
 
-    /// A step has failed for good.
+    /// Fails a step finally.
     #[cold]
     fn fail_step(&mut self, ticket: Ticket, number: u32, failure: Failure) {
         self.tally.add(Count::AttemptsFailed, 1);
@@ -167,30 +167,30 @@ impl CqlSession {
         }
     }
 
-    /// A step was answered in full.
+    /// Ends a step with a complete reply.
     #[inline]
     fn end_step(&mut self, ticket: Ticket, number: u32, at_ns: u64, done: &mut impl Completions) {
-        match self.operations[ticket as usize].go_on(number) {
+        match self.operations[ticket as usize].end_step(number) {
             Next::Step(next) => self.send(ticket, next),
             Next::Nothing => {}
             Next::End => self.complete(ticket, at_ns, done),
         }
     }
 
-    /// Hands over how an operation ended.
+    /// Passes on the result of an operation.
     #[inline]
     fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
         self.deadlines.disarm(ticket);
         let operation = &mut self.operations[ticket as usize];
         let failure = operation.failure.take();
-        let (outcome, reply) = operation.reply(&mut self.alone);
+        let (outcome, reply) = operation.reply(&mut self.single);
         match failure {
             None => done.completed(ticket, at_ns, outcome, reply),
             Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
         }
     }
 
-    /// Takes a node's answer to a step.
+    /// Takes the reply to a step.
     #[inline]
     fn take_answer(
         &mut self,
@@ -201,7 +201,7 @@ impl CqlSession {
     ) {
         let (ticket, number, index) = at;
         self.operations[ticket as usize].step(number).sent = Sent::Nowhere;
-        self.alone.clear();
+        self.single.clear();
         let counters = &self.shared.counters;
         let body = frame.body(self.shared.settings.compression, |text| counters.warned(text));
         let body = match body {
@@ -220,19 +220,19 @@ impl CqlSession {
         }
     }
 
-    /// Takes a result; whether the step ends with it, or has another page.
+    /// Takes a result. Returns whether it completes the step; if not, another page follows.
     #[inline]
     fn take_result(
         &mut self,
         (ticket, number, _): (Ticket, u32, usize),
         body: &[u8],
     ) -> Result<bool, Failure> {
-        let Self { operations, shared, alone, .. } = self;
+        let Self { operations, shared, single, .. } = self;
         let operation = &mut operations[ticket as usize];
         let text = shared.prepared.text(operation.step(number).text);
         match rows::read(body)? {
             Answer::Rows(rows) if text.is_select() => {
-                take_rows(operation, number, text, &rows, alone)
+                take_rows(operation, number, text, &rows, single)
             }
             Answer::Rows(rows) => {
                 operation.step(number).is_missed |= rows.applied()? == Some(false);
@@ -243,7 +243,7 @@ impl CqlSession {
         }
     }
 
-    /// Takes what a node said instead of a result.
+    /// Takes an error of a node.
     #[cold]
     fn take_error(
         &mut self,
@@ -266,62 +266,62 @@ impl CqlSession {
             }
             Decision::Done => self.end_step(ticket, number, at_ns, done),
             Decision::OtherNode | Decision::Fail => {
-                self.fail_step(ticket, number, said(&error.error, &error.reason));
+                self.fail_step(ticket, number, refused(&error.error, &error.reason));
             }
         }
     }
 
-    /// What becomes of a request that a node refused; a level that is lowered is.
+    /// Decides about a request after an error of a node, and applies a lower consistency level.
     fn decide(&mut self, ticket: Ticket, number: u32, error: &DbError) -> Decision {
         let retry = self.shared.settings.retry;
         let operation = &mut self.operations[ticket as usize];
         let terms = operation.terms(&self.shared.prepared, number);
         let step = operation.step(number);
-        let tried = step.tried(terms.consistency);
+        let retries = step.retries(terms.consistency);
         let decision =
-            retry::decide(retry, &mut tried.repeats, error, terms.idempotent, tried.level);
+            retry::decide(retry, &mut retries.repeats, error, terms.idempotent, retries.level);
         if let Decision::SameNode(Some(level)) = decision {
-            tried.level = level;
+            retries.level = level;
             text::set_level(&mut step.frame, &step.places, level);
         }
         decision
     }
 
-    /// Whether there is a node that wasn't tried for a step, beside this connection's.
+    /// Whether another node is up that wasn't tried for a step.
     fn has_others(&mut self, ticket: Ticket, number: u32, index: usize) -> bool {
         let own = self.framed.node_of(index);
         let step = self.operations[ticket as usize].step(number);
-        let nodes = step.tried.as_ref().map_or(&[][..], |tried| &tried.nodes);
+        let nodes = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
         let framed = &self.framed;
-        let mut known = self.routing.nodes().iter();
-        known.any(|node| *node != own && !nodes.contains(node) && framed.is_up(*node))
+        let mut others = self.routing.nodes().iter();
+        others.any(|node| *node != own && !nodes.contains(node) && framed.is_up(*node))
     }
 
-    /// Sends a step again, to another node or the same.
+    /// Retries a step, on another node or the same.
     fn send_again(&mut self, ticket: Ticket, number: u32, index: usize, elsewhere: bool) {
         self.tally.add(Count::AttemptsFailed, 1);
         self.tally.add(Count::Retries, 1);
         let node = self.framed.node_of(index);
         let operation = &mut self.operations[ticket as usize];
         let level = operation.terms(&self.shared.prepared, number).consistency;
-        let tried = operation.step(number).tried(level);
-        tried.is_repeated = true;
+        let retries = operation.step(number).retries(level);
+        retries.is_repeated = true;
         if elsewhere {
-            tried.nodes.push(node);
+            retries.nodes.push(node);
             self.send(ticket, number);
         } else {
             self.send_on(ticket, number, index);
         }
     }
 
-    /// Has a node prepare a statement that it doesn't know, once for all that wait for it.
+    /// Makes a node prepare an unknown statement, once for all waiting steps.
     #[cold]
     fn prepare(&mut self, ticket: Ticket, number: u32, index: usize, id: &[u8]) {
         let Self { operations, framed, shared, preparations, .. } = self;
         let step = operations[ticket as usize].step(number);
         let most = shared.prepared.texts.len() as u32;
         let (Some(text), true) = (shared.prepared.find(id), step.preparations <= most) else {
-            let text = "the node doesn't know a statement that it prepared";
+            let text = "the node repeatedly lost a prepared statement";
             return self.fail_step(ticket, number, Failure::new(Outcome::Protocol, text));
         };
         step.preparations += 1;
@@ -348,20 +348,20 @@ impl CqlSession {
         }
     }
 
-    /// The steps that waited for a statement.
+    /// Removes the steps that waited for a statement.
     fn prepared(&mut self, index: usize, text: u32) -> Vec<(Ticket, u32)> {
         let known = |one: &Preparation| (one.index, one.text) == (index, text);
         let place = self.preparations.iter().position(known);
         place.map_or_else(Vec::new, |place| self.preparations.swap_remove(place).waiting)
     }
 
-    /// Takes a node's answer to a statement that it was to prepare.
+    /// Takes the reply to a request to prepare a statement.
     #[cold]
     fn take_prepared(&mut self, index: usize, text: u32, frame: &Frame<'_>) {
         let prepared = frame.body(self.shared.settings.compression, |_| ()).and_then(|body| {
             let known = &self.shared.prepared.text(text).id;
             match (frame.opcode, &body) {
-                (ERROR, body) => Err(said_by(body)),
+                (ERROR, body) => Err(refused_by(body)),
                 (RESULT, body) => match rows::read(body)? {
                     Answer::Prepared(id) if id == known => Ok(()),
                     _ => Err(impossible("a statement is prepared under another id")),
@@ -385,12 +385,12 @@ impl CqlSession {
         }
     }
 
-    /// A step's connection has ended before its answer.
+    /// Handles a step whose connection was lost.
     #[cold]
     fn lose_step(&mut self, ticket: Ticket, number: u32, index: usize, lost: Lost) {
         let Lost { failure, was_open, .. } = lost;
         if !was_open {
-            // It was sent to nobody.
+            // The step wasn't sent.
             if self.routing.any_up(&self.framed) {
                 return self.send(ticket, number);
             }
@@ -402,13 +402,13 @@ impl CqlSession {
             && terms.idempotent
             && self.has_others(ticket, number, index)
         {
-            // As the policies say of a connection that broke.
+            // The retry policies treat a lost connection this way.
             return self.send_again(ticket, number, index, true);
         }
         self.fail_step(ticket, number, failure);
     }
 
-    /// Ends operations whose time is up.
+    /// Ends operations whose time limit has passed.
     #[cold]
     fn expire(&mut self, now_ns: u64) {
         while let Some(ticket) = self.deadlines.take_due(now_ns) {
@@ -434,7 +434,7 @@ impl CqlSession {
         }
     }
 
-    /// Passes over whatever is answered to a ticket from now on.
+    /// Abandons all exchanges of a ticket.
     fn forget(&mut self, ticket: Ticket) {
         self.ended.retain(|(other, _)| *other != ticket);
         for step in self.operations[ticket as usize].steps() {
@@ -451,7 +451,7 @@ impl CqlSession {
     }
 }
 
-/// Opens the connections to all nodes; those to nodes that are down are opened when they are back.
+/// Connects to all nodes; nodes that are down are connected when they return.
 fn reach(framed: &mut Framed<Wire>, shared: &Shared) -> Result<(), OpenError> {
     let mut refusal = None;
     let mut any = false;
@@ -477,21 +477,21 @@ fn no_stream() -> Failure {
     Failure::new(Outcome::Connection, text)
 }
 
-/// Takes a page of rows; whether it was the last that is wanted.
+/// Takes a page of rows. Returns whether it is the last requested page.
 #[inline]
 fn take_rows(
-    operation: &mut Operation,
+    operation: &mut CqlOperation,
     number: u32,
     text: &text::Text,
     rows: &Rows<'_>,
-    alone: &mut Reply,
+    single: &mut Reply,
 ) -> Result<bool, Failure> {
     let command = operation.step(number).command as usize;
     let wants_values = operation.wants_values;
     if let (Some(expected), Wanted::Fields(fields)) = (operation.expected, &text.result) {
         operation.is_unlike |= !rows.are_like(expected, fields)?;
     }
-    let reply = operation.replies.get_mut(command).unwrap_or(alone);
+    let reply = operation.replies.get_mut(command).unwrap_or(single);
     if wants_values {
         match &text.result {
             Wanted::Fields(fields) => rows.take_fields(reply, fields)?,
@@ -509,7 +509,7 @@ fn take_rows(
     reply.rows += rows.count;
     let Some(state) = rows.next.filter(|_| operation.all_pages) else { return Ok(true) };
     if operation.replies.is_empty() {
-        operation.replies.push(std::mem::take(alone));
+        operation.replies.push(std::mem::take(single));
     }
     let step = operation.step(number);
     text::set_page(&mut step.frame, &mut step.places, state);
@@ -536,12 +536,12 @@ impl Handler<Wire> for CqlSession {
         done: &mut impl Completions,
     ) -> Result<(), Failure> {
         let frame = Frame::read(frame);
-        if frame.is_unasked() {
+        if frame.is_event() {
             return Ok(());
         }
         match self.framed.exchanges(index).answered(frame.stream) {
             None => {
-                let text = "the node answered what nobody had asked";
+                let text = "the node sent a reply without a request";
                 self.fail_connection(index, &Failure::new(Outcome::Protocol, text), false);
             }
             Some((ABANDONED, _)) => {}
@@ -584,18 +584,18 @@ impl Handler<Wire> for CqlSession {
             }
             match ended {
                 Ok(()) => {
-                    self.alone.clear();
+                    self.single.clear();
                     self.complete(ticket, at_ns, done);
                 }
-                // What a node says of its own time comes with an answer, and not here.
+                // Timeouts reported by nodes arrive as replies, so this is the client's.
                 Err(Failure { outcome: Outcome::Timeout, text }) => {
                     done.expired(ticket, at_ns, &text);
                 }
                 Err(failure) => {
                     self.deadlines.disarm(ticket);
-                    self.alone.clear();
+                    self.single.clear();
                     let Failure { outcome, text } = failure;
-                    done.failed(ticket, at_ns, outcome, &text, &self.alone);
+                    done.failed(ticket, at_ns, outcome, &text, &self.single);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The options as given, checked and in the driver crate's terms.
+//! The parsed options, in terms of the `scylla` crate.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -16,7 +16,7 @@ use crate::options;
 use crate::replication::Replication;
 use crate::tls::Tls;
 
-/// Which failed requests are sent again.
+/// The retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     None,
@@ -32,15 +32,16 @@ const GONE: [(&str, &str); 4] = [
     ("write_coalescing", "what a worker's clients ask in one turn goes out together: leave it out"),
 ];
 
-/// The options as given, checked.
+/// The parsed options.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) address: Address,
-    /// Where it was named; the driver's default is for YCSB's table only.
+    /// The configured keyspace.
     pub(crate) keyspace: Option<String>,
+    /// The keyspace of YCSB's table if none is configured.
     pub(crate) default_keyspace: String,
     pub(crate) replication: Replication,
-    /// Of a table that is made, in CQL.
+    /// Options of a created table, in CQL.
     pub(crate) table_options: Option<String>,
     pub(crate) login: Option<(String, Secret)>,
     pub(crate) read: Consistency,
@@ -106,7 +107,7 @@ impl Settings {
     }
 }
 
-/// The level of this name in the table of options.
+/// The consistency level of this name.
 pub(crate) fn consistency(name: &str) -> Consistency {
     match name {
         "any" => Consistency::Any,
@@ -123,7 +124,7 @@ pub(crate) fn consistency(name: &str) -> Consistency {
     }
 }
 
-/// The level of this name for conditions.
+/// The serial consistency level of this name.
 pub(crate) fn serial(name: &str) -> SerialConsistency {
     if name == "local_serial" { SerialConsistency::LocalSerial } else { SerialConsistency::Serial }
 }
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_take_the_common_level_unless_they_have_their_own() {
+    fn reads_and_writes_default_to_the_common_level() {
         let settings = parse(&[("consistency", "one"), ("write_consistency", "TWO")]).unwrap();
         assert_eq!((settings.read, settings.write), (Consistency::One, Consistency::Two));
         let settings = parse(&[]).unwrap();
@@ -183,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_twice_unless_asked_for() {
+    fn nothing_is_retried_by_default() {
         let repeats = |options: &[(&str, &str)]| parse(options).unwrap().retry != Retry::None;
         assert!(!repeats(&[]));
         assert!(repeats(&[("retry", "default")]));
     }
 
     #[test]
-    fn what_contradicts_is_refused() {
+    fn contradictory_options_are_rejected() {
         let cases: [(&[(&str, &str)], &str); 6] = [
             (&[("address", "h/a"), ("keyspace", "b")], "keyspace' is given twice"),
             (&[("address", "h/a-b")], "no keyspace can be called 'a-b'"),

@@ -1,4 +1,4 @@
-//! What every session of a cluster works with.
+//! State shared by the sessions of a cluster.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::topology::Watch;
 use crate::wire::Wire;
 
-/// Made once, when the cluster is opened.
+/// The shared state, created when the cluster is opened.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,

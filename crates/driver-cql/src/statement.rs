@@ -1,4 +1,4 @@
-//! Statements in the user's own words: prepared, checked and bound.
+//! User statements: prepared, checked and bound.
 
 use kvmark_driver::options::Given;
 use kvmark_driver::{Call, OpenError, Slot};
@@ -15,35 +15,35 @@ use crate::settings::{Settings, consistency, serial};
 use crate::text::{Batch, Result as Rows, Terms, Text};
 use crate::wording::{Wording, slot};
 
-/// One text of a statement: its number among all that are prepared, and what it binds.
+/// One text of a statement: its number among the prepared texts, and its arguments.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct StatementText {
     pub(crate) text: u32,
     slots: Vec<Slot>,
 }
 
-/// A statement of the user's own.
+/// A user statement.
 #[derive(Debug)]
-pub(crate) struct Own {
-    pub(crate) parts: Vec<Part>,
-    /// Whether a part returns rows of the user's.
+pub(crate) struct UserStatement {
+    pub(crate) parts: Vec<StatementText>,
+    /// Whether a text returns rows.
     pub(crate) selects: bool,
     /// Whether pages after the first are fetched.
     pub(crate) all_pages: bool,
-    /// How its commands go out together, if they do.
+    /// The batch of its commands, if they are sent together.
     pub(crate) batch: Option<Batch>,
-    /// Requests that an operation sends at once, at most.
+    /// Greatest number of concurrent requests of an operation.
     pub(crate) at_once: u64,
 }
 
-/// What the options of a statement and of the driver say.
-struct Asked<'a> {
+/// The options of a statement and of the driver.
+struct StatementOptions<'a> {
     given: Given,
     settings: &'a Settings,
 }
 
-impl Own {
-    /// Prepares a statement and checks what is bound to it; `add` keeps a text and numbers it.
+impl UserStatement {
+    /// Prepares a statement and checks its arguments; `add` returns the number of a text.
     pub(crate) async fn prepare(
         session: &Session,
         statement: &Statement,
@@ -54,8 +54,8 @@ impl Own {
         let wrong = |why: String| OpenError::Option(format!("statement '{name}': {why}"));
         let given = Given::parse(statement_options(), &statement.options)
             .map_err(|error| wrong(error.to_string()))?;
-        let asked = Asked { given, settings };
-        let batch = asked.batch();
+        let options = StatementOptions { given, settings };
+        let batch = options.batch();
         if statement.texts.is_empty() {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));
         }
@@ -68,7 +68,7 @@ impl Own {
                 wrong(format!("it can't be prepared: {}", error.failure().text))
             })?;
             check(&wording, &prepared, statement).map_err(wrong)?;
-            let text = asked.text(&prepared);
+            let text = options.text(&prepared);
             selects |= text.is_select();
             if batch.is_some() && selects {
                 let why = "a batch can't hold a select: leave option 'batch' out";
@@ -76,16 +76,16 @@ impl Own {
             }
             let slots = wording.arguments.iter();
             let slots = slots.map(|index| slot(*index, &statement.arguments)).collect();
-            parts.push(Part { text: add(text), slots });
+            parts.push(StatementText { text: add(text), slots });
         }
         let at_once = if batch.is_some() { 1 } else { statement.commands.largest() };
-        let all_pages = asked.given.text("pages") == Some("all");
+        let all_pages = options.given.text("pages") == Some("all");
         Ok(Self { parts, selects, all_pages, batch, at_once })
     }
 }
 
-impl Part {
-    /// Writes what a command of a call binds to the text.
+impl StatementText {
+    /// Writes the bound values of a command.
     pub(crate) fn bind(
         &self,
         text: &Text,
@@ -102,7 +102,7 @@ impl Part {
     }
 }
 
-/// Whether every marker can take what its argument draws.
+/// Checks that every argument fits its bind marker.
 fn check(
     wording: &Wording,
     prepared: &PreparedStatement,
@@ -124,12 +124,12 @@ fn check(
     Ok(())
 }
 
-impl Asked<'_> {
+impl StatementOptions<'_> {
     fn text(&self, prepared: &PreparedStatement) -> Text {
         let columns = prepared.get_current_result_set_col_specs();
         let columns = columns.get();
         let first = columns.as_slice().first();
-        // A conditional write returns rows of its own.
+        // A conditional write returns rows with its result.
         let is_select = first.is_some_and(|column| column.name() != "[applied]");
         let own_type = |column: &ColumnSpec<'_>| column.typ().clone().into_owned();
         let result = if is_select {
@@ -143,7 +143,7 @@ impl Asked<'_> {
         Text::new(prepared, self.terms(level), page_size, result)
     }
 
-    /// The statement's own terms; `level` is the driver's.
+    /// The terms of the statement; `level` is the driver's default.
     fn terms(&self, level: scylla::statement::Consistency) -> Terms {
         Terms {
             consistency: self.given.own("consistency").map_or(level, consistency),

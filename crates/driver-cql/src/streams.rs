@@ -1,17 +1,16 @@
-//! How many requests a connection can have in flight, and how many its clients may want.
+//! The limit on concurrent requests of a connection.
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::Numbered;
 
-/// What is left for others than the clients: late replies, which are waited for up to some number.
+/// Numbers that are reserved for late replies.
 const RESERVED: usize = 2048;
 
-/// Refuses clients that may have more requests in flight on one of a worker's connections to a
-/// node than it can number. `at_once` is how many an operation sends at once, and `texts` how many
-/// a node may have to prepare again.
+/// Checks that a connection can number all concurrent requests of its clients. `at_once` is the
+/// number of concurrent requests of an operation, and `texts` the number of prepared texts.
 ///
 /// # Errors
-/// [`OpenError::Option`], with what to give.
+/// [`OpenError::Option`] with the required setting.
 pub(crate) fn check(
     clients: usize,
     connections: usize,
@@ -48,14 +47,14 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_a_connection_can_number_are_taken() {
+    fn a_number_of_clients_within_the_limit_is_accepted() {
         assert_eq!(refusal(30_000, 1, 1), None);
         assert_eq!(refusal(60_000, 2, 1), None);
         assert_eq!(refusal(300, 1, 100), None);
     }
 
     #[test]
-    fn more_clients_are_refused_with_the_connections_that_they_need() {
+    fn more_clients_are_rejected_with_the_required_connections() {
         let text = refusal(40_000, 1, 1).unwrap();
         assert!(text.contains("40000 clients"), "{text}");
         assert!(text.ends_with("give connections_per_node=2"), "{text}");
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_no_connection_can_carry_is_refused() {
+    fn an_operation_beyond_the_limit_is_rejected() {
         let text = refusal(1, 10_000, 40_000).unwrap();
         assert!(text.starts_with("an operation of 40000 commands at once"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! A prepared text as it is sent: the frame that executes it, but for its values.
+//! A prepared text, and the frame that executes it.
 
 use kvmark_plan::Outcome;
 use scylla::frame::Compression;
@@ -10,7 +10,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 use crate::failure::Failure;
 use crate::frame::{self, EXECUTE, HEADER, Reader, put_short};
 
-/// Flags of what is executed.
+/// Flags of an execution.
 const WITH_VALUES: u8 = 0x01;
 const WITHOUT_DESCRIPTION: u8 = 0x02;
 const WITH_PAGE_SIZE: u8 = 0x04;
@@ -18,7 +18,7 @@ const WITH_STATE: u8 = 0x08;
 const WITH_SERIAL: u8 = 0x10;
 const WITH_TIMESTAMP: u8 = 0x20;
 
-/// With which terms a text, or a batch, is executed.
+/// The terms of an execution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) consistency: Consistency,
@@ -28,14 +28,14 @@ pub(crate) struct Terms {
     pub(crate) idempotent: bool,
 }
 
-/// What is done with the values of a text's rows.
+/// The use of a text's rows.
 #[derive(Debug)]
 pub(crate) enum Result {
-    /// It returns none of the user's.
+    /// No rows, except those of a conditional write.
     Nothing,
-    /// Fields of a record by column.
+    /// The field of each column of a record.
     Fields(Vec<Option<u32>>),
-    /// Values of a statement of the user's own, by type.
+    /// The column types of a user statement.
     Columns(Vec<ColumnType<'static>>),
 }
 
@@ -46,27 +46,27 @@ pub(crate) struct Text {
     pub(crate) id: Vec<u8>,
     pub(crate) terms: Terms,
     pub(crate) result: Result,
-    /// Types of what is bound.
+    /// Types of the bind markers.
     pub(crate) markers: Vec<ColumnType<'static>>,
-    /// Markers of its partition key, in the key's order; none where that isn't bound whole.
+    /// The markers of the partition key, in its order; `None` if it isn't bound completely.
     key: Option<Vec<u16>>,
     partitioner: PartitionerName,
     pub(crate) keyspace: Option<String>,
-    /// Rows of a page, if it is fetched by pages.
+    /// Rows per page, if it is fetched by pages.
     page_size: Option<i32>,
     /// The frame up to the values.
     head: Vec<u8>,
 }
 
-/// Where in a frame that executes a text things stand that change when it is sent again.
+/// The positions in a frame that change for a retry or another page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Places {
-    /// The level of consistency, with the flags behind it.
+    /// The consistency level, followed by the flags.
     pub(crate) level: u32,
-    /// The state of paging, which has this length.
+    /// The paging state, with its length.
     state: u32,
     state_length: u32,
-    /// Where the values begin, with their number before them.
+    /// The values, preceded by their number.
     pub(crate) values: u32,
 }
 
@@ -116,7 +116,7 @@ impl Text {
         head
     }
 
-    /// Whether it returns rows of the user's; a conditional write returns its own.
+    /// Whether it returns rows, except those of a conditional write.
     #[inline]
     pub(crate) fn is_select(&self) -> bool {
         !matches!(self.result, Result::Nothing)
@@ -131,7 +131,7 @@ impl Text {
         Places { level: values - 5, values, ..Places::default() }
     }
 
-    /// Writes what stands behind the values. `timestamp` is the client's, if it gives writes one.
+    /// Ends the frame after the values. `timestamp` is the client's, if enabled.
     #[inline]
     pub(crate) fn end(&self, output: &mut Vec<u8>, places: &mut Places, timestamp: Option<i64>) {
         if let Some(size) = self.page_size {
@@ -146,7 +146,7 @@ impl Text {
         frame::set_length(output);
     }
 
-    /// The token of the partition that a frame's values name.
+    /// The token of the partition of these values.
     #[inline]
     pub(crate) fn token(&self, values: &[u8]) -> Option<i64> {
         let key = self.key.as_ref()?;
@@ -165,7 +165,7 @@ impl Text {
     }
 }
 
-/// A value among those that are bound.
+/// A bound value.
 #[inline]
 fn value(values: &[u8], index: u16) -> Option<&[u8]> {
     let mut values = Reader(values);
@@ -175,7 +175,7 @@ fn value(values: &[u8], index: u16) -> Option<&[u8]> {
     values.bytes()?
 }
 
-/// Changes a frame so that it asks for the page behind this state.
+/// Changes a frame to request the page of this state.
 pub(crate) fn set_page(output: &mut Vec<u8>, places: &mut Places, state: &[u8]) {
     let from = places.state as usize;
     let until = from + places.state_length as usize;
@@ -186,22 +186,23 @@ pub(crate) fn set_page(output: &mut Vec<u8>, places: &mut Places, state: &[u8]) 
     frame::set_length(output);
 }
 
-/// Changes the level of consistency of a frame.
+/// Changes the consistency level of a frame.
 pub(crate) fn set_level(output: &mut [u8], places: &Places, level: Consistency) {
     let at = places.level as usize;
     output[at..at + 2].copy_from_slice(&(level as u16).to_be_bytes());
 }
 
-/// How the texts of a batch are carried out together.
+/// The execution of several texts in one batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    /// Logged, unlogged or of counters, as the protocol numbers them.
+    /// Logged, unlogged or counter, by the protocol's number.
     pub(crate) kind: u8,
     pub(crate) terms: Terms,
 }
 
 impl Batch {
-    /// Begins a frame for so many texts; each is put with [`Batch::put`], then [`Batch::end`].
+    /// Begins a frame for this number of texts, followed by [`Batch::put`] for each and
+    /// [`Batch::end`].
     pub(crate) fn begin(
         &self,
         output: &mut Vec<u8>,
@@ -239,7 +240,7 @@ impl Batch {
     }
 }
 
-/// A frame with its body compressed.
+/// A frame with a compressed body.
 pub(crate) fn compressed(
     frame: &[u8],
     compression: Compression,

@@ -1,5 +1,5 @@
-//! Encrypted connections. A node's certificate is always checked: for the node's address, as the
-//! driver crate does, or for a name that stands for all of them.
+//! Encrypted connections. A node's certificate is always checked, for the node's address or for one
+//! configured name of all nodes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::client::danger::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, crypto};
 
-/// How to encrypt, and whom to trust.
+/// The settings of encryption.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls(pub(crate) Arc<ClientConfig>);
 
@@ -22,7 +22,7 @@ impl Tls {
         let provider = Arc::new(crypto::ring::default_provider());
         let inner = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
-            .expect("there are roots, and no revocation lists that could be wrong");
+            .expect("there are roots, and no invalid revocation lists");
         let verifier: Arc<dyn ServerCertVerifier> = match name {
             None => inner,
             Some(name) => Arc::new(Named { name: server_name(name)?, inner }),
@@ -37,7 +37,7 @@ impl Tls {
     }
 }
 
-/// Checks as usual, but for one name whatever the node's address is.
+/// Checks certificates for one name instead of the node's address.
 #[derive(Debug)]
 struct Named {
     name: ServerName<'static>,

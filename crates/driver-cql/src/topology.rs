@@ -1,5 +1,5 @@
-//! Which nodes there are and which of them hold a partition, as the driver crate has it, copied
-//! into what a worker looks up without a lock.
+//! The nodes of the cluster and the replicas of partitions: a copy of the state of the `scylla`
+//! crate for lookups without a lock.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,35 +11,35 @@ use scylla::routing::Token;
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NodeAddress {
     pub(crate) address: SocketAddr,
     pub(crate) datacenter: Option<String>,
 }
 
-/// The cluster at one moment.
+/// A snapshot of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
-    pub(crate) nodes: Vec<Place>,
-    /// By keyspace.
+    pub(crate) nodes: Vec<NodeAddress>,
+    /// The rings by keyspace.
     rings: Vec<(String, Ring)>,
 }
 
 /// Replicas of a keyspace's partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ring {
-    /// Ends of ranges of tokens, rising.
+    /// The ends of the token ranges, in ascending order.
     tokens: Vec<i64>,
-    /// Where the replicas of each range end.
+    /// The end of each range's replicas.
     ends: Vec<u32>,
     /// Indices of nodes.
     replicas: Vec<u32>,
 }
 
 impl Topology {
-    /// Copies the crate's state, with the rings of these keyspaces.
+    /// Copies the crate's state with the rings of these keyspaces.
     pub(crate) fn of(state: &ClusterState, keyspaces: &[String]) -> Self {
         let nodes = state.get_nodes_info();
-        let place = |node: &Arc<scylla::cluster::Node>| Place {
+        let place = |node: &Arc<scylla::cluster::Node>| NodeAddress {
             address: SocketAddr::new(node.address.ip(), node.address.port()),
             datacenter: node.datacenter.clone(),
         };
@@ -60,12 +60,12 @@ impl Topology {
         Self { nodes: nodes.iter().map(place).collect(), rings }
     }
 
-    /// The number of a keyspace's ring, if the crate knows how it is replicated.
+    /// The number of a keyspace's ring, if its replication is known.
     pub(crate) fn ring_index(&self, keyspace: &str) -> Option<usize> {
         self.rings.iter().position(|(name, _)| name == keyspace)
     }
 
-    /// The nodes that hold the partition of a token, by the ring of this number.
+    /// The replicas of a token in this ring.
     #[inline]
     pub(crate) fn replicas(&self, ring: usize, token: i64) -> &[u32] {
         self.rings[ring].1.replicas(token)
@@ -79,7 +79,7 @@ impl Ring {
         self.ends.push(self.replicas.len() as u32);
     }
 
-    /// The nodes that hold the partition of a token.
+    /// The replicas of a token.
     #[inline]
     pub(crate) fn replicas(&self, token: i64) -> &[u32] {
         let token = Token::new(token).value();
@@ -101,8 +101,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Tells of a topology, if it is another than before.
-    pub(crate) fn tell(&self, topology: Topology) {
+    /// Publishes a topology if it has changed.
+    pub(crate) fn publish(&self, topology: Topology) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if **latest != topology {
             *latest = Arc::new(topology);
@@ -110,7 +110,7 @@ impl Watch {
         }
     }
 
-    /// Changes with each topology.
+    /// A number that changes with each topology.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_belongs_to_the_first_range_that_ends_behind_its_token() {
+    fn a_token_belongs_to_the_first_range_that_ends_at_or_after_it() {
         let mut ring = Ring::default();
         ring.push(-100, [0, 1].into_iter());
         ring.push(50, [1].into_iter());
@@ -139,7 +139,7 @@ mod tests {
             (51, &[2, 0]),
             (200, &[2, 0]),
             (201, &[0, 1]),
-            // The smallest number is no token and stands for the greatest.
+            // The smallest number isn't a token and is mapped to the greatest.
             (i64::MIN, &[0, 1]),
         ];
         for (token, replicas) in cases {
@@ -149,16 +149,16 @@ mod tests {
     }
 
     #[test]
-    fn workers_hear_of_a_topology_once() {
+    fn a_topology_is_published_once() {
         let watch = Watch::default();
         let address = "127.0.0.1:9042".parse().unwrap();
-        let nodes = vec![Place { address, datacenter: None }];
+        let nodes = vec![NodeAddress { address, datacenter: None }];
         let topology = Topology { nodes, rings: Vec::new() };
-        watch.tell(topology.clone());
+        watch.publish(topology.clone());
         let version = watch.version();
-        watch.tell(topology.clone());
+        watch.publish(topology.clone());
         assert_eq!((watch.version(), &*watch.latest()), (version, &topology));
-        watch.tell(Topology::default());
+        watch.publish(Topology::default());
         assert_ne!(watch.version(), version);
     }
 }

@@ -1,4 +1,4 @@
-//! CQL's protocol on a connection: how it is opened, and what its frames are.
+//! Opening connections to nodes: protocol options, login and keyspace.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use kvmark_plan::Outcome;
 use scylla::statement::Consistency;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::failure::{impossible, refused_login, said_by};
+use crate::failure::{impossible, refused_by, refused_login};
 use crate::frame::{
     self, AUTH_RESPONSE, AUTH_SUCCESS, AUTHENTICATE, ERROR, Frame, OPTIONS, QUERY, READY, RESULT,
     Reader, STARTUP, SUPPORTED, cut_off, put_long, put_short,
@@ -18,14 +18,14 @@ use crate::frame::{
 use crate::records::quoted;
 use crate::settings::Settings;
 
-/// What the server is told of the language that is spoken.
+/// The required option of a STARTUP request.
 const CQL_VERSION: (&str, &str) = ("CQL_VERSION", "3.0.0");
 
-/// How connections to nodes are opened, and what is sent there.
+/// The settings of connections to nodes.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) settings: Arc<Settings>,
-    /// What names without a keyspace mean.
+    /// The default keyspace.
     pub(crate) keyspace: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Protocol for Wire {
     type Exchanges = Numbered;
     type Scan = ();
 
-    /// A node that came back is used, whoever waits for it.
+    /// A node that returns is used again.
     const REOPENS: bool = true;
 
     async fn dial(&self, target: &SocketAddr) -> Result<Stream, Failure> {
@@ -61,18 +61,18 @@ impl Protocol for Wire {
     }
 }
 
-/// A connection on which one thing is asked after the other.
+/// A connection for requests in sequence.
 struct Talk<'a> {
     stream: &'a mut Stream,
     settings: &'a Settings,
 }
 
 impl Talk<'_> {
-    /// Agrees on how to speak, logs in and chooses the keyspace.
+    /// Negotiates options, logs in and selects the keyspace.
     async fn introduce(&mut self, keyspace: Option<&str>) -> Result<(), Failure> {
         let mut words = vec![CQL_VERSION];
         if let Some(compression) = self.settings.compression {
-            self.is_offered(compression.as_str()).await?;
+            self.check_compression(compression.as_str()).await?;
             words.push(("COMPRESSION", compression.as_str()));
         }
         let mut body = (words.len() as u16).to_be_bytes().to_vec();
@@ -91,10 +91,10 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Whether the node can compress so.
-    async fn is_offered(&mut self, compression: &str) -> Result<(), Failure> {
+    /// Checks that the node supports a compression.
+    async fn check_compression(&mut self, compression: &str) -> Result<(), Failure> {
         let (_, body) = self.ask(OPTIONS, &[], &[SUPPORTED]).await?;
-        if offers(&body).ok_or_else(cut_off)?.iter().any(|offered| offered == compression) {
+        if compressions(&body).ok_or_else(cut_off)?.iter().any(|offered| offered == compression) {
             return Ok(());
         }
         let text = format!("it can't compress with {compression}: give compression=none");
@@ -111,7 +111,7 @@ impl Talk<'_> {
         self.ask(AUTH_RESPONSE, &body, &[AUTH_SUCCESS]).await.map(drop)
     }
 
-    /// Sends a request; the opcode and the body of its answer, which is one of these.
+    /// Sends a request. Returns the opcode and the body of its reply; `answers` are valid opcodes.
     async fn ask(
         &mut self,
         opcode: u8,
@@ -122,13 +122,13 @@ impl Talk<'_> {
         frame::begin(&mut request, opcode);
         request.extend_from_slice(body);
         frame::set_length(&mut request);
-        let is_answer = |frame: &[u8]| !Frame::read(frame).is_unasked();
+        let is_answer = |frame: &[u8]| !Frame::read(frame).is_event();
         let bytes = ask::<Wire>(self.stream, &request, is_answer).await?;
         let frame = Frame::read(&bytes);
         let body = frame.body(self.settings.compression, |_| ())?;
         match frame.opcode {
             ERROR if opcode == AUTH_RESPONSE => Err(refused_login(&body)),
-            ERROR => Err(said_by(&body)),
+            ERROR => Err(refused_by(&body)),
             opcode if answers.contains(&opcode) => Ok((opcode, body.into_owned())),
             opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
         }
@@ -149,8 +149,8 @@ pub(crate) async fn query(
     Ok(Talk { stream, settings }.ask(QUERY, &body, &[RESULT]).await?.1)
 }
 
-/// The compressions that a node offers.
-pub(crate) fn offers(body: &[u8]) -> Option<Vec<String>> {
+/// The compressions in a SUPPORTED reply.
+pub(crate) fn compressions(body: &[u8]) -> Option<Vec<String>> {
     let mut body = Reader(body);
     let mut offered = Vec::new();
     for _ in 0..body.short()? {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compressions_are_found_among_what_a_node_offers() {
+    fn compressions_are_found_among_the_supported_options() {
         let mut body = 2_u16.to_be_bytes().to_vec();
         for (name, words) in [("CQL_VERSION", &["3.4.7"][..]), ("COMPRESSION", &["lz4", "snappy"])]
         {
@@ -178,7 +178,7 @@ mod tests {
             body.extend_from_slice(&(words.len() as u16).to_be_bytes());
             words.iter().for_each(|word| put_short(&mut body, word.as_bytes()));
         }
-        assert_eq!(offers(&body).unwrap(), ["lz4", "snappy"]);
-        assert!((0..body.len()).all(|end| offers(&body[..end]).is_none()));
+        assert_eq!(compressions(&body).unwrap(), ["lz4", "snappy"]);
+        assert!((0..body.len()).all(|end| compressions(&body[..end]).is_none()));
     }
 }

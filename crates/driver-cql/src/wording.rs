@@ -1,19 +1,19 @@
-//! A statement's text with its arguments' places: `{name}` becomes a bind marker, `{{` and `}}`
-//! are braces. Square brackets are CQL's own.
+//! Parses the text of a statement: `{name}` becomes a bind marker, `{{` and `}}` are braces. Square
+//! brackets belong to CQL.
 
 use kvmark_driver::Slot;
 use kvmark_plan::{Argument, Each};
 
-/// A text as the cluster prepares it, and what is bound in which order.
+/// A text in CQL, with its arguments in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wording {
     pub(crate) cql: String,
-    /// Index of the argument of each marker.
+    /// The index of the argument of each marker.
     pub(crate) arguments: Vec<usize>,
 }
 
 impl Wording {
-    /// Reads a text. The error is a clause that the statement's name goes before.
+    /// Parses a text. The error is a clause about the text.
     pub(crate) fn parse(text: &str, arguments: &[Argument]) -> Result<Self, String> {
         let mut wording = Self { cql: String::with_capacity(text.len()), arguments: Vec::new() };
         let mut rest = text;
@@ -28,7 +28,7 @@ impl Wording {
             }
             let (name, behind) =
                 behind.split_once('}').filter(|_| brace == "{").ok_or_else(|| {
-                    format!("has a '{brace}' without its fellow: write {brace}{brace} for a brace")
+                    format!("has an unmatched '{brace}': write {brace}{brace} for a brace")
                 })?;
             wording.arguments.push(index_of(name, arguments)?);
             wording.cql.push('?');
@@ -48,14 +48,14 @@ fn index_of(name: &str, arguments: &[Argument]) -> Result<usize, String> {
     })?;
     if arguments[index].each == Each::Item {
         return Err(format!(
-            "draws '{name}' per item, which CQL has no place for: draw it per command, or draw a \
-             list and write IN {{{name}}}"
+            "draws '{name}' per item, which CQL doesn't support: draw it per command, or draw a list \
+             and write IN {{{name}}}"
         ));
     }
     Ok(index)
 }
 
-/// Where an argument stands in a call.
+/// The position of an argument in a call.
 pub(crate) fn slot(index: usize, arguments: &[Argument]) -> Slot {
     let each = arguments[index].each;
     let before = arguments[..index].iter().filter(|argument| argument.each == each);
@@ -89,15 +89,15 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_argument_or_no_fellow_is_refused() {
+    fn an_unknown_argument_or_unmatched_brace_is_rejected() {
         assert!(parse("SELECT {c}").unwrap_err().contains("'c'; known are a, b, i"));
-        assert!(parse("SELECT {a").unwrap_err().contains("has a '{' without its fellow"));
+        assert!(parse("SELECT {a").unwrap_err().contains("has an unmatched '{'"));
         assert!(parse("SELECT a}").unwrap_err().contains("write }} for a brace"));
         assert!(parse("SELECT {i}").unwrap_err().contains("draws 'i' per item"));
     }
 
     #[test]
-    fn a_slot_counts_those_that_are_drawn_as_often() {
+    fn a_slot_counts_the_arguments_with_the_same_rate() {
         let each = [Each::Command, Each::Operation, Each::Command];
         let arguments = each.map(|each| argument("x", each));
         assert_eq!(slot(2, &arguments), Slot { each: Each::Command, place: 1 });

@@ -1,5 +1,4 @@
-//! Makes a connection: reaches the server, encrypts, logs in. And what the protocol is of which
-//! framed connections are made.
+//! Opens connections: connects, encrypts and logs in.
 
 use std::time::Duration;
 
@@ -39,15 +38,15 @@ impl Protocol for Settings {
         scan.advance(bytes).map_err(Failure::from)
     }
 
-    /// A reply comes when something was sent. A server that lets nobody in says so unasked.
+    /// A reply is expected only after a request. A full server reports that without a request.
     #[inline]
     fn may_come(exchanges: &Ordered, _first: u8) -> bool {
         !exchanges.is_answered()
     }
 }
 
-/// Logs in, which is a `set` of any key; at the least hears that the server answers. A server
-/// without users would store what it is told, so that it has to forget it at once.
+/// Logs in by a `set` of any key, or at least checks that the server answers. A server without
+/// users would store the login, so its time to live is negative.
 async fn introduce(stream: &mut Stream, credentials: &Credentials) -> Result<(), Failure> {
     let Credentials { username, password } = credentials;
     let (Some(username), Some(password)) = (username, password) else {
@@ -63,7 +62,7 @@ async fn introduce(stream: &mut Stream, credentials: &Credentials) -> Result<(),
     }
 }
 
-/// Sends one line and returns its reply, unless that is an error.
+/// Sends a line and returns its reply.
 pub(crate) async fn send(stream: &mut Stream, line: &[u8]) -> Result<Vec<u8>, Failure> {
     let reply = ask::<Settings>(stream, line, |_| true).await?;
     match answer(&reply)? {

@@ -1,4 +1,4 @@
-//! A server asked by hand: a command's words, and its reply as text.
+//! The console of a server: a command as words, its reply as text.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::connect::send;
 use crate::options::Settings;
 
-/// A connection to the server that the options name first.
+/// A connection to the first configured server.
 pub(crate) struct Console {
     settings: Arc<Settings>,
     lines: Lines<Settings>,

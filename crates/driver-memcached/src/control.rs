@@ -1,4 +1,4 @@
-//! The driver's own connections, on which it asks the servers about themselves.
+//! The driver's own connections, for information about the servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::options::Settings;
 use kvmark_wire::memcached::stats;
 
-/// Settings that say where a server is or how long it has run, not how it works.
+/// Settings that describe the location or uptime of a server, not its behaviour.
 const PLACES: [&str; 10] = [
     "auth_enabled_ascii",
     "domain_socket",
@@ -29,7 +29,7 @@ const PLACES: [&str; 10] = [
     "udpport",
 ];
 
-/// Numbers of `stats` that are kept.
+/// The numbers of `stats` that become statistics.
 const NUMBERS: [&str; 30] = [
     "bytes",
     "bytes_read",
@@ -63,21 +63,21 @@ const NUMBERS: [&str; 30] = [
     "total_items",
 ];
 
-/// The numbers that tell how busy a server was.
+/// The numbers that measure the load of a server.
 const COMMANDS: [&str; 2] = ["cmd_get", "cmd_set"];
 
-/// Work of a server that `settle` waits for.
+/// Background work that `settle` waits for.
 const BUSY: [&str; 2] = ["hash_is_expanding", "slab_reassign_running"];
 
-/// How often `settle` looks.
+/// Interval between the checks of `settle`.
 const LOOK: Duration = Duration::from_millis(100);
-/// Answers in a row that `settle` goes without before it gives up.
+/// Consecutive failed checks after which `settle` gives up.
 const UNANSWERED_MAX: u32 = 10;
 
 pub(crate) struct Control {
     settings: Arc<Settings>,
     lines: Lines<Settings>,
-    /// Commands that each server had carried out when it was last asked.
+    /// The number of executed commands of each server at the last check.
     commands: Mutex<BTreeMap<String, f64>>,
 }
 
@@ -92,12 +92,12 @@ impl Control {
         Ok(control)
     }
 
-    /// The reply to one line. A connection that failed is opened again, once.
+    /// Sends a line. A failed connection is reopened once.
     fn ask(&self, target: &Target, command: &[u8]) -> Result<Vec<u8>, Failure> {
         self.lines.ask(target, command, send)
     }
 
-    /// Sends lines, each to every server, in order.
+    /// Sends each line to every server, in order.
     pub(crate) fn prepare(&self, texts: &[String], lines: &[Vec<u8>]) -> Result<(), OpenError> {
         for (text, line) in texts.iter().zip(lines) {
             for target in &self.settings.targets {
@@ -110,7 +110,7 @@ impl Control {
         Ok(())
     }
 
-    /// Refuses a server without meta commands, of which a statement has one.
+    /// Rejects a server without meta commands, which a statement uses.
     pub(crate) fn needs_meta(&self, statement: &str) -> Result<(), OpenError> {
         for target in &self.settings.targets {
             if let Err(failure) = self.ask(target, b"mn\r\n") {
@@ -119,8 +119,8 @@ impl Control {
                 }
                 let version = self.version(target).unwrap_or_else(|_| "unknown".to_owned());
                 return Err(OpenError::System(format!(
-                    "the server at {target}, version {version}, has no meta commands, which \
-                     statement '{statement}' is of: use GET, SET, DELETE or INCR"
+                    "the server at {target}, version {version}, doesn't support meta \
+                     commands, which statement '{statement}' uses: use GET, SET, DELETE or INCR"
                 )));
             }
         }
@@ -137,7 +137,7 @@ impl Control {
         self.ask(target, command).map(|reply| stats(&reply).collect())
     }
 
-    /// What the first server says it is. What it doesn't say is left out.
+    /// Describes the first server, as far as known.
     pub(crate) fn describe(&self) -> Description {
         let targets = &self.settings.targets;
         let target = targets.first().expect("an address names at least one server");
@@ -150,16 +150,16 @@ impl Control {
         Description { system: "memcached".to_owned(), version, configuration }
     }
 
-    /// The sums of the servers' numbers; of several also `node_share_max`, the busiest one's share
-    /// of the commands since this was last asked.
+    /// The statistics, summed over the servers. With several servers, `node_share_max` is the
+    /// busiest server's share of the commands since the last call.
     pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
         let targets = &self.settings.targets;
         let mut sums = BTreeMap::new();
         let mut commands = BTreeMap::new();
         for target in targets {
-            let told = self.stats(target, b"stats\r\n").unwrap_or_default();
+            let stats = self.stats(target, b"stats\r\n").unwrap_or_default();
             for name in NUMBERS {
-                let number = told.get(name).and_then(|text| text.parse::<f64>().ok());
+                let number = stats.get(name).and_then(|text| text.parse::<f64>().ok());
                 let Some(number) = number else { continue };
                 *sums.entry(name.to_owned()).or_insert(0.0) += number;
                 if COMMANDS.contains(&name) {
@@ -176,7 +176,7 @@ impl Control {
         sums
     }
 
-    /// Waits until no server makes its hash table larger or moves memory between sizes.
+    /// Waits until no server expands its hash table or moves memory between slab classes.
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
         self.settings.targets.iter().try_for_each(|target| self.settle_one(target))
     }
@@ -185,7 +185,7 @@ impl Control {
         let mut unanswered = 0;
         loop {
             match self.stats(target, b"stats\r\n") {
-                Ok(told) if BUSY.iter().all(|name| told.get(*name).is_none_or(|n| n == "0")) => {
+                Ok(stats) if BUSY.iter().all(|name| stats.get(*name).is_none_or(|n| n == "0")) => {
                     return Ok(());
                 }
                 Ok(_) => unanswered = 0,

@@ -1,4 +1,4 @@
-//! What a server's errors mean for an operation.
+//! Error replies as failures of an operation.
 
 pub(crate) use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
@@ -6,10 +6,10 @@ use kvmark_plan::Outcome;
 use crate::json::Damaged;
 use kvmark_wire::memcached::outcome_of;
 
-/// Characters of a server's message that are kept.
+/// Length limit of a server's message.
 const MESSAGE_MAX: usize = 200;
 
-/// The server said no.
+/// The failure of an error reply.
 pub(crate) fn refused(line: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(line);
     let text: String = text.chars().take(MESSAGE_MAX).collect();
@@ -21,20 +21,20 @@ pub(crate) fn refused(line: &[u8]) -> Failure {
     Failure::new(outcome_of(line), format!("the server answered: {text}{advice}"))
 }
 
-/// The server said no to a login; its own words could repeat the password.
+/// The failure of a login. The server's message might repeat the password.
 pub(crate) fn refused_login(line: &[u8]) -> Failure {
     let kind = String::from_utf8_lossy(line.split(|byte| *byte == b' ').next().unwrap_or(line));
     Failure::new(Outcome::Refused, format!("the server answered the login with {kind}"))
 }
 
-/// The server answered with a record that wasn't asked for.
+/// The failure of a reply with an unrequested record.
 pub(crate) fn unasked(key: &[u8]) -> Failure {
     let key = String::from_utf8_lossy(key);
-    let text = format!("the server answered a get with '{key}', which wasn't asked for");
+    let text = format!("the server answered a get with the unrequested key '{key}'");
     Failure::new(Outcome::Protocol, text)
 }
 
-/// A record isn't one of the dataset's.
+/// The failure of a record that doesn't belong to the dataset.
 pub(crate) fn damaged(key: &[u8], why: Damaged) -> Failure {
     let key = String::from_utf8_lossy(key);
     Failure::new(Outcome::Storage, format!("the record '{key}' can't be decoded: {why}"))

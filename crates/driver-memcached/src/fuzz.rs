@@ -1,8 +1,8 @@
-//! What a fuzzer holds the decoder to.
+//! Fuzz checks of the decoder.
 //!
-//! Any bytes are what a server sends. Whatever they are, they give the same frames in any pieces,
-//! each frame can be read to its end and no further, and every operation takes them as replies. A
-//! block is read as a record of any text. What this crate writes itself is read back as it was.
+//! The input is a server's output. Its frames must not depend on how the bytes are split, each
+//! frame must be readable to its end, and every operation must accept them as replies. Blocks are
+//! read as records. Encoded records must survive a round trip.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 /// Statements whose replies differ.
 const STATEMENTS: [&[&str]; 5] =
     [&["GET k j"], &["GETS k", "DELETE k"], &["INCR k 1"], &["MG k v t"], &["SET k v"]];
-/// Times over that each of them is carried out.
+/// The rounds of each statement.
 const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
 const KINDS: [Kind; 4] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete];
-/// One of the two fields, so that an update reads the other.
+/// One of two fields, so that an update must read the other.
 const VALUES: Values<'_> = Values { bytes: b"new", places: &[(1, 0..3)] };
 
 thread_local! {
@@ -37,10 +37,10 @@ thread_local! {
     static DIALECT: RefCell<Dialect> = RefCell::new(dialect());
 }
 
-/// Holds what a server sends to all of it.
+/// Checks one input.
 ///
 /// # Panics
-/// Where it doesn't hold.
+/// If a check fails.
 pub fn check(bytes: &[u8]) {
     let frames = FEED.with_borrow_mut(|feed| feed.frames(bytes));
     frames.iter().for_each(|frame| read(frame));
@@ -50,7 +50,7 @@ pub fn check(bytes: &[u8]) {
 
 fn feed() -> Feed<Settings> {
     let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
-    let settings = Settings::parse(&options).expect("an address is all that must be given");
+    let settings = Settings::parse(&options).expect("only the address is required");
     let server = Target::list("localhost", PORT).expect("it is an address").remove(0);
     Feed::new(settings, server, |exchanges| {
         exchanges.enter(0, u32::MAX, 0);
@@ -105,7 +105,7 @@ fn read(frame: &[u8]) {
                 seen += item.key.len() + item.block.len() + item.unique.len();
                 record(item.block);
             }
-            assert!(seen < frame.len(), "items lie apart");
+            assert!(seen < frame.len(), "items don't overlap");
         }
         Answer::Block(block) => assert!(block.len() < frame.len()),
         _ => {}
@@ -113,7 +113,7 @@ fn read(frame: &[u8]) {
     stats(frame).for_each(drop);
 }
 
-/// Reads a block as a record, and merges a field into it that is there then.
+/// Reads a block as a record, merges a field into it and reads the field back.
 fn record(block: &[u8]) {
     DIALECT.with_borrow(|Dialect { records, .. }| {
         let mut reply = Reply::default();
@@ -129,7 +129,7 @@ fn record(block: &[u8]) {
     });
 }
 
-/// Has every operation take frames as its replies.
+/// Passes the frames as replies to every operation.
 fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
     for kind in KINDS {
         for wants_values in [true, false] {
@@ -157,7 +157,7 @@ fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
     }
 }
 
-/// Carries out the same operation again and again until all frames are taken.
+/// Repeats an operation until all frames are taken.
 fn take_all(dialect: &mut Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
     let (mut operation, mut single, mut output) =
         (MemcachedOperation::default(), Reply::default(), Vec::new());
@@ -174,8 +174,8 @@ fn take_all(dialect: &mut Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
                 }
             }
             output.clear();
-            let goes_on = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
-            parts = 0..usize::from(goes_on && operation.has_more());
+            let continues = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
+            parts = 0..usize::from(continues && operation.has_more());
             if !parts.is_empty() {
                 operation.put_more(dialect, &mut output);
             }
@@ -186,10 +186,10 @@ fn take_all(dialect: &mut Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
     }
 }
 
-/// Looks at what an operation has to tell.
+/// Checks the result of an operation.
 fn finish(operation: &mut MemcachedOperation, single: &mut Reply) {
     match &operation.progress.failure {
-        Some(failure) => assert!(failure.text.len() < 2000, "a failure is told in a line"),
+        Some(failure) => assert!(failure.text.len() < 2000, "a failure is one line"),
         None => {
             operation.outcome(single);
             let reply = operation.reply(single);
@@ -198,11 +198,11 @@ fn finish(operation: &mut MemcachedOperation, single: &mut Reply) {
     }
 }
 
-/// Reads back a text that is written as a member of a record.
+/// Writes a text as a member of a record and reads it back.
 fn write(bytes: &[u8]) {
     let (mut escaped, mut back) = (Vec::new(), Vec::new());
     append_escaped(&mut escaped, bytes);
-    assert_eq!(escaped.len(), escaped_length(bytes), "its length is known before");
+    assert_eq!(escaped.len(), escaped_length(bytes), "its length is computed in advance");
     append_unescaped(&mut back, &escaped).expect("it was escaped");
     assert_eq!(back, bytes);
     let stored = [&b"{\"f\":\""[..], &escaped, b"\"}"].concat();

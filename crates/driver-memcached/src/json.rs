@@ -1,23 +1,23 @@
-//! A record as YCSB's memcached binding stores it: a JSON object whose members are the fields, all
-//! of them strings, without blanks between. Source: YCSB 0.17.0, `MemcachedClient.toJson`.
+//! Records in the format of YCSB's memcached binding: a JSON object whose members are the fields,
+//! as strings and without blanks. Source: YCSB 0.17.0, `MemcachedClient.toJson`.
 //!
-//! Bytes from 0x80 on pass as they are, so that text is UTF-8 as JSON has it.
+//! Bytes from 0x80 on are copied, so UTF-8 text gives valid JSON.
 
-/// The bytes aren't such a record.
+/// The bytes aren't a record in this format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it isn't a JSON object of strings")]
 pub(crate) struct Damaged;
 
-/// Bytes that are looked at together for what must be escaped.
+/// Number of bytes that are checked together for escapes.
 const BLOCK: usize = 32;
 
-/// Whether a byte can't stand in a string as it is.
+/// Whether a byte must be escaped in a string.
 #[inline]
 const fn is_special(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Bytes that a text takes in a string.
+/// Length of an escaped text.
 #[inline]
 pub(crate) fn escaped_length(text: &[u8]) -> usize {
     let quoted = text.iter().filter(|byte| matches!(byte, b'"' | b'\\')).count();
@@ -30,7 +30,7 @@ pub(crate) fn escaped_length(text: &[u8]) -> usize {
     text.len() + quoted + controls.map(|byte| one(byte) - 1).sum::<usize>()
 }
 
-/// The letter behind the backslash, where a byte has one.
+/// The letter of a byte's short escape, if it has one.
 const fn escape(byte: u8) -> Option<u8> {
     match byte {
         b'"' | b'\\' => Some(byte),
@@ -43,11 +43,11 @@ const fn escape(byte: u8) -> Option<u8> {
     }
 }
 
-/// Appends a text as it stands in a string.
+/// Appends an escaped text.
 #[inline]
 pub(crate) fn append_escaped(output: &mut Vec<u8>, text: &[u8]) {
     for block in text.chunks(BLOCK) {
-        // Most blocks have none, and all of a block is looked at together.
+        // Most blocks need no escape and are copied as a whole.
         if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
             block.iter().for_each(|byte| append_byte(output, *byte));
         } else {
@@ -68,7 +68,7 @@ fn append_byte(output: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// Appends what a string says.
+/// Appends an unescaped string.
 pub(crate) fn append_unescaped(output: &mut Vec<u8>, raw: &[u8]) -> Result<(), Damaged> {
     let mut rest = raw;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
@@ -94,7 +94,7 @@ pub(crate) fn append_unescaped(output: &mut Vec<u8>, raw: &[u8]) -> Result<(), D
     Ok(())
 }
 
-/// Appends the character whose number in UTF-16 stands here; what stands behind it.
+/// Appends a character given in UTF-16. Returns the remaining bytes.
 fn append_unit<'a>(output: &mut Vec<u8>, rest: &'a [u8]) -> Result<&'a [u8], Damaged> {
     let (first, rest) = unit(rest)?;
     let (units, rest) = match rest.strip_prefix(b"\\u") {
@@ -113,7 +113,7 @@ fn append_unit<'a>(output: &mut Vec<u8>, rest: &'a [u8]) -> Result<&'a [u8], Dam
     Ok(rest)
 }
 
-/// Four hexadecimal digits, and what stands behind them.
+/// Reads four hexadecimal digits. Returns the remaining bytes.
 fn unit(bytes: &[u8]) -> Result<(u16, &[u8]), Damaged> {
     let (digits, rest) = bytes.split_at_checked(4).ok_or(Damaged)?;
     let add = |number: u16, digit: &u8| {
@@ -123,25 +123,25 @@ fn unit(bytes: &[u8]) -> Result<(u16, &[u8]), Damaged> {
     Ok((digits.iter().try_fold(0, add)?, rest))
 }
 
-/// Name and value of a member, as they stand in their quotes.
+/// The escaped name and value of a member.
 pub(crate) type Member<'a> = (&'a [u8], &'a [u8]);
 
 /// The members of a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'a> {
-    /// What is left behind the last member; none behind the end.
+    /// The bytes after the last member; `None` at the end.
     rest: Option<&'a [u8]>,
     is_first: bool,
 }
 
 impl<'a> Members<'a> {
-    /// Those of a record.
+    /// The members of a record.
     pub(crate) fn of(record: &'a [u8]) -> Result<Self, Damaged> {
         let rest = skipped(record, b'{')?;
         Ok(Self { rest: Some(rest), is_first: true })
     }
 
-    /// The next one; none behind the last.
+    /// Reads the next member.
     pub(crate) fn next(&mut self) -> Result<Option<Member<'a>>, Damaged> {
         let Some(rest) = self.rest.take() else { return Ok(None) };
         if let Ok(end) = skipped(rest, b'}') {
@@ -156,7 +156,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What stands behind this byte, which must come next.
+/// Skips blanks and this byte, which must be next.
 fn skipped(bytes: &[u8], byte: u8) -> Result<&[u8], Damaged> {
     bytes
         .trim_ascii_start()
@@ -166,7 +166,7 @@ fn skipped(bytes: &[u8], byte: u8) -> Result<&[u8], Damaged> {
         .ok_or(Damaged)
 }
 
-/// The string that comes next without its quotes, and what stands behind it.
+/// Reads a string without its quotes. Returns the remaining bytes.
 fn string(bytes: &[u8]) -> Result<(&[u8], &[u8]), Damaged> {
     let bytes = skipped(bytes, b'"')?;
     let mut at = 0;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_read() {
+    fn the_output_of_other_writers_is_read() {
         assert_eq!(unescaped(r#"a\/\"\\\b\f\n\r\t"#).unwrap(), "a/\"\\\x08\x0c\n\r\t");
         assert_eq!(unescaped("\\u0041\\u00e9\\uD83D\\ude00!").unwrap(), "A\u{e9}\u{1f600}!");
         let record = " { \"a\" : \"x\\\"y\" , \"b\":\"\" } ";
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_of_strings_is_damaged() {
+    fn anything_but_an_object_of_strings_is_damaged() {
         let records = [
             "",
             "{",
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_is_escaped_as_json_has_it_and_read_back(text in any::<String>()) {
+        fn an_escaped_text_is_valid_json_and_is_read_back(text in any::<String>()) {
             let escaped = escaped(text.as_bytes());
             prop_assert_eq!(escaped.len(), escaped_length(text.as_bytes()));
             let quoted = format!("\"{}\"", std::str::from_utf8(&escaped).unwrap());
@@ -256,7 +256,7 @@ mod tests {
         }
 
         #[test]
-        fn every_byte_comes_back(text in any::<Vec<u8>>()) {
+        fn every_byte_survives_a_round_trip(text in any::<Vec<u8>>()) {
             let escaped = escaped(&text);
             prop_assert_eq!(escaped.len(), escaped_length(&text));
             let mut back = Vec::new();
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(
+        fn arbitrary_bytes_never_panic(
             record in prop::collection::vec(
                 prop_oneof![prop::sample::select(b"{}\":,\\ u09".to_vec()), any::<u8>()],
                 0..40,

@@ -1,8 +1,8 @@
-//! Keys: which are possible, and which server has one.
+//! Keys: their validity and their servers.
 //!
-//! The server of a key is Java's hash code of it, without its sign, modulo the number of servers:
-//! what YCSB's client (spymemcached) does unless told otherwise, so that either finds what the
-//! other loaded. Servers are counted in the order of the address.
+//! The server of a key is the unsigned Java hash code of the key modulo the number of servers. This
+//! is the default of YCSB's client (spymemcached), so each tool finds the data of the other.
+//! Servers are numbered in the order of the address.
 
 use kvmark_driver_server::text::java_hash;
 use kvmark_plan::Outcome;
@@ -12,14 +12,14 @@ use crate::failure::Failure;
 /// Longest key of memcached.
 pub(crate) const LENGTH_MAX: usize = 250;
 
-/// Whether bytes can stand in a line as one word.
+/// Whether bytes are a valid word of a command.
 #[inline]
 pub(crate) fn is_word(bytes: &[u8]) -> bool {
     let ends = |byte: u8| byte <= b' ' || byte == 0x7f;
     !bytes.is_empty() && !bytes.iter().fold(false, |any, byte| any | ends(*byte))
 }
 
-/// Refuses a key that memcached can't have. It would read what stands behind it as a command.
+/// Rejects an invalid key, after which memcached would read the rest as another command.
 #[inline]
 pub(crate) fn check(key: &[u8]) -> Result<(), Failure> {
     if key.len() <= LENGTH_MAX && is_word(key) { Ok(()) } else { Err(wrong(key)) }
@@ -31,18 +31,18 @@ fn wrong(key: &[u8]) -> Failure {
         format!("the key has {} bytes, and memcached's keys have 250 at most", key.len())
     } else {
         let key = key.escape_ascii();
-        format!("the key '{key}' is empty or has blanks or control characters: memcached has none")
+        format!("the key '{key}' is empty or has blanks or control characters")
     };
     Failure::new(Outcome::Refused, why)
 }
 
-/// Index of the server that has a key.
+/// The index of the server of a key.
 #[inline]
 pub(crate) fn server(key: &[u8], servers: usize) -> usize {
     if servers == 1 { 0 } else { java_hash(key).cast_unsigned() as usize % servers }
 }
 
-/// The keys of an operation, one after the other. Its memory is used again.
+/// The keys of an operation, in reusable memory.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ impl Keys {
         self.ends.clear();
     }
 
-    /// Adds the key that `append` appends, if it is possible.
+    /// Adds the key that `append` writes, if it is valid.
     #[inline]
     pub(crate) fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Result<(), Failure> {
         let start = self.bytes.len();
@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn a_keys_server_is_its_hash_code_without_sign_modulo_their_number() {
-        // Java: "usertable-user1".hashCode() & 0xffffffffL, of which spymemcached takes the rest.
+    fn the_server_of_a_key_is_its_unsigned_hash_code_modulo_the_number_of_servers() {
+        // spymemcached computes hashCode() & 0xffffffffL modulo the number of servers.
         assert_eq!(server(b"a", 2), 97 % 2);
         assert_eq!(server(b"hello", 5), 99_162_322 % 5);
         assert_eq!(server(b"polygenelubricants", 3), (1 << 31) % 3);

@@ -1,18 +1,17 @@
 //! memcached, and what speaks its text protocol.
 //!
-//! A record is one value, in the form of YCSB's memcached binding (see `records.rs`, which also
-//! says how updates are done). There is no scan. Operations in the user's own words are memcached's
-//! commands (see `statements.rs`). Commands are those that every server has; the meta commands, of
-//! 1.6, are there for the user's own words.
+//! A record is one value in the format of YCSB's memcached binding (see `records.rs` for the format
+//! and for updates). Scans aren't supported. Statements are commands of memcached (see
+//! `statements.rs`). The driver uses commands that every server supports; statements may also use
+//! the meta commands of version 1.6.
 //!
-//! Keys are distributed among the servers of the address (see `keys.rs`), and a get of keys on
-//! several servers is one command to each. A server that is gone keeps its keys: operations on them
-//! fail until it is back.
+//! Keys are distributed over the servers of the address (see `keys.rs`). A get with keys on several
+//! servers sends one command to each. The keys of a failed server aren't redistributed: operations
+//! on them fail until the server returns.
 //!
-//! Each client has a connection of its own to each server, or the clients of a worker share a few
-//! and their requests are pipelined in order. A request on a connection that is down waits for the
-//! attempt under way to open it and ends with that attempt's outcome if it fails. A request is
-//! never sent twice.
+//! Each client has a connection to each server, or the clients of a worker share a few with
+//! pipelined requests. A request on a closed connection waits for the current attempt to reopen it
+//! and fails with it. A request is never sent twice.
 
 mod connect;
 mod console;
@@ -44,7 +43,7 @@ use statements::{Prepared, plain};
 pub use options::options;
 pub use session::MemcachedSession;
 
-/// Servers that speak memcached's text protocol, reached.
+/// Connected servers with memcached's text protocol.
 pub struct Memcached {
     settings: Arc<options::Settings>,
     records: Arc<Records>,
@@ -53,7 +52,7 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// What the driver says of itself.
+    /// The description of this driver.
     pub const ABOUT: About = About {
         port: Some(options::PORT),
         counts_whole_server: true,
@@ -67,12 +66,12 @@ impl Memcached {
         )
     };
 
-    /// Reaches the servers and logs in. Not to be called within an asynchronous runtime, nor are
-    /// `describe`, `statistics` and `settle`.
+    /// Connects to the servers and logs in. `open`, `describe`, `statistics` and `settle` must not
+    /// be called within an asynchronous runtime.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when an option is unknown or has a wrong value;
-    /// [`OpenError::System`] when a server can't be reached, isn't trusted or refuses.
+    /// [`OpenError::Option`] if an option is unknown or invalid; [`OpenError::System`] if a server
+    /// is unreachable, isn't trusted or rejects the connection.
     pub fn open(
         options: &BTreeMap<String, serde_json::Value>,
         layout: &Layout,

@@ -1,8 +1,7 @@
-//! What an operation is made of: the commands it sends, and what their replies mean.
+//! The operations of clients: their commands and the interpretation of the replies.
 //!
-//! An operation is a plain value that belongs to its ticket. Most have one part, a command for one
-//! server, and its reply is put into the session's own; what has several subcommands gathers its
-//! replies itself.
+//! An operation has one subcommand per command and server. The values of a single subcommand are
+//! stored in the session; an operation with several collects them itself.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,40 +16,40 @@ use crate::records::Records;
 use crate::statements::{CommandId, Destination, Prepared, Shape};
 use kvmark_wire::memcached::{Answer, Item, Items, Next, answer};
 
-/// How operations are said in commands.
+/// The translation of operations into commands.
 pub(crate) struct Dialect {
     pub(crate) records: Arc<Records>,
     pub(crate) statements: Arc<[Prepared]>,
     pub(crate) servers: usize,
-    /// The record that an update writes next, and the number with which it was read.
+    /// The record that an update writes next, and its `cas unique`.
     pub(crate) merged: Vec<u8>,
     pub(crate) unique: Vec<u8>,
 }
 
-/// A command on its way to a server.
+/// A command for one server.
 #[derive(Debug)]
 pub(crate) struct Subcommand {
     /// Index of the server.
     pub(crate) node: usize,
     command: CommandId,
-    /// The keys of the command, those on other servers too.
+    /// The keys of the command, including those on other servers.
     keys: Range<u32>,
-    /// Number of the command's first value within its time over.
+    /// Number of the command's first value within its round.
     field: u32,
-    /// Records that were found or written.
+    /// The number of records that were found or written.
     found: u32,
-    /// What is known of its write.
+    /// The effect of its write.
     effect: Effect,
 }
 
-/// What a ticket is about.
+/// The operation of a client.
 #[derive(Debug, Default)]
 pub(crate) struct MemcachedOperation {
     task: Task,
     pub(crate) progress: Progress,
     keys: Keys,
     pub(crate) subcommands: Vec<Subcommand>,
-    /// What was answered to several subcommands.
+    /// The values of several subcommands.
     gathered: Reply,
     /// The values of an update that reads before it writes.
     bytes: Vec<u8>,
@@ -65,14 +64,14 @@ enum Task {
         columns: Columns,
         wants_values: bool,
         expected: Option<Expected>,
-        /// Whether the record isn't as expected.
+        /// Whether the record differs from the expected one.
         is_unlike: bool,
     },
-    /// A command that writes, and whether not finding its record is a miss.
+    /// A write, and whether a missing record is a miss.
     Write {
         misses: bool,
     },
-    /// An update by its steps: the record is read, then written.
+    /// An update that reads the record before it writes.
     Merge(Step),
     Statement {
         statement: u32,
@@ -81,7 +80,7 @@ enum Task {
     },
 }
 
-/// What comes next of an update that reads before it writes.
+/// The next step of an update that reads before it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Read,
@@ -90,7 +89,7 @@ enum Step {
 }
 
 impl MemcachedOperation {
-    /// Takes up a request and plans its subcommands.
+    /// Begins a request and plans its subcommands.
     #[inline]
     pub(crate) fn begin(
         &mut self,
@@ -167,7 +166,7 @@ impl MemcachedOperation {
         Ok(())
     }
 
-    /// Encodes a part.
+    /// Encodes a subcommand.
     #[inline]
     pub(crate) fn put(
         &self,
@@ -192,7 +191,7 @@ impl MemcachedOperation {
         }
     }
 
-    /// Takes the reply to a part. `single` is the session's reply, for what has one part.
+    /// Takes the reply to a subcommand. `single` stores the values of an operation with one.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -258,14 +257,14 @@ impl MemcachedOperation {
         }
     }
 
-    /// Whether there is more to be sent, now that all that was sent is answered. It must be encoded
-    /// before another reply is taken.
+    /// Whether another command follows after all replies have arrived. It must be encoded before
+    /// another reply is taken.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
         matches!(self.task, Task::Merge(Step::Read | Step::Swap))
     }
 
-    /// Encodes it.
+    /// Encodes that command.
     pub(crate) fn put_more(&self, dialect: &Dialect, output: &mut Vec<u8>) {
         let key = self.keys.get(0);
         match self.task {
@@ -297,9 +296,9 @@ impl InFlightOperation for MemcachedOperation {
             _ => return Outcome::Ok,
         };
         let reply = if self.subcommands.len() > 1 { &mut self.gathered } else { single };
-        tell_effects(&self.subcommands, &mut reply.effects);
+        add_effects(&self.subcommands, &mut reply.effects);
         let is_missed = count(&self.subcommands, &mut reply.rows);
-        // What is gathered comes from several servers in any order.
+        // The replies of several servers arrive in any order.
         reply.cells.sort_unstable_by_key(|cell| (cell.row, cell.field));
         let misses = matches!(kind, Kind::Read | Kind::Update | Kind::Delete);
         if is_missed && misses { Outcome::Miss } else { Outcome::Ok }
@@ -317,7 +316,7 @@ impl InFlightOperation for MemcachedOperation {
 }
 
 impl Step {
-    /// Takes the reply to this step; whether the update is done by it.
+    /// Takes the reply to this step. Returns whether it completes the update.
     fn take(
         &mut self,
         answer: Answer<'_>,
@@ -383,8 +382,8 @@ impl Subcommand {
         Ok(())
     }
 
-    /// Takes the items of a get, each the answer to one of its keys. They come in the keys' order,
-    /// unless a proxy has asked several servers.
+    /// Takes the items of a get. They are in the order of the keys unless a proxy merges the
+    /// replies of several servers.
     fn take_items(
         &mut self,
         mut items: Items<'_>,
@@ -419,7 +418,7 @@ fn put_line(output: &mut Vec<u8>, command: &[u8], key: &[u8]) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// The item that a get of the only key is answered with; none where there is none.
+/// The item of a get with a single key.
 #[inline]
 fn only<'a>(answer: Answer<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure> {
     let Answer::Items(mut items) = answer else { return Err(Failure::unexpected_reply("a get")) };
@@ -434,9 +433,9 @@ fn only<'a>(answer: Answer<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure
     }
 }
 
-/// Adds what is known of the writes of each time over. Of several commands about a record one
-/// doesn't show what the others did.
-fn tell_effects(subcommands: &[Subcommand], effects: &mut Vec<(u32, Effect)>) {
+/// Adds the effects of the writes of each round. One of several commands for a record doesn't show
+/// the effects of the others.
+fn add_effects(subcommands: &[Subcommand], effects: &mut Vec<(u32, Effect)>) {
     for round in subcommands.chunk_by(|one, next| one.command.round == next.command.round) {
         let id = round[0].command;
         let is_only = round.iter().all(|part| part.command.text == id.text);
@@ -448,7 +447,7 @@ fn tell_effects(subcommands: &[Subcommand], effects: &mut Vec<(u32, Effect)>) {
     }
 }
 
-/// Adds the records of each time over in which no command found nothing; whether one did.
+/// Counts the records of each round without a miss. Returns whether a command missed.
 fn count(subcommands: &[Subcommand], rows: &mut u64) -> bool {
     let mut is_missed = false;
     for round in subcommands.chunk_by(|one, next| one.command.round == next.command.round) {

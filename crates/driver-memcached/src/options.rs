@@ -1,4 +1,4 @@
-//! The options of this driver: one table from which they are read and documented.
+//! The options of this driver, in one table for parsing and documentation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::keys::is_word;
 
 /// The port of memcached.
 pub(crate) const PORT: u16 = 11211;
-/// The longest time to live: memcached takes more seconds for a date.
+/// The longest time to live: memcached reads a greater number as a date.
 const TTL_MAX_S: i64 = 30 * 24 * 60 * 60;
 
 /// Every option of this driver, in the order of the documentation.
@@ -25,7 +25,7 @@ pub fn options() -> &'static [OptionDoc] {
     &TABLE
 }
 
-/// Told where updates take most of the time.
+/// Suggested if updates dominate the time.
 pub(crate) const REPLACING: Speedup = Speedup {
     option: "update=replace",
     kinds: &[Kind::Update],
@@ -51,7 +51,7 @@ static TABLE: [OptionDoc; 14] = [
     OptionDoc {
         name: "update",
         meaning: "What an update of some fields does: merge reads the record and writes it whole \
-                  where nobody else did meanwhile (gets, cas); replace writes the given fields \
+                  unless another client did since (gets, cas); replace writes the given fields \
                   alone, as YCSB does, and the others are lost.",
         accepts: Accepts::Words(&["merge", "replace"]),
         default: Some("merge"),
@@ -74,12 +74,12 @@ static TABLE: [OptionDoc; 14] = [
     RECONNECT_MAX_MS,
 ];
 
-/// The options as given, checked.
+/// The parsed options.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// At least one.
     pub(crate) targets: Vec<Target>,
-    /// Connections of a session to each server; none for one per client.
+    /// Connections of a session to each server; `None` means one per client.
     pub(crate) connections: Option<usize>,
     pub(crate) replaces: bool,
     pub(crate) ttl_s: u64,
@@ -115,7 +115,7 @@ impl Settings {
     }
 }
 
-/// Refuses what can't be a login of memcached.
+/// Rejects an invalid login.
 fn login(credentials: Credentials) -> Result<Credentials, OpenError> {
     let Credentials { username, password } = &credentials;
     let wrong = match (username, password) {

@@ -1,10 +1,10 @@
-//! The dataset's records as YCSB's memcached binding stores them: under `TABLE-KEY`, as one JSON
-//! object (see `json.rs`).
+//! The records in the format of YCSB's memcached binding: under `TABLE-KEY`, as one JSON object
+//! (see `json.rs`).
 //!
-//! An insert is a `set`, so that a load may be repeated; YCSB's is an `add`. An update of all
-//! fields is a `replace`. One of some fields reads the record with its number (`gets`) and writes
-//! it whole where nobody else did meanwhile (`cas`), or else begins again. With `update=replace` it
-//! is a `replace` by the given fields alone, which is what YCSB does: the others are gone.
+//! An insert is a `set`, so a load can be repeated; YCSB uses `add`. An update of all fields is a
+//! `replace`. An update of some fields reads the record (`gets`) and writes it back (`cas`). If
+//! another client has written since, it begins again. With `update=replace` it is a `replace` by
+//! the given fields, as in YCSB, and the other fields are lost.
 
 use kvmark_driver::{Columns, Layout, OpenError, Reply, Values};
 use kvmark_wire::number;
@@ -12,12 +12,12 @@ use kvmark_wire::number;
 use crate::json::{Damaged, Members, append_escaped, append_unescaped, escaped_length};
 use crate::keys::{LENGTH_MAX, is_word};
 
-/// How records are written and read.
+/// The format of records.
 #[derive(Debug)]
 pub(crate) struct Records {
     prefix: Vec<u8>,
     names: Vec<Name>,
-    /// What stands between a key and a length: flags and time to live.
+    /// Flags and time to live, between a key and a length.
     between: Vec<u8>,
     replaces: bool,
 }
@@ -25,9 +25,9 @@ pub(crate) struct Records {
 /// A field's name.
 #[derive(Debug)]
 struct Name {
-    /// As it stands in its quotes.
+    /// The escaped name.
     raw: Vec<u8>,
-    /// With them and what follows, up to the value's first quote.
+    /// The quoted name with the separators up to the value.
     member: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Records {
         output.extend_from_slice(key);
     }
 
-    /// Whether these fields are written without reading the others.
+    /// Whether these fields are written without a read.
     #[inline]
     pub(crate) fn is_blind(&self, values: Values<'_>) -> bool {
         self.replaces || values.places.len() == self.names.len()
@@ -99,7 +99,7 @@ impl Records {
         output.push(b'"');
     }
 
-    /// Appends a stored record into which these fields are put.
+    /// Appends a stored record with these fields replaced.
     pub(crate) fn append_merged(
         &self,
         output: &mut Vec<u8>,
@@ -127,7 +127,7 @@ impl Records {
         Ok(())
     }
 
-    /// Writes a whole record where nobody wrote since it was read with this number.
+    /// Writes a record unless another client has written since it was read with this `cas unique`.
     pub(crate) fn put_swap(&self, output: &mut Vec<u8>, key: &[u8], record: &[u8], unique: &[u8]) {
         output.extend_from_slice(b"cas ");
         output.extend_from_slice(key);
@@ -138,7 +138,7 @@ impl Records {
         }
     }
 
-    /// Takes the values of a record that are asked for, as the only row.
+    /// Takes the requested values of a record as the only row.
     pub(crate) fn take(
         &self,
         stored: &[u8],
@@ -164,7 +164,7 @@ impl Records {
         Ok(())
     }
 
-    /// Index of a name. A record mostly holds its fields in order, so the place is tried first.
+    /// Index of a name. Records usually have their fields in order, so `place` is tried first.
     fn index_of(&self, raw: &[u8], place: usize) -> Option<u32> {
         let expected = self.names.get(place).is_some_and(|here| here.raw == raw);
         let index = if expected {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_ycsbs_json_under_table_and_key() {
+    fn a_record_equals_that_of_ycsb() {
         let records = records(false);
         assert_eq!(text(|output| records.append_key(output, b"user1")), "usertable-user1");
         let written = text(|output| records.put_write(output, b"set ", b"k", BOTH));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_that_are_asked_for_are_taken() {
+    fn only_requested_fields_are_taken() {
         let taken = |columns| {
             let mut reply = Reply::default();
             let stored = b"{\"q\\\"\":\"a\\\"b\",\"other\":\"y\",\"field0\":\"x\"}";
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_cannot_begin_a_key_is_refused() {
+    fn a_table_name_that_is_no_key_prefix_is_rejected() {
         let layout = |table: &str| Layout {
             table: table.to_owned(),
             field_names: Vec::new(),

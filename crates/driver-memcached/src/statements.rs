@@ -1,10 +1,9 @@
-//! Commands in the user's own words, such as `SET {key} {value} EX 60`, compiled.
+//! Compiled statements, such as `SET {key} {value} EX 60`.
 //!
-//! The words are memcached's own, in any case, in the order of its protocol, without what the
-//! driver knows itself: the length of a value, and flags and time to live where they are 0 (`FLAGS
-//! 5`, `EX 60`). Keys are what the text says; the dataset's records are under `TABLE-KEY`. What
-//! stands in square brackets is repeated for each item, among the keys of a get. To encode a
-//! command is to copy prepared bytes, keys and value.
+//! Commands are case-insensitive, with the word order of the protocol. The driver adds the length
+//! of a value, and flags and time to live unless given (`FLAGS 5`, `EX 60`). Keys are used as
+//! written; the dataset's records have keys `TABLE-KEY`. Keys of a get in square brackets are
+//! repeated for each item. Encoding a command copies prepared bytes, keys and the value.
 
 use std::ops::Range;
 
@@ -18,20 +17,20 @@ use kvmark_wire::number;
 use crate::failure::Failure;
 use crate::keys::{Keys, is_word, server};
 
-/// What a command's reply can be.
+/// The type of a command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Items, which are records.
+    /// Items.
     Items,
-    /// Whether it was done.
+    /// Whether the command was executed.
     Word,
-    /// A number, or that there is none.
+    /// A number, or a miss.
     Number,
-    /// What a meta command says.
+    /// The reply to a meta command.
     Meta,
 }
 
-/// How the words of a command go on behind its name.
+/// The arguments of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Keys.
@@ -79,7 +78,7 @@ pub(crate) struct Prepared {
     commands: Vec<Command>,
 }
 
-/// One of a statement's texts.
+/// A compiled text of a statement.
 #[derive(Debug)]
 struct Command {
     name: &'static str,
@@ -90,7 +89,7 @@ struct Command {
     /// From the last key to the line's end, or to the length of the value.
     tail: Text,
     block: Option<Block>,
-    /// Arguments that must be whole numbers.
+    /// Arguments that must be integers.
     numbers: Vec<Slot>,
 }
 
@@ -101,14 +100,14 @@ struct KeyWords {
     per_item: bool,
 }
 
-/// A value, and what stands between its length and the line's end.
+/// A value, and the text between its length and the end of the line.
 #[derive(Debug)]
 struct Block {
     value: Text,
     after: Vec<u8>,
 }
 
-/// What a word is put together from.
+/// A word with arguments.
 type Text = Vec<Piece>;
 
 #[derive(Debug)]
@@ -117,14 +116,14 @@ enum Piece {
     Argument(Slot),
 }
 
-/// Where a command of an operation stands among its texts.
+/// The position of a command within an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandId {
     pub(crate) round: u32,
     pub(crate) text: u32,
 }
 
-/// A server, by its index, among so many.
+/// The index of a server, and the number of servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination {
     pub(crate) node: usize,
@@ -153,12 +152,12 @@ impl Prepared {
         Ok(Self { name: name.clone(), commands })
     }
 
-    /// Commands that are sent each time over.
+    /// The number of commands per round.
     pub(crate) fn texts(&self) -> u32 {
         self.commands.len() as u32
     }
 
-    /// Whether older servers don't have one of its commands.
+    /// Whether it uses commands that older servers lack.
     pub(crate) fn is_meta(&self) -> bool {
         self.commands.iter().any(|command| command.shape == Shape::Meta)
     }
@@ -167,7 +166,7 @@ impl Prepared {
         self.commands[id.text as usize].shape
     }
 
-    /// Adds the keys of a command to others; their indices.
+    /// Adds the keys of a command. Returns their indices.
     pub(crate) fn add_keys(
         &self,
         call: &Call<'_>,
@@ -190,13 +189,13 @@ impl Prepared {
             }
         }
         if first == keys.len() {
-            let text = format!("{} has no keys here: let it have an item at least", command.name);
+            let text = format!("{} has no keys: draw at least one item", command.name);
             return Err(Failure::new(Outcome::Refused, text));
         }
         Ok(first..keys.len())
     }
 
-    /// Encodes a command for the server that has these of its keys.
+    /// Encodes a command with the keys of one server.
     #[inline]
     pub(crate) fn put(
         &self,
@@ -247,7 +246,7 @@ impl Block {
             head(output, bytes.len());
             output.extend_from_slice(bytes);
         } else {
-            // The length is known only behind the value, which then makes room.
+            // The length is known only after the value, which is then moved.
             let start = output.len();
             append(output, &self.value, call, round, 0);
             let end = output.len();
@@ -272,7 +271,7 @@ fn append(output: &mut Vec<u8>, text: &[Piece], call: &Call<'_>, round: usize, i
     }
 }
 
-/// The words behind a command's name, to be taken one after the other.
+/// The remaining words of a command.
 struct Rest<'a> {
     name: &'static str,
     words: std::vec::IntoIter<&'a Word>,
@@ -288,7 +287,7 @@ impl<'a> Rest<'a> {
         compiled(self.next(what)?, false, self.names)
     }
 
-    /// A number behind a blank: a literal, or an argument that is one.
+    /// Reads a number: a literal or an argument.
     fn number(&mut self, what: &str, tail: &mut Text) -> Result<Option<Slot>, String> {
         tail.push(Piece::Literal(b" ".to_vec()));
         match self.next(what)?.as_slice() {
@@ -305,19 +304,19 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Flags of a meta command as they stand behind what comes before.
+    /// Reads the flags of a meta command, each with a blank before it.
     fn flags(&mut self) -> Result<Vec<u8>, String> {
         let mut flags = Vec::new();
         for word in self.words.by_ref() {
             match word.as_slice() {
                 [WordPart::Literal(flag)] if flag.starts_with(b"q") => {
-                    return Err("with q the server doesn't answer: leave it out".to_owned());
+                    return Err("flag q suppresses the reply: leave it out".to_owned());
                 }
                 [WordPart::Literal(flag)] if is_word(flag) => {
                     flags.push(b' ');
                     flags.extend_from_slice(flag);
                 }
-                _ => return Err("a flag is a word of its own without arguments".to_owned()),
+                _ => return Err("a flag must be a separate literal word".to_owned()),
             }
         }
         Ok(flags)
@@ -386,7 +385,7 @@ impl Command {
             Form::Key | Form::Get | Form::GetAndTouch => {}
         }
         if rest.words.next().is_some() {
-            return Err(format!("there are too many words for {}", self.name));
+            return Err(format!("{} has too many arguments", self.name));
         }
         Ok(())
     }
@@ -428,7 +427,7 @@ impl Command {
                     self.numbers.extend(rest.number("seconds behind EX", &mut number)?);
                     expires = Some(number);
                 }
-                // Of an argument that the server refuses it wouldn't know the value's length.
+                // If the server rejects the flags, it can't find the end of the value.
                 "FLAGS" if flags.is_none() => match rest.number("flags", &mut number)? {
                     None => flags = Some(number),
                     Some(_) => return Err("FLAGS is a number without arguments".to_owned()),
@@ -443,20 +442,19 @@ impl Command {
         Ok(())
     }
 
-    /// Refuses an argument that isn't a number as the server reads one: of a value it doesn't take
-    /// it would read the bytes as commands.
+    /// Rejects an argument that isn't a valid number. The server would read the value as commands.
     fn check(&self, (kind, bytes): (ValueType, &[u8])) -> Result<(), Failure> {
         let fits = matches!(kind, ValueType::Integer | ValueType::Timestamp)
             && (self.shape == Shape::Number || i32::try_from(integer(bytes)).is_ok());
         if fits {
             return Ok(());
         }
-        let text = format!("an argument of {} isn't a whole number that it takes", self.name);
+        let text = format!("an argument of {} isn't a valid integer", self.name);
         Err(Failure::new(Outcome::Refused, text))
     }
 }
 
-/// Whether a literal is a number that the server takes, with room for a sign.
+/// Whether a literal is a valid number, with room for a sign.
 fn is_number(digits: &[u8]) -> bool {
     let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
     let most = if unsigned.len() == digits.len() { 10 } else { 9 };
@@ -473,7 +471,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// Whether two names differ by one letter, or by the order of two neighbours.
+/// Whether two names differ by one letter or by two swapped neighbours.
 fn is_near(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
@@ -487,7 +485,7 @@ fn is_near(one: &str, other: &str) -> bool {
     }
 }
 
-/// A word as a text.
+/// Compiles a word.
 fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<Text, String> {
     let piece = |bit: &WordPart| match bit {
         WordPart::Literal(bytes) => Ok(Piece::Literal(bytes.clone())),
@@ -502,10 +500,10 @@ fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<Text, Stri
     word.iter().map(piece).collect()
 }
 
-/// A line that prepares a server, sent as it stands.
+/// Encodes a preparing line.
 ///
 /// # Errors
-/// [`OpenError::Option`] naming the text when it can't be sent.
+/// [`OpenError::Option`] if the text can't be sent.
 pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
     let text = text.trim();
     let name = text.split(' ').next().unwrap_or_default();
@@ -516,7 +514,7 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
         .is_some_and(|(_, form)| matches!(form, Form::Store | Form::Extend | Form::MetaStore))
         || name.eq_ignore_ascii_case("cas")
     {
-        "a command with a value is sent by a statement only"
+        "a command with a value is allowed only in a statement"
     } else {
         return Ok(format!("{text}\r\n").into_bytes());
     };

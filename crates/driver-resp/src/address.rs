@@ -1,4 +1,4 @@
-//! Where a server is, as the part of its URL behind the scheme says it.
+//! The address of a server: its URL without the scheme.
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::{Credentials, Target};
@@ -16,7 +16,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads an address. Errors show nothing of user and password.
+    /// Parses an address. Errors never show user and password.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let (credentials, place) = Credentials::split_from(text)?;
         if place.starts_with('/') {
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn user_password_and_database_stand_around_the_host() {
+    fn an_address_may_have_user_password_and_database() {
         let address = Address::parse("ann:sesame@host/7").unwrap();
         assert_eq!(address.targets[0].to_string(), "host:6379");
         assert_eq!(address.credentials.username.as_deref(), Some("ann"));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_its_password() {
+    fn an_invalid_address_is_rejected_without_showing_its_password() {
         for text in ["", "u:sesame@", "u:sesame@host:x", "u:sesame@host:0", "u:sesame@[::1", "h:"] {
             let error = Address::parse(text).unwrap_err().to_string();
             assert!(error.starts_with("option 'address' can't be"), "{error}");

@@ -1,10 +1,9 @@
-//! What the replies to a statement say: how its operation ended, and which values came back.
+//! The replies to a statement: the outcome of its operation and the values.
 //!
-//! The first error is the operation's outcome, wherever it stands: EXEC answers with the errors of
-//! the commands between. A reply of nothing makes a read, update or delete a miss: null, an array
-//! that holds nothing but nulls, for a read an empty array, for a delete a removed count of 0. An
-//! insert never misses, nor does a scan. Texts such as `OK` and `QUEUED`, which aren't strings of
-//! bytes, are no values.
+//! The first error is the operation's outcome, also within the reply to EXEC. An empty reply makes
+//! a read, update or delete a miss: null, an array of nulls, for a read an empty array, for a
+//! delete a count of 0. Inserts and scans never miss. Statuses such as `OK` and `QUEUED` aren't
+//! values.
 
 use kvmark_driver::{Effect, Reply};
 use kvmark_plan::{Kind, Outcome};
@@ -14,52 +13,54 @@ use crate::failure::{Failure, refused};
 use crate::prepared::{Prepared, Shows};
 use kvmark_wire::resp::{Cursor, Token, whole};
 
-/// What the replies to one operation have said so far.
+/// The replies to one operation so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     kind: Kind,
     wants_values: bool,
-    /// Whether all elements of a reply are looked at: values are wanted, or may be errors.
-    looks_at_all: bool,
-    /// Which time over the next reply belongs to, and to which text.
+    /// Whether all elements of a reply are read, for values or for errors within it.
+    reads_all: bool,
+    /// The round and the text of the next reply.
     round: u32,
     text: u32,
-    /// Values of this time over so far.
+    /// Values of this round so far.
     values: u32,
-    /// Whether a reply of this time over, and of the operation, was nothing.
+    /// Whether a reply of this round, and of the operation, was empty.
     missed: [bool; 2],
-    /// What is known of the write of this time over.
+    /// The effect of this round's write.
     effect: Effect,
 }
 
-/// What was seen of a reply's elements.
+/// A summary of a reply's elements.
 #[derive(Default)]
-struct Seen {
+struct Summary {
+    /// Whether the reply isn't empty.
     something: bool,
     elements: bool,
-    /// Whether one is a null, or the number 0.
+    /// Whether an element is null.
     null: bool,
+    /// Whether an element is the number 0.
     zero: bool,
 }
 
-impl Seen {
+impl Summary {
     const DONE: Self = Self { something: true, elements: true, null: false, zero: false };
 }
 
 impl Answers {
     pub(crate) fn new(prepared: &Prepared, kind: Kind, wants_values: bool) -> Self {
-        let looks_at_all = wants_values || prepared.is_transaction();
+        let reads_all = wants_values || prepared.is_transaction();
         let (round, text, values, missed) = (0, 0, 0, [false; 2]);
         let effect = Effect::Applied;
-        Self { kind, wants_values, looks_at_all, round, text, values, missed, effect }
+        Self { kind, wants_values, reads_all, round, text, values, missed, effect }
     }
 
-    /// Which time over the next reply belongs to.
+    /// The round of the next reply.
     pub(crate) fn round(&self) -> usize {
         self.round as usize
     }
 
-    /// Takes the next reply. `items` are those of its time over.
+    /// Takes the next reply. `items` is the number of items in its round.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -68,18 +69,18 @@ impl Answers {
         bytes: &[u8],
         reply: &mut Reply,
     ) -> Result<(), Failure> {
-        let seen = match bytes {
+        let summary = match bytes {
             _ if !prepared.fits(self.text as usize, bytes) => {
                 Err(Failure::unexpected_reply("a command"))
             }
-            // What most writes get, and there is nothing in it.
-            [b'+', ..] => Ok(Seen::DONE),
-            // What most reads get, and nobody asks what it is.
-            [b'$', b'0'..=b'9', ..] if !self.looks_at_all => Ok(Seen::DONE),
-            _ => self.look(bytes, reply),
+            // The reply to most writes has no content.
+            [b'+', ..] => Ok(Summary::DONE),
+            // The reply to most reads, without a check of its content.
+            [b'$', b'0'..=b'9', ..] if !self.reads_all => Ok(Summary::DONE),
+            _ => self.read(bytes, reply),
         };
-        self.see(prepared, &seen);
-        if let Ok(Seen { something: false, elements, .. }) = seen {
+        self.update_effect(prepared, &summary);
+        if let Ok(Summary { something: false, elements, .. }) = summary {
             let shows_before = prepared.shows(self.text as usize) == Shows::Before;
             self.missed[0] |= match self.kind {
                 Kind::Read => true,
@@ -87,30 +88,30 @@ impl Answers {
                 Kind::Insert | Kind::Scan | Kind::ReadModifyWrite => false,
             };
         }
-        self.go_on(prepared, items, seen.is_ok(), reply);
-        seen.map(drop)
+        self.advance(prepared, items, summary.is_ok(), reply);
+        summary.map(drop)
     }
 
-    /// Takes what a reply shows of the write of this time over. Of several commands about a record
-    /// one doesn't show what the others did.
+    /// Updates the effect of this round's write. One of several commands for a record doesn't show
+    /// the effects of the others.
     #[inline]
-    fn see(&mut self, prepared: &Prepared, seen: &Result<Seen, Failure>) {
+    fn update_effect(&mut self, prepared: &Prepared, summary: &Result<Summary, Failure>) {
         let shows = prepared.shows(self.text as usize);
-        let effect = match seen {
-            Ok(Seen { something: true, null: false, zero: false, .. }) => return,
+        let effect = match summary {
+            Ok(Summary { something: true, null: false, zero: false, .. }) => return,
             _ if matches!(self.kind, Kind::Read | Kind::Scan) => return,
             Ok(_) if shows == Shows::Before => return,
-            Ok(Seen { zero: true, .. }) if shows == Shows::Number => Effect::NotApplied,
-            Ok(Seen { something: true, null: false, .. }) if shows != Shows::Nothing => return,
-            Ok(Seen { something: false, .. }) if shows != Shows::Nothing => Effect::NotApplied,
+            Ok(Summary { zero: true, .. }) if shows == Shows::Number => Effect::NotApplied,
+            Ok(Summary { something: true, null: false, .. }) if shows != Shows::Nothing => return,
+            Ok(Summary { something: false, .. }) if shows != Shows::Nothing => Effect::NotApplied,
             Err(failure) if shows != Shows::Nothing => Effect::of(failure.outcome),
             Ok(_) | Err(_) => Effect::Unknown,
         };
         self.effect = if prepared.texts() == 1 { effect } else { Effect::Unknown };
     }
 
-    /// Takes so many of the next replies at most that are whole and of which nobody asks more than
-    /// that they are there; their bytes and how many they are. `items` are those of each time over.
+    /// Takes up to `most` complete replies whose content doesn't matter. Returns their length and
+    /// their number. `items` are the numbers of items in each round.
     #[inline]
     pub(crate) fn take_run(
         &mut self,
@@ -121,7 +122,7 @@ impl Answers {
         reply: &mut Reply,
     ) -> (usize, u32) {
         let (mut taken, mut replies) = (0, 0);
-        if self.looks_at_all {
+        if self.reads_all {
             return (taken, replies);
         }
         let texts = prepared.texts();
@@ -140,15 +141,15 @@ impl Answers {
             self.round += replies;
         } else {
             for _ in 0..replies {
-                self.go_on(prepared, items[self.round()], true, reply);
+                self.advance(prepared, items[self.round()], true, reply);
             }
         }
         (taken, replies)
     }
 
-    /// A reply was taken; `is_ok` says that it is no error.
+    /// Moves on after a reply; `is_ok` means that it isn't an error.
     #[inline]
-    fn go_on(&mut self, prepared: &Prepared, items: u32, is_ok: bool, reply: &mut Reply) {
+    fn advance(&mut self, prepared: &Prepared, items: u32, is_ok: bool, reply: &mut Reply) {
         self.text += 1;
         if self.text as usize == prepared.texts() {
             if !self.missed[0] && is_ok {
@@ -164,12 +165,12 @@ impl Answers {
         }
     }
 
-    /// Looks at the elements of a reply, until something is found or at all of them.
-    fn look(&mut self, bytes: &[u8], reply: &mut Reply) -> Result<Seen, Failure> {
+    /// Reads the elements of a reply, all of them or up to the first that isn't empty.
+    fn read(&mut self, bytes: &[u8], reply: &mut Reply) -> Result<Summary, Failure> {
         let mut cursor = Cursor::new(bytes);
-        let mut seen = Seen::default();
+        let mut summary = Summary::default();
         let mut left = 1_usize;
-        while left > 0 && (self.looks_at_all || !seen.something) {
+        while left > 0 && (self.reads_all || !summary.something) {
             left -= 1;
             match cursor.token()? {
                 Token::List(count) => {
@@ -182,23 +183,23 @@ impl Answers {
                 }
                 Token::Error(message) => return Err(refused(message)),
                 Token::Null => {
-                    seen.null = true;
+                    summary.null = true;
                     self.values += 1;
                 }
                 Token::Integer(number) => {
-                    seen.zero |= number == 0;
-                    seen.something |= number != 0 || self.kind != Kind::Delete;
+                    summary.zero |= number == 0;
+                    summary.something |= number != 0 || self.kind != Kind::Delete;
                     self.push(reply, |bytes| number::append(bytes, number));
                 }
                 Token::Bulk(text) | Token::Other(text) => {
-                    seen.something = true;
+                    summary.something = true;
                     self.push(reply, |bytes| bytes.extend_from_slice(text));
                 }
-                Token::Simple(_) => seen.something = true,
+                Token::Simple(_) => summary.something = true,
             }
-            seen.elements = true;
+            summary.elements = true;
         }
-        Ok(seen)
+        Ok(summary)
     }
 
     fn push(&mut self, reply: &mut Reply, append: impl FnOnce(&mut Vec<u8>)) {
@@ -212,7 +213,7 @@ impl Answers {
         }
     }
 
-    /// How the operation ended when no reply was an error.
+    /// The outcome if no reply was an error.
     pub(crate) fn outcome(&self) -> Outcome {
         if self.missed[1] { Outcome::Miss } else { Outcome::Ok }
     }
@@ -245,9 +246,9 @@ mod tests {
         .unwrap()
     }
 
-    /// What four replies say, taken as runs where that can be, or one by one; and how many were
-    /// taken as runs.
-    fn told(
+    /// The results of replies, taken in runs where possible or one by one; and the number of
+    /// replies in runs.
+    fn results(
         prepared: &Prepared,
         (kind, wants_values): (Kind, bool),
         replies: &[&[u8]],
@@ -271,26 +272,26 @@ mod tests {
     }
 
     #[test]
-    fn replies_taken_at_once_say_what_they_say_one_by_one() {
+    fn replies_taken_in_runs_have_the_same_results_as_one_by_one() {
         let possible: [&[u8]; 5] =
             [b"+OK\r\n", b"$2\r\nab\r\n", b"$-1\r\n", b":0\r\n", b"-ERR\r\n"];
         let texts: [&[&str]; 3] = [&["GET x"], &["MGET [{v}]"], &["SET x 1", "GET x"]];
         let mut runs = [0, 0];
         for prepared in texts.map(prepared) {
-            for asked in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+            for request in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
                 for number in 0..5_usize.pow(4) {
                     let replies =
                         [0, 1, 2, 3].map(|place| possible[number / 5_usize.pow(place) % 5]);
-                    let (at_once, run) = told(&prepared, asked, &replies, true);
-                    assert_eq!(at_once, told(&prepared, asked, &replies, false).0);
-                    runs[usize::from(asked.1)] += run;
+                    let (at_once, run) = results(&prepared, request, &replies, true);
+                    assert_eq!(at_once, results(&prepared, request, &replies, false).0);
+                    runs[usize::from(request.1)] += run;
                 }
             }
         }
         assert!(runs[0] > 0 && runs[1] == 0, "{runs:?}");
     }
 
-    /// What is known of each command that isn't known to be applied.
+    /// The effects of the commands that may not be applied.
     fn effects(texts: &[&str], kind: Kind, replies: &[&[u8]]) -> Vec<(u32, Effect)> {
         let prepared = prepared(texts);
         let mut answers = Answers::new(&prepared, kind, false);
@@ -302,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_the_command_cannot_have_is_none() {
+    fn a_reply_of_the_wrong_type_is_rejected() {
         let kinds: [&[u8]; 6] =
             [b"+OK\r\n", b":1\r\n", b"$1\r\na\r\n", b"$-1\r\n", b"*1\r\n:1\r\n", b"-ERR no\r\n"];
         let fits = |text: &str| {
             let prepared = prepared(&[text]);
-            let told = |reply: &&[u8]| {
+            let is_accepted = |reply: &&[u8]| {
                 let mut answers = Answers::new(&prepared, Kind::Update, false);
                 let taken = answers.take(&prepared, 1, reply, &mut Reply::default());
                 taken.is_ok_and(|()| true)
             };
-            kinds.map(|reply| told(&reply))
+            kinds.map(|reply| is_accepted(&reply))
         };
         assert_eq!(fits("SET k 1"), [true, false, false, true, false, false]);
         assert_eq!(fits("SET k 1 GET"), [false, false, true, true, false, false]);
@@ -320,13 +321,13 @@ mod tests {
         assert_eq!(fits("GET k"), [false, false, true, true, false, false]);
         assert_eq!(fits("HGETALL k"), [false, false, false, false, true, false]);
         assert_eq!(fits("EVAL script 0"), [true, true, true, true, true, false]);
-        // What is wrong is seen among many, too.
+        // A wrong reply is found among several.
         let several = effects(&["SET k 1"], Kind::Update, &[b"+OK\r\n", b":1\r\n", b"+OK\r\n"]);
         assert_eq!(several, [(1, Effect::Unknown)]);
     }
 
     #[test]
-    fn what_was_there_before_is_a_miss_for_who_reads_it_and_none_for_who_writes() {
+    fn a_missing_previous_value_is_a_miss_for_a_read_and_not_for_a_write() {
         for (kind, outcome) in [(Kind::Read, Outcome::Miss), (Kind::Update, Outcome::Ok)] {
             let prepared = prepared(&["GETSET k 1"]);
             let mut answers = Answers::new(&prepared, kind, false);
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_wasnt_carried_out_is_told_by_its_number() {
+    fn a_command_that_was_not_applied_is_reported_by_its_number() {
         use Effect::{NotApplied, Unknown};
         let (ok, null, zero, one) = (&b"+OK\r\n"[..], &b"$-1\r\n"[..], &b":0\r\n"[..], b":1\r\n");
         let (wrong, loading) = (&b"-WRONGTYPE\r\n"[..], &b"-LOADING\r\n"[..]);
@@ -356,7 +357,7 @@ mod tests {
             (&["EVAL script 1 k 1"], Kind::Update, &[zero, one], &[(0, Unknown)]),
             (&["EVAL script 1 k 1"], Kind::Update, &[wrong], &[(0, Unknown)]),
             (&["DEL k"], Kind::Delete, &[one, zero], &[(1, NotApplied)]),
-            // One of the two may have been done.
+            // One of the two may be applied.
             (&["GET k", "SET k 1"], Kind::Update, &[null, ok, text, ok], &[(0, Unknown)]),
             (&["GET k"], Kind::Read, &[null, wrong], &[]),
         ];
@@ -366,8 +367,8 @@ mod tests {
         let block = ["MULTI", "SET k 1 XX", "SET l 1 XX", "EXEC"];
         let queued = &b"+QUEUED\r\n"[..];
         let half = &b"*2\r\n+OK\r\n$-1\r\n"[..];
-        let told = effects(&block, Kind::Update, &[ok, queued, queued, half]);
-        assert_eq!(told, [(0, Unknown)]);
+        let partial = effects(&block, Kind::Update, &[ok, queued, queued, half]);
+        assert_eq!(partial, [(0, Unknown)]);
         let whole = &b"*2\r\n+OK\r\n+OK\r\n"[..];
         assert_eq!(effects(&block, Kind::Update, &[ok, queued, queued, whole]), []);
     }

@@ -1,5 +1,4 @@
-//! A drawn argument as parts of a command: its text, or a word of its own for each element of a
-//! collection.
+//! Arguments as parts of a command: a scalar is one part, a collection one part per element.
 
 use kvmark_driver::Elements;
 use kvmark_driver_server::text::{append_text, integer};
@@ -7,7 +6,7 @@ use kvmark_plan::ValueType;
 
 use kvmark_wire::resp::{put_joined, put_number_part, put_part};
 
-/// Adds an argument as a part of a command, or a collection as several.
+/// Adds an argument to a command, a collection as several parts.
 #[inline]
 pub(crate) fn put_argument(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
     match kind {
@@ -26,7 +25,7 @@ fn put_other(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
     }
 }
 
-/// Parts of a command that an argument makes.
+/// The number of parts of an argument.
 pub(crate) fn leaves(kind: ValueType, bytes: &[u8]) -> usize {
     match kind {
         ValueType::List | ValueType::Tuple | ValueType::Map => {
@@ -51,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_elements_of_a_collection_are_parts_of_their_own() {
+    fn each_element_of_a_collection_is_a_part() {
         let seven = 7_i64.to_le_bytes();
         let pair = collection(&[(ValueType::Text, b"a"), (ValueType::Integer, &seven)]);
         let nested = collection(&[(ValueType::Tuple, &pair), (ValueType::Bytes, b"")]);

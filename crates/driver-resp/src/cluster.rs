@@ -1,11 +1,11 @@
-//! A session's way through the servers of a Redis Cluster.
+//! The routing of a session's commands in a Redis Cluster.
 //!
-//! Each command goes to the server that has its key's slot. The commands of one operation are split
-//! by server, sent at once, and their replies put into the operation's order again. `MOVED`
-//! corrects the map of the slots, `ASK` doesn't; both send the command again, at most
-//! [`REDIRECTIONS`] times. When a connection is lost, owes replies, or a server says that the
-//! cluster is down, the map is asked for anew from another server, so that a replica that has taken
-//! over is found. Operations that need it wait for the answer.
+//! A command goes to the server with the slot of its key. The commands of an operation are grouped
+//! by server and sent together; their replies are sorted into the operation's order. `MOVED`
+//! updates the map of the slots, `ASK` doesn't; both resend the command, at most [`REDIRECTIONS`]
+//! times. When a connection fails, replies are late, or a server reports that the cluster is down,
+//! the session requests the map from another server and so finds a promoted replica. Operations
+//! that need the map wait for it.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::options::Settings;
 use crate::slots::{CLUSTER_SLOTS, Redirect, SLOTS, Share, read_shares};
 use kvmark_wire::resp::put_all;
 
-/// Redirections of one operation that are followed.
+/// Greatest number of redirections of an operation.
 const REDIRECTIONS: u32 = 5;
 /// The pause between two requests for the map.
 const PAUSE_NS: u64 = 100_000_000;
-/// The reply is to none of an operation's commands.
+/// Marks a reply to ASKING, which isn't a command of the operation.
 const NO_COMMAND: u32 = u32::MAX;
-/// The slot has no server, as far as known.
+/// Marks a slot without a known server.
 const NO_OWNER: u16 = u16::MAX;
 
 /// The operations of a session's clients, with their connections.
@@ -38,32 +38,32 @@ pub(crate) const MAP: Ticket = ABANDONED - 1;
 
 /// A worker's view of the cluster.
 pub(crate) struct Cluster {
-    /// Index of the server that has each slot.
+    /// The index of the server of each slot.
     owners: Box<[u16]>,
-    /// Whether a server said that the map can't be right.
+    /// Whether a reply contradicts the map.
     doubted: bool,
     next_fetch_ns: u64,
-    /// Index of the server that was asked for the map last.
+    /// The index of the server that received the last request for the map.
     asked: usize,
-    /// Requests for the map that aren't answered.
-    under_way: u32,
-    /// Whether one of them has ended since the last look.
-    heard: bool,
+    /// Outstanding requests for the map.
+    outstanding: u32,
+    /// Whether one of them has ended since the last check.
+    has_ended: bool,
     /// Operations that wait for the map.
     waiting: Vec<Ticket>,
-    /// Memory that is used again.
+    /// A buffer of `send`.
     destinations: Vec<Destination>,
 }
 
 impl Cluster {
-    /// Asks the first of the configured servers that answers for the map, and opens the
-    /// connections to each server that has slots.
+    /// Reads the map from the first configured server that answers, and connects to each server
+    /// with slots.
     pub(crate) fn open(
         settings: &Arc<Settings>,
         connections: &mut Connections,
     ) -> Result<Self, OpenError> {
-        let asking = Arc::clone(settings);
-        let map = connections.run(async move { first_map(&asking).await });
+        let own = Arc::clone(settings);
+        let map = connections.run(async move { first_map(&own).await });
         let shares = map.map_err(|failure| failure.at(settings.target()))??;
         for (_, target) in &shares {
             if connections.find(target).is_none() {
@@ -75,8 +75,8 @@ impl Cluster {
             doubted: false,
             next_fetch_ns: 0,
             asked: 0,
-            under_way: 0,
-            heard: false,
+            outstanding: 0,
+            has_ended: false,
             waiting: Vec::new(),
             destinations: Vec::new(),
         };
@@ -94,29 +94,29 @@ impl Cluster {
         }
     }
 
-    /// Index of the server that has a slot.
+    /// The index of the server of a slot.
     fn owner(&self, slot: u16) -> Option<usize> {
         let node = self.owners[usize::from(slot)];
         (node != NO_OWNER).then_some(usize::from(node))
     }
 
-    /// When to look again at what waits for the map.
+    /// The instant of the next check of the waiting operations.
     pub(crate) fn due_ns(&self, clients: &Clients) -> u64 {
         if self.waiting.is_empty() {
             return u64::MAX;
         }
-        let is_over = self.heard || clients.lost_own > 0 || self.under_way == 0;
+        let is_over = self.has_ended || clients.lost_own > 0 || self.outstanding == 0;
         if is_over { 0 } else { self.next_fetch_ns }
     }
 
-    /// Whether a batch's commands should wait for a new map.
+    /// Whether the commands of a batch must wait for a new map.
     fn needs_map(&self, ticket: Ticket, work: &Work, connections: &Connections) -> bool {
         let is_sound = |node: usize| !connections.is_troubled(connections.index(node, ticket));
         let slots = work.batch.parts.iter().map(|part| part.slot());
         self.doubted || slots.map(|slot| self.owner(slot)).any(|owner| !owner.is_some_and(is_sound))
     }
 
-    /// Sends an operation's batch on its way, or lets it wait for a map.
+    /// Sends the batch of an operation, or queues it until the map arrives.
     pub(crate) fn deliver(&mut self, clients: &mut Clients, ticket: Ticket) {
         let Some(work) = &clients.operations[ticket as usize].work else { return };
         if self.needs_map(ticket, work, &clients.framed) {
@@ -126,11 +126,11 @@ impl Cluster {
         }
     }
 
-    /// Sends on what waited for a map, or asks for one.
+    /// Sends the operations that waited for the map, or requests it.
     pub(crate) fn attend(&mut self, clients: &mut Clients, done: &mut impl Completions) {
         let lost = std::mem::take(&mut clients.lost_own);
-        self.under_way -= lost;
-        let heard = std::mem::take(&mut self.heard) || lost > 0;
+        self.outstanding -= lost;
+        let has_ended = std::mem::take(&mut self.has_ended) || lost > 0;
         if self.waiting.is_empty() {
             return;
         }
@@ -140,30 +140,30 @@ impl Cluster {
                 done.issued(*ticket, now_ns);
             }
         }
-        if !heard
+        if !has_ended
             && now_ns >= self.next_fetch_ns
             && let Some(first) = self.waiting.first()
         {
             self.next_fetch_ns = now_ns + PAUSE_NS;
             self.fetch(clients, *first);
         }
-        if heard || self.under_way == 0 {
+        if has_ended || self.outstanding == 0 {
             for ticket in std::mem::take(&mut self.waiting) {
                 self.route(clients, ticket);
             }
         }
     }
 
-    /// Asks the next server for the map, one that answers if there is one.
+    /// Requests the map from the next server, preferably from one that is up.
     fn fetch(&mut self, clients: &mut Clients, ticket: Ticket) {
         let connections = &mut clients.framed;
         let count = connections.nodes();
         let nodes = (1..=count).map(|step| (self.asked + step) % count);
-        let owes_none = |node: &usize| {
+        let has_no_request = |node: &usize| {
             let index = connections.index(*node, ticket);
             connections.exchanges(index).find(MAP).is_none()
         };
-        let free: Vec<usize> = nodes.filter(owes_none).collect();
+        let free: Vec<usize> = nodes.filter(has_no_request).collect();
         let is_sound = |node: &&usize| !connections.is_troubled(connections.index(**node, ticket));
         let Some(node) = free.iter().find(is_sound).or(free.first()).copied() else { return };
         self.asked = node;
@@ -173,20 +173,23 @@ impl Cluster {
             exchanges.enter(MAP, 1, 0)
         });
         match entered {
-            Ok(_) => self.under_way += 1,
+            Ok(_) => self.outstanding += 1,
             Err(failure) => clients.fail(index, &failure),
         }
     }
 
-    /// Takes the map. A failure is that of the connection.
+    /// Takes a map.
+    ///
+    /// # Errors
+    /// The failure that closes the connection.
     pub(crate) fn take_map(
         &mut self,
         clients: &mut Clients,
         index: usize,
         reply: &[u8],
     ) -> Result<(), Failure> {
-        self.under_way -= 1;
-        self.heard = true;
+        self.outstanding -= 1;
+        self.has_ended = true;
         let connections = &mut clients.framed;
         let asked = connections.target(connections.node_of(index));
         match read_shares(reply, asked) {
@@ -200,7 +203,7 @@ impl Cluster {
         }
     }
 
-    /// Sends an operation's batch by the map as it is.
+    /// Sends the batch of an operation by the current map.
     fn route(&mut self, clients: &mut Clients, ticket: Ticket) {
         let Some(work) = &mut clients.operations[ticket as usize].work else { return };
         work.followed = 0;
@@ -219,7 +222,7 @@ impl Cluster {
         self.send(clients, ticket);
     }
 
-    /// Sends the parts of a batch, those for one destination together.
+    /// Sends the parts of a batch, grouped by destination.
     fn send(&mut self, clients: &mut Clients, ticket: Ticket) {
         let InFlight { operations, framed: connections, .. } = clients;
         let operation = &mut operations[ticket as usize];
@@ -231,7 +234,7 @@ impl Cluster {
         for to in &self.destinations {
             let index = connections.index(to.node, ticket);
             let first = order.len();
-            // A reply to ASKING belongs to none of the commands.
+            // The reply to ASKING belongs to no command.
             order.extend(batch.answered_by(*to).map(|command| command.unwrap_or(NO_COMMAND)));
             let count = order.len() - first;
             let entered = connections.enter(index, |exchanges, output| {
@@ -247,7 +250,7 @@ impl Cluster {
         }
     }
 
-    /// Keeps a reply to one of an operation's commands, counted in the order of sending.
+    /// Keeps a reply; `number` counts the replies in the order of sending.
     #[inline]
     pub(crate) fn keep(&self, clients: &mut Clients, ticket: Ticket, number: u32, reply: &[u8]) {
         let Some(work) = &mut clients.operation(ticket).work else { return };
@@ -257,8 +260,8 @@ impl Cluster {
         }
     }
 
-    /// All replies of a destination have come; with the last one the operation goes on.
-    pub(crate) fn arrived(
+    /// Completes a destination. The last one completes the batch.
+    pub(crate) fn complete(
         &mut self,
         clients: &mut Clients,
         ticket: Ticket,
@@ -271,7 +274,7 @@ impl Cluster {
             return;
         }
         if operation.progress.failure.is_some() {
-            // Of its replies nothing was taken.
+            // Its replies weren't read.
             clients.single.clear();
             return clients.complete(ticket, at_ns, done);
         }
@@ -282,8 +285,7 @@ impl Cluster {
         }
     }
 
-    /// Looks for redirections among the replies; whether there are any. What isn't redirected is
-    /// done.
+    /// Follows redirections among the replies. Returns whether there are any.
     fn redirect(&mut self, clients: &mut Clients, ticket: Ticket) -> Result<bool, Failure> {
         let InFlight { operations, framed: connections, .. } = clients;
         let Some(work) = &mut operations[ticket as usize].work else { return Ok(false) };
@@ -294,7 +296,7 @@ impl Cluster {
             let read = |command| Redirect::read(work.replies.of(command), asked);
             let Some(redirect) = part.commands.clone().find_map(read) else { continue };
             if !redirect.moved && part.commands.len() > 1 {
-                let text = "a slot is being moved, which no transaction on it survives";
+                let text = "a slot is being migrated, which aborts its transactions";
                 return Err(Failure::new(Outcome::Unavailable, text));
             }
             let node = connections.find_or_add(&redirect.to);
@@ -306,13 +308,13 @@ impl Cluster {
         }
         work.followed += u32::from(any);
         if work.followed > REDIRECTIONS {
-            let text = format!("the servers sent a command on more than {REDIRECTIONS} times");
+            let text = format!("the servers redirected a command more than {REDIRECTIONS} times");
             return Err(Failure::new(Outcome::Unavailable, text));
         }
         Ok(any)
     }
 
-    /// Takes the replies to a batch in the order of its commands, and sends what comes next.
+    /// Takes the replies to a batch in the order of its commands, and sends the next batch, if any.
     fn conclude(
         &mut self,
         clients: &mut Clients,

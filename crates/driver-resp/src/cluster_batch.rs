@@ -1,4 +1,4 @@
-//! The commands of one operation on their way through a cluster.
+//! The commands of one operation in a cluster, and the replies to them.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::prepared::Prepared;
 use crate::slots::slot_of;
 use kvmark_wire::resp::{Cursor, Scan};
 
-/// Commands, encoded, and what became of them. Used again from operation to operation.
+/// Encoded commands, grouped by server. Operations reuse its memory.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterBatch {
     pub(crate) bytes: Vec<u8>,
@@ -18,20 +18,20 @@ pub(crate) struct ClusterBatch {
     commands: u32,
 }
 
-/// Commands that go to the same server.
+/// Commands for one server.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotBatch {
-    /// Its place in the parcel's bytes.
+    /// Its range in the bytes of the batch.
     bytes: Range<usize>,
     /// Its commands.
     pub(crate) commands: Range<u32>,
-    /// The slot of its keys; none without a key, until a neighbour's is taken.
+    /// The slot of its keys. Without a key, a neighbour's slot is used.
     slot: Option<u16>,
-    /// Where it is to be sent now; none when that is done.
+    /// Its destination; `None` once it is sent and answered.
     pub(crate) to: Option<Destination>,
 }
 
-/// A server, by its index, and whether to ask for a slot that isn't its own yet.
+/// The index of a server, and whether ASKING precedes the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     pub(crate) node: usize,
@@ -49,7 +49,7 @@ impl ClusterBatch {
         self.commands as usize
     }
 
-    /// Fills the parcel with commands whose first argument is their key.
+    /// Fills the batch with commands whose first argument is the key.
     pub(crate) fn fill(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<(), Failure> {
         self.clear();
         encode(&mut self.bytes);
@@ -65,11 +65,11 @@ impl ClusterBatch {
             self.add(at..at + length, 1, slot);
             at += length;
         }
-        self.settle();
+        self.assign_slots();
         Ok(())
     }
 
-    /// Fills the parcel with the commands of a statement.
+    /// Fills the batch with the commands of a statement.
     pub(crate) fn fill_with(
         &mut self,
         prepared: &Prepared,
@@ -98,7 +98,7 @@ impl ClusterBatch {
                 self.add(first..self.bytes.len(), prepared.texts() as u32, common);
             }
         }
-        self.settle();
+        self.assign_slots();
         Ok(())
     }
 
@@ -114,8 +114,8 @@ impl ClusterBatch {
         self.parts.push(SlotBatch { bytes, commands, slot, to: None });
     }
 
-    /// Sends what has no key along with what stands before it, or else behind it.
-    fn settle(&mut self) {
+    /// Assigns commands without a key to the slot of the command before, or else after them.
+    fn assign_slots(&mut self) {
         let mut known = self.parts.iter().find_map(|part| part.slot);
         for part in &mut self.parts {
             known = part.slot.or(known);
@@ -123,7 +123,7 @@ impl ClusterBatch {
         }
     }
 
-    /// Appends what goes to a destination.
+    /// Appends the commands for a destination.
     pub(crate) fn put(&self, output: &mut Vec<u8>, to: Destination) {
         for part in self.parts.iter().filter(|part| part.to == Some(to)) {
             if to.asking {
@@ -133,7 +133,7 @@ impl ClusterBatch {
         }
     }
 
-    /// The commands whose replies come from a destination, in order; none for a reply to ASKING.
+    /// The commands of the replies from a destination, in order; `None` for a reply to ASKING.
     pub(crate) fn answered_by(&self, to: Destination) -> impl Iterator<Item = Option<u32>> {
         let parts = self.parts.iter().filter(move |part| part.to == Some(to));
         parts.flat_map(move |part| {
@@ -142,43 +142,43 @@ impl ClusterBatch {
         })
     }
 
-    /// The destinations of what is still to be sent, each once.
-    pub(crate) fn destinations(&self, found: &mut Vec<Destination>) {
-        found.clear();
+    /// Collects the destinations of unsent commands.
+    pub(crate) fn destinations(&self, list: &mut Vec<Destination>) {
+        list.clear();
         for to in self.parts.iter().filter_map(|part| part.to) {
-            if !found.contains(&to) {
-                found.push(to);
+            if !list.contains(&to) {
+                list.push(to);
             }
         }
     }
 }
 
-/// The replies to a parcel's commands.
+/// The replies to the commands of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchReplies {
     bytes: Vec<u8>,
-    places: Vec<Range<usize>>,
+    ranges: Vec<Range<usize>>,
 }
 
 impl BatchReplies {
     pub(crate) fn clear(&mut self, commands: usize) {
         self.bytes.clear();
-        self.places.clear();
-        self.places.resize(commands, 0..0);
+        self.ranges.clear();
+        self.ranges.resize(commands, 0..0);
     }
 
     pub(crate) fn put(&mut self, command: u32, reply: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(reply);
-        self.places[command as usize] = start..self.bytes.len();
+        self.ranges[command as usize] = start..self.bytes.len();
     }
 
     pub(crate) fn of(&self, command: u32) -> &[u8] {
-        &self.bytes[self.places[command as usize].clone()]
+        &self.bytes[self.ranges[command as usize].clone()]
     }
 
-    /// All of them, in the order of the commands.
+    /// The replies in the order of the commands.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.iter().map(|place| &self.bytes[place.clone()])
+        self.ranges.iter().map(|range| &self.bytes[range.clone()])
     }
 }

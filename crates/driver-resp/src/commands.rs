@@ -1,9 +1,9 @@
-//! YCSB's layout of a record, as commands and as replies.
+//! YCSB's layout of a record: its commands and their replies.
 //!
-//! A record is a hash under its key. The sorted set `_indices` holds every key with the hash code
-//! that Java gives it, so that a scan reads the keys from the start key's score upwards and then
-//! each record. Source: YCSB 0.17.0, `RedisClient`. It differs in one place: YCSB removes a deleted
-//! key from `_indices` only when the record wasn't there, and here it is always removed.
+//! A record is a hash under its key. The sorted set `_indices` contains every key with its Java
+//! hash code as the score. A scan reads the keys from the start key's score upwards and then each
+//! record. Source: YCSB 0.17.0, `RedisClient`, with one difference: YCSB removes a deleted key from
+//! `_indices` only if the record didn't exist; this driver always removes it.
 
 use kvmark_driver::{Columns, Expected, Layout, Reply, Values};
 use kvmark_driver_server::text::java_hash;
@@ -15,17 +15,17 @@ use kvmark_wire::resp::{Cursor, LINE_END, Token, put_all, put_command, put_numbe
 /// The sorted set of all keys.
 const INDEX: &[u8] = b"_indices";
 
-/// The fields of a record, by name and as parts of commands.
+/// The fields of a record.
 #[derive(Debug)]
 pub(crate) struct Fields {
     names: Vec<String>,
-    /// Each name as a part of a command.
+    /// Each name as an encoded part of a command.
     parts: Vec<Vec<u8>>,
 }
 
-/// What a read or scan wants of a record.
+/// The options of a read or scan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct ReadOptions {
     pub(crate) columns: Columns,
     pub(crate) wants_values: bool,
     pub(crate) expected: Option<Expected>,
@@ -42,7 +42,7 @@ impl Fields {
         Self { parts: names.iter().map(part).collect(), names }
     }
 
-    /// Index of a name. A record mostly holds its fields in order, so the place is tried first.
+    /// Index of a name. Records usually have their fields in order, so `place` is tried first.
     fn index_of(&self, name: &[u8], place: usize) -> Option<u32> {
         let expected = self.names.get(place).is_some_and(|here| here.as_bytes() == name);
         let index = if expected {
@@ -83,14 +83,14 @@ impl Fields {
         }
     }
 
-    /// Takes the reply to a read as the next row; a miss where the record isn't there.
+    /// Takes the reply to a read as the next row; a missing record is a miss.
     pub(crate) fn take_read(
         &self,
-        look: Look,
+        options: ReadOptions,
         bytes: &[u8],
         reply: &mut Reply,
     ) -> Result<Outcome, Failure> {
-        let Look { columns, wants_values, expected } = look;
+        let ReadOptions { columns, wants_values, expected } = options;
         let mut cursor = Cursor::new(bytes);
         let elements = aggregate(&mut cursor, "a read")?;
         let elements_at = cursor;
@@ -121,24 +121,24 @@ impl Fields {
         if elements != count {
             return Err(unexpected());
         }
-        let mut there = false;
+        let mut exists = false;
         for field in (first..).take(count) {
             let value = cursor.text()?;
-            there |= value.is_some();
+            exists |= value.is_some();
             if let (Some(value), true) = (value, wants_values) {
                 reply.push(row, field, value);
             }
-            if there && !wants_values {
+            if exists && !wants_values {
                 break;
             }
         }
-        reply.rows += u64::from(there);
-        if there { compared(expected, elements_at, elements, false) } else { Ok(Outcome::Miss) }
+        reply.rows += u64::from(exists);
+        if exists { compared(expected, elements_at, elements, false) } else { Ok(Outcome::Miss) }
     }
 }
 
-/// The outcome of a read that found its record: so many elements are values, each behind its name
-/// or alone, and a field that isn't there has none.
+/// The outcome of a read of an existing record. Its elements are values, or names and values if
+/// `named`. A missing field has no value.
 #[inline]
 fn compared(
     expected: Option<Expected>,
@@ -151,15 +151,15 @@ fn compared(
         Some(expected) if named && is_regular(&expected, cursor.rest(), elements / 2) => {
             Ok(Outcome::Ok)
         }
-        Some(expected) => walked_through(expected, cursor, elements, named),
+        Some(expected) => compared_in_full(expected, cursor, elements, named),
     }
 }
 
-/// Whether a record of fields whose names all have one length is as expected, as most are.
+/// Fast check of a record whose field names all have the same length, the usual case.
 ///
-/// Each field then has as many bytes as the others, and its value, which begins with the tag, ends
-/// it: in a reply that was scanned, values of other lengths would begin elsewhere. Whatever else
-/// is found says nothing, and the record must be walked through.
+/// Then all fields have the same size, and the value with its tag is at the end of each: in a
+/// scanned reply, a value of another length would begin elsewhere. A negative result proves
+/// nothing, and the record must be read element by element.
 #[inline]
 fn is_regular(expected: &Expected, record: &[u8], fields: usize) -> bool {
     let (Some(length), Some(tag)) = (expected.length, expected.tag) else { return false };
@@ -172,7 +172,7 @@ fn is_regular(expected: &Expected, record: &[u8], fields: usize) -> bool {
 }
 
 #[inline(never)]
-fn walked_through(
+fn compared_in_full(
     expected: Expected,
     mut cursor: Cursor<'_>,
     elements: usize,
@@ -221,7 +221,7 @@ pub(crate) fn put_keys(output: &mut Vec<u8>, key: &[u8], count: u64) {
     put_number_part(output, i64::try_from(count).unwrap_or(i64::MAX));
 }
 
-/// Takes a reply that can only be `OK`.
+/// Takes a reply that must be `OK`.
 pub(crate) fn take_ok(bytes: &[u8]) -> Result<(), Failure> {
     match Cursor::new(bytes).token()? {
         Token::Simple(b"OK") => Ok(()),
@@ -283,7 +283,7 @@ fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
     }
 }
 
-/// How a delete ended, by what it removed from the records and from the index.
+/// The outcome of a delete that removed this number of records and index entries.
 pub(crate) fn deleted(removed: i64) -> Outcome {
     if removed > 0 { Outcome::Ok } else { Outcome::Miss }
 }
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_ycsbs_part_by_part() {
+    fn commands_equal_those_of_ycsb() {
         let layout = Layout {
             table: "usertable".into(),
             field_names: vec!["field0".into(), "f1".into()],
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(text(&|o| put_keys(o, b"k", 5)), scan);
     }
 
-    /// A field: bytes of its name and of its value, and what the value begins with.
+    /// A field: the lengths of its name and value, and the first byte of the value.
     fn field() -> impl Strategy<Value = (usize, usize, u8)> {
         let name = prop_oneof![9 => Just(6), 1 => Just(7)];
         let length = prop_oneof![9 => Just(20_usize), 1 => 0..40_usize];
@@ -332,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_is_judged_at_a_glance_as_by_a_walk(
+        fn the_fast_check_of_a_record_agrees_with_the_full_one(
             fields in prop::collection::vec(field(), 1..6),
         ) {
             let mut reply = Vec::new();
@@ -353,7 +353,7 @@ mod tests {
             let short = of(|expected, cursor, elements, named| {
                 compared(Some(expected), cursor, elements, named)
             });
-            prop_assert_eq!(short, of(walked_through));
+            prop_assert_eq!(short, of(compared_in_full));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Makes a connection: reaches the server, encrypts, logs in, chooses the database. And what the
-//! protocol is of which framed connections are made.
+//! Opens connections: connects, encrypts, logs in and selects the database.
 
 use std::time::Duration;
 
@@ -41,14 +40,14 @@ impl Protocol for Settings {
         scan.advance(bytes).map_err(Failure::from)
     }
 
-    /// A push comes when it likes, a reply when something was sent.
+    /// A push message is always expected, a reply only after a request.
     #[inline]
     fn may_come(exchanges: &Ordered, first: u8) -> bool {
         !exchanges.is_answered() || first == b'>'
     }
 }
 
-/// Logs in and chooses protocol and database; at the least hears that the server answers.
+/// Logs in and selects protocol and database, or at least checks that the server answers.
 async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
     let Credentials { username, password } = &settings.credentials;
     let password = password.as_ref().map(|password| password.reveal());
@@ -73,7 +72,7 @@ async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failu
     Ok(())
 }
 
-/// The map of a cluster's slots, as the first configured server that answers has it.
+/// The map of a cluster's slots from the first configured server that answers.
 pub(crate) async fn first_map(settings: &Settings) -> Result<Vec<Share>, OpenError> {
     let mut refusal = None;
     for target in &settings.targets {
@@ -90,18 +89,18 @@ pub(crate) async fn first_map(settings: &Settings) -> Result<Vec<Share>, OpenErr
     Err(refusal.expect("an address names at least one server"))
 }
 
-/// A cluster that can't serve anything.
+/// The error for a cluster without slots.
 pub(crate) fn no_slots(target: &Target) -> OpenError {
     let text = format!("the cluster at {target} has no slots yet: give them to its servers first");
     OpenError::System(text)
 }
 
-/// Sends one command and returns its reply, unless that is an error.
+/// Sends a command and returns its reply.
 async fn call(stream: &mut Stream, command: &[&str]) -> Result<Vec<u8>, Failure> {
     send(stream, &encoded(command)).await
 }
 
-/// Sends one command that has the password in it.
+/// Sends a command with the password.
 async fn log_in(stream: &mut Stream, command: &[&str]) -> Result<(), Failure> {
     exchange(stream, &encoded(command), refused_login).await.map(drop)
 }
@@ -112,12 +111,12 @@ fn encoded(command: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Sends one encoded command and returns its reply, unless that is an error.
+/// Sends an encoded command and returns its reply.
 pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>, Failure> {
     exchange(stream, command, refused).await
 }
 
-/// Sends one encoded command and returns its reply; an error of the server's is told by `refusal`.
+/// Sends an encoded command and returns its reply; `refusal` converts an error reply.
 async fn exchange(
     stream: &mut Stream,
     command: &[u8],

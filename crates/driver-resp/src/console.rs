@@ -1,4 +1,4 @@
-//! A server asked by hand: commands as words, replies as values.
+//! The console of a server: commands as words, replies as values.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::failure::{Failure, refused};
 use crate::options::Settings;
 use kvmark_wire::resp::{Cursor, Garbage, Token, put_all};
 
-/// Lists within lists that are believed.
+/// Greatest number of nested lists.
 const DEPTH_MAX: u32 = 8;
 
-/// A connection to the server that the options name first.
+/// A connection to the first configured server.
 pub(crate) struct Console {
     settings: Arc<Settings>,
     lines: Lines<Settings>,
@@ -38,7 +38,7 @@ impl kvmark_driver::Console for Console {
     }
 }
 
-/// The next element with all that is in it; a map as a list of names and values in turn.
+/// Reads an element with its contents; a map becomes a list of alternating names and values.
 fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
     let count = match cursor.token()? {
         Token::Simple(text) | Token::Bulk(text) | Token::Other(text) => {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_without_end_are_not_believed() {
+    fn deeply_nested_lists_are_rejected() {
         let deep = [b"*1\r\n".repeat(1_000_000), b":1\r\n".to_vec()].concat();
         assert_eq!(read(&deep), Err(Garbage.to_string()));
     }

@@ -1,4 +1,4 @@
-//! The driver's own connection, on which it asks the server about itself.
+//! The driver's own connections, for information about the servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::options::Settings;
 use crate::slots::{CLUSTER_SLOTS, read_shares};
 use kvmark_wire::resp::{Cursor, put_all};
 
-/// Configuration that says where a server is, not how it works.
+/// Configuration that describes the location of a server, not its behaviour.
 const PLACES: [&str; 10] = [
     "bind",
     "bind-source-addr",
@@ -30,7 +30,7 @@ const PLACES: [&str; 10] = [
     "slaveof",
 ];
 
-/// Numbers of INFO that are kept.
+/// The numbers of INFO that become statistics.
 const NUMBERS: [&str; 18] = [
     "aof_current_size",
     "blocked_clients",
@@ -52,12 +52,12 @@ const NUMBERS: [&str; 18] = [
     "used_memory_rss",
 ];
 
-/// The number that is a ratio, of which the largest counts.
+/// The number that is a ratio; its maximum is reported.
 const RATIO: &str = "mem_fragmentation_ratio";
-/// The number that tells how busy a server was.
+/// The number that measures the load of a server.
 const COMMANDS: &str = "total_commands_processed";
 
-/// Work of the server that `settle` waits for.
+/// Background work that `settle` waits for.
 const BUSY: [&str; 6] = [
     "loading",
     "async_loading",
@@ -67,15 +67,15 @@ const BUSY: [&str; 6] = [
     "master_sync_in_progress",
 ];
 
-/// How often `settle` looks.
+/// Interval between the checks of `settle`.
 const LOOK: Duration = Duration::from_millis(100);
-/// Answers in a row that `settle` goes without before it gives up.
+/// Consecutive failed checks after which `settle` gives up.
 const UNANSWERED_MAX: u32 = 10;
 
 pub(crate) struct Control {
     settings: Arc<Settings>,
     lines: Lines<Settings>,
-    /// Commands that each server of a cluster had carried out when it was last asked.
+    /// The number of executed commands of each server at the last check.
     commands: Mutex<BTreeMap<String, f64>>,
 }
 
@@ -90,25 +90,25 @@ impl Control {
         }
         let target = control.settings.target();
         match control.ask(target, &["PING"]) {
-            // A server that is loading is there; settling waits for it.
+            // `settle` waits for a server that is loading.
             Err(failure) if failure.outcome != Outcome::Unavailable => Err(failure.at(target)),
             _ => Ok(control),
         }
     }
 
-    /// The reply to one command.
+    /// Sends a command.
     fn ask(&self, target: &Target, command: &[&str]) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         put_all(&mut bytes, command);
         self.send(target, &bytes)
     }
 
-    /// The reply to an encoded command. A connection that failed is opened again, once.
+    /// Sends an encoded command. A failed connection is reopened once.
     fn send(&self, target: &Target, command: &[u8]) -> Result<Vec<u8>, Failure> {
         self.lines.ask(target, command, send)
     }
 
-    /// The server, or those of a cluster that have slots now, as the first that answers has them.
+    /// The server, or the servers with slots according to the first that answers.
     fn masters(&self) -> Result<Vec<Target>, OpenError> {
         if !self.settings.cluster {
             return Ok(self.settings.targets.clone());
@@ -132,8 +132,8 @@ impl Control {
         Err(refusal.expect("an address names at least one server"))
     }
 
-    /// Sends commands, each to every server, in order. In a cluster a command with a key is taken
-    /// by one server and passed on by the others.
+    /// Sends each command to every server, in order. In a cluster, one server executes a command
+    /// with a key and the others redirect it.
     pub(crate) fn prepare(&self, texts: &[String], commands: &[Vec<u8>]) -> Result<(), OpenError> {
         if commands.is_empty() {
             return Ok(());
@@ -141,15 +141,15 @@ impl Control {
         let masters = self.masters()?;
         for (text, command) in texts.iter().zip(commands) {
             let mut refusal = None;
-            let mut taken = false;
+            let mut is_executed = false;
             for target in &masters {
                 match self.send(target, command) {
-                    Ok(_) => taken = true,
+                    Ok(_) => is_executed = true,
                     Err(failure) if is_moved(&failure) => refusal = Some((failure, target)),
                     Err(failure) => return Err(unprepared(text, &failure, target)),
                 }
             }
-            if let (false, Some((failure, target))) = (taken, refusal) {
+            if let (false, Some((failure, target))) = (is_executed, refusal) {
                 return Err(unprepared(text, &failure, target));
             }
         }
@@ -162,7 +162,7 @@ impl Control {
         Ok(pairs(&String::from_utf8_lossy(text)))
     }
 
-    /// What the server says it is, or the first of a cluster. What it doesn't say is left out.
+    /// Describes the server, or the first one of a cluster, as far as known.
     pub(crate) fn describe(&self) -> Description {
         let masters = self.masters().unwrap_or_default();
         let target = masters.first().unwrap_or(self.settings.target());
@@ -190,8 +190,8 @@ impl Control {
         Ok(configuration)
     }
 
-    /// The server's numbers; of a cluster their sums over the servers that have slots, and
-    /// `node_share_max`, the busiest server's share of the commands since this was last asked.
+    /// The statistics of the server. In a cluster they are summed over the servers with slots, and
+    /// `node_share_max` is the busiest server's share of the commands since the last call.
     pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
         let masters = self.masters().unwrap_or_default();
         let mut sums = BTreeMap::new();
@@ -217,8 +217,8 @@ impl Control {
         sums
     }
 
-    /// Waits until no server loads, saves, rewrites its log or copies from a primary. A server that
-    /// lets this user ask for none of it isn't waited for.
+    /// Waits until no server loads, saves, rewrites its log or copies from a primary. Doesn't wait
+    /// for a server that denies this user the information.
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
         for target in self.masters()? {
             self.settle_one(&target)?;
@@ -261,10 +261,10 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// System and version. Those that speak Redis's protocol say which Redis they resemble, too.
+/// Name and version of the system. Compatible systems report a Redis version as well.
 fn identity(info: &BTreeMap<String, String>) -> (String, String) {
-    // A path, such as that of its configuration, has whatever name somebody gave a folder.
-    let says = |part: &str| {
+    // A path, such as that of the configuration, may contain any name.
+    let mentions = |part: &str| {
         info.iter().any(|(name, value)| {
             name.contains(part) || !value.contains('/') && value.to_ascii_lowercase().contains(part)
         })
@@ -274,7 +274,7 @@ fn identity(info: &BTreeMap<String, String>) -> (String, String) {
         return ("Valkey".to_owned(), version);
     }
     let own = version("redis_version").unwrap_or_else(|| "unknown".to_owned());
-    if says("yugabyte") {
+    if mentions("yugabyte") {
         return ("YugabyteDB".to_owned(), version("yugabyte_version").unwrap_or(own));
     }
     let name = if info.contains_key("redis_version") { "Redis" } else { "unknown" };
@@ -291,14 +291,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_told_from_other_configuration() {
+    fn secrets_are_distinguished_from_other_configuration() {
         let secrets = ["requirepass", "masterauth", "primaryauth", "tls-key-file-pass"];
         assert!(secrets.iter().all(|name| is_secret(name)));
         assert!(!is_secret("maxmemory") && !is_secret("tls-auth-clients"));
     }
 
     #[test]
-    fn a_system_is_named_by_its_own_version_line() {
+    fn a_system_is_identified_by_its_version_line() {
         let named = |text: &str| identity(&pairs(text));
         let pair = |system: &str, version: &str| (system.to_owned(), version.to_owned());
         assert_eq!(named("# Server\r\nredis_version:7.0.15\r\n"), pair("Redis", "7.0.15"));

@@ -1,16 +1,16 @@
-//! What a server's errors mean for an operation.
+//! Error replies as failures of an operation.
 
 pub(crate) use kvmark_driver_server::Failure;
 
 use kvmark_wire::resp::outcome_of;
 
-/// Characters of a server's message that are kept.
+/// Length limit of a server's message.
 const MESSAGE_MAX: usize = 200;
-/// Kinds of errors that a login can end with.
+/// The error kinds of a login.
 const LOGIN_ERRORS: [&str; 9] =
     ["WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "ERR", "LOADING", "MASTERDOWN", "BUSY", "DENIED"];
 
-/// The server said no.
+/// The failure of an error reply.
 pub(crate) fn refused(message: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(message);
     let text: String = text.chars().take(MESSAGE_MAX).collect();
@@ -18,8 +18,7 @@ pub(crate) fn refused(message: &[u8]) -> Failure {
     Failure::new(outcome_of(message), format!("the server answered: {text}{advice}"))
 }
 
-/// The server said no to a login. Old ones repeat what they don't understand, so only the kind of
-/// the error is told.
+/// The failure of a login. Old servers repeat unknown words, so only the error kind is reported.
 pub(crate) fn refused_login(message: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(message);
     let first = text.split(' ').next().unwrap_or_default();
@@ -32,7 +31,7 @@ pub(crate) fn is_moved(failure: &Failure) -> bool {
     failure.text.starts_with("the server answered: MOVED ")
 }
 
-/// Whether the user that logged in may not say this command, or the service offers it to nobody.
+/// Whether the command is forbidden for this user, or unsupported by the service.
 pub(crate) fn is_forbidden(failure: &Failure) -> bool {
     ["NOPERM ", "ERR unknown command"]
         .iter()

@@ -1,8 +1,8 @@
-//! What a fuzzer holds the decoder to.
+//! Fuzz checks of the decoder.
 //!
-//! Any bytes are what a server sends. Whatever they are, they give the same frames in any pieces,
-//! each frame can be read to its end and no further, and every operation takes them as replies.
-//! What this crate writes itself is read back as it was.
+//! The input is a server's output. Its frames must not depend on how the bytes are split, each
+//! frame must be readable to its end, and every operation must accept them as replies. Encoded
+//! commands must survive a round trip.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
 /// Statements whose replies differ: single, several in one operation, and a transaction.
 const STATEMENTS: [&[&str]; 3] = [&["GET k"], &["GET k", "DEL k"], &["MULTI", "GET k", "EXEC"]];
-/// Times over that each of them is carried out.
+/// The rounds of each statement.
 const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
 const KINDS: [Kind; 5] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete, Kind::Scan];
 const COLUMNS: [Columns; 3] = [Columns::All, Columns::AllByName, Columns::One(1)];
-/// Most parts of a command that is written.
+/// Greatest number of parts of an encoded command.
 const PARTS: usize = 64;
 
 thread_local! {
@@ -40,10 +40,10 @@ thread_local! {
         RefCell::new([true, false].map(|together| Context::new(dialect(together), false)));
 }
 
-/// Holds what a server sends to all of it.
+/// Checks one input.
 ///
 /// # Panics
-/// Where it doesn't hold.
+/// If a check fails.
 pub fn check(bytes: &[u8]) {
     let mut frames = FEED.with_borrow_mut(|feed| feed.frames(bytes));
     frames.iter().for_each(|frame| read(frame));
@@ -56,7 +56,7 @@ pub fn check(bytes: &[u8]) {
 
 fn feed() -> Feed<Settings> {
     let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
-    let settings = Settings::parse(&options).expect("an address is all that must be given");
+    let settings = Settings::parse(&options).expect("only the address is required");
     Feed::new(settings, server(), |exchanges| {
         exchanges.enter(0, u32::MAX, 0);
         kvmark_driver_server::framed::Exchanges::fresh(exchanges, |_| ());
@@ -75,7 +75,7 @@ fn dialect(pipeline_parts: bool) -> Dialect {
         statements: Vec::new(),
     };
     let prepared = |texts: &&[&str]| Prepared::new(&statement(texts)).expect("it is a command");
-    // Statements are one pipeline in either.
+    // Statements are one pipeline in both dialects.
     let own = if pipeline_parts { &STATEMENTS[..] } else { &[] };
     let statements = own.iter().map(prepared).collect();
     Dialect { fields: Fields::new(&layout).into(), statements, pipeline_parts }
@@ -97,12 +97,12 @@ fn statement(texts: &[&str]) -> Statement {
     }
 }
 
-/// Reads a frame to its end, and as everything that has a place for it.
+/// Reads a frame to its end, and as every kind of reply.
 fn read(frame: &[u8]) {
     let mut cursor = Cursor::new(frame);
     cursor.skip(1).expect("a whole frame can be read");
     assert_eq!(cursor.at, frame.len(), "a frame ends with its last element");
-    // Within an array there is no short way to its end.
+    // The fast path doesn't apply within an array.
     let array = [b"*1\r\n", frame].concat();
     assert_eq!(Scan::START.clone().advance(&array), Ok(Some(array.len())), "it is an element");
     if let Ok(Token::Error(message)) = Cursor::new(frame).token() {
@@ -119,7 +119,7 @@ fn read(frame: &[u8]) {
     }
 }
 
-/// Has every operation take frames as its replies.
+/// Passes the frames as replies to every operation.
 fn take(context: &mut Context, frames: &[Vec<u8>]) {
     for kind in KINDS {
         for wants_values in [true, false] {
@@ -139,7 +139,7 @@ fn take(context: &mut Context, frames: &[Vec<u8>]) {
             for columns in COLUMNS.into_iter().take(if looks { COLUMNS.len() } else { 1 }) {
                 take_all(context, &request(columns, None), frames);
             }
-            // Of a statement these stand for the others.
+            // These kinds represent the others for statements.
             let differs = matches!(kind, Kind::Read | Kind::Insert | Kind::Delete);
             let statements = if differs { context.dialect.statements.len() } else { 0 };
             for statement in 0..statements as u32 {
@@ -151,7 +151,7 @@ fn take(context: &mut Context, frames: &[Vec<u8>]) {
     }
 }
 
-/// Carries out the same operation again and again until all frames are taken.
+/// Repeats an operation until all frames are taken.
 fn take_all(context: &mut Context, request: &Request<'_>, frames: &[Vec<u8>]) {
     let (mut output, mut single) = (Vec::new(), Reply::default());
     let mut frames = frames.iter();
@@ -167,8 +167,8 @@ fn take_all(context: &mut Context, request: &Request<'_>, frames: &[Vec<u8>]) {
                     operation.progress.failure.get_or_insert(failure);
                 }
             }
-            let goes_on = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
-            let more = goes_on && operation.has_more(dialect);
+            let continues = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
+            let more = continues && operation.has_more(dialect);
             output.clear();
             replies = if more { operation.put_more(dialect, &mut output) } else { 0 };
         }
@@ -177,19 +177,19 @@ fn take_all(context: &mut Context, request: &Request<'_>, frames: &[Vec<u8>]) {
     }
 }
 
-/// Looks at what an operation has to tell.
+/// Checks the result of an operation.
 fn finish(operation: &mut RespOperation, single: &mut Reply) {
     let reply = operation.reply(single);
     for cell in &reply.cells {
         assert!(cell.place.end <= reply.bytes.len());
     }
     match &operation.progress.failure {
-        Some(Failure { text, .. }) => assert!(text.len() < 2000, "a failure is told in a line"),
+        Some(Failure { text, .. }) => assert!(text.len() < 2000, "a failure is one line"),
         None => drop(operation.outcome(single)),
     }
 }
 
-/// Reads back commands that are written with bytes.
+/// Encodes commands and reads them back.
 fn write(bytes: &[u8]) {
     let parts: Vec<_> = bytes.split(|byte| *byte == b'\n').take(PARTS).collect();
     let mut command = Vec::new();

@@ -1,22 +1,19 @@
 //! Systems that speak the Redis protocol: Redis, Valkey, YugabyteDB's Redis API.
 //!
-//! A record is stored as YCSB's own Redis binding stores it (see `commands.rs`), so that either can
-//! read what the other loaded. A table's name isn't part of the keys. Each client has a connection
-//! of its own, or the clients of a worker share a few and their requests are pipelined in order.
+//! The record layout equals that of YCSB's Redis binding (see `commands.rs`), so each tool can read
+//! the data of the other. Keys don't contain the table's name. Each client has a connection, or the
+//! clients of a worker share a few with pipelined requests.
 //!
-//! A request on a connection that is down waits for the attempt under way to open it and ends with
-//! that attempt's outcome if it fails. A request is never sent twice, unless a server of a cluster
-//! passed it on without carrying it out.
+//! A request on a closed connection waits for the current attempt to reopen it and fails with it. A
+//! request is sent once, unless a server of a cluster redirects it without executing it.
 //!
-//! Operations in the user's own words are commands such as `SET {key} {value} EX 60` (see
-//! `words.rs` of `driver-server` for their grammar and `answers.rs` for what their replies mean).
-//! All commands of one operation are one pipeline.
+//! Statements are commands such as `SET {key} {value} EX 60` (see `words.rs` of `driver-server` for
+//! the grammar and `answers.rs` for the replies). All commands of an operation are one pipeline.
 //!
-//! With the option `cluster` the slots of a Redis Cluster are followed (see `cluster.rs`). The slot
-//! of a command is that of its key: the first word that holds a record's key, or else the first
-//! argument. A command with keys in several slots is refused by the server, and so is, by the
-//! driver, what stands between MULTI and EXEC. In YCSB's layout `_indices` is one key, so one
-//! server carries the index of all records, which `node_share_max` among the statistics shows.
+//! The option `cluster` enables Redis Cluster (see `cluster.rs`). The key of a command is the first
+//! word with a record's key, or else its first argument. Servers reject commands with keys in
+//! several slots, and the driver rejects such transactions. In YCSB's layout `_indices` is a single
+//! key, so one server has the index of all records. The statistic `node_share_max` shows this.
 
 mod address;
 mod answers;
@@ -51,7 +48,7 @@ use prepared::{Prepared, plain};
 pub use options::options;
 pub use session::RespSession;
 
-/// A server that speaks the Redis protocol, reached.
+/// A connected server with the Redis protocol.
 pub struct Resp {
     settings: Arc<options::Settings>,
     fields: Arc<Fields>,
@@ -60,7 +57,7 @@ pub struct Resp {
 }
 
 impl Resp {
-    /// What the driver says of itself.
+    /// The description of this driver.
     pub const ABOUT: About = About {
         path: Some("database"),
         port: Some(address::PORT),
@@ -81,12 +78,12 @@ impl Resp {
         )
     };
 
-    /// Reaches the server and logs in. Not to be called within an asynchronous runtime, nor are
-    /// `describe`, `statistics` and `settle`.
+    /// Connects to the server and logs in. `open`, `describe`, `statistics` and `settle` must not
+    /// be called within an asynchronous runtime.
     ///
     /// # Errors
-    /// [`OpenError::Option`] when an option is unknown or has a wrong value;
-    /// [`OpenError::System`] when the server can't be reached, isn't trusted or refuses.
+    /// [`OpenError::Option`] if an option is unknown or invalid; [`OpenError::System`] if the
+    /// server is unreachable, isn't trusted or rejects the connection.
     pub fn open(
         options: &BTreeMap<String, serde_json::Value>,
         layout: &Layout,

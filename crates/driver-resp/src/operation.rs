@@ -1,7 +1,7 @@
-//! What an operation is made of: the commands it sends, step by step, and what their replies mean.
+//! The operations of clients: their commands and the interpretation of the replies.
 //!
-//! An operation is a plain value that belongs to its ticket. Most take one reply, which is put into
-//! the session's own; what gathers several, or sends more when it is answered, borrows a [`Work`].
+//! Most operations take one reply, which is stored in the session. An operation with several
+//! replies or steps borrows a [`Work`].
 
 use std::sync::Arc;
 
@@ -12,41 +12,42 @@ use kvmark_plan::{Kind, Outcome};
 use crate::answers::Answers;
 use crate::cluster_batch::{BatchReplies, ClusterBatch};
 use crate::commands::{
-    Fields, Keys, Look, deleted, put_delete, put_index, put_keys, put_unindex, take_count, take_ok,
+    Fields, Keys, ReadOptions, deleted, put_delete, put_index, put_keys, put_unindex, take_count,
+    take_ok,
 };
 use crate::failure::Failure;
 use crate::prepared::Prepared;
 
-/// How operations are said in commands.
+/// The translation of operations into commands.
 pub(crate) struct Dialect {
     pub(crate) fields: Arc<Fields>,
     pub(crate) statements: Arc<[Prepared]>,
     pub(crate) pipeline_parts: bool,
 }
 
-/// Memory for an operation that one reply doesn't end; used again.
+/// Reusable memory of an operation with several replies.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// What was answered so far.
+    /// The values so far.
     reply: Reply,
-    /// The command that is sent when the one before it is answered.
+    /// The command after the first one.
     follow: Vec<u8>,
     keys: Keys,
-    /// Items of each time over.
+    /// Items of each round.
     items: Vec<u32>,
-    /// Its commands on their way through a cluster, and the replies to them.
+    /// Its commands in a cluster, and the replies to them.
     pub(crate) batch: ClusterBatch,
     pub(crate) replies: BatchReplies,
-    /// Which command each reply belongs to, in the order in which they were sent.
+    /// The command of each reply, in the order of sending.
     pub(crate) order: Vec<u32>,
-    /// Redirections that were followed.
+    /// The number of redirections.
     pub(crate) followed: u32,
 }
 
 /// State that the operations of a session share.
 pub(crate) struct Context {
     pub(crate) dialect: Dialect,
-    /// Unused works.
+    /// A pool of works.
     shelf: Vec<Box<Work>>,
     in_cluster: bool,
 }
@@ -57,12 +58,12 @@ impl Context {
     }
 }
 
-/// What a ticket is about.
+/// The operation of a client.
 #[derive(Debug, Default)]
 pub(crate) struct RespOperation {
     task: Task,
     pub(crate) progress: Progress,
-    /// Whether its answers are gathered in its work.
+    /// Whether its values are collected in its work.
     gathers: bool,
     pub(crate) work: Option<Box<Work>>,
 }
@@ -72,11 +73,11 @@ enum Task {
     #[default]
     Idle,
     Read {
-        look: Look,
+        options: ReadOptions,
         outcome: Outcome,
     },
     Update,
-    /// `taken` counts the replies.
+    /// `taken` is the number of replies.
     Insert {
         taken: u32,
     },
@@ -84,21 +85,21 @@ enum Task {
         taken: u32,
         removed: i64,
     },
-    /// `asked` counts the records that were asked for; none before the keys are known.
+    /// `asked` is the number of requested records; `None` before the keys are known.
     Scan {
-        look: Look,
+        options: ReadOptions,
         asked: Option<usize>,
     },
     Statement {
         statement: u32,
-        /// Items of the only command, where there is one.
+        /// Items of a single command.
         items: u32,
         answers: Answers,
     },
 }
 
 impl Dialect {
-    /// Encodes an operation's first commands; how many there are.
+    /// Encodes the first commands of an operation. Returns their number.
     #[inline]
     pub(crate) fn put(&self, request: &Request<'_>, output: &mut Vec<u8>) -> u32 {
         if let Some(call) = &request.statement {
@@ -118,13 +119,13 @@ impl Dialect {
         1 + u32::from(second)
     }
 
-    /// Whether there is nothing to be sent.
+    /// Whether the operation has no command.
     pub(crate) fn is_nothing(&self, request: &Request<'_>) -> bool {
         let count = |call: &Call<'_>| commands(&self.statements[call.statement as usize], call);
         request.statement.as_ref().is_some_and(|call| count(call) == 0)
     }
 
-    /// Fills a batch with an operation's first commands.
+    /// Fills a batch with the first commands of an operation.
     pub(crate) fn pack(
         &self,
         request: &Request<'_>,
@@ -139,7 +140,7 @@ impl Dialect {
     }
 }
 
-/// Encodes the second part of an insert or delete; whether there is one.
+/// Encodes the second command of an insert or delete. Returns whether there is one.
 fn put_second(request: &Request<'_>, output: &mut Vec<u8>) -> bool {
     match request.kind {
         Kind::Insert => put_index(output, request.key),
@@ -149,8 +150,8 @@ fn put_second(request: &Request<'_>, output: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Takes the reply of the index to the second part of an insert or delete: if that fails, the first
-/// part's write of the record remains.
+/// Takes the reply to the index command of an insert or delete. If the command fails, the write of
+/// the record remains.
 fn take_index(bytes: &[u8], is_written: bool, reply: &mut Reply) -> Result<i64, Failure> {
     let count = take_count(bytes);
     if count.is_err() && is_written {
@@ -159,7 +160,7 @@ fn take_index(bytes: &[u8], is_written: bool, reply: &mut Reply) -> Result<i64, 
     count
 }
 
-/// Commands of a statement's operation.
+/// The number of commands of a statement's operation.
 fn commands(prepared: &Prepared, call: &Call<'_>) -> u32 {
     u32::try_from(call.commands.len() * prepared.texts()).unwrap_or(u32::MAX)
 }
@@ -173,13 +174,13 @@ impl Task {
             let answers = Answers::new(prepared, kind, wants_values);
             return Ok(Self::Statement { statement: call.statement, items, answers });
         }
-        let look = Look { columns, wants_values, expected: expected.copied() };
+        let options = ReadOptions { columns, wants_values, expected: expected.copied() };
         match kind {
-            Kind::Read => Ok(Self::Read { look, outcome: Outcome::Miss }),
+            Kind::Read => Ok(Self::Read { options, outcome: Outcome::Miss }),
             Kind::Update => Ok(Self::Update),
             Kind::Insert => Ok(Self::Insert { taken: 0 }),
             Kind::Delete => Ok(Self::Delete { taken: 0, removed: 0 }),
-            Kind::Scan => Ok(Self::Scan { look, asked: None }),
+            Kind::Scan => Ok(Self::Scan { options, asked: None }),
             Kind::ReadModifyWrite => {
                 let text = "a read-modify-write is executed as a read and an update";
                 Err(Failure::new(Outcome::Refused, text))
@@ -189,7 +190,7 @@ impl Task {
 }
 
 impl RespOperation {
-    /// Takes up a request. In a cluster every operation needs a work.
+    /// Begins a request. In a cluster, every operation needs a work.
     pub(crate) fn begin(
         &mut self,
         request: &Request<'_>,
@@ -220,7 +221,7 @@ impl RespOperation {
         Ok(())
     }
 
-    /// Takes its next reply. `single` is the session's reply, for what has one answer.
+    /// Takes the next reply. `single` stores the values of an operation with one reply.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -233,9 +234,9 @@ impl RespOperation {
         let work = work.as_deref_mut();
         match task {
             Task::Idle => Ok(()),
-            Task::Read { look, outcome } => {
+            Task::Read { options, outcome } => {
                 single.clear();
-                *outcome = dialect.fields.take_read(*look, bytes, single)?;
+                *outcome = dialect.fields.take_read(*options, bytes, single)?;
                 Ok(())
             }
             Task::Update => {
@@ -259,10 +260,10 @@ impl RespOperation {
                 });
                 Ok(())
             }
-            Task::Scan { look, asked } => {
+            Task::Scan { options, asked } => {
                 let work = work.expect("a scan has a work");
                 if asked.is_some() {
-                    return dialect.fields.take_read(*look, bytes, &mut work.reply).map(drop);
+                    return dialect.fields.take_read(*options, bytes, &mut work.reply).map(drop);
                 }
                 *asked = Some(0);
                 work.keys.take(bytes)
@@ -283,8 +284,7 @@ impl RespOperation {
         }
     }
 
-    /// Takes so many of its next replies at most that say no more than that a command was carried
-    /// out; their bytes and how many they are.
+    /// Takes up to `most` replies whose content doesn't matter. Returns their length and number.
     #[inline]
     pub(crate) fn take_run(&mut self, dialect: &Dialect, bytes: &[u8], most: u32) -> (usize, u32) {
         let Self { task: Task::Statement { statement, answers, .. }, gathers: true, .. } = self
@@ -296,7 +296,7 @@ impl RespOperation {
         answers.take_run(prepared, &work.items, bytes, most, &mut work.reply)
     }
 
-    /// Whether there is more to be sent, now that all that was sent is answered.
+    /// Whether more commands follow after all replies have arrived.
     #[inline]
     pub(crate) fn has_more(&self, dialect: &Dialect) -> bool {
         match &self.task {
@@ -311,24 +311,24 @@ impl RespOperation {
         }
     }
 
-    /// Encodes what is to be sent next; how many commands that is.
+    /// Encodes the next commands. Returns their number.
     pub(crate) fn put_more(&mut self, dialect: &Dialect, output: &mut Vec<u8>) -> u32 {
         let Some(work) = &self.work else { return 0 };
-        let Task::Scan { look, asked } = &mut self.task else {
+        let Task::Scan { options, asked } = &mut self.task else {
             output.extend_from_slice(&work.follow);
             return 1;
         };
         let first = asked.unwrap_or(0);
         let end = if dialect.pipeline_parts { work.keys.len() } else { first + 1 };
         for index in first..end {
-            dialect.fields.put_read(output, work.keys.get(index), look.columns);
+            dialect.fields.put_read(output, work.keys.get(index), options.columns);
         }
         *asked = Some(end);
         u32::try_from(end - first).unwrap_or(u32::MAX)
     }
 
-    /// Takes all replies to its batch, of which the first failure counts; whether a server says
-    /// that the map of the cluster can't be right.
+    /// Takes all replies to its batch; the first failure counts. Returns whether a reply
+    /// contradicts the map of the cluster.
     pub(crate) fn take_batch(&mut self, dialect: &Dialect, single: &mut Reply) -> bool {
         let Some(work) = &mut self.work else { return false };
         let replies = std::mem::take(&mut work.replies);
@@ -345,7 +345,7 @@ impl RespOperation {
         doubts
     }
 
-    /// Fills its batch with what is to be sent next.
+    /// Fills its batch with the next commands.
     pub(crate) fn pack_more(&mut self, dialect: &Dialect) -> Result<(), Failure> {
         let Some(work) = &mut self.work else { return Ok(()) };
         let mut batch = std::mem::take(&mut work.batch);

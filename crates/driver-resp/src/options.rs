@@ -1,4 +1,4 @@
-//! The options of this driver: one table from which they are read and documented.
+//! The options of this driver, in one table for parsing and documentation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub fn options() -> &'static [OptionDoc] {
     &TABLE
 }
 
-/// Told where the parts of operations take most of the time.
+/// Suggested if the commands of an operation dominate the time.
 pub(crate) const PARTS_TOGETHER: Speedup = Speedup {
     option: "pipeline_parts=true",
     kinds: &[Kind::Insert, Kind::Scan, Kind::Delete],
@@ -80,13 +80,13 @@ static TABLE: [OptionDoc; 16] = [
     RECONNECT_MAX_MS,
 ];
 
-/// The options as given, checked.
+/// The parsed options.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// One server, or any of a cluster.
+    /// One server, or some servers of a cluster.
     pub(crate) targets: Vec<Target>,
     pub(crate) cluster: bool,
-    /// Connections of a session to each server; none for one per client.
+    /// Connections of a session to each server; `None` means one per client.
     pub(crate) connections: Option<usize>,
     pub(crate) pipeline_parts: bool,
     pub(crate) protocol: u64,
@@ -122,13 +122,13 @@ impl Settings {
         })
     }
 
-    /// The server, or the first of a cluster that the address names.
+    /// The first configured server.
     pub(crate) fn target(&self) -> &Target {
         self.targets.first().expect("an address names at least one server")
     }
 }
 
-/// Several servers are those of a cluster, which has names for its servers and one database.
+/// Checks that several servers form a cluster, which requires host names and has one database.
 fn check_cluster(cluster: bool, targets: &[Target], database: u64) -> Result<(), OpenError> {
     let wrong = if !cluster && targets.len() > 1 {
         "option 'address' names several servers: set cluster to true, or give one host:port"

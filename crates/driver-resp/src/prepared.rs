@@ -1,8 +1,7 @@
-//! Statements in the user's own words, compiled: literal bytes and the places of arguments.
+//! Compiled statements: constant bytes with arguments between them.
 //!
-//! What doesn't change from operation to operation is encoded when the driver opens, the protocol's
-//! headers included. To encode an operation is to copy those bytes and the arguments between them;
-//! nothing is allocated.
+//! Constant parts with their protocol headers are encoded when the driver opens. Encoding an
+//! operation copies these bytes and the arguments, without an allocation.
 
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::names::Names;
@@ -17,27 +16,27 @@ use kvmark_wire::resp::{put_command, put_joined, put_part};
 #[derive(Debug)]
 pub(crate) struct Prepared {
     commands: Vec<Command>,
-    /// Whether a command of it is repeated within itself.
+    /// Whether a command has a part per item.
     by_item: bool,
-    /// Whether its commands belong together, between MULTI and EXEC.
+    /// Whether its commands are a transaction with MULTI and EXEC.
     transaction: bool,
 }
 
-/// A text's words, in capitals as commands are documented.
+/// The words of a text in capitals.
 fn capitals(text: &str) -> impl Iterator<Item = String> {
     text.split_whitespace().map(str::to_ascii_uppercase)
 }
 
-/// What the reply to a write shows, besides an error or a reply of something.
+/// How a reply shows the effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
-    /// A reply of nothing: the write wasn't done.
+    /// An empty reply means that the write wasn't applied.
     Done,
-    /// As [`Self::Done`], and 0: the write wasn't done.
+    /// An empty reply or 0 means that the write wasn't applied.
     Number,
-    /// What was there before: the write was done.
+    /// The reply is the previous value, and the write was applied.
     Before,
-    /// Nothing: a script may have written before it failed, and may mean anything by 0.
+    /// The reply shows nothing: a script may write before it fails, and 0 may mean anything.
     Nothing,
 }
 
@@ -54,12 +53,12 @@ impl Shows {
     }
 }
 
-/// What the reply to a command is, if it is no error.
+/// The type of a command's reply, if it isn't an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyKind {
-    /// Not known: a script, a module's command, or one that decides by its words.
+    /// Unknown: a script, a module's command, or a type that depends on options.
     Any,
-    /// A status such as OK; null where a condition didn't hold.
+    /// A status such as OK, or null if a condition isn't met.
     Status,
     Integer,
     /// A string of bytes, or null.
@@ -88,7 +87,7 @@ impl ReplyKind {
         }
     }
 
-    /// Whether a reply that begins like this is of the kind, an error, or begins with attributes.
+    /// Whether a reply has this type, is an error, or begins with attributes.
     #[inline]
     fn fits(self, reply: &[u8]) -> bool {
         match (self, reply) {
@@ -106,42 +105,42 @@ impl ReplyKind {
     }
 }
 
-/// One of a statement's texts.
+/// A compiled text of a statement.
 #[derive(Debug)]
 struct Command {
-    /// Words that are always there, and those of each item.
+    /// The number of constant words, and of words per item.
     words: [usize; 2],
-    /// Arguments that are as many words as they have elements, and whether items have them.
+    /// Collections, with one word per element, and whether they are drawn per item.
     spread: Vec<(Slot, bool)>,
-    pieces: Vec<Piece>,
+    segments: Vec<Segment>,
     shows: Shows,
     replies: ReplyKind,
 }
 
-/// What a command is put together from.
+/// A segment of a command.
 #[derive(Debug)]
-enum Piece {
-    /// Encoded words, with their headers.
+enum Segment {
+    /// Encoded words with their headers.
     Literal(Literal),
-    /// A word, or the words of a collection.
+    /// An argument: one word, or one per element of a collection.
     Argument(Slot),
-    /// A word of several parts.
+    /// One word with several parts.
     Joined(Vec<Part>),
-    /// The next word decides where a cluster sends the command.
+    /// The next word is the key, which determines the server in a cluster.
     Key,
-    /// What each item has.
-    Items(Vec<Piece>),
+    /// Segments that are repeated for each item.
+    Items(Vec<Segment>),
 }
 
-/// Bytes that are always the same.
+/// Constant bytes.
 #[derive(Debug)]
 struct Literal {
     bytes: Vec<u8>,
-    /// The first of them: so many are copied at once, without asking how many there are.
+    /// The first bytes, which are copied as a block of fixed size.
     block: [u8; BLOCK],
 }
 
-/// What stands between two arguments is mostly shorter.
+/// Most literals are shorter.
 const BLOCK: usize = 32;
 
 #[derive(Debug)]
@@ -174,11 +173,11 @@ impl Prepared {
         let begins = |text: &String| capitals(text).next().as_deref() == Some("MULTI");
         let transaction = texts.iter().any(begins);
         if transaction {
-            // Each is answered by QUEUED.
+            // The reply to each command is QUEUED.
             commands.iter_mut().for_each(|command| command.replies = ReplyKind::Any);
         }
         if transaction && commands.iter().any(|command| command.shows != Shows::Done) {
-            // All of them are answered by one.
+            // One reply answers all of them.
             commands.iter_mut().for_each(|command| command.shows = Shows::Nothing);
         }
         Ok(Self {
@@ -188,40 +187,38 @@ impl Prepared {
         })
     }
 
-    /// Commands that are sent each time over.
+    /// The number of commands per round.
     pub(crate) fn texts(&self) -> usize {
         self.commands.len()
     }
 
-    /// Whether a reply to the text of this number is of the kind that its command has.
+    /// Whether a reply has the type of the command of this text.
     #[inline]
     pub(crate) fn fits(&self, text: usize, reply: &[u8]) -> bool {
         self.commands[text].replies.fits(reply)
     }
 
-    /// Whether the commands sent each time over belong together, as in MULTI.
+    /// Whether the commands of a round are a transaction.
     pub(crate) fn is_transaction(&self) -> bool {
         self.transaction
     }
 
-    /// What a reply to the text of this index shows of its write.
+    /// How the reply to this text shows the effect of the write.
     pub(crate) fn shows(&self, text: usize) -> Shows {
         self.commands[text].shows
     }
 
-    /// Records that a command of so many items concerns.
+    /// The number of records of a command with this number of items.
     pub(crate) fn rows(&self, items: u32) -> u64 {
         if self.by_item { u64::from(items) } else { 1 }
     }
 
-    /// Records that each command concerns, where it is sent once each time over and always concerns
-    /// as many.
+    /// The number of records of each command, if it is constant and a round has one command.
     pub(crate) fn rows_of_each(&self) -> Option<u64> {
         (self.texts() == 1 && !self.by_item).then_some(1)
     }
 
-    /// Encodes the text of this index for one time over; where its key's header begins in the
-    /// output, if it has a key.
+    /// Encodes a text for one round. Returns the index of its key's header in the output.
     #[inline(always)]
     pub(crate) fn put(
         &self,
@@ -235,29 +232,29 @@ impl Prepared {
             put_command(output, command.count(call, round));
         }
         let mut key = None;
-        for piece in &command.pieces {
-            match piece {
-                Piece::Literal(literal) => literal.put(output),
-                Piece::Argument(slot) => {
+        for segment in &command.segments {
+            match segment {
+                Segment::Literal(literal) => literal.put(output),
+                Segment::Argument(slot) => {
                     let (kind, bytes) = call.argument(*slot, round, 0);
                     put_argument(output, kind, bytes);
                 }
-                Piece::Key => key = key.or(Some(output.len())),
-                Piece::Items(pieces) => {
+                Segment::Key => key = key.or(Some(output.len())),
+                Segment::Items(segments) => {
                     let items = call.commands.get(round).map_or(0, |(_, items)| *items);
                     for item in 0..items {
-                        for piece in pieces {
-                            piece.put(output, call, round, item, &mut key);
+                        for segment in segments {
+                            segment.put(output, call, round, item, &mut key);
                         }
                     }
                 }
-                Piece::Joined(_) => piece.put(output, call, round, 0, &mut key),
+                Segment::Joined(_) => segment.put(output, call, round, 0, &mut key),
             }
         }
         key
     }
 
-    /// Encodes all of an operation's commands, in the order in which they are carried out.
+    /// Encodes all commands of an operation in order.
     pub(crate) fn put_all(&self, output: &mut Vec<u8>, call: &Call<'_>) {
         for round in 0..call.commands.len() {
             for text in 0..self.commands.len() {
@@ -280,8 +277,8 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
         return Err(refuse("nothing is repeated there, so quote the brackets".to_owned()));
     }
     let mut output = Vec::new();
-    for piece in &command.pieces {
-        if let Piece::Literal(literal) = piece {
+    for segment in &command.segments {
+        if let Segment::Literal(literal) = segment {
             literal.put(&mut output);
         }
     }
@@ -296,47 +293,47 @@ impl Command {
         replies: ReplyKind,
     ) -> Result<Self, String> {
         let key = key_of(groups, names);
-        let (spread, pieces) = (Vec::new(), Vec::new());
-        let mut command = Self { words: [0, 0], spread, pieces, shows, replies };
-        let mut pieces = Vec::new();
+        let (spread, segments) = (Vec::new(), Vec::new());
+        let mut command = Self { words: [0, 0], spread, segments, shows, replies };
+        let mut segments = Vec::new();
         let mut number = 0;
         for group in groups {
-            let mut add = |word: &Word, per_item: bool, pieces: &mut Vec<Piece>| {
+            let mut add = |word: &Word, per_item: bool, segments: &mut Vec<Segment>| {
                 if key == Some(number) {
-                    pieces.push(Piece::Key);
+                    segments.push(Segment::Key);
                 }
                 number += 1;
                 match compiled(word, per_item, names)? {
-                    (Piece::Argument(slot), true) => {
+                    (Segment::Argument(slot), true) => {
                         command.spread.push((slot, per_item));
-                        pieces.push(Piece::Argument(slot));
+                        segments.push(Segment::Argument(slot));
                     }
-                    (piece, _) => {
+                    (segment, _) => {
                         command.words[usize::from(per_item)] += 1;
-                        push(pieces, piece);
+                        push(segments, segment);
                     }
                 }
                 Ok::<_, String>(())
             };
             match group {
-                Group::Once(word) => add(word, false, &mut pieces)?,
+                Group::Once(word) => add(word, false, &mut segments)?,
                 Group::PerItem(inner) => {
                     let mut each = Vec::new();
                     inner.iter().try_for_each(|word| add(word, true, &mut each))?;
-                    pieces.push(Piece::Items(each));
+                    segments.push(Segment::Items(each));
                 }
             }
         }
         if !command.is_counted() {
             let mut header = Vec::new();
             put_command(&mut header, command.words[0]);
-            command.pieces.push(Piece::Literal(Literal::new(header)));
+            command.segments.push(Segment::Literal(Literal::new(header)));
         }
-        pieces.into_iter().for_each(|piece| push(&mut command.pieces, piece));
+        segments.into_iter().for_each(|segment| push(&mut command.segments, segment));
         Ok(command)
     }
 
-    /// Whether its words must be counted each time.
+    /// Whether the number of words varies.
     fn is_counted(&self) -> bool {
         self.words[1] > 0 || !self.spread.is_empty()
     }
@@ -371,7 +368,7 @@ impl Literal {
     }
 }
 
-impl Piece {
+impl Segment {
     fn put(
         &self,
         output: &mut Vec<u8>,
@@ -403,8 +400,8 @@ impl Piece {
     }
 }
 
-/// Number of the word that decides where a cluster sends the command: the first that holds a key,
-/// else the first behind the command's name.
+/// The number of the word that determines the server in a cluster: the first one with a key, or
+/// else the first argument.
 fn key_of(groups: &[Group], names: &Names<'_>) -> Option<usize> {
     let mut words: Vec<&Word> = Vec::new();
     for group in groups {
@@ -413,12 +410,12 @@ fn key_of(groups: &[Group], names: &Names<'_>) -> Option<usize> {
             Group::PerItem(inner) => words.extend(inner),
         }
     }
-    let holds = |word: &&Word| word.iter().any(|bit| names.is_key(bit));
-    words.iter().position(holds).or(if words.len() > 1 { Some(1) } else { None })
+    let has_key = |word: &&Word| word.iter().any(|bit| names.is_key(bit));
+    words.iter().position(has_key).or(if words.len() > 1 { Some(1) } else { None })
 }
 
-/// A word as a piece, and whether it is a collection.
-fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bool), String> {
+/// Compiles a word. Returns whether it is a collection.
+fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Segment, bool), String> {
     let find = |name: &str| names.find(name, per_item);
     match word.as_slice() {
         [] | [WordPart::Literal(_)] => {
@@ -428,11 +425,11 @@ fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bo
                 WordPart::Argument(_) => &[],
             });
             put_part(&mut bytes, &text.copied().collect::<Vec<_>>());
-            Ok((Piece::Literal(Literal::new(bytes)), false))
+            Ok((Segment::Literal(Literal::new(bytes)), false))
         }
         [WordPart::Argument(name)] => {
             let named = find(name)?;
-            Ok((Piece::Argument(named.slot), named.is_collection))
+            Ok((Segment::Argument(named.slot), named.is_collection))
         }
         bits => {
             let part = |bit: &WordPart| match bit {
@@ -445,19 +442,19 @@ fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Piece, bo
                     Ok(Part::Argument(named.slot))
                 }
             };
-            Ok((Piece::Joined(bits.iter().map(part).collect::<Result<_, _>>()?), false))
+            Ok((Segment::Joined(bits.iter().map(part).collect::<Result<_, _>>()?), false))
         }
     }
 }
 
-/// Adds a piece; literals one after the other become one.
-fn push(pieces: &mut Vec<Piece>, piece: Piece) {
-    match (pieces.last_mut(), piece) {
-        (Some(Piece::Literal(before)), Piece::Literal(literal)) => {
+/// Adds a segment and merges adjacent literals.
+fn push(segments: &mut Vec<Segment>, segment: Segment) {
+    match (segments.last_mut(), segment) {
+        (Some(Segment::Literal(before)), Segment::Literal(literal)) => {
             let bytes = [&before.bytes[..], &literal.bytes].concat();
             *before = Literal::new(bytes);
         }
-        (_, piece) => pieces.push(piece),
+        (_, segment) => segments.push(segment),
     }
 }
 
@@ -542,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_brackets_are_repeated_for_each_item_and_collections_are_several_words() {
+    fn words_in_brackets_repeat_per_item_and_collections_are_several_words() {
         let (bytes, _) = encoded("HMSET {key} [f {v}{n}]", &["x", "yy"]);
         let expected = "*6\r\n$5\r\nHMSET\r\n$1\r\nk\r\n\
                         $1\r\nf\r\n$3\r\nx42\r\n$1\r\nf\r\n$4\r\nyy42\r\n";
@@ -553,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_the_word_that_holds_it_or_else_the_first_behind_the_name() {
+    fn the_key_is_the_word_with_a_key_argument_or_else_the_first_argument() {
         let key = |text: &str, items: &[&str]| {
             let (bytes, key) = encoded(text, items);
             bytes[key.unwrap()..].split("\r\n").nth(1).unwrap().to_owned()
@@ -566,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_cannot_be_sent_is_refused_in_a_sentence_with_its_statement() {
+    fn an_invalid_text_is_rejected_with_its_statement_and_the_reason() {
         let cases = [
             ("SET {key", "a brace isn't closed (write {{ for a brace)"),
             ("SET {other}", "there is no argument 'other' (there are key, n, v, list)"),
@@ -584,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prepares_a_server_has_no_arguments() {
+    fn a_preparing_command_has_no_arguments() {
         assert_eq!(plain("FLUSHALL").unwrap(), b"*1\r\n$8\r\nFLUSHALL\r\n");
         let error = plain("SET {key} 1").unwrap_err().to_string();
         let expected = "'SET {key} 1' can't be sent to prepare: there is no argument 'key'";

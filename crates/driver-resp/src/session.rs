@@ -1,4 +1,4 @@
-//! One worker's connections and what its clients ask of them, turn by turn.
+//! A worker's session: its connections and the operations of its clients.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::options::Settings;
 use crate::prepared::Prepared;
 use kvmark_wire::resp::is_push;
 
-/// A worker's session: one connection per client, or a few that all share.
+/// A worker's session. Each client has a connection, or all clients share a few.
 pub struct RespSession {
     clients: Clients,
     cluster: Option<Box<Cluster>>,
@@ -120,7 +120,6 @@ impl Handler<Settings> for RespSession {
         self.clients.issue(ticket)
     }
 
-    /// Takes a reply for the first in the queue.
     #[inline]
     fn take(
         &mut self,
@@ -132,17 +131,17 @@ impl Handler<Settings> for RespSession {
         if is_push(reply) {
             return Ok(());
         }
-        let Some(place) = self.clients.framed.exchanges(index).answered() else {
+        let Some(exchange) = self.clients.framed.exchanges(index).answered() else {
             return Ok(());
         };
-        let (ticket, is_last) = (place.ticket, place.replies == 1);
+        let (ticket, is_last) = (exchange.ticket, exchange.replies == 1);
         match (ticket, &mut self.cluster) {
             (ABANDONED, _) => Ok(()),
             (MAP, Some(cluster)) => cluster.take_map(&mut self.clients, index, reply),
             (_, Some(cluster)) => {
-                cluster.keep(&mut self.clients, ticket, place.next, reply);
+                cluster.keep(&mut self.clients, ticket, exchange.next, reply);
                 if is_last {
-                    cluster.arrived(&mut self.clients, ticket, at_ns, done);
+                    cluster.complete(&mut self.clients, ticket, at_ns, done);
                 }
                 Ok(())
             }
@@ -158,7 +157,7 @@ impl Handler<Settings> for RespSession {
         }
     }
 
-    /// Takes the replies to a pipeline but its last, as long as nobody asks what they hold.
+    /// Takes the replies to a pipeline, except the last, if their content doesn't matter.
     #[inline]
     fn take_run(&mut self, index: usize, bytes: &[u8]) -> usize {
         if self.cluster.is_some() {
@@ -166,11 +165,10 @@ impl Handler<Settings> for RespSession {
         }
         let InFlight { context, framed, operations, .. } = &mut self.clients;
         let exchanges = framed.exchanges(index);
-        let place = exchanges.first().filter(|place| place.replies > 1);
-        let Some(place) = place else { return 0 };
-        // Of what was given up nobody wants any.
-        let Some(operation) = operations.get_mut(place.ticket as usize) else { return 0 };
-        let (taken, replies) = operation.take_run(&context.dialect, bytes, place.replies - 1);
+        let exchange = exchanges.first().filter(|exchange| exchange.replies > 1);
+        let Some(exchange) = exchange else { return 0 };
+        let Some(operation) = operations.get_mut(exchange.ticket as usize) else { return 0 };
+        let (taken, replies) = operation.take_run(&context.dialect, bytes, exchange.replies - 1);
         exchanges.pass(replies);
         taken
     }

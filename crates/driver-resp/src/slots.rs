@@ -1,8 +1,8 @@
-//! The slots of a Redis Cluster: which slot a key is in, and which server has it.
+//! The slots of a Redis Cluster: the slot of a key and the server of a slot.
 //!
-//! Source: the Redis Cluster specification. A key's slot is its CRC-16 (XMODEM: polynomial 0x1021,
-//! nothing inverted) modulo 16384, taken of the part between the first `{` and the next `}` if
-//! there is anything between them.
+//! Source: the Redis Cluster specification. The slot of a key is its CRC-16 (XMODEM: polynomial
+//! 0x1021, no inversion) modulo 16384. If a key has a non-empty part between the first `{` and the
+//! next `}`, only this part counts.
 
 use std::ops::RangeInclusive;
 
@@ -11,13 +11,13 @@ use kvmark_driver_server::{HostPort, Target};
 use crate::failure::{Failure, refused};
 use kvmark_wire::resp::{Cursor, Garbage, Token};
 
-/// Slots of a cluster.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: usize = 16_384;
 
-/// The command that a server answers with the map.
+/// The command that returns the map of the slots.
 pub(crate) const CLUSTER_SLOTS: [&str; 2] = ["CLUSTER", "SLOTS"];
 
-/// Contiguous slots and the server that has them.
+/// Contiguous slots and their server.
 pub(crate) type Share = (RangeInclusive<u16>, Target);
 
 const TABLE: [u16; 256] = table();
@@ -47,7 +47,7 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS as u16
 }
 
-/// What of a key decides its slot.
+/// The part of a key that determines its slot.
 fn tag(key: &[u8]) -> &[u8] {
     let inside = || {
         let start = key.iter().position(|byte| *byte == b'{')? + 1;
@@ -57,8 +57,7 @@ fn tag(key: &[u8]) -> &[u8] {
     inside().filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// Reads the reply to CLUSTER SLOTS. `asked` is the server that gave it, which may leave out its
-/// own host.
+/// Parses the reply to CLUSTER SLOTS from the server `asked`, which may omit its host.
 pub(crate) fn read_shares(reply: &[u8], asked: &Target) -> Result<Vec<Share>, Failure> {
     let mut cursor = Cursor::new(reply);
     let count = match cursor.token()? {
@@ -75,7 +74,7 @@ fn share(cursor: &mut Cursor<'_>, asked: &Target) -> Result<Share, Garbage> {
     let slots = slot(cursor)?..=slot(cursor)?;
     let details = cursor.elements()?;
     let host = cursor.text()?.map(String::from_utf8_lossy).filter(|host| {
-        // A server that isn't told its own name says nothing, or a question mark.
+        // A server without a configured name returns an empty text or a question mark.
         !host.is_empty() && host != "?"
     });
     let host = match (host, asked) {
@@ -101,17 +100,17 @@ fn number(cursor: &mut Cursor<'_>) -> Result<i64, Garbage> {
     }
 }
 
-/// Where a server sends a command instead of carrying it out.
+/// The redirection of a command to another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) slot: u16,
-    /// Whether the slot has moved for good; if not, only this command goes there.
+    /// Whether the slot has moved permanently; if not, only this command is redirected.
     pub(crate) moved: bool,
     pub(crate) to: Target,
 }
 
 impl Redirect {
-    /// Reads a reply; none when it is something else.
+    /// Parses a reply; `None` if it isn't a redirection.
     pub(crate) fn read(reply: &[u8], asked: &Target) -> Option<Self> {
         if reply.first() != Some(&b'-') {
             return None;
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_hash_tag_that_holds_something_counts() {
+    fn only_the_first_non_empty_hash_tag_counts() {
         let same = |one: &str, other: &str| slot_of(one.as_bytes()) == slot_of(other.as_bytes());
         assert!(same("{user1000}.following", "{user1000}.followers"));
         assert!(same("foo{bar}{zap}", "bar"));
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_read_with_their_primary_alone() {
+    fn shares_are_read_with_their_primary_only() {
         let reply = b"*2\r\n\
             *4\r\n:0\r\n:5460\r\n*4\r\n$1\r\na\r\n:7000\r\n$2\r\nid\r\n*2\r\n$1\r\nh\r\n$1\r\nx\r\n\
             *3\r\n$1\r\nb\r\n:7003\r\n$2\r\nid\r\n\

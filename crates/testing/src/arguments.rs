@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Arguments that aren't taken yet.
+/// The unused arguments.
 #[derive(Debug)]
 pub struct Arguments(BTreeMap<String, String>);
 
 impl Arguments {
-    /// Reads them.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// A sentence that names a word that isn't `name=value`.
+    /// A sentence about a word other than `name=value`.
     pub fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let pair = |word: String| match word.split_once('=') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
@@ -20,10 +20,10 @@ impl Arguments {
         Ok(Self(words.map(pair).collect::<Result<_, _>>()?))
     }
 
-    /// Takes one of them; without a default it must be there.
+    /// Takes an argument, which is required if there is no default.
     ///
     /// # Errors
-    /// A sentence that names the argument that is missing or can't be read.
+    /// A sentence about a missing or invalid argument.
     pub fn take<T: FromStr>(&mut self, name: &str, default: Option<T>) -> Result<T, String> {
         match self.0.remove(name) {
             Some(text) => text.parse().map_err(|_| format!("'{name}' can't be '{text}'")),
@@ -31,10 +31,10 @@ impl Arguments {
         }
     }
 
-    /// Makes sure that all were taken.
+    /// Checks that all arguments were used.
     ///
     /// # Errors
-    /// A sentence that names one that nobody knows.
+    /// A sentence about an unknown argument.
     pub fn finish(self) -> Result<(), String> {
         match self.0.keys().next() {
             Some(name) => Err(format!("there is no argument '{name}'")),

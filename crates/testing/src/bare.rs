@@ -1,9 +1,8 @@
-//! A bare epoll loop over connections: the floor of what a read costs its client.
+//! A bare epoll loop over connections: the minimum client cost of a read.
 //!
-//! Each connection has one request on its way, for a key that is drawn uniformly among
-//! `key:000000000000` and so on, as redis-benchmark draws and names them. For each there are a
-//! send, a receive, a look whether the reply is whole, two time stamps and a record in a histogram:
-//! no generator, no driver, no schedule, no interval and no timeout.
+//! Each connection has one request in flight, for a uniformly drawn key `key:000000000000` and so
+//! on, as in redis-benchmark. A request takes a send, a receive, a check of the reply, two time
+//! stamps and a histogram record: no generator, driver, schedule, interval or timeout.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -17,25 +16,25 @@ use rustix::event::epoll;
 
 use crate::{Arguments, Uniform, cpu_ns};
 
-/// Any error: a program that has a bare loop only passes it on.
+/// Any error.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// Room for a reply; longer ones are refused.
+/// Greatest size of a reply.
 const INPUT_BYTES: usize = 16 << 10;
 const KEY_DIGITS: usize = 12;
-/// The longest time that is told apart, a minute.
+/// The longest recorded time, one minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// Whether a reply is whole, which says that a key is there; an error for any other reply.
+/// Whether a reply is complete and has a value; an error for any other reply.
 pub type IsWhole = fn(&[u8]) -> Result<bool, Failure>;
 
-/// Carries an example out, whose arguments are `address=HOST:PORT records=N operations=N
-/// [connections=50] [seed=1]`, and prints a line of JSON. Connecting isn't in its times.
+/// Runs an example with the arguments `address=HOST:PORT records=N operations=N [connections=50]
+/// [seed=1]` and prints a line of JSON. Its times exclude connecting.
 ///
-/// `request` makes the bytes of a read of a key, which end with the key and a line end.
+/// `request` returns the bytes of a read, which end with the key and a line end.
 ///
 /// # Errors
-/// An argument is missing or wrong, the server is gone, or a reply is none that is whole.
+/// An argument is missing or invalid, the server failed, or a reply is unexpected.
 pub fn measure(request: impl Fn(&str) -> String, is_whole: IsWhole) -> Result<(), Failure> {
     let mut given = Arguments::parse(std::env::args().skip(1))?;
     let address: String = given.take("address", None)?;
@@ -45,7 +44,9 @@ pub fn measure(request: impl Fn(&str) -> String, is_whole: IsWhole) -> Result<()
     let seed = given.take("seed", Some(1))?;
     given.finish()?;
     if records == 0 || connections == 0 || connections > operations {
-        return Err("give a record, a connection, and an operation for each connection".into());
+        return Err(
+            "give at least one record, one connection, and one operation per connection".into()
+        );
     }
     let text = request(&format!("key:{}", "0".repeat(KEY_DIGITS))).into_bytes();
     let requests = Requests { text, records, chance: Uniform::new(seed) };
@@ -67,7 +68,7 @@ fn measured(bare: &mut Loop, operations: u64) -> Result<String, Failure> {
     ))
 }
 
-/// One request after the other; only the digits of its key change.
+/// The requests, which differ only in the digits of the key.
 struct Requests {
     text: Vec<u8>,
     records: u64,
@@ -75,7 +76,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// The next request, its key drawn uniformly.
+    /// The next request, with a uniformly drawn key.
     fn draw(&mut self) -> &[u8] {
         let mut number = self.chance.below(self.records);
         let end = self.text.len() - b"\r\n".len();
@@ -87,7 +88,7 @@ impl Requests {
     }
 }
 
-/// A connection with one request on its way.
+/// A connection with one request in flight.
 struct Connection {
     stream: TcpStream,
     sent: u64,
@@ -103,7 +104,7 @@ impl Connection {
         Ok(Self { stream, sent: 0, input: vec![0; INPUT_BYTES], filled: 0 })
     }
 
-    /// Sends what always fits, because nothing else is on its way.
+    /// Sends a request, which fits into the empty socket buffer.
     fn send(&mut self, request: &[u8], clock: &Clock) -> Result<(), Failure> {
         self.sent = clock.raw();
         self.filled = 0;
@@ -111,7 +112,7 @@ impl Connection {
         if sent == request.len() { Ok(()) } else { Err("a request was sent in part".into()) }
     }
 
-    /// Reads once; whether the reply is whole.
+    /// Reads once. Returns whether the reply is complete.
     fn receive(&mut self, is_whole: IsWhole) -> Result<bool, Failure> {
         let read = self.stream.read(&mut self.input[self.filled..])?;
         if read == 0 {
@@ -122,7 +123,7 @@ impl Connection {
     }
 }
 
-/// The connections, and what waits for them.
+/// The event loop over the connections.
 struct Loop {
     epoll: OwnedFd,
     connections: Vec<Connection>,
@@ -150,7 +151,7 @@ impl Loop {
         Ok(Self { epoll, connections, requests, is_whole, clock: Clock::new(), service_ns })
     }
 
-    /// Does so many operations, each connection its next one as soon as its last one has ended.
+    /// Executes operations. Each connection begins the next one when the last one ends.
     fn run(&mut self, operations: u64) -> Result<(), Failure> {
         let mut unsent = operations - self.connections.len() as u64;
         for connection in &mut self.connections {

@@ -1,4 +1,4 @@
-//! Statements and their arguments, bound by hand.
+//! Statements with manually bound arguments.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::worker::{layout, request};
 
 const ONE: SizeLaw = SizeLaw::Constant { size: 1 };
 
-/// A statement whose arguments are text: for each command `key`, a record's key, `value`, and
-/// `list`, for each item `item`.
+/// A statement with text arguments: per command `key`, a record's key, `value` and `list`; per item
+/// `item`.
 #[must_use]
 pub fn statement(texts: &[&str]) -> Statement {
     let text = || Generator::Text { length: ONE };
@@ -37,7 +37,7 @@ pub fn statement(texts: &[&str]) -> Statement {
     }
 }
 
-/// A layout with these statements, each of one text, or of several with `;` between.
+/// A layout with these statements; `;` separates the texts of a statement.
 #[must_use]
 pub fn layout_of(statements: &[&str]) -> Layout {
     let split = |text: &&str| statement(&text.split(';').map(str::trim).collect::<Vec<_>>());
@@ -54,13 +54,13 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// None yet, of the statement of this index.
+    /// No arguments yet, for the statement of this index.
     #[must_use]
     pub fn new(statement: u32) -> Self {
         Self { statement, ..Self::default() }
     }
 
-    /// Adds a command with this key, value and items; the list holds the items as well.
+    /// Adds a command with this key, value and items; the list has the same items.
     #[must_use]
     pub fn command(mut self, key: &str, value: &str, items: &[&str]) -> Self {
         self.commands.push((self.places.len() as u32, items.len() as u32));

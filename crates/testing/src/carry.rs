@@ -1,12 +1,12 @@
-//! Carries requests out and looks at nothing but whether that worked.
+//! Executes requests and checks only that they succeed.
 
 use kvmark_driver::{Completions, Reply, Request, Session, Ticket};
 use kvmark_plan::Outcome;
 
-/// Longer than any answer takes.
+/// Longer than any reply takes.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// Counts what has ended, and allocates nothing.
+/// Counts completed requests without an allocation.
 #[derive(Default)]
 struct Count {
     ended: usize,
@@ -31,11 +31,11 @@ impl Completions for Count {
     }
 }
 
-/// Submits these requests at once, each of a client of its own, and takes turns until all are
-/// carried out. Allocates nothing itself.
+/// Submits these requests together, each for another client, and polls until all are complete.
+/// Allocates nothing itself.
 ///
 /// # Panics
-/// When one isn't `ok`.
+/// If one fails.
 pub fn carry_out<S: Session>(session: &mut S, requests: &[Request<'_>]) {
     let mut count = Count::default();
     for (ticket, request) in requests.iter().enumerate() {

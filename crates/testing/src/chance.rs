@@ -1,4 +1,4 @@
-//! Uniform draws of an example, which has no generator of the product's.
+//! Uniform random numbers for examples, independent of the product's generators.
 
 /// Numbers by xorshift64* (S. Vigna, ACM TOMS 42, 2016).
 #[derive(Debug)]
@@ -8,7 +8,7 @@ impl Uniform {
     /// The sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // Any number but 0 begins a sequence.
+        // The state must not be 0.
         Self(seed.wrapping_mul(2) | 1)
     }
 

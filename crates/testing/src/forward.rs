@@ -1,4 +1,4 @@
-//! A driver that looks on while another one works.
+//! A driver that forwards calls to another one and calls hooks.
 
 use kvmark_driver::{
     AnySession, Blocking, Capabilities, Completions, Description, Driver, OpenError, Reply,
@@ -6,20 +6,20 @@ use kvmark_driver::{
 };
 use kvmark_plan::Outcome;
 
-/// What is called on a worker's thread.
+/// Hooks that run on a worker's thread.
 pub trait Hooks: Default {
-    /// A request is handed to the driver.
+    /// Called before a request.
     fn request(&mut self) {}
-    /// The driver gets its turn.
+    /// Called before a poll.
     fn turn(&mut self) {}
 }
 
-/// A driver whose sessions call hooks of their own.
+/// A driver whose sessions call hooks.
 #[derive(Debug)]
 pub struct Forward<D, H>(D, std::marker::PhantomData<fn() -> H>);
 
 impl<D, H> Forward<D, H> {
-    /// Around a driver.
+    /// Wraps a driver.
     pub fn new(driver: D) -> Self {
         Self(driver, std::marker::PhantomData)
     }

@@ -1,5 +1,5 @@
-//! What tests and examples of several crates share: plans, bound statements, a count of
-//! allocations, a driver's worker, and a bare epoll loop.
+//! Code shared by tests and examples: plans, bound statements, an allocation counter, a worker and
+//! a bare epoll loop.
 
 mod allocations;
 mod arguments;

@@ -1,10 +1,10 @@
-//! Plans, to be changed by a test.
+//! Plans for tests.
 
 use std::collections::BTreeMap;
 
 use kvmark_plan::*;
 
-/// A plan with one group of clients that read 1000 records, to be changed by the test.
+/// A plan with one group of clients that read 1000 records.
 #[must_use]
 pub fn plan(arrival: Arrival, clients: u32) -> Plan {
     let key = KeyText { prefix: "user".to_owned(), zero_padding: 1, order: KeyOrder::Hashed };

@@ -1,4 +1,4 @@
-//! What this process has taken of the processor.
+//! CPU time of this process.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use nix::sys::time::TimeValLike;
 /// User and system time of this process, in nanoseconds.
 ///
 /// # Errors
-/// The kernel doesn't tell.
+/// The system call failed.
 pub fn cpu_ns() -> io::Result<i64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     Ok(usage.user_time().num_nanoseconds() + usage.system_time().num_nanoseconds())

@@ -1,4 +1,4 @@
-//! A worker as far as a driver sees one, for tests that are written as futures.
+//! A worker for tests of drivers, which are written as futures.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use kvmark_driver::{
 };
 use kvmark_plan::{Kind, Outcome};
 
-/// How long a turn waits for something to read; then other futures have theirs.
+/// Time limit of a poll, after which other futures continue.
 const PATIENCE_NS: u64 = 200_000;
 
-/// Runs a future to its end on this thread. Not a runtime: drivers have their own.
+/// Runs a future to its end on this thread, without a runtime.
 pub fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -28,23 +28,23 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A session that futures share, one for each client.
+/// A session shared by futures, one per client.
 pub struct Shared<D: Driver>(RefCell<Inner<D>>);
 
 struct Inner<D: Driver> {
     session: AnySession<D::Blocking, D::Session>,
-    told: Told,
+    results: Results,
 }
 
-/// What a session told of its requests.
-struct Told {
+/// The recorded results of a session.
+struct Results {
     start: Instant,
     issued: HashMap<Ticket, u64>,
     ended: HashMap<Ticket, (Outcome, Reply)>,
     failure: Option<String>,
 }
 
-impl Completions for Told {
+impl Completions for Results {
     fn stamp(&mut self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
@@ -54,16 +54,16 @@ impl Completions for Told {
     }
 
     fn completed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, reply: &Reply) {
-        let is_carried_out = !outcome.is_failure() || outcome == Outcome::Mismatch;
-        assert!(is_carried_out, "{outcome:?} is a failure");
-        let issued_ns = self.issued.remove(&ticket).expect("what was answered was issued");
+        let is_complete = !outcome.is_failure() || outcome == Outcome::Mismatch;
+        assert!(is_complete, "{outcome:?} is a failure");
+        let issued_ns = self.issued.remove(&ticket).expect("a completed request was issued");
         assert!(issued_ns <= at_ns);
         self.ended.insert(ticket, (outcome, reply.clone()));
     }
 
     fn failed(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, why: &str, reply: &Reply) {
         assert!(outcome.is_failure(), "{outcome:?} is no failure");
-        let issued_ns = self.issued.remove(&ticket).expect("what failed was issued");
+        let issued_ns = self.issued.remove(&ticket).expect("a failed request was issued");
         assert!(issued_ns <= at_ns);
         self.failure = Some(why.to_owned());
         self.ended.insert(ticket, (outcome, reply.clone()));
@@ -75,29 +75,29 @@ impl Completions for Told {
     }
 }
 
-/// A request under way, given up when its future is dropped.
-struct Stay<'a, D: Driver> {
+/// A request in flight, given up when its future is dropped.
+struct InFlightRequest<'a, D: Driver> {
     shared: &'a Shared<D>,
     ticket: Ticket,
 }
 
-impl<D: Driver> Drop for Stay<'_, D> {
+impl<D: Driver> Drop for InFlightRequest<'_, D> {
     fn drop(&mut self) {
         let inner = &mut *self.shared.0.borrow_mut();
         if let AnySession::Asynchronous(session) = &mut inner.session {
             session.give_up(self.ticket);
         }
-        inner.told.issued.remove(&self.ticket);
+        inner.results.issued.remove(&self.ticket);
     }
 }
 
 impl<D: Driver> Shared<D> {
-    /// A human-readable account of the last failure.
+    /// The reason of the last failure.
     pub fn last_failure(&self) -> Option<String> {
         let inner = self.0.borrow();
         match &inner.session {
             AnySession::Blocking(session) => session.last_failure(),
-            AnySession::Asynchronous(_) => inner.told.failure.clone(),
+            AnySession::Asynchronous(_) => inner.results.failure.clone(),
         }
     }
 
@@ -111,15 +111,15 @@ impl<D: Driver> Shared<D> {
             }
             AnySession::Asynchronous(session) => session.submit(ticket, request),
         }
-        let stay = Stay { shared: self, ticket };
+        let in_flight = InFlightRequest { shared: self, ticket };
         let ended = poll_fn(|context| {
-            let Inner { session, told } = &mut *self.0.borrow_mut();
+            let Inner { session, results } = &mut *self.0.borrow_mut();
             if let AnySession::Asynchronous(session) = session
-                && !told.ended.contains_key(&ticket)
+                && !results.ended.contains_key(&ticket)
             {
-                session.turn(PATIENCE_NS, told);
+                session.turn(PATIENCE_NS, results);
             }
-            match told.ended.remove(&ticket) {
+            match results.ended.remove(&ticket) {
                 Some(ended) => Poll::Ready(ended),
                 None => {
                     context.waker().wake_by_ref();
@@ -128,23 +128,23 @@ impl<D: Driver> Shared<D> {
             }
         })
         .await;
-        std::mem::forget(stay);
+        std::mem::forget(in_flight);
         ended
     }
 }
 
-/// Wall time, as the engine hands requests over.
+/// Wall time, as the engine passes it with a request.
 fn wall_us() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     since_epoch.expect("it is later than 1970").as_micros() as i64
 }
 
-/// A worker's session for so many clients.
+/// A worker's session for this number of clients.
 pub fn session<D: Driver>(driver: &D, clients: u32) -> Shared<D> {
     let session = driver.session(clients).unwrap_or_else(|error| panic!("{error}"));
     let (issued, ended) = (HashMap::new(), HashMap::new());
-    let told = Told { start: Instant::now(), issued, ended, failure: None };
-    Shared(RefCell::new(Inner { session, told }))
+    let results = Results { start: Instant::now(), issued, ended, failure: None };
+    Shared(RefCell::new(Inner { session, results }))
 }
 
 /// A table with fields `field0` and so on.
@@ -194,15 +194,15 @@ pub fn cells(reply: &Reply) -> Vec<String> {
     reply.cells.iter().map(cell).collect()
 }
 
-/// Three values of nine bytes, with a tag in front.
+/// Three values of nine bytes, which begin with a tag.
 const TAGGED: Values<'static> =
     Values { bytes: b"0123ABCDx0123ABCDy0123ABCDz", places: &[(0, 0..9), (1, 9..18), (2, 18..27)] };
 
-/// Claims that a driver whose records have three fields holds what it reads against what is
-/// expected, however it reads.
+/// Asserts that a driver with records of three fields compares every kind of read with the expected
+/// values.
 ///
 /// # Panics
-/// When it doesn't.
+/// If it doesn't.
 pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
     let insert = Request { values: TAGGED, ..request(Kind::Insert, "tagged") };
     assert_eq!(session.execute(0, &insert).await.0, Outcome::Ok);
@@ -230,8 +230,8 @@ pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
                 let (found, reply) = session.execute(0, &read).await;
                 assert_eq!((found, reply.rows), (outcome, 1), "{columns:?} {expected:?}");
             }
-            let nobody = Request { expected: Some(&expected), ..request(Kind::Read, "nobody") };
-            assert_eq!(session.execute(0, &nobody).await.0, Outcome::Miss);
+            let missing = Request { expected: Some(&expected), ..request(Kind::Read, "missing") };
+            assert_eq!(session.execute(0, &missing).await.0, Outcome::Miss);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How tests are compiled and begun: `scripts/cargo.py` gives them more than the product has.
+//! The profile and environment of tests, as set by `scripts/cargo.py`.
 
 use std::env;
 use std::hint::black_box;
@@ -10,6 +10,6 @@ fn a_sum_that_overflows_ends_a_test() {
 }
 
 #[test]
-fn property_tests_have_a_seed_that_somebody_chose() {
+fn property_tests_have_a_fixed_seed() {
     assert!(env::var("PROPTEST_RNG_SEED").is_ok_and(|seed| seed.parse::<u64>().is_ok()));
 }

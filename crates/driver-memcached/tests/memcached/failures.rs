@@ -69,7 +69,7 @@ fn garbage_and_impossible_replies_are_protocol_failures_and_open_a_new_connectio
         assert_eq!((outcome, connections), (Outcome::Protocol, 2), "{said}: {account}");
     }
     let (_, account, _) = ends("VALUE usertable-other 0 2\r\n{}\r\nEND\r\n", false);
-    let expected = "the server answered a get with 'usertable-other', which wasn't asked for";
+    let expected = "the server answered a get with the unrequested key 'usertable-other'";
     assert_eq!(account, expected);
 }
 

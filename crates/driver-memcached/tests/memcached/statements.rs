@@ -146,8 +146,8 @@ fn a_text_that_cannot_be_sent_is_refused_in_a_sentence_with_its_statement() {
         ("SET {key} {value} FLAGS {value}", "FLAGS is a number without arguments"),
         ("SET [{item} 1]", "SET has one key: leave the brackets out"),
         ("INCR {key}", "INCR needs a key and a number"),
-        ("DELETE {key} 5", "there are too many words for DELETE"),
-        ("MG {key} v q", "with q the server doesn't answer: leave it out"),
+        ("DELETE {key} 5", "DELETE has too many arguments"),
+        ("MG {key} v q", "flag q suppresses the reply: leave it out"),
         ("GET {kye}", "there is no argument 'kye' (there are key, value, list, item)"),
         ("GET {item}", "'item' is drawn for each item, so put it in square brackets"),
         ("SET {key} {list}", "'list' holds several values, and memcached takes one"),
@@ -189,8 +189,8 @@ fn a_server_without_meta_commands_is_refused_where_a_statement_has_one() {
     });
     let error = refusal_of(&server.address, json!({}), &layout_of(&["MG {key} v"]));
     let expected = format!(
-        "the server at {}, version 1.5.22, has no meta commands, which statement 'MG {{key}} v' is \
-         of: use GET, SET, DELETE or INCR",
+        "the server at {}, version 1.5.22, doesn't support meta commands, which statement \
+         'MG {{key}} v' uses: use GET, SET, DELETE or INCR",
         server.address
     );
     assert_eq!(error, expected);

@@ -72,7 +72,11 @@ fn a_slot_on_its_way_is_asked_for_once_and_not_remembered() {
 #[test]
 fn redirections_without_end_and_a_cluster_in_disorder_are_unavailable() {
     let cases = [
-        ("-MOVED 15495 127.0.0.1:PORT\r\n", 6, "the servers sent a command on more than 5 times"),
+        (
+            "-MOVED 15495 127.0.0.1:PORT\r\n",
+            6,
+            "the servers redirected a command more than 5 times",
+        ),
         ("-TRYAGAIN Multiple keys request\r\n", 1, "the server answered: TRYAGAIN Multiple keys"),
         ("-CLUSTERDOWN The cluster is down\r\n", 1, "the server answered: CLUSTERDOWN The"),
     ];

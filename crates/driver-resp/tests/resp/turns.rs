@@ -99,7 +99,7 @@ fn an_answer_too_many_is_no_answer_to_what_was_not_sent_yet() {
     log.clear();
     (0..=last).for_each(|client| submit(&mut session, client, "next"));
     turn_until(&mut session, &mut log, last as usize + 1);
-    let unasked = "the server answered what nobody had asked";
+    let unasked = "the server sent a reply without a request";
     assert_eq!(log.of(last), (Outcome::Protocol, unasked));
     (0..last).for_each(|client| assert_eq!(log.of(client), (Outcome::Ok, "next")));
 }
@@ -196,7 +196,7 @@ fn a_server_that_owes_too_many_replies_is_given_up() {
     assert_eq!(log.issued.len(), 1025);
     submit(&mut session, 0, "a");
     turn_until(&mut session, &mut log, 1);
-    assert_eq!(log.of(0), (Outcome::Connection, "the server owes more than 1024 replies"));
+    assert_eq!(log.of(0), (Outcome::Connection, "more than 1024 replies of the server are late"));
     assert_eq!(log.issued.len(), 1026);
     log.ended.clear();
     submit(&mut session, 0, "b");
