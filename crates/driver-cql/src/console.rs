@@ -12,8 +12,8 @@ use scylla_cql::frame::response::result::{Result as Answer, deserialize_with_fea
 use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
 use serde_json::{Map, Value};
 
-use crate::answer::RawRow;
 use crate::failure::{Failure, impossible, refused_at};
+use crate::schema::RawRow;
 use crate::settings::Settings;
 use crate::wire::{Wire, query};
 

@@ -13,7 +13,7 @@ use scylla::statement::{Consistency, Statement};
 use crate::cluster::Cluster;
 use crate::failure::{Fails as _, Failure, refused_at};
 use crate::prepared::Prepared;
-use crate::schema::{Schema, texts};
+use crate::schema::{Schema, rows, texts};
 use crate::settings::Settings;
 
 /// Interval between the checks of `settle`.
@@ -136,7 +136,7 @@ async fn is_busy(session: &Session) -> Result<Option<bool>, Failure> {
         query.set_load_balancing_policy(Some(only));
         match session.query_unpaged(query, ()).await.map_err(|error| error.failure()) {
             Ok(result) => {
-                if crate::answer::rows(result)?.rows_num() > 0 {
+                if rows(result)?.rows_num() > 0 {
                     return Ok(Some(true));
                 }
             }

@@ -14,7 +14,6 @@
 //! supported.
 
 mod address;
-mod answer;
 mod cluster;
 mod console;
 mod control;
@@ -36,9 +35,7 @@ mod rows;
 mod schema;
 mod session;
 mod settings;
-mod shared;
 mod statement;
-mod streams;
 mod text;
 mod tls;
 mod topology;
@@ -54,8 +51,8 @@ use kvmark_driver::{
 };
 
 use cluster::Cluster;
+use session::Shared;
 use settings::Settings;
-use shared::Shared;
 use wire::Wire;
 
 pub use options::{options, statement_options};

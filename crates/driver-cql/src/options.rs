@@ -45,7 +45,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 26] = [
+static TABLE: [OptionDoc; 25] = [
     option(
         "address",
         "Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace].",
@@ -112,7 +112,7 @@ static TABLE: [OptionDoc; 26] = [
     ),
     option(
         "datacenter",
-        "Datacenter whose nodes receive the requests; others are used only if all of them are down.",
+        "Datacenter whose nodes receive the requests; others are used only if all are down.",
         Accepts::Text("a datacenter's name"),
         None,
     ),
@@ -161,13 +161,6 @@ static TABLE: [OptionDoc; 26] = [
          writes.",
         Accepts::Words(&["server", "client"]),
         Some("server"),
-    ),
-    option(
-        "write_coalescing",
-        "Whether a connection waits one more turn of the worker before it sends; what the \
-         worker's clients ask in one turn goes out together anyway.",
-        SWITCH,
-        Some("false"),
     ),
     option("tcp_nodelay", "Whether the system sends small packets at once.", SWITCH, Some("true")),
 ];

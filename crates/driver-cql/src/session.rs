@@ -7,7 +7,7 @@ use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, turn};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 
-use crate::counters::{Count, Tally};
+use crate::counters::{Count, Counters, Tally};
 use crate::failure::{Failure, db_error, impossible, refused, refused_by};
 use crate::frame::{self, ERROR, Frame, RESULT};
 use crate::operation::{CqlOperation, Next, Sent};
@@ -15,14 +15,23 @@ use crate::prepared::Prepared;
 use crate::retry::{self, Decision};
 use crate::routing::Routing;
 use crate::rows::{self, Answer, Rows};
-use crate::settings::Retry;
-use crate::shared::Shared;
-use crate::streams;
+use crate::settings::{Retry, Settings};
 use crate::text::{self, Result as Wanted};
+use crate::topology::Watch;
 use crate::wire::Wire;
 
 /// The ticket of a request to prepare a statement again.
 const PREPARING: Ticket = ABANDONED - 1;
+
+/// The shared state, created when the cluster is opened.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) watch: Arc<Watch>,
+}
 
 /// A worker's session. Its clients share the connections to every node.
 pub struct CqlSession {
@@ -52,9 +61,7 @@ struct Preparation {
 impl CqlSession {
     pub(crate) fn open(shared: Shared, clients: u32) -> Result<Self, OpenError> {
         let settings = &shared.settings;
-        let Prepared { texts, .. } = &*shared.prepared;
-        let at_once = shared.prepared.at_once();
-        streams::check(clients as usize, settings.connections, at_once, texts.len())?;
+        shared.prepared.check_streams(clients as usize, settings.connections)?;
         let mut framed = Framed::new(Arc::clone(&shared.wire), settings.connections)?;
         reach(&mut framed, &shared)?;
         let mut routing = Routing::new(settings, &shared.watch);

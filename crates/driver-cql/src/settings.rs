@@ -24,14 +24,6 @@ pub(crate) enum Retry {
     Downgrading,
 }
 
-/// Options that were there, and what is said of each.
-const GONE: [(&str, &str); 4] = [
-    ("connections_per_shard", "connections are counted by node: give connections_per_node"),
-    ("speculative_attempts", "a request is sent to one node at a time: leave it out"),
-    ("speculative_delay_ms", "a request is sent to one node at a time: leave it out"),
-    ("write_coalescing", "what a worker's clients ask in one turn goes out together: leave it out"),
-];
-
 /// The parsed options.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -64,9 +56,6 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        if let Some((name, why)) = GONE.iter().find(|(name, _)| options.contains_key(*name)) {
-            return Err(refused(format!("option '{name}' isn't there: {why}")));
-        }
         let mut given = Given::parse(options::options(), options)?;
         let mut address = Address::parse(given.text("address").unwrap_or_default())?;
         given.take_from_address("keyspace", address.keyspace.take())?;
@@ -192,13 +181,12 @@ mod tests {
 
     #[test]
     fn contradictory_options_are_rejected() {
-        let cases: [(&[(&str, &str)], &str); 6] = [
+        let cases: [(&[(&str, &str)], &str); 5] = [
             (&[("address", "h/a"), ("keyspace", "b")], "keyspace' is given twice"),
             (&[("address", "h/a-b")], "no keyspace can be called 'a-b'"),
             (&[("ca_file", "x.pem")], "option 'ca_file' needs tls"),
             (&[("username", "ann")], "a user needs a password"),
             (&[("address", "u:sesame@h"), ("password_env", "P")], "the password is given twice"),
-            (&[("speculative_attempts", "1")], "option 'speculative_attempts' isn't there: a req"),
         ];
         for (options, expected) in cases {
             let error = parse(options).unwrap_err();

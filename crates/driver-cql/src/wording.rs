@@ -48,8 +48,8 @@ fn index_of(name: &str, arguments: &[Argument]) -> Result<usize, String> {
     })?;
     if arguments[index].each == Each::Item {
         return Err(format!(
-            "draws '{name}' per item, which CQL doesn't support: draw it per command, or draw a list \
-             and write IN {{{name}}}"
+            "draws '{name}' per item, which CQL doesn't support: draw it per command, or draw a \
+             list and write IN {{{name}}}"
         ));
     }
     Ok(index)

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Longest key of memcached.
 pub(crate) const LENGTH_MAX: usize = 250;
 
-/// Whether bytes are a valid word of a command.
+/// Whether bytes are a valid word in a command.
 #[inline]
 pub(crate) fn is_word(bytes: &[u8]) -> bool {
     let ends = |byte: u8| byte <= b' ' || byte == 0x7f;

@@ -271,7 +271,7 @@ fn append(output: &mut Vec<u8>, text: &[Piece], call: &Call<'_>, round: usize, i
     }
 }
 
-/// The remaining words of a command.
+/// The remaining words in a command.
 struct Rest<'a> {
     name: &'static str,
     words: std::vec::IntoIter<&'a Word>,

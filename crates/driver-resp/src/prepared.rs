@@ -22,7 +22,7 @@ pub(crate) struct Prepared {
     transaction: bool,
 }
 
-/// The words of a text in capitals.
+/// The text's words in capitals.
 fn capitals(text: &str) -> impl Iterator<Item = String> {
     text.split_whitespace().map(str::to_ascii_uppercase)
 }
@@ -400,7 +400,7 @@ impl Segment {
     }
 }
 
-/// The number of the word that determines the server in a cluster: the first one with a key, or
+/// The number of the word which determines the server in a cluster: the first one with a key, or
 /// else the first argument.
 fn key_of(groups: &[Group], names: &Names<'_>) -> Option<usize> {
     let mut words: Vec<&Word> = Vec::new();

@@ -1,11 +1,9 @@
 //! The login of a server, from the address and the options. Errors never show it.
 
-use std::{env, fs};
+use std::{env, fmt, fs};
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
-
-use crate::Secret;
 
 /// The option `username`.
 pub const USERNAME: OptionDoc = OptionDoc {
@@ -125,6 +123,30 @@ fn password(own: Option<Secret>, given: &Given) -> Result<Option<Secret>, OpenEr
     }
 }
 
+/// A password. Its `Debug` output hides the text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text, to be sent only to the server.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -193,5 +215,11 @@ mod tests {
             let error = completed(address, &[option]).unwrap_err();
             assert!(error.contains(expected) && !error.contains("sesame"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_shown_nowhere() {
+        let secret = Secret::new("sesame".to_owned());
+        assert_eq!(format!("{secret:?}"), "***");
     }
 }

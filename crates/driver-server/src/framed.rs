@@ -16,7 +16,6 @@
 //! withdrawn. Output is bounded: a session with too much of it accepts no request until the
 //! connections have sent some.
 
-mod ask;
 mod connection;
 mod connections;
 mod connector;
@@ -34,10 +33,9 @@ mod socket;
 mod stream;
 mod turn;
 
-pub use ask::ask;
 pub use connections::{Framed, Lost};
 pub use in_flight::{InFlight, InFlightOperation, Progress};
-pub use lines::Lines;
+pub use lines::{Lines, ask};
 pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedExchange};
 pub use protocol::{ABANDONED, Exchanges, Protocol, in_time};

@@ -8,20 +8,18 @@ mod failure;
 pub mod framed;
 mod limits;
 pub mod names;
-mod secret;
 mod share;
 pub mod text;
 pub mod timers;
 mod tls;
-mod trust;
 pub mod words;
 
 pub use address::{HostPort, Target};
 pub use arrivals::{Arrivals, Received};
-pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, Secret, USERNAME};
 pub use failure::Failure;
 pub use limits::{CONNECT_TIMEOUT_MS, RECONNECT_MAX_MS};
-pub use secret::Secret;
 pub use share::largest_share;
-pub use tls::{CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles};
-pub use trust::{CA_FILE, advice, certificates, roots};
+pub use tls::{
+    CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles, advice, certificates, roots,
+};

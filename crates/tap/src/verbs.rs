@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kvmark_trace::verbs::{Command, Plain};
 
-/// Longest name with a number of its own.
+/// Longest name with a separate number.
 pub(crate) const NAME_MAX: usize = 64;
 /// Greatest number of names.
 const NAMES_MAX: usize = 4096;

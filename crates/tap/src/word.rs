@@ -1,4 +1,4 @@
-//! One word of a request, received in pieces. Its bytes are kept only on request.
+//! A single word in a request, received in pieces. Its bytes are kept only on request.
 
 use kvmark_trace::{HashKey, KeyHasher};
 use kvmark_wire::number::parse;

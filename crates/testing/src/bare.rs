@@ -10,11 +10,13 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
 use hdrhistogram::Histogram;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use quanta::Clock;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 
-use crate::{Arguments, Uniform, cpu_ns};
+use crate::Arguments;
 
 /// Any error.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -176,4 +178,36 @@ impl Loop {
         }
         Ok(())
     }
+}
+
+/// Numbers by xorshift64* (S. Vigna, ACM TOMS 42, 2016).
+#[derive(Debug)]
+pub struct Uniform(u64);
+
+impl Uniform {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        // The state must not be 0.
+        Self(seed.wrapping_mul(2) | 1)
+    }
+
+    /// The next number, below `end`.
+    #[inline]
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let uniform = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
+        ((u128::from(uniform) * u128::from(end)) >> 64) as u64
+    }
+}
+
+/// User and system time of this process, in nanoseconds.
+///
+/// # Errors
+/// The system call failed.
+pub fn cpu_ns() -> io::Result<i64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    Ok(usage.user_time().num_nanoseconds() + usage.system_time().num_nanoseconds())
 }

@@ -99,7 +99,7 @@ fn number(digits: &[u8]) -> Result<usize, Garbage> {
     if number <= LENGTH_MAX { Ok(number) } else { Err(Garbage) }
 }
 
-/// Splits off a word of a few bytes.
+/// Splits off a short word.
 #[inline]
 fn short(bytes: &[u8]) -> (&[u8], &[u8]) {
     split(bytes, bytes.iter().position(|byte| *byte == b' '))

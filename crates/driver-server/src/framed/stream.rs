@@ -19,8 +19,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::socket::{Socket, Wire};
 use crate::address::{HostPort, Target};
 use crate::failure::Failure;
-use crate::tls::Tls;
-use crate::trust::advice;
+use crate::tls::{Tls, advice};
 
 /// Idle time before the kernel probes the peer's machine, and the interval between probes.
 pub const KEEPALIVE: Duration = Duration::from_secs(10);

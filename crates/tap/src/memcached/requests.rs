@@ -85,7 +85,7 @@ fn form_of(name: &str) -> Form {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between words of a line.
+    /// Between two words.
     Gap,
     InWord,
     /// In a value and its line end.
@@ -99,7 +99,7 @@ pub(super) struct Requests {
     state: State,
     is_first: bool,
     word: Word,
-    /// Words of the line so far, including its name.
+    /// The number of words so far, including the name.
     words: u64,
     verb: u16,
     form: Form,

@@ -11,14 +11,14 @@ use crate::recorder::{KEYS_MAX, Key, Keys, Operation};
 use crate::verbs::{Effect, NAME_MAX, OTHERS, Verbs};
 use crate::word::{Word, hasher_if};
 
-/// Longest line of words that servers accept.
+/// Longest inline request that servers accept.
 const INLINE_MAX: usize = 64 << 10;
 /// Longest line with a number.
 const NUMBER_MAX: usize = 32;
 /// Greatest number of words in a request, and longest word.
 const WORDS_MAX: i64 = 1 << 31;
 const WORD_MAX: i64 = 1 << 40;
-/// Greatest number of words of a request on the fast path.
+/// Greatest word count on the fast path.
 const WORDS_AT_ONCE: usize = 8;
 
 const NO_NUMBER: Malformed = Malformed("a length in a request isn't a number");
@@ -236,7 +236,7 @@ impl Requests {
             return Ok(());
         }
         if !(0..=WORD_MAX).contains(&number) {
-            return Err(Malformed("a word of a request is too long"));
+            return Err(Malformed("a request's word is too long"));
         }
         self.building.begin_word(&mut self.word, hash_key);
         self.state =
@@ -307,7 +307,7 @@ impl Building {
         word.begin(hasher_if(role == Role::Key, hash_key), self.keeper.begin(role));
     }
 
-    /// Takes a word that was received in pieces.
+    /// Takes a word, received in pieces.
     fn end(&mut self, word: &mut Word, verbs: &mut Verbs) {
         let (role, keys) = (self.role(), self.keys.len());
         self.end_word(word.size(), word.head(), word.key(), verbs);
@@ -382,7 +382,7 @@ fn named(size: u64, head: &[u8], verbs: &mut Verbs) -> u16 {
     if size > NAME_MAX as u64 { OTHERS } else { verbs.number(&head.to_ascii_uppercase()) }
 }
 
-/// The words of a line, with quotes as in `sdssplitargs` of Redis.
+/// Splits a line into words, with quotes as in `sdssplitargs` of Redis.
 fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
     let mut words = Vec::new();
     let mut rest = line;
