@@ -2,6 +2,7 @@
 
 use kvmark_driver::options::Given;
 use kvmark_driver::{Call, OpenError, Slot};
+use kvmark_driver_server::template::Names;
 use kvmark_plan::{Outcome, Statement};
 use scylla::client::session::Session;
 use scylla::frame::response::result::ColumnSpec;
@@ -13,7 +14,7 @@ use crate::failure::{Fails as _, Failure};
 use crate::options::statement_options;
 use crate::settings::{Settings, consistency, serial};
 use crate::text::{Batch, Result as Rows, Terms, Text};
-use crate::wording::{Wording, slot};
+use crate::wording::Wording;
 
 /// One text of a statement: its number among the prepared texts, and its arguments.
 #[derive(Debug)]
@@ -59,23 +60,23 @@ impl UserStatement {
         if statement.texts.is_empty() {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));
         }
+        let names = Names::new(&statement.arguments);
         let mut parts = Vec::with_capacity(statement.texts.len());
         let mut selects = false;
         for text in &statement.texts {
-            let wording = Wording::parse(text, &statement.arguments)
-                .map_err(|why| wrong(format!("its text {why}")))?;
+            let wording =
+                Wording::parse(text, &names).map_err(|why| wrong(format!("its text {why}")))?;
             let prepared = session.prepare(wording.cql.as_str()).await.map_err(|error| {
                 wrong(format!("it can't be prepared: {}", error.failure().text))
             })?;
-            check(&wording, &prepared, statement).map_err(wrong)?;
+            check(&wording, &prepared).map_err(wrong)?;
             let text = options.text(&prepared);
             selects |= text.is_select();
             if batch.is_some() && selects {
                 let why = "a batch can't hold a select: leave option 'batch' out";
                 return Err(wrong(why.to_owned()));
             }
-            let slots = wording.arguments.iter();
-            let slots = slots.map(|index| slot(*index, &statement.arguments)).collect();
+            let slots = wording.arguments.iter().map(|named| named.slot).collect();
             parts.push(StatementText { text: add(text), slots });
         }
         let at_once = if batch.is_some() { 1 } else { statement.commands.largest() };
@@ -103,11 +104,7 @@ impl StatementText {
 }
 
 /// Checks that every argument fits its bind marker.
-fn check(
-    wording: &Wording,
-    prepared: &PreparedStatement,
-    statement: &Statement,
-) -> Result<(), String> {
+fn check(wording: &Wording<'_>, prepared: &PreparedStatement) -> Result<(), String> {
     let columns = prepared.get_variable_col_specs();
     let (markers, arguments) = (columns.len(), wording.arguments.len());
     if markers != arguments {
@@ -116,8 +113,8 @@ fn check(
              every value as {{name}}, without quotes"
         ));
     }
-    for (index, column) in wording.arguments.iter().zip(columns.iter()) {
-        let argument = &statement.arguments[*index];
+    for (named, column) in wording.arguments.iter().zip(columns.iter()) {
+        let argument = named.argument;
         encode::check(&argument.generator, column.typ())
             .map_err(|why| format!("argument '{}' doesn't fit: {why}", argument.name))?;
     }

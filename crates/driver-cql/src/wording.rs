@@ -1,20 +1,20 @@
 //! Parses the text of a statement: `{name}` becomes a bind marker, `{{` and `}}` are braces. Square
 //! brackets belong to CQL.
 
-use kvmark_driver::Slot;
-use kvmark_plan::{Argument, Each};
+use kvmark_driver_server::template::{Named, Names};
+use kvmark_plan::Each;
 
 /// A text in CQL, with its arguments in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wording {
+#[derive(Debug)]
+pub(crate) struct Wording<'a> {
     pub(crate) cql: String,
-    /// The index of the argument of each marker.
-    pub(crate) arguments: Vec<usize>,
+    /// The argument of each marker.
+    pub(crate) arguments: Vec<Named<'a>>,
 }
 
-impl Wording {
+impl<'a> Wording<'a> {
     /// Parses a text. The error is a clause about the text.
-    pub(crate) fn parse(text: &str, arguments: &[Argument]) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, names: &Names<'a>) -> Result<Self, String> {
         let mut wording = Self { cql: String::with_capacity(text.len()), arguments: Vec::new() };
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
@@ -30,7 +30,7 @@ impl Wording {
                 behind.split_once('}').filter(|_| brace == "{").ok_or_else(|| {
                     format!("has an unmatched '{brace}': write {brace}{brace} for a brace")
                 })?;
-            wording.arguments.push(index_of(name, arguments)?);
+            wording.arguments.push(find(names, name)?);
             wording.cql.push('?');
             rest = behind;
         }
@@ -39,32 +39,20 @@ impl Wording {
     }
 }
 
-fn index_of(name: &str, arguments: &[Argument]) -> Result<usize, String> {
-    let index = arguments.iter().position(|argument| argument.name == name);
-    let index = index.ok_or_else(|| {
-        let known: Vec<_> = arguments.iter().map(|argument| argument.name.as_str()).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        format!("has no argument '{name}'; known are {known}")
-    })?;
-    if arguments[index].each == Each::Item {
+fn find<'a>(names: &Names<'a>, name: &str) -> Result<Named<'a>, String> {
+    let named = names.find(name).map_err(|why| format!("is invalid: {why}"))?;
+    if named.slot.each == Each::Item {
         return Err(format!(
             "draws '{name}' per item, which CQL doesn't support: draw it per command, or draw a \
              list and write IN {{{name}}}"
         ));
     }
-    Ok(index)
-}
-
-/// The position of an argument in a call.
-pub(crate) fn slot(index: usize, arguments: &[Argument]) -> Slot {
-    let each = arguments[index].each;
-    let before = arguments[..index].iter().filter(|argument| argument.each == each);
-    Slot { each, place: u32::try_from(before.count()).unwrap_or(u32::MAX) }
+    Ok(named)
 }
 
 #[cfg(test)]
 mod tests {
-    use kvmark_plan::Generator;
+    use kvmark_plan::{Argument, Generator};
 
     use super::*;
 
@@ -72,35 +60,30 @@ mod tests {
         Argument { name: name.to_owned(), each, generator: Generator::Key }
     }
 
-    fn parse(text: &str) -> Result<Wording, String> {
+    /// The CQL of a text, and the names of its arguments.
+    fn parse(text: &str) -> Result<(String, Vec<String>), String> {
         let arguments = [
             argument("a", Each::Operation),
             argument("b", Each::Command),
             argument("i", Each::Item),
         ];
-        Wording::parse(text, &arguments)
+        let wording = Wording::parse(text, &Names::new(&arguments))?;
+        let name = |named: &Named<'_>| named.argument.name.clone();
+        Ok((wording.cql, wording.arguments.iter().map(name).collect()))
     }
 
     #[test]
     fn names_in_braces_become_markers_in_their_order() {
-        let wording = parse("UPDATE t SET m[{b}] = {{'x': {a}}} WHERE k = {b}").unwrap();
-        assert_eq!(wording.cql, "UPDATE t SET m[?] = {'x': ?} WHERE k = ?");
-        assert_eq!(wording.arguments, [1, 0, 1]);
+        let (cql, arguments) = parse("UPDATE t SET m[{b}] = {{'x': {a}}} WHERE k = {b}").unwrap();
+        assert_eq!(cql, "UPDATE t SET m[?] = {'x': ?} WHERE k = ?");
+        assert_eq!(arguments, ["b", "a", "b"]);
     }
 
     #[test]
     fn an_unknown_argument_or_unmatched_brace_is_rejected() {
-        assert!(parse("SELECT {c}").unwrap_err().contains("'c'; known are a, b, i"));
+        assert!(parse("SELECT {c}").unwrap_err().contains("'c' (there are a, b, i)"));
         assert!(parse("SELECT {a").unwrap_err().contains("has an unmatched '{'"));
         assert!(parse("SELECT a}").unwrap_err().contains("write }} for a brace"));
         assert!(parse("SELECT {i}").unwrap_err().contains("draws 'i' per item"));
-    }
-
-    #[test]
-    fn a_slot_counts_the_arguments_with_the_same_rate() {
-        let each = [Each::Command, Each::Operation, Each::Command];
-        let arguments = each.map(|each| argument("x", each));
-        assert_eq!(slot(2, &arguments), Slot { each: Each::Command, place: 1 });
-        assert_eq!(slot(1, &arguments), Slot { each: Each::Operation, place: 0 });
     }
 }

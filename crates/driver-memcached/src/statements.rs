@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use kvmark_driver::{Call, OpenError, Slot};
-use kvmark_driver_server::names::Names;
-use kvmark_driver_server::text::{append_text, integer};
+use kvmark_driver_server::template::{Names, Piece, Template, append};
+use kvmark_driver_server::text::integer;
 use kvmark_driver_server::words::{Group, Word, WordPart, words};
 use kvmark_plan::{Outcome, Statement, ValueType};
 use kvmark_wire::number;
@@ -84,10 +84,10 @@ struct Command {
     name: &'static str,
     shape: Shape,
     /// Up to the first key.
-    head: Text,
+    head: Template,
     keys: Vec<KeyWords>,
     /// From the last key to the line's end, or to the length of the value.
-    tail: Text,
+    tail: Template,
     block: Option<Block>,
     /// Arguments that must be integers.
     numbers: Vec<Slot>,
@@ -96,24 +96,15 @@ struct Command {
 /// Keys, and whether they are repeated for each item.
 #[derive(Debug)]
 struct KeyWords {
-    texts: Vec<Text>,
+    texts: Vec<Template>,
     per_item: bool,
 }
 
 /// A value, and the text between its length and the end of the line.
 #[derive(Debug)]
 struct Block {
-    value: Text,
+    value: Template,
     after: Vec<u8>,
-}
-
-/// A word with arguments.
-type Text = Vec<Piece>;
-
-#[derive(Debug)]
-enum Piece {
-    Literal(Vec<u8>),
-    Argument(Slot),
 }
 
 /// The position of a command within an operation.
@@ -141,7 +132,7 @@ impl Prepared {
             let text = format!("statement '{name}' has an option '{option}', and there are none");
             return Err(OpenError::Option(text));
         }
-        let names = Names::new(statement);
+        let names = Names::new(&statement.arguments);
         let command = |text: &String| {
             let compiled = words(text).and_then(|groups| Command::new(&groups, &names));
             compiled.map_err(|why| {
@@ -257,20 +248,6 @@ impl Block {
     }
 }
 
-/// Appends a text with its arguments.
-#[inline]
-fn append(output: &mut Vec<u8>, text: &[Piece], call: &Call<'_>, round: usize, item: u32) {
-    for piece in text {
-        match piece {
-            Piece::Literal(bytes) => output.extend_from_slice(bytes),
-            Piece::Argument(slot) => {
-                let (kind, bytes) = call.argument(*slot, round, item);
-                append_text(output, kind, bytes);
-            }
-        }
-    }
-}
-
 /// The remaining words in a command.
 struct Rest<'a> {
     name: &'static str,
@@ -283,12 +260,12 @@ impl<'a> Rest<'a> {
         self.words.next().ok_or_else(|| format!("{} needs {what}", self.name))
     }
 
-    fn text(&mut self, what: &str) -> Result<Text, String> {
-        compiled(self.next(what)?, false, self.names)
+    fn text(&mut self, what: &str) -> Result<Template, String> {
+        self.names.compile(self.next(what)?, false)
     }
 
     /// Reads a number: a literal or an argument.
-    fn number(&mut self, what: &str, tail: &mut Text) -> Result<Option<Slot>, String> {
+    fn number(&mut self, what: &str, tail: &mut Template) -> Result<Option<Slot>, String> {
         tail.push(Piece::Literal(b" ".to_vec()));
         match self.next(what)?.as_slice() {
             [WordPart::Literal(digits)] if is_number(digits) => {
@@ -296,7 +273,7 @@ impl<'a> Rest<'a> {
                 Ok(None)
             }
             [WordPart::Argument(name)] => {
-                let slot = self.names.find(name, false)?.slot;
+                let slot = self.names.find_in_word(name, false)?.slot;
                 tail.push(Piece::Argument(slot));
                 Ok(Some(slot))
             }
@@ -407,7 +384,7 @@ impl Command {
                 Group::Once(word) => (std::slice::from_ref(word), false),
                 Group::PerItem(words) => (&words[..], true),
             };
-            let texts = words.iter().map(|word| compiled(word, per_item, names));
+            let texts = words.iter().map(|word| names.compile(word, per_item));
             self.keys.push(KeyWords { texts: texts.collect::<Result<_, _>>()?, per_item });
         }
         if self.keys.is_empty() { Err(format!("{} needs a key", self.name)) } else { Ok(()) }
@@ -421,7 +398,7 @@ impl Command {
                 [WordPart::Literal(option)] => String::from_utf8_lossy(option).to_ascii_uppercase(),
                 _ => "an argument".to_owned(),
             };
-            let mut number = Text::new();
+            let mut number = Template::new();
             match option.as_str() {
                 "EX" if expires.is_none() => {
                     self.numbers.extend(rest.number("seconds behind EX", &mut number)?);
@@ -483,21 +460,6 @@ fn is_near(one: &str, other: &str) -> bool {
         ([a, b], [c, d]) => (a, b) == (d, c),
         _ => false,
     }
-}
-
-/// Compiles a word.
-fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<Text, String> {
-    let piece = |bit: &WordPart| match bit {
-        WordPart::Literal(bytes) => Ok(Piece::Literal(bytes.clone())),
-        WordPart::Argument(name) => {
-            let named = names.find(name, per_item)?;
-            if named.is_collection {
-                return Err(format!("'{name}' holds several values, and memcached takes one"));
-            }
-            Ok(Piece::Argument(named.slot))
-        }
-    };
-    word.iter().map(piece).collect()
 }
 
 /// Encodes a preparing line.

@@ -4,8 +4,7 @@
 //! operation copies these bytes and the arguments, without an allocation.
 
 use kvmark_driver::{Call, OpenError, Slot};
-use kvmark_driver_server::names::Names;
-use kvmark_driver_server::text::append_text;
+use kvmark_driver_server::template::{Names, Template, append};
 use kvmark_driver_server::words::{Group, Word, WordPart, words};
 use kvmark_plan::Statement;
 
@@ -125,7 +124,7 @@ enum Segment {
     /// An argument: one word, or one per element of a collection.
     Argument(Slot),
     /// One word with several parts.
-    Joined(Vec<Part>),
+    Joined(Template),
     /// The next word is the key, which determines the server in a cluster.
     Key,
     /// Segments that are repeated for each item.
@@ -143,12 +142,6 @@ struct Literal {
 /// Most literals are shorter.
 const BLOCK: usize = 32;
 
-#[derive(Debug)]
-enum Part {
-    Literal(Vec<u8>),
-    Argument(Slot),
-}
-
 impl Prepared {
     /// Compiles a statement.
     ///
@@ -163,7 +156,7 @@ impl Prepared {
         let refuse = |text: &str, why: String| {
             OpenError::Option(format!("statement '{name}' can't be sent as '{text}': {why}"))
         };
-        let names = Names::new(statement);
+        let names = Names::new(&statement.arguments);
         let command = |text: &String| {
             let groups = words(text).map_err(|why| refuse(text, why))?;
             let (shows, replies) = (Shows::of(text), ReplyKind::of(text));
@@ -272,7 +265,7 @@ pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
     let refuse = |why| OpenError::Option(format!("'{text}' can't be sent to prepare: {why}"));
     let groups = words(text).map_err(refuse)?;
     let command =
-        Command::new(&groups, &Names::none(), Shows::Done, ReplyKind::Any).map_err(refuse)?;
+        Command::new(&groups, &Names::new(&[]), Shows::Done, ReplyKind::Any).map_err(refuse)?;
     if command.is_counted() {
         return Err(refuse("nothing is repeated there, so quote the brackets".to_owned()));
     }
@@ -383,17 +376,9 @@ impl Segment {
                 let (kind, bytes) = call.argument(*slot, round, item);
                 put_argument(output, kind, bytes);
             }
-            Self::Joined(parts) => put_joined(output, |output| {
-                for part in parts {
-                    match part {
-                        Part::Literal(bytes) => output.extend_from_slice(bytes),
-                        Part::Argument(slot) => {
-                            let (kind, bytes) = call.argument(*slot, round, item);
-                            append_text(output, kind, bytes);
-                        }
-                    }
-                }
-            }),
+            Self::Joined(template) => {
+                put_joined(output, |output| append(output, template, call, round, item));
+            }
             Self::Key => *key = key.or(Some(output.len())),
             Self::Items(_) => {}
         }
@@ -416,7 +401,6 @@ fn key_of(groups: &[Group], names: &Names<'_>) -> Option<usize> {
 
 /// Compiles a word. Returns whether it is a collection.
 fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Segment, bool), String> {
-    let find = |name: &str| names.find(name, per_item);
     match word.as_slice() {
         [] | [WordPart::Literal(_)] => {
             let mut bytes = Vec::new();
@@ -428,22 +412,10 @@ fn compiled(word: &Word, per_item: bool, names: &Names<'_>) -> Result<(Segment, 
             Ok((Segment::Literal(Literal::new(bytes)), false))
         }
         [WordPart::Argument(name)] => {
-            let named = find(name)?;
-            Ok((Segment::Argument(named.slot), named.is_collection))
+            let named = names.find_in_word(name, per_item)?;
+            Ok((Segment::Argument(named.slot), named.is_collection()))
         }
-        bits => {
-            let part = |bit: &WordPart| match bit {
-                WordPart::Literal(bytes) => Ok(Part::Literal(bytes.clone())),
-                WordPart::Argument(name) => {
-                    let named = find(name)?;
-                    if named.is_collection {
-                        return Err(format!("'{name}' holds several values, so put blanks around"));
-                    }
-                    Ok(Part::Argument(named.slot))
-                }
-            };
-            Ok((Segment::Joined(bits.iter().map(part).collect::<Result<_, _>>()?), false))
-        }
+        _ => Ok((Segment::Joined(names.compile(word, per_item)?), false)),
     }
 }
 
@@ -568,7 +540,7 @@ mod tests {
             ("SET {key", "a brace isn't closed (write {{ for a brace)"),
             ("SET {other}", "there is no argument 'other' (there are key, n, v, list)"),
             ("SET {key} {v}", "'v' is drawn for each item, so put it in square brackets"),
-            ("SADD [x{list}]", "'list' holds several values, so put blanks around"),
+            ("SADD [x{list}]", "'list' is a collection, which isn't part of a word"),
         ];
         for (text, why) in cases {
             let error = Prepared::new(&statement(&[text])).unwrap_err().to_string();

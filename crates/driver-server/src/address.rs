@@ -16,7 +16,6 @@ pub struct HostPort {
 
 impl HostPort {
     /// Parses `host[:port]`, with IPv6 addresses in brackets.
-    #[must_use]
     pub fn parse(text: &str, default_port: u16) -> Option<Self> {
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (host, port) = rest.split_once(']')?;
@@ -64,7 +63,6 @@ impl Target {
     }
 
     /// The host that a certificate names; a Unix socket has none.
-    #[must_use]
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tcp(place) => Some(&place.host),

@@ -31,7 +31,6 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Requests arrival times for a connection. `None` if the kernel doesn't support them.
-    #[must_use]
     pub fn ask(stream: &TcpStream) -> Option<Self> {
         setsockopt(stream, sockopt::ReceiveTimestampns, &true).ok()?;
         Some(Self { control: cmsg_space!(TimeSpec) })

@@ -129,13 +129,11 @@ pub struct Secret(String);
 
 impl Secret {
     /// Wraps a text.
-    #[must_use]
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
     /// The text, to be sent only to the server.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -19,44 +19,37 @@ pub struct Failure {
 
 impl Failure {
     /// Creates a failure of this class with this reason.
-    #[must_use]
     pub fn new(outcome: Outcome, text: impl Into<String>) -> Self {
         Self { outcome, text: text.into() }
     }
 
     /// The server can't be reached.
-    #[must_use]
     pub fn unreachable(error: &io::Error) -> Self {
         Self::new(Outcome::Connection, format!("it can't be reached ({error})"))
     }
 
     /// The connection broke.
-    #[must_use]
     pub fn broken(error: &io::Error) -> Self {
         Self::new(Outcome::Connection, format!("the connection failed ({error})"))
     }
 
     /// The server closed the connection.
-    #[must_use]
     pub fn closed(in_reply: bool) -> Self {
         let place = if in_reply { " in the middle of a reply" } else { "" };
         Self::new(Outcome::Connection, format!("the server closed the connection{place}"))
     }
 
     /// The server's reply has a type that the command never returns.
-    #[must_use]
     pub fn unexpected_reply(command: &str) -> Self {
         Self::new(Outcome::Protocol, format!("the server's reply to {command} has the wrong type"))
     }
 
     /// Whether the connection is unusable because replies can't be assigned to requests.
-    #[must_use]
     pub fn ends_connection(&self) -> bool {
         matches!(self.outcome, Outcome::Protocol | Outcome::Connection)
     }
 
     /// Converts it into the reason why the system can't be opened.
-    #[must_use]
     pub fn at(&self, address: impl Display) -> OpenError {
         OpenError::System(format!("can't use the server at {address}: {}", self.text))
     }

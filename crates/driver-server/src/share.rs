@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 /// The largest share of one server in the increments of counters. `None` if none increased.
-#[must_use]
 pub fn largest_share(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<f64> {
     let added = |(name, count): (&String, &f64)| {
         // The counter of a restarted server begins at 0.

@@ -27,7 +27,6 @@ pub fn append_text(output: &mut Vec<u8>, kind: ValueType, bytes: &[u8]) {
 ///
 /// # Panics
 /// If the length differs.
-#[must_use]
 pub fn integer(bytes: &[u8]) -> i64 {
     i64::from_le_bytes(bytes.try_into().expect("a number has 8 bytes"))
 }
@@ -43,7 +42,6 @@ fn append_uuid(output: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Java's `String.hashCode`, computed over UTF-16.
-#[must_use]
 pub fn java_hash(key: &[u8]) -> i32 {
     let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
     if key.is_ascii() {

@@ -187,7 +187,6 @@ pub fn roots(ca_file: Option<&str>) -> Result<RootCertStore, OpenError> {
 }
 
 /// Advice for a certificate that the TLS library rejects with this text; empty for other texts.
-#[must_use]
 pub fn advice(refusal: &str) -> &'static str {
     let known = [
         ("UnknownIssuer", ": give ca_file, the authority that signed it"),

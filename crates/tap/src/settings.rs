@@ -16,7 +16,6 @@ impl TapProtocol {
     pub const ALL: [Self; 2] = [Self::Redis, Self::Memcached];
 
     /// The name of the driver with this protocol.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis",
@@ -25,7 +24,6 @@ impl TapProtocol {
     }
 
     /// Looks up a protocol by name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }

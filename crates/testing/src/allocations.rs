@@ -16,7 +16,6 @@ thread_local! {
 pub struct CountingAllocator;
 
 /// Allocations of this thread so far.
-#[must_use]
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }

@@ -186,7 +186,6 @@ pub struct Uniform(u64);
 
 impl Uniform {
     /// The sequence of a seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         // The state must not be 0.
         Self(seed.wrapping_mul(2) | 1)

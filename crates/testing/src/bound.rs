@@ -12,7 +12,6 @@ const ONE: SizeLaw = SizeLaw::Constant { size: 1 };
 
 /// A statement with text arguments: per command `key`, a record's key, `value` and `list`; per item
 /// `item`.
-#[must_use]
 pub fn statement(texts: &[&str]) -> Statement {
     let text = || Generator::Text { length: ONE };
     let argument =
@@ -38,7 +37,6 @@ pub fn statement(texts: &[&str]) -> Statement {
 }
 
 /// A layout with these statements; `;` separates the texts of a statement.
-#[must_use]
 pub fn layout_of(statements: &[&str]) -> Layout {
     let split = |text: &&str| statement(&text.split(';').map(str::trim).collect::<Vec<_>>());
     Layout { statements: statements.iter().map(split).collect(), ..layout(1) }
@@ -55,13 +53,11 @@ pub struct Bound {
 
 impl Bound {
     /// No arguments yet, for the statement of this index.
-    #[must_use]
     pub fn new(statement: u32) -> Self {
         Self { statement, ..Self::default() }
     }
 
     /// Adds a command with this key, value and items; the list has the same items.
-    #[must_use]
     pub fn command(mut self, key: &str, value: &str, items: &[&str]) -> Self {
         self.commands.push((self.places.len() as u32, items.len() as u32));
         self.push(ValueType::Text, key.as_bytes());
@@ -84,7 +80,6 @@ impl Bound {
     }
 
     /// A request for it.
-    #[must_use]
     pub fn request(&self, kind: Kind) -> Request<'_> {
         let call = Call {
             statement: self.statement,

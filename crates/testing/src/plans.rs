@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use kvmark_plan::*;
 
 /// A plan with one group of clients that read 1000 records.
-#[must_use]
 pub fn plan(arrival: Arrival, clients: u32) -> Plan {
     let key = KeyText { prefix: "user".to_owned(), zero_padding: 1, order: KeyOrder::Hashed };
     let length = SizeLaw::Constant { size: 100 };
@@ -57,19 +56,16 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
 }
 
 /// The closed model without think time.
-#[must_use]
 pub fn closed() -> Arrival {
     Arrival::Closed { think_time_ns: 0 }
 }
 
 /// Arrivals at a constant rate.
-#[must_use]
 pub fn constant(rate: f64) -> Arrival {
     Arrival::Constant { rates: vec![RatePoint { at_ns: 0, rate }] }
 }
 
 /// Arrivals of a Poisson process.
-#[must_use]
 pub fn poisson(rate: f64) -> Arrival {
     Arrival::Poisson { rates: vec![RatePoint { at_ns: 0, rate }] }
 }

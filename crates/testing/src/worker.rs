@@ -148,7 +148,6 @@ pub fn session<D: Driver>(driver: &D, clients: u32) -> Shared<D> {
 }
 
 /// A table with fields `field0` and so on.
-#[must_use]
 pub fn layout(fields: u32) -> Layout {
     Layout {
         table: "usertable".to_owned(),
@@ -159,7 +158,6 @@ pub fn layout(fields: u32) -> Layout {
 }
 
 /// A request for all fields of a record, or of ten from it on.
-#[must_use]
 pub fn request(kind: Kind, key: &str) -> Request<'_> {
     Request {
         number: 0,
@@ -185,7 +183,6 @@ pub async fn execute<D: Driver>(
 }
 
 /// The cells of a reply as `row.field=value`.
-#[must_use]
 pub fn cells(reply: &Reply) -> Vec<String> {
     let cell = |cell: &kvmark_driver::Cell| {
         let value = String::from_utf8_lossy(reply.bytes_of(cell));

@@ -155,7 +155,7 @@ fn an_argument_that_cannot_be_of_its_columns_type_is_named() {
         "statement 'own': argument 'n' doesn't fit: a text can't be of type int"
     );
     let unknown = refused(write, &[("m", some_text())], json!({}));
-    assert!(unknown.contains("no argument 'n'; known are m"), "{unknown}");
+    assert!(unknown.contains("no argument 'n' (there are m)"), "{unknown}");
     let quoted = "INSERT INTO small (k, n) VALUES ('{n}', 1)";
     let error = refused(quoted, &[("n", some_text())], json!({}));
     assert!(error.contains("0 bind markers but 1 arguments outside quotes"), "{error}");

@@ -150,7 +150,7 @@ fn a_text_that_cannot_be_sent_is_refused_in_a_sentence_with_its_statement() {
         ("MG {key} v q", "flag q suppresses the reply: leave it out"),
         ("GET {kye}", "there is no argument 'kye' (there are key, value, list, item)"),
         ("GET {item}", "'item' is drawn for each item, so put it in square brackets"),
-        ("SET {key} {list}", "'list' holds several values, and memcached takes one"),
+        ("SET {key} {list}", "'list' is a collection, which isn't part of a word"),
     ];
     for (text, why) in cases {
         let error = refusal_of("127.0.0.1:1", json!({}), &layout_of(&[text]));

@@ -151,7 +151,6 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// Index of a server that is in use.
-    #[must_use]
     pub fn find(&self, target: &P::Target) -> Option<usize> {
         self.position(target).filter(|node| !self.nodes[*node].is_forgotten)
     }
@@ -179,7 +178,6 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// Closes the connections to a server until it is added again. Returns the lost exchanges.
-    #[must_use]
     pub fn forget(&mut self, node: usize) -> Vec<Lost> {
         self.nodes[node].is_forgotten = true;
         let mut lost = Vec::new();
@@ -192,26 +190,22 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// The address of a server.
-    #[must_use]
     pub fn target(&self, node: usize) -> &P::Target {
         &self.nodes[node].target
     }
 
     /// The number of servers, including those that left the cluster.
-    #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes.len()
     }
 
     /// Whether a connection to a server is open.
     #[inline]
-    #[must_use]
     pub fn is_up(&self, node: usize) -> bool {
         self.nodes[node].up > 0
     }
 
     /// The servers with outstanding exchanges or without an open connection.
-    #[must_use]
     pub fn awaited(&self) -> Vec<String> {
         let is_busy =
             |node: usize| self.connections(node).any(|index| !self.list[index].exchanges.is_idle());
@@ -222,7 +216,6 @@ impl<P: Protocol> Framed<P> {
 
     /// Index of a client's connection to a server.
     #[inline]
-    #[must_use]
     pub fn index(&self, node: usize, ticket: Ticket) -> usize {
         match self.width {
             1 => node,
@@ -231,26 +224,22 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// Indices of the connections to a server.
-    #[must_use]
     pub fn connections(&self, node: usize) -> std::ops::Range<usize> {
         node * self.width..(node + 1) * self.width
     }
 
     /// Index of the server that a connection is to.
-    #[must_use]
     pub fn node_of(&self, index: usize) -> usize {
         self.list[index].node
     }
 
     /// Whether a connection is open.
     #[inline]
-    #[must_use]
     pub fn is_open(&self, index: usize) -> bool {
         self.list[index].is_up()
     }
 
     /// Whether the server of a connection may be down.
-    #[must_use]
     pub fn is_troubled(&self, index: usize) -> bool {
         self.list[index].is_troubled()
     }
@@ -263,7 +252,6 @@ impl<P: Protocol> Framed<P> {
 
     /// Whether the session accepts requests: not while too many bytes are unsent.
     #[inline]
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.backlog < BACKLOG_MAX
     }
@@ -308,7 +296,6 @@ impl<P: Protocol> Framed<P> {
     /// Closes a connection and returns the lost exchanges. With `was_met`, an exchange has already
     /// received the failure, and the others fail with [`Outcome::Connection`]. If the connection
     /// wasn't open, all exchanges receive the failure itself.
-    #[must_use]
     pub fn fail(&mut self, index: usize, failure: &Failure, was_met: bool) -> Vec<Lost> {
         let connection = &mut self.list[index];
         let node = &mut self.nodes[connection.node];
@@ -420,7 +407,6 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// The end of the first pause, by which the next poll is due.
-    #[must_use]
     pub fn due_ns(&self) -> u64 {
         self.pause_ends_ns
     }

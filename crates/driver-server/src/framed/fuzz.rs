@@ -24,7 +24,6 @@ const SINGLE_MAX: usize = 512;
 ///
 /// # Panics
 /// If they can't be read, or there are none.
-#[must_use]
 pub fn seeds(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(folder).join("fuzz/seeds");
     let entries = fs::read_dir(folder).expect("a crate with a decoder has seeds");

@@ -47,13 +47,11 @@ impl Ordered {
 
     /// Whether every sent request has its reply.
     #[inline]
-    #[must_use]
     pub fn is_answered(&self) -> bool {
         self.queue.len() == self.fresh as usize
     }
 
     /// The number of a ticket's first exchange.
-    #[must_use]
     pub fn find(&self, ticket: Ticket) -> Option<u64> {
         let mut exchanges = self.queue.iter();
         exchanges.find(|(_, exchange)| exchange.ticket == ticket).map(|(number, _)| *number)
@@ -79,7 +77,6 @@ impl Ordered {
 
     /// The exchange of the next reply, if its request was sent.
     #[inline]
-    #[must_use]
     pub fn first(&self) -> Option<OrderedExchange> {
         if self.is_answered() { None } else { self.queue.front().map(|(_, exchange)| *exchange) }
     }

@@ -76,7 +76,6 @@ pub struct Replies {
 
 impl Replies {
     /// At the beginning of a connection.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             line: [0; LINE_KEPT],
