@@ -8,9 +8,8 @@ use kvmark_driver::OpenError;
 pub(crate) use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
 use scylla::errors::{
-    BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
-    ConnectionSetupRequestErrorKind, DbError, ExecutionError, FrameHeaderParseError, MetadataError,
-    NewSessionError, PrepareError, RequestAttemptError, UseKeyspaceError,
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
+    MetadataError, NewSessionError, PrepareError, RequestAttemptError, UseKeyspaceError,
 };
 use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
 use scylla_cql_core::frame::response::error::Error;
@@ -106,17 +105,8 @@ impl Fails for ExecutionError {
             ExecutionError::LastAttemptError(error) => error.failure(),
             ExecutionError::ConnectionPoolError(error) => error.failure(),
             ExecutionError::PrepareError(error) => error.failure(),
-            ExecutionError::RequestTimeout(limit) => {
-                let limit_ms = limit.as_millis();
-                let text = format!("no answer within request_timeout_ms ({limit_ms})");
-                Failure::new(Outcome::Timeout, text)
-            }
-            ExecutionError::BadQuery(error) => Failure::new(Outcome::Refused, chain(error)),
-            ExecutionError::EmptyPlan => {
-                Failure::new(Outcome::Connection, "no node that may be asked is known")
-            }
             ExecutionError::UseKeyspaceError(error) => error.failure(),
-            other => Failure::new(Outcome::Unavailable, chain(other)),
+            other => other_failure(other),
         }
     }
 }
@@ -125,38 +115,8 @@ impl Fails for RequestAttemptError {
     fn failure(&self) -> Failure {
         match self {
             RequestAttemptError::DbError(error, message) => refused(error, message),
-            RequestAttemptError::BrokenConnectionError(error) => error.failure(),
-            RequestAttemptError::SerializationError(_)
-            | RequestAttemptError::CqlRequestSerialization(_) => {
-                Failure::new(Outcome::Refused, chain(self))
-            }
-            RequestAttemptError::UnableToAllocStreamId => {
-                let text = "a connection has as many requests in flight as it can have: \
-                            give more connections_per_node";
-                Failure::new(Outcome::Connection, text)
-            }
-            _ => Failure::new(Outcome::Protocol, chain(self)),
+            other => other_failure(other),
         }
-    }
-}
-
-impl Fails for BrokenConnectionError {
-    fn failure(&self) -> Failure {
-        let garbage = match self.downcast_ref::<BrokenConnectionErrorKind>() {
-            Some(BrokenConnectionErrorKind::FrameHeaderParseError(error)) => !matches!(
-                error,
-                FrameHeaderParseError::HeaderIoError(_)
-                    | FrameHeaderParseError::BodyChunkIoError(..)
-                    | FrameHeaderParseError::ConnectionClosed(..)
-            ),
-            Some(
-                BrokenConnectionErrorKind::UnexpectedStreamId(_)
-                | BrokenConnectionErrorKind::CqlEventHandlingError(_),
-            ) => true,
-            _ => false,
-        };
-        let outcome = if garbage { Outcome::Protocol } else { Outcome::Connection };
-        Failure::new(outcome, chain(self))
     }
 }
 
@@ -166,7 +126,7 @@ impl Fails for ConnectionPoolError {
             ConnectionPoolError::Broken { last_connection_error } => {
                 last_connection_error.failure()
             }
-            other => Failure::new(Outcome::Connection, chain(other)),
+            other => other_failure(other),
         }
     }
 }
@@ -174,7 +134,6 @@ impl Fails for ConnectionPoolError {
 impl Fails for ConnectionError {
     fn failure(&self) -> Failure {
         match self {
-            ConnectionError::BrokenConnection(error) => error.failure(),
             ConnectionError::ConnectTimeout => {
                 let text = "it can't be reached within connect_timeout_ms";
                 Failure::new(Outcome::Connection, text)
@@ -187,17 +146,16 @@ impl Fails for ConnectionError {
                     _,
                 ) => refused(error, ""),
                 ConnectionSetupRequestErrorKind::DbError(error, message) => refused(error, message),
-                ConnectionSetupRequestErrorKind::BrokenConnection(error) => error.failure(),
                 ConnectionSetupRequestErrorKind::MissingAuthentication => {
                     let text = "it wants a login: give username and password_env";
                     Failure::new(Outcome::Refused, text)
                 }
-                other => Failure::new(Outcome::Protocol, chain(other)),
+                other => other_failure(other),
             },
             other => {
-                let refusal = chain(other);
-                let advice = kvmark_driver_server::advice(&refusal);
-                Failure::new(Outcome::Connection, format!("{refusal}{advice}"))
+                let Failure { outcome, text } = other_failure(other);
+                let advice = kvmark_driver_server::advice(&text);
+                Failure::new(outcome, format!("{text}{advice}"))
             }
         }
     }
@@ -207,7 +165,7 @@ impl Fails for UseKeyspaceError {
     fn failure(&self) -> Failure {
         match self {
             UseKeyspaceError::RequestError(error) => error.failure(),
-            other => Failure::new(Outcome::Refused, chain(other)),
+            other => other_failure(other),
         }
     }
 }
@@ -217,7 +175,7 @@ impl Fails for PrepareError {
         match self {
             PrepareError::AllAttemptsFailed { first_attempt } => first_attempt.failure(),
             PrepareError::ConnectionPoolError(error) => error.failure(),
-            other => Failure::new(Outcome::Protocol, chain(other)),
+            other => other_failure(other),
         }
     }
 }
@@ -232,13 +190,15 @@ impl Fails for NewSessionError {
             NewSessionError::FailedToResolveAnyHostname(_) => {
                 Failure::new(Outcome::Connection, "no address is known for its name")
             }
-            other => Failure::new(Outcome::Connection, chain(other)),
+            other => other_failure(other),
         }
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    shortened(&error.to_string())
+/// The failure of any other error. Its outcome is never reported, because these errors occur only
+/// before the clock starts.
+fn other_failure(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Outcome::Connection, shortened(&error.to_string()))
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! The driver's own connections, for information about the servers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
 use kvmark_driver::{Description, OpenError};
 use kvmark_driver_server::framed::Lines;
-use kvmark_driver_server::{Target, largest_share};
+use kvmark_driver_server::{Load, Target, settle};
 use kvmark_plan::Outcome;
 
 use crate::connect::send;
@@ -69,23 +67,17 @@ const COMMANDS: [&str; 2] = ["cmd_get", "cmd_set"];
 /// Background work that `settle` waits for.
 const BUSY: [&str; 2] = ["hash_is_expanding", "slab_reassign_running"];
 
-/// Interval between the checks of `settle`.
-const LOOK: Duration = Duration::from_millis(100);
-/// Consecutive failed checks after which `settle` gives up.
-const UNANSWERED_MAX: u32 = 10;
-
 pub(crate) struct Control {
     settings: Arc<Settings>,
     lines: Lines<Settings>,
-    /// The number of executed commands of each server at the last check.
-    commands: Mutex<BTreeMap<String, f64>>,
+    load: Load,
 }
 
 impl Control {
     /// Connects to the servers.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
         let lines = Lines::new(Arc::clone(&settings))?;
-        let control = Self { settings, lines, commands: Mutex::default() };
+        let control = Self { settings, lines, load: Load::default() };
         for target in &control.settings.targets {
             control.ask(target, b"version\r\n").map_err(|failure| failure.at(target))?;
         }
@@ -168,35 +160,18 @@ impl Control {
             }
         }
         if targets.len() > 1 {
-            let mut before = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-            let share = largest_share(&before, &commands);
-            *before = commands;
-            sums.extend(share.map(|share| ("node_share_max".to_owned(), share)));
+            sums.extend(self.load.share(commands));
         }
         sums
     }
 
     /// Waits until no server expands its hash table or moves memory between slab classes.
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
-        self.settings.targets.iter().try_for_each(|target| self.settle_one(target))
-    }
-
-    fn settle_one(&self, target: &Target) -> Result<(), OpenError> {
-        let mut unanswered = 0;
-        loop {
-            match self.stats(target, b"stats\r\n") {
-                Ok(stats) if BUSY.iter().all(|name| stats.get(*name).is_none_or(|n| n == "0")) => {
-                    return Ok(());
-                }
-                Ok(_) => unanswered = 0,
-                Err(failure) => {
-                    unanswered += 1;
-                    if unanswered >= UNANSWERED_MAX || failure.outcome == Outcome::Refused {
-                        return Err(failure.at(target));
-                    }
-                }
-            }
-            thread::sleep(LOOK);
-        }
+        self.settings.targets.iter().try_for_each(|target| {
+            settle(target, || {
+                let stats = self.stats(target, b"stats\r\n")?;
+                Ok(BUSY.iter().any(|name| stats.get(*name).is_some_and(|number| number != "0")))
+            })
+        })
     }
 }

@@ -1,13 +1,11 @@
 //! The driver's own connections, for information about the servers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
 use kvmark_driver::{Description, OpenError};
 use kvmark_driver_server::framed::Lines;
-use kvmark_driver_server::{Target, largest_share};
+use kvmark_driver_server::{Load, Target, settle};
 use kvmark_plan::Outcome;
 
 use crate::connect::{no_slots, send};
@@ -67,23 +65,17 @@ const BUSY: [&str; 6] = [
     "master_sync_in_progress",
 ];
 
-/// Interval between the checks of `settle`.
-const LOOK: Duration = Duration::from_millis(100);
-/// Consecutive failed checks after which `settle` gives up.
-const UNANSWERED_MAX: u32 = 10;
-
 pub(crate) struct Control {
     settings: Arc<Settings>,
     lines: Lines<Settings>,
-    /// The number of executed commands of each server at the last check.
-    commands: Mutex<BTreeMap<String, f64>>,
+    load: Load,
 }
 
 impl Control {
     /// Connects to the server.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
         let lines = Lines::new(Arc::clone(&settings))?;
-        let control = Self { settings, lines, commands: Mutex::default() };
+        let control = Self { settings, lines, load: Load::default() };
         if control.settings.cluster {
             control.masters().map(drop)?;
             return Ok(control);
@@ -209,10 +201,7 @@ impl Control {
             }
         }
         if self.settings.cluster {
-            let mut before = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-            let share = largest_share(&before, &commands);
-            *before = commands;
-            sums.extend(share.map(|share| ("node_share_max".to_owned(), share)));
+            sums.extend(self.load.share(commands));
         }
         sums
     }
@@ -221,32 +210,15 @@ impl Control {
     /// for a server that denies this user the information.
     pub(crate) fn settle(&self) -> Result<(), OpenError> {
         for target in self.masters()? {
-            self.settle_one(&target)?;
+            settle(&target, || match self.info(&target) {
+                Ok(info) => {
+                    Ok(BUSY.iter().any(|name| info.get(*name).is_some_and(|number| number != "0")))
+                }
+                Err(failure) if is_forbidden(&failure) => Ok(false),
+                Err(failure) => Err(failure),
+            })?;
         }
         Ok(())
-    }
-
-    fn settle_one(&self, target: &Target) -> Result<(), OpenError> {
-        let mut unanswered = 0;
-        loop {
-            match self.info(target) {
-                Ok(info) if BUSY.iter().all(|name| info.get(*name).is_none_or(|n| n == "0")) => {
-                    return Ok(());
-                }
-                Ok(_) => unanswered = 0,
-                Err(failure) if is_forbidden(&failure) => return Ok(()),
-                Err(failure) if failure.outcome == Outcome::Refused => {
-                    return Err(failure.at(target));
-                }
-                Err(failure) => {
-                    unanswered += 1;
-                    if unanswered >= UNANSWERED_MAX {
-                        return Err(failure.at(target));
-                    }
-                }
-            }
-            thread::sleep(LOOK);
-        }
     }
 }
 

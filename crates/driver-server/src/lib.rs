@@ -7,7 +7,7 @@ mod credentials;
 mod failure;
 pub mod framed;
 mod limits;
-mod share;
+mod status;
 pub mod template;
 pub mod text;
 pub mod timers;
@@ -19,7 +19,7 @@ pub use arrivals::{Arrivals, Received};
 pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, Secret, USERNAME};
 pub use failure::Failure;
 pub use limits::{CONNECT_TIMEOUT_MS, RECONNECT_MAX_MS};
-pub use share::largest_share;
+pub use status::{Load, settle};
 pub use tls::{
     CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles, advice, certificates, roots,
 };
