@@ -24,7 +24,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use serde_json::{Value, json};
 
-/// Any error: this program only passes it on.
+/// Any error.
 type Failure = Box<dyn Error + Send + Sync>;
 
 const HEADER: usize = 9;
@@ -37,7 +37,7 @@ const INPUT_BYTES: usize = 256 << 10;
 /// The longest recorded time, one minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 const ONE: [u8; 2] = [0, 1];
-/// Values follow, and rows come without their description.
+/// Flags: with values, and without a description of rows.
 const FLAGS: u8 = 0x03;
 
 fn main() -> Result<(), Failure> {
@@ -96,7 +96,7 @@ fn head(id: &[u8], values: u16) -> Vec<u8> {
     head
 }
 
-/// One request after the other.
+/// The requests.
 struct Requests {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -105,7 +105,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// Appends the next request, its key drawn uniformly.
+    /// Appends the next request, with a uniformly drawn key.
     fn draw(&mut self, stream: u16, output: &mut Vec<u8>) -> io::Result<()> {
         let number = self.chance.below(self.records);
         let from = output.len();
@@ -123,11 +123,11 @@ impl Requests {
     }
 }
 
-/// A connection on which one statement is prepared.
+/// A connection with one prepared statement.
 struct Connection {
     stream: TcpStream,
     id: Vec<u8>,
-    /// When each stream was sent.
+    /// The time of sending, by stream.
     sent: Vec<u64>,
     output: Vec<u8>,
     input: Vec<u8>,
@@ -149,7 +149,7 @@ impl Connection {
         Ok(Self { stream, id, sent: Vec::new(), output, input, filled: 0 })
     }
 
-    /// Sends what always fits, because it was answered before.
+    /// Sends a request, which fits because the previous one was answered.
     fn flush(&mut self, clock: &Clock, fresh: &[u16]) -> Result<(), Failure> {
         let now = clock.raw();
         for stream in fresh {
@@ -162,7 +162,7 @@ impl Connection {
     }
 }
 
-/// Sends a request and waits for its answer, which is no error.
+/// Sends a request and waits for its reply.
 fn ask(stream: &mut TcpStream, opcode: u8, body: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut request = vec![4, 0, 0, 0, opcode];
     request.extend_from_slice(&(body.len() as u32).to_be_bytes());
@@ -179,13 +179,13 @@ fn ask(stream: &mut TcpStream, opcode: u8, body: &[u8]) -> Result<Vec<u8>, Failu
     Ok(answer)
 }
 
-/// A big-endian number of a body.
+/// A big-endian number in a body.
 fn number(body: &[u8], at: usize) -> Result<u32, Failure> {
     let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     Ok(u32::from_be_bytes(bytes.ok_or("an answer ends too early")?))
 }
 
-/// The rows of a result that describes none of them.
+/// The number of rows of a result without a description.
 fn rows_of(body: &[u8]) -> Result<u32, Failure> {
     match number(body, 0)? {
         1 => Ok(0),
@@ -194,7 +194,7 @@ fn rows_of(body: &[u8]) -> Result<u32, Failure> {
     }
 }
 
-/// The connections, and what waits for them.
+/// The event loop over the connections.
 struct Loop {
     epoll: OwnedFd,
     connections: Vec<Connection>,
@@ -240,7 +240,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Reads a connection once, and sends as many requests as were answered.
+    /// Reads a connection once and replaces the answered requests.
     fn serve(
         &mut self,
         place: usize,

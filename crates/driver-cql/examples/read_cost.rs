@@ -1,8 +1,8 @@
-//! What reading a row of five 34-byte columns costs the client, per operation.
+//! Client cost per operation of reading a row with five 34-byte columns.
 //!
 //! `read_cost HOST:PORT [OPERATIONS] [IN_FLIGHT] [values] [option=value …]` loads 10,000 rows into
-//! the keyspace `read_cost` and reads them at random on one worker; with `values` it takes them
-//! from the answers, as a workload does that checks them.
+//! the keyspace `read_cost` and reads them at random on one worker. With `values` it decodes the
+//! rows, as a workload with checks does.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,7 +19,7 @@ use nix::sys::time::TimeValLike;
 
 const FIELDS: u32 = 5;
 const ROWS: u64 = 10_000;
-/// What every key begins with; four letters follow.
+/// Prefix of every key, followed by four letters.
 const KEY: &[u8] = b"user";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Who has nothing in flight.
+/// Clients without a request in flight.
 struct Free {
     start: Instant,
     tickets: Vec<Ticket>,
@@ -127,7 +127,7 @@ fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind, wa
     }
 }
 
-/// A number whose neighbours lie far away, after Steele, Lea and Flood's SplitMix.
+/// Scrambles a number by Steele, Lea and Flood's SplitMix.
 fn scattered(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -10,7 +10,7 @@ fn main() -> Result<(), Failure> {
     measure(|key| format!("get {key}\r\n"), is_whole)
 }
 
-/// Whether these bytes are a whole item and the end, which is how a key that is there is answered.
+/// Whether the bytes are a complete item with the end, the reply for an existing key.
 fn is_whole(reply: &[u8]) -> Result<bool, Failure> {
     let Some(end) = reply.iter().position(|byte| *byte == b'\r') else { return Ok(false) };
     let line = String::from_utf8_lossy(&reply[..end]);

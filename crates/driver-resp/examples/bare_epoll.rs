@@ -11,7 +11,7 @@ fn main() -> Result<(), Failure> {
     measure(request, is_whole)
 }
 
-/// Whether these bytes are a whole string, which is how a key that is there is answered.
+/// Whether the bytes are a complete string, the reply for an existing key.
 fn is_whole(reply: &[u8]) -> Result<bool, Failure> {
     let Some(end) = reply.iter().position(|byte| *byte == b'\r') else { return Ok(false) };
     let line = String::from_utf8_lossy(&reply[..end]);

@@ -1,4 +1,4 @@
-//! Builders that keep the claims short.
+//! Helpers of the tests.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ pub(crate) fn open(address: &str, options: Value, layout: &Layout) -> Result<Cql
     Cql::open(&options, layout)
 }
 
-/// The sentence with which opening is refused.
+/// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value, layout: &Layout) -> String {
     match open(address, options, layout) {
         Ok(_) => panic!("{address} was opened"),
@@ -35,25 +35,25 @@ pub(crate) fn session(driver: &Cql) -> Session {
     kvmark_testing::session(driver, 8)
 }
 
-/// A worker's session whose turns the test calls itself.
+/// A worker's session that the test polls.
 pub(crate) fn own_session(driver: &Cql, clients: u32) -> CqlSession {
     let AnySession::Asynchronous(session) = driver.session(clients).unwrap();
     session
 }
 
-/// What turns told. Each look at the clock finds it one further.
+/// The results of polls. Each stamp advances the clock by one.
 #[derive(Default)]
 pub(crate) struct Told {
     clock: u64,
     pub(crate) issued: Vec<Ticket>,
-    /// How each ended, and why if it failed.
+    /// The outcomes and failure texts.
     pub(crate) ended: Vec<(Ticket, Outcome, String)>,
-    /// What each read, as `ticket=value`, by ticket.
+    /// The read values as `ticket=value`, by ticket.
     pub(crate) values: Vec<String>,
 }
 
 impl Told {
-    /// The clock goes on with the machine's, for all tests alike.
+    /// The clock follows that of the machine.
     pub(crate) fn pass_real_time(&mut self) {
         static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
         self.clock = self.clock.max(BEGAN.elapsed().as_nanos() as u64);
@@ -92,7 +92,7 @@ pub(crate) async fn execute(
     execute_as(session, 0, request).await
 }
 
-/// The same of another client.
+/// The same for another client.
 pub(crate) async fn execute_as(
     session: &Session,
     client: u32,
@@ -102,7 +102,7 @@ pub(crate) async fn execute_as(
     (outcome, cells(&reply), reply)
 }
 
-/// Where the real node is, in this keyspace.
+/// The address of the real node with this keyspace.
 pub(crate) fn node(keyspace: &str) -> String {
     let address = std::env::var("KVMARK_TEST_CQL").expect("KVMARK_TEST_CQL must name a node");
     format!("{address}/{keyspace}")
@@ -135,7 +135,7 @@ pub(crate) fn statement(
     }
 }
 
-/// The arguments of commands, drawn.
+/// The drawn arguments of commands.
 #[derive(Default)]
 pub(crate) struct Drawn {
     bytes: Vec<u8>,
@@ -145,7 +145,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// One more command.
+    /// Adds a command.
     pub(crate) fn command(mut self, arguments: &[(ValueType, Vec<u8>)]) -> Self {
         self.commands.push((self.places.len() as u32, 0));
         self.width = arguments.len() as u32;

@@ -14,7 +14,7 @@ use crate::peer::{Act, Guard, Peer};
 
 const LOGIN: (&str, &str) = ("ann", "sesame");
 
-/// A node whose certificate is for this name, and a file that holds the certificate.
+/// A node with a certificate for this name, and the certificate's file.
 fn node(folder: &Path, name: &str) -> (Peer, String) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed([name.to_owned()]).unwrap();
@@ -38,7 +38,7 @@ fn read(address: &str, options: Value) -> Outcome {
 }
 
 #[test]
-fn a_node_is_used_that_has_the_right_certificate_and_lets_the_user_in() {
+fn a_node_with_the_right_certificate_and_login_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, authority) = node(folder.path(), "127.0.0.1");
     let address = format!("ann:sesame@{}", peer.address);
@@ -46,7 +46,7 @@ fn a_node_is_used_that_has_the_right_certificate_and_lets_the_user_in() {
 }
 
 #[test]
-fn one_name_can_stand_for_all_nodes() {
+fn one_name_can_be_valid_for_all_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, authority) = node(folder.path(), "cluster.example");
     let address = format!("ann:sesame@{}", peer.address);
@@ -58,7 +58,7 @@ fn one_name_can_stand_for_all_nodes() {
 }
 
 #[test]
-fn a_certificate_for_another_address_or_of_another_authority_is_refused() {
+fn a_certificate_for_another_address_or_of_another_authority_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, own) = node(folder.path(), "127.0.0.9");
     let (_, other) = node(folder.path(), "127.0.0.1");
@@ -72,12 +72,12 @@ fn a_certificate_for_another_address_or_of_another_authority_is_refused() {
 }
 
 #[test]
-fn a_wrong_password_or_none_is_refused_without_showing_it() {
+fn a_wrong_or_missing_password_is_rejected_without_showing_it() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, authority) = node(folder.path(), "127.0.0.1");
     let options = json!({"tls": true, "ca_file": authority});
     let error = refusal(&format!("ann:guessed@{}", peer.address), options.clone(), &layout(1));
-    // Not in the node's own words, which could repeat what was guessed.
+    // Without the node's message, which could repeat the password.
     assert!(error.contains("a node answered: Authentication failed"), "{error}");
     assert!(!error.contains("scripted") && !error.contains("guessed"), "{error}");
     let error = refusal(&peer.address, options, &layout(1));

@@ -1,4 +1,4 @@
-//! What goes wrong, and which outcome it is.
+//! Failures and their outcomes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +24,7 @@ fn with(mut more: Vec<u8>, tail: &[u8]) -> Vec<u8> {
     more
 }
 
-/// The outcome of a read against a node that acts so, and what the session says of it.
+/// The outcome and failure text of a read from a node with this behaviour.
 fn outcome_of(act: Act, options: Value) -> (Outcome, String) {
     let peer = Peer::new(move |_| act.clone());
     let driver = open(&peer.address, options, &layout(1)).unwrap();
@@ -52,7 +52,7 @@ fn a_scripted_row_is_read() {
 }
 
 #[test]
-fn each_error_of_a_node_is_its_own_outcome() {
+fn each_error_of_a_node_has_its_outcome() {
     let simple = b"\0\x06SIMPLE";
     let cases = [
         (0x1000, counts(2, 1), Outcome::Unavailable),
@@ -76,7 +76,7 @@ fn each_error_of_a_node_is_its_own_outcome() {
 }
 
 #[test]
-fn an_answer_that_is_no_frame_breaks_the_protocol() {
+fn a_malformed_frame_is_a_protocol_failure() {
     assert_eq!(outcome_of(Act::Garbage, json!({})).0, Outcome::Protocol);
     assert_eq!(outcome_of(Act::Nonsense, json!({})).0, Outcome::Protocol);
 }
@@ -90,12 +90,12 @@ fn a_node_that_closes_within_a_frame_is_a_failed_connection() {
 fn a_node_that_never_answers_is_a_timeout() {
     let (outcome, text) = outcome_of(Act::Silence, json!({"request_timeout_ms": 50}));
     assert_eq!(outcome, Outcome::Timeout);
-    // By the session itself: the node has answered nothing.
+    // The session's own timeout, because the node sent nothing.
     assert_eq!(text, "given up: no answer within request_timeout_ms (50)");
 }
 
 #[test]
-fn a_retry_is_made_when_asked_for_and_counted() {
+fn a_configured_retry_is_made_and_counted() {
     for (retry, expected) in [("none", (Outcome::Timeout, 1)), ("default", (Outcome::Ok, 2))] {
         let calls = AtomicU32::new(0);
         let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
@@ -110,7 +110,7 @@ fn a_retry_is_made_when_asked_for_and_counted() {
 }
 
 #[test]
-fn a_write_that_counts_as_done_returns_nothing_of_what_was_read_before() {
+fn a_write_that_counts_as_applied_returns_no_earlier_values() {
     let peer = Peer::new(|text| match text.starts_with("SELECT") {
         true => Act::Row("k", "v"),
         false => Act::Error(0x1100, with(counts(1, 2), b"\0\x06SIMPLE")),
@@ -125,7 +125,7 @@ fn a_write_that_counts_as_done_returns_nothing_of_what_was_read_before() {
 }
 
 #[test]
-fn a_write_ends_as_its_node_says() {
+fn a_write_has_the_outcome_of_its_node() {
     let peer = Peer::new(|_| Act::Done);
     let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
     run(async {
@@ -135,7 +135,7 @@ fn a_write_ends_as_its_node_says() {
 }
 
 #[test]
-fn a_level_that_a_nodes_own_tables_cannot_have_is_for_records_only() {
+fn a_level_that_system_tables_lack_applies_only_to_records() {
     let peer = Peer::new(|_| Act::Done);
     let options = json!({"write_consistency": "two", "read_consistency": "one"});
     let driver = open(&peer.address, options, &layout(1)).unwrap();
@@ -146,7 +146,7 @@ fn a_level_that_a_nodes_own_tables_cannot_have_is_for_records_only() {
 }
 
 #[test]
-fn what_a_node_warns_of_is_counted() {
+fn warnings_of_a_node_are_counted() {
     let peer = Peer::new(|_| Act::Warning("Read 1 live rows and 2000 tombstone cells for query"));
     let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
     run(async {
@@ -160,14 +160,14 @@ fn what_a_node_warns_of_is_counted() {
 }
 
 #[test]
-fn a_server_that_never_speaks_is_told_within_the_limit() {
+fn a_silent_server_is_reported_within_the_limit() {
     let peer = Peer::mute();
     let error = refusal(&peer.address, json!({"connect_timeout_ms": 100}), &layout(1));
     assert!(error.starts_with(&format!("can't use the cluster at {}", peer.address)), "{error}");
 }
 
 #[test]
-fn a_port_where_nobody_listens_is_told_without_the_password() {
+fn a_closed_port_is_reported_without_the_password() {
     let address = "ann:sesame@127.0.0.1:1";
     let error = refusal(address, json!({"connect_timeout_ms": 500}), &layout(1));
     assert!(error.starts_with("can't use the cluster at 127.0.0.1:1: "), "{error}");

@@ -1,5 +1,5 @@
-//! The driver against scripted peers, and a real node that `KVMARK_TEST_CQL` names. What needs the
-//! node is ignored unless it is asked for: `python3 scripts/with_cassandra.py` starts one.
+//! Tests of the driver with scripted peers, and with a real node at `KVMARK_TEST_CQL`. Tests with
+//! the node are ignored by default; `python3 scripts/with_cassandra.py` starts one.
 
 #![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
 

@@ -1,4 +1,4 @@
-//! What happens when no node is left, and when one is there again.
+//! Outages of all nodes, and their end.
 
 use kvmark_driver::{Driver, Session as _, Ticket};
 use kvmark_driver_cql::{Cql, CqlSession};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Session, Told, execute, layout, open, own_session, request, run, session};
 use crate::peer::{Act, Guard, Peer};
 
-/// Operations after which it is noticed at the latest that the connections are there, or gone.
+/// Number of operations after which a change of the connections must be noticed.
 const NOTICED: u32 = 1000;
 
 fn row(_: &str) -> Act {
@@ -19,7 +19,7 @@ async fn read(session: &Session) -> Outcome {
     execute(session, &request(Kind::Read, "k")).await.0
 }
 
-/// Reads until one finds no node; the driver learns of closed connections in its own time.
+/// Reads until one finds no node, because the driver notices closed connections with a delay.
 async fn read_until_lost(session: &Session) {
     for _ in 0..NOTICED {
         let outcome = read(session).await;
@@ -31,7 +31,7 @@ async fn read_until_lost(session: &Session) {
     panic!("{:?}", session.last_failure());
 }
 
-/// Reads until one is answered; where the limit on a request is short a busy machine meets it.
+/// Reads until one succeeds; a busy machine may exceed a short time limit.
 async fn read_until_answered(session: &Session) {
     for _ in 0..NOTICED {
         if read(session).await == Outcome::Ok {
@@ -41,7 +41,7 @@ async fn read_until_answered(session: &Session) {
     panic!("{:?}", session.last_failure());
 }
 
-/// A driver with a session that has lost its only node, whose address is free now.
+/// A driver whose session has lost its only node, and the free address.
 fn lost(options: Value) -> (Cql, Session, String) {
     let peer = Peer::new(row);
     let driver = open(&peer.address, options, &layout(1)).unwrap();
@@ -52,7 +52,7 @@ fn lost(options: Value) -> (Cql, Session, String) {
     (driver, session, address)
 }
 
-/// All of these clients read at once: how each ended, and why.
+/// The outcomes and failure texts of concurrent reads.
 fn read_together(session: &mut CqlSession, clients: u32) -> Vec<(Ticket, Outcome, String)> {
     let mut told = Told::default();
     for client in 0..clients {
@@ -70,7 +70,7 @@ fn reconnections(driver: &Cql) -> f64 {
 }
 
 #[test]
-fn clients_that_find_no_node_wait_for_one_attempt_together_and_fail_with_it() {
+fn clients_without_a_node_wait_for_one_attempt_and_fail_with_it() {
     let peer = Peer::new(row);
     let driver = open(&peer.address, json!({"reconnect_max_ms": 10}), &layout(1)).unwrap();
     let mut session = own_session(&driver, 100);
@@ -90,7 +90,7 @@ fn clients_that_find_no_node_wait_for_one_attempt_together_and_fail_with_it() {
 }
 
 #[test]
-fn an_operation_that_waits_is_carried_out_when_the_node_is_there_again() {
+fn a_waiting_operation_is_executed_when_the_node_returns() {
     let (_driver, session, address) = lost(json!({"reconnect_max_ms": 10}));
     run(async {
         let peer = Peer::at(&address, Guard::default(), row);
@@ -103,7 +103,7 @@ fn an_operation_that_waits_is_carried_out_when_the_node_is_there_again() {
 }
 
 #[test]
-fn the_limit_on_a_request_ends_its_waiting_too() {
+fn the_limit_on_a_request_also_ends_its_waiting() {
     let options = json!({"reconnect_max_ms": 3_600_000, "request_timeout_ms": 50});
     let (_driver, session, _) = lost(options);
     run(async {

@@ -1,7 +1,7 @@
-//! A node of one that speaks version 4 of the native protocol and does what a test's script says.
+//! A node with version 4 of the native protocol and a scripted behaviour.
 //!
-//! It answers what a driver asks of every node, and leaves to the script what is executed against
-//! the table. A prepared statement's id is its text.
+//! It answers the requests that a driver sends to every node. The script handles executions on the
+//! table. The id of a prepared statement is its text.
 
 use std::io::{Read, Write};
 use std::mem::take;
@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What the node does when the table is asked.
+/// The node's behaviour for an execution on the table.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Returns a row: a key and the value of `field0`.
@@ -21,30 +21,30 @@ pub(crate) enum Act {
     Done,
     /// The same, with a warning.
     Warning(&'static str),
-    /// Answers with an error of this code, with what the protocol puts behind its message.
+    /// Answers with an error of this code and its details.
     Error(i32, Vec<u8>),
-    /// Answers with bytes that are no frame.
+    /// Answers with malformed bytes.
     Garbage,
-    /// Answers with a frame whose body isn't what its header says.
+    /// Answers with a frame whose body contradicts its header.
     Nonsense,
     /// Closes in the middle of a frame.
     Close,
-    /// Never answers.
+    /// Sends no answer.
     Silence,
-    /// The same row, byte by byte, each on its way before the next is written.
+    /// The same row in single bytes.
     Split(&'static str, &'static str),
-    /// The same row, behind something that nobody asked for.
+    /// The same row after an event.
     AfterEvent(&'static str, &'static str),
-    /// The same row, with a stream on which nothing was asked.
+    /// The same row on an unused stream.
     Stray(&'static str, &'static str),
-    /// A header that tells of more than a frame may have.
+    /// A header with an excessive length.
     TooLong,
     /// A frame of another version of the protocol.
     OtherVersion,
-    /// Reads nothing any more.
+    /// Stops reading.
     Deaf,
-    /// Returns this row, but only when something else than the like is asked for on the same
-    /// connection, and before that is answered.
+    /// Returns this row, but only when another statement is executed on the same connection, and
+    /// before its answer.
     Late(&'static str, &'static str),
 }
 
@@ -65,16 +65,17 @@ const UNAVAILABLE: i32 = 0x1000;
 const TWO: [u8; 2] = [0, 2];
 const BAD_CREDENTIALS: i32 = 0x0100;
 
-/// Whom a node lets in.
+/// The access rules of a node.
 #[derive(Clone, Default)]
 pub(crate) struct Guard {
-    /// How it encrypts, if it does.
+    /// Its encryption, if any.
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// The user and the password that it asks for.
+    /// The required user and password.
     pub(crate) login: Option<(&'static str, &'static str)>,
 }
 
-/// Which node it is of how many: 127.0.0.1 in dc1, 127.0.0.2 in dc2 and so on, at one port.
+/// The index of the node and the number of nodes: 127.0.0.1 in dc1, 127.0.0.2 in dc2 and so on, at
+/// one port.
 #[derive(Clone, Copy)]
 struct Place {
     index: u8,
@@ -83,7 +84,7 @@ struct Place {
 
 const ALONE: Place = Place { index: 0, nodes: 1 };
 
-/// With which terms a node was asked for something of the table.
+/// The terms of an execution on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) level: u16,
@@ -93,7 +94,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads what stands behind the id of a statement that is executed.
+    /// Reads the parameters of an execution.
     fn read(terms: &[u8]) -> Self {
         let mut rest = terms;
         let mut next = |count: usize| {
@@ -120,7 +121,7 @@ impl Asked {
     }
 }
 
-/// A node as its connections see it.
+/// State shared by a node's connections.
 struct Node {
     place: Place,
     guard: Guard,
@@ -144,12 +145,12 @@ struct Door {
 }
 
 impl Peer {
-    /// Acts by the text of each statement that is executed against the table.
+    /// The script receives the text of each executed statement.
     pub(crate) fn new(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0", Guard::default(), script)
     }
 
-    /// The same at an address, and not for everybody.
+    /// The same at an address, with access rules.
     pub(crate) fn at(
         address: &str,
         guard: Guard,
@@ -158,7 +159,7 @@ impl Peer {
         Self::serving(TcpListener::bind(address).unwrap(), ALONE, guard, Box::new(script))
     }
 
-    /// Nodes that know each other; the script is told which one is asked, from 0.
+    /// Nodes of one cluster; the script receives the index of the node, from 0.
     pub(crate) fn cluster(
         nodes: u8,
         script: impl Fn(u8, &str) -> Act + Send + Sync + 'static,
@@ -195,17 +196,17 @@ impl Peer {
         Self { address, node: Some(node), door, doorman }
     }
 
-    /// With which terms it was asked for something of the table, in order.
+    /// The terms of the executions on the table, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.node.as_ref().map_or_else(Vec::new, |node| node.asked.lock().unwrap().clone())
     }
 
-    /// Connections that were made to it so far.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.door.streams.lock().unwrap().len()
     }
 
-    /// A server that takes connections and never says a word.
+    /// A server that accepts connections and sends nothing.
     pub(crate) fn mute() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -213,7 +214,7 @@ impl Peer {
         Self { address, node: None, door: Arc::default(), doorman }
     }
 
-    /// Closes every connection and takes no more; returns the address, at which nobody listens now.
+    /// Closes every connection and the listener. Returns the free address.
     pub(crate) fn stop(self) -> String {
         self.door.closed.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(&self.address));
@@ -225,7 +226,7 @@ impl Peer {
     }
 }
 
-/// Listeners at 127.0.0.1, 127.0.0.2 and so on, all at one port that is free at each.
+/// Listeners at 127.0.0.1, 127.0.0.2 and so on, with the same free port.
 fn same_port(nodes: u8) -> Vec<TcpListener> {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -256,7 +257,7 @@ fn error(code: i32, more: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Answers until the other side, or the script, has enough.
+/// Answers until the client or the script ends.
 fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
     let mut header = [0; 9];
     let mut late = Vec::new();
@@ -369,7 +370,7 @@ fn act_out(
             None
         }
         Act::Deaf => loop {
-            // Until the test, and its process, has ended.
+            // Until the process of the test ends.
             thread::park();
         },
         Act::Garbage => {
@@ -385,7 +386,7 @@ fn act_out(
     }
 }
 
-/// The answer to a select that finds one row.
+/// The answer to a select with one row.
 fn row(text: &str, key: &str, value: &str) -> Vec<u8> {
     let columns = columns(text);
     let value = |name: &String| if name == "y_id" { key } else { value };
@@ -410,7 +411,8 @@ fn string(output: &mut Vec<u8>, text: &str) {
     output.extend_from_slice(text.as_bytes());
 }
 
-/// What a driver asks of every node; of its own tables there is one copy, which isn't two.
+/// Answers to the requests that a driver sends to every node. System tables have one replica, so
+/// level TWO fails.
 fn local_answer(text: &str, terms: &[u8], place: Place) -> (u8, Vec<u8>) {
     if text.contains("system") && terms.starts_with(&TWO) {
         return (ERROR, error(UNAVAILABLE, &[&TWO[..], &[0, 0, 0, 2, 0, 0, 0, 1]].concat()));
@@ -442,7 +444,7 @@ fn answer(text: &str, place: Place) -> (u8, Vec<u8>) {
     (RESULT, rows(&columns, &found))
 }
 
-/// The columns that a select names.
+/// The columns of a select.
 fn columns(text: &str) -> Vec<String> {
     let Some(rest) = text.strip_prefix("SELECT ") else { return Vec::new() };
     let (names, _) = rest.split_once(" FROM ").unwrap();

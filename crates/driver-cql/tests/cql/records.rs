@@ -42,7 +42,7 @@ fn a_record_is_written_read_changed_and_removed() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn what_is_read_is_held_against_what_is_expected() {
+fn reads_are_compared_with_the_expected_values() {
     let address = node("kvmark_test_expected");
     let driver = open(&address, json!({}), &layout(3)).unwrap();
     run(async { kvmark_testing::assert_compares(&session(&driver)).await });
@@ -50,7 +50,7 @@ fn what_is_read_is_held_against_what_is_expected() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn a_scan_goes_on_over_pages_up_to_its_length() {
+fn a_scan_continues_over_pages_up_to_its_length() {
     let address = node("kvmark_test_scans");
     let driver = open(&address, json!({"page_size": 2}), &layout(2)).unwrap();
     run(async {
@@ -73,7 +73,7 @@ fn a_scan_goes_on_over_pages_up_to_its_length() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn a_table_that_does_not_fit_is_refused_with_the_difference() {
+fn a_table_that_does_not_fit_is_rejected_with_the_difference() {
     let address = node("kvmark_test_records");
     drop(open(&address, json!({}), &layout(2)).unwrap());
     let error = refusal(&address, json!({}), &layout(4));
@@ -83,7 +83,7 @@ fn a_table_that_does_not_fit_is_refused_with_the_difference() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn an_idle_node_is_settled_and_speaks_for_itself() {
+fn an_idle_node_is_settled_and_has_a_description() {
     let address = node("kvmark_test_records");
     let driver = open(&address, json!({}), &layout(2)).unwrap();
     driver.settle().unwrap();

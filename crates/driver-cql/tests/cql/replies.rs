@@ -1,4 +1,4 @@
-//! Answers as a real node gives them seldom, or never.
+//! Answers that a real node rarely or never sends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::common::{Told, execute, layout, open, own_session, request, run, session};
 use crate::peer::{Act, Peer};
 
-/// Of a session that two nodes share.
+/// Options of a session with two nodes.
 const CLIENTS: u32 = 32;
 
-/// The outcomes of some reads, one after the other, of a node that acts so at first.
+/// The outcomes of sequential reads from a node with this initial behaviour.
 fn outcomes(first: Act, options: Value, reads: usize) -> Vec<(Outcome, Vec<String>)> {
     let calls = AtomicU32::new(0);
     let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
@@ -36,14 +36,14 @@ fn ok(value: &str) -> (Outcome, Vec<String>) {
 }
 
 #[test]
-fn an_answer_may_come_in_any_pieces_and_behind_what_nobody_asked_for() {
+fn an_answer_may_be_split_and_may_follow_an_event() {
     for act in [Act::Split("k", "first"), Act::AfterEvent("k", "first")] {
         assert_eq!(outcomes(act, json!({}), 2), [ok("first"), ok("next")]);
     }
 }
 
 #[test]
-fn what_cannot_be_an_answer_ends_its_connection_and_the_next_request_has_another() {
+fn a_malformed_answer_ends_its_connection_and_the_next_request_has_another() {
     let stray = Act::Stray("k", "first");
     for act in [stray, Act::TooLong, Act::OtherVersion, Act::Garbage] {
         let told = format!("{act:?}");
@@ -56,7 +56,7 @@ fn what_cannot_be_an_answer_ends_its_connection_and_the_next_request_has_another
 #[test]
 fn answers_find_their_requests_in_any_order() {
     let calls = AtomicU32::new(0);
-    // The first two are answered behind the third, the last first.
+    // The third request is answered first, then the second and the first.
     let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => Act::Late("k", "one"),
         1 => Act::Late("k", "two"),
@@ -74,7 +74,7 @@ fn answers_find_their_requests_in_any_order() {
     assert_eq!(told.values, ["0=one", "1=two", "2=three"]);
 }
 
-/// A node that has forgotten every statement, once.
+/// A node that loses every prepared statement once.
 fn forgetful(times: u32) -> Peer {
     let calls = AtomicU32::new(0);
     Peer::new(move |text| {
@@ -89,7 +89,7 @@ fn forgetful(times: u32) -> Peer {
 }
 
 #[test]
-fn a_statement_that_a_node_forgot_is_prepared_once_for_all_that_ask() {
+fn a_statement_that_a_node_lost_is_prepared_once_for_all_requests() {
     let peer = forgetful(5);
     let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
     let mut session = own_session(&driver, 5);
@@ -108,7 +108,7 @@ fn a_statement_that_a_node_forgot_is_prepared_once_for_all_that_ask() {
 }
 
 #[test]
-fn a_node_that_forgets_for_ever_is_not_asked_for_ever() {
+fn a_node_that_repeatedly_loses_a_statement_fails_the_request() {
     let peer = forgetful(u32::MAX);
     let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
     run(async {
@@ -118,7 +118,7 @@ fn a_node_that_forgets_for_ever_is_not_asked_for_ever() {
 }
 
 #[test]
-fn what_a_node_does_not_read_waits_and_holds_nobody_else_up() {
+fn unread_requests_of_one_node_do_not_delay_the_others() {
     let heard = AtomicU32::new(0);
     let peers = Peer::cluster(2, move |_, _| match heard.fetch_add(1, Ordering::SeqCst) {
         0 => Act::Deaf,
@@ -135,7 +135,7 @@ fn what_a_node_does_not_read_waits_and_holds_nobody_else_up() {
     for client in 0..CLIENTS {
         session.submit(client, &write);
     }
-    // Each node has its half of them, some megabytes, which are more than a socket takes.
+    // Each node has half of them, some megabytes, which exceed a socket buffer.
     while told.ended.len() < CLIENTS as usize / 2 {
         session.turn(u64::MAX, &mut told);
     }

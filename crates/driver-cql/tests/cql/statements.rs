@@ -1,4 +1,4 @@
-//! Statements in the user's own words on a real node.
+//! Statements on a real node.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ fn values() -> Vec<(ValueType, Vec<u8>)> {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn every_type_is_written_and_comes_back_as_drawn() {
+fn every_type_is_written_and_read_back() {
     let address = node("kvmark_test_types");
     let columns: String = TYPES.iter().map(|(name, typ)| format!(", {name} {typ}")).collect();
     let table = format!("CREATE TABLE IF NOT EXISTS types (k text PRIMARY KEY{columns})");
@@ -142,7 +142,7 @@ fn every_type_is_written_and_comes_back_as_drawn() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn an_argument_that_cannot_be_of_its_columns_type_is_named() {
+fn an_argument_that_does_not_fit_its_column_is_named() {
     let address = node("kvmark_test_refused");
     let table = "CREATE TABLE IF NOT EXISTS small (k text PRIMARY KEY, n int)";
     let refused = |text: &str, arguments: &[(&str, Generator)], options| {
@@ -169,7 +169,7 @@ fn an_argument_that_cannot_be_of_its_columns_type_is_named() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn commands_go_out_in_a_batch_or_at_the_same_time_and_are_counted() {
+fn commands_are_sent_in_a_batch_or_concurrently_and_are_counted() {
     let address = node("kvmark_test_batches");
     let tables = [
         "CREATE TABLE IF NOT EXISTS many (p text, c int, v text, PRIMARY KEY (p, c))",
@@ -215,7 +215,7 @@ fn commands_go_out_in_a_batch_or_at_the_same_time_and_are_counted() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn a_condition_that_does_not_hold_is_a_miss_and_a_counter_counts() {
+fn an_unmet_condition_is_a_miss_and_a_counter_counts() {
     let address = node("kvmark_test_counters");
     let tables = [
         "CREATE TABLE IF NOT EXISTS once (k text PRIMARY KEY, v int)",
@@ -252,7 +252,7 @@ fn a_condition_that_does_not_hold_is_a_miss_and_a_counter_counts() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn what_a_preparation_uses_is_what_statements_mean() {
+fn statements_use_the_keyspace_of_the_preparation() {
     let address = node("");
     let prepare = [
         "CREATE KEYSPACE IF NOT EXISTS kvmark_test_used WITH REPLICATION = {'class': \

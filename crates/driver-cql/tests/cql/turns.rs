@@ -1,4 +1,4 @@
-//! Many clients in the turns of one session.
+//! Many clients of one session.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use crate::peer::{Act, Peer};
 
 const CLIENTS: u32 = 64;
 
-/// The first answers come late, each when the next is asked for that doesn't.
+/// Delays the first answers, each until the next undelayed request.
 fn late_at_first(late: u32) -> impl Fn(&str) -> Act {
     let calls = AtomicU32::new(0);
     move |_| {
@@ -29,7 +29,7 @@ fn late_at_first(late: u32) -> impl Fn(&str) -> Act {
     }
 }
 
-/// Asks and gives up when the node has heard of so many requests.
+/// Submits a request and gives it up when the node has received this number.
 async fn give_up_when_heard(session: &Session, peer: &Peer, requests: usize) {
     let read = request(Kind::Read, "k");
     let asking = pin!(execute(session, &read));
@@ -54,7 +54,7 @@ fn requests_of_all_clients_are_in_flight_at_once() {
 }
 
 #[test]
-fn a_request_that_is_given_up_leaves_the_connection_usable() {
+fn an_abandoned_request_leaves_the_connection_usable() {
     let calls = AtomicU32::new(0);
     let peer = Peer::new(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => Act::Silence,
@@ -69,7 +69,7 @@ fn a_request_that_is_given_up_leaves_the_connection_usable() {
 }
 
 #[test]
-fn a_late_answer_to_what_was_given_up_is_not_the_next_requests() {
+fn the_late_answer_to_an_abandoned_request_does_not_answer_the_next_one() {
     let peer = Peer::new(late_at_first(3));
     let driver = open(&peer.address, json!({}), &layout(1)).unwrap();
     let session = session(&driver);
@@ -86,7 +86,7 @@ fn a_late_answer_to_what_was_given_up_is_not_the_next_requests() {
 }
 
 #[test]
-fn a_turn_without_patience_sends_and_does_not_wait() {
+fn a_poll_without_patience_sends_and_does_not_wait() {
     let peer = Peer::new(|_| Act::Silence);
     let driver = open(&peer.address, json!({"request_timeout_ms": 0}), &layout(1)).unwrap();
     let mut session = own_session(&driver, 2);
@@ -101,13 +101,13 @@ fn a_turn_without_patience_sends_and_does_not_wait() {
 }
 
 #[test]
-fn what_fails_at_once_does_not_keep_others_from_their_connections() {
+fn an_immediate_failure_does_not_block_other_requests() {
     let peer = Peer::new(|_| Act::Row("k", "v"));
     let driver = open(&peer.address, json!({}), &layout(2)).unwrap();
     let mut session = own_session(&driver, 2);
     let mut told = Told::default();
     session.submit(0, &request(Kind::Read, "k"));
-    // A write of none of the fields isn't prepared.
+    // A write without fields isn't supported.
     let ended = |told: &Told, ticket, outcome| {
         told.ended.iter().any(|ended| (ended.0, ended.1) == (ticket, outcome))
     };

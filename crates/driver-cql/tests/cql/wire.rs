@@ -1,4 +1,4 @@
-//! Options as they arrive at the nodes.
+//! Options in the requests to nodes.
 
 use kvmark_driver::Driver;
 use kvmark_plan::{Kind, Outcome};
@@ -18,7 +18,7 @@ fn obey(text: &str) -> Act {
     if text.starts_with("SELECT") { Act::Row("k", "v") } else { Act::Done }
 }
 
-/// With which terms a node is asked to carry out these operations.
+/// The terms of these operations at a node.
 fn asked(kinds: &[Kind], options: Value) -> Vec<Asked> {
     let peer = Peer::new(obey);
     let driver = open(&peer.address, options, &layout(1)).unwrap();
@@ -32,7 +32,7 @@ fn asked(kinds: &[Kind], options: Value) -> Vec<Asked> {
 }
 
 #[test]
-fn levels_are_those_that_were_asked_for() {
+fn consistency_levels_are_the_configured_ones() {
     let cases = [
         (json!({}), [QUORUM, QUORUM], SERIAL),
         (json!({"consistency": "one"}), [ONE, ONE], SERIAL),
@@ -48,13 +48,13 @@ fn levels_are_those_that_were_asked_for() {
 }
 
 #[test]
-fn a_page_has_as_many_rows_as_were_asked_for() {
+fn a_page_has_the_configured_number_of_rows() {
     let asked = asked(&[Kind::Scan], json!({"page_size": 7}));
     assert_eq!(asked[0].page_size, Some(7));
 }
 
 #[test]
-fn the_client_gives_a_write_its_time_only_when_asked_to_and_it_rises() {
+fn client_timestamps_are_optional_and_increase() {
     let writes = [Kind::Delete, Kind::Delete];
     let of =
         |word| asked(&writes, json!({ "timestamps": word })).into_iter().map(|one| one.timestamp);
@@ -64,7 +64,7 @@ fn the_client_gives_a_write_its_time_only_when_asked_to_and_it_rises() {
 }
 
 #[test]
-fn there_are_as_many_connections_as_were_asked_for() {
+fn the_number_of_connections_is_the_configured_one() {
     let connections = |options| {
         let peer = Peer::new(obey);
         let driver = open(&peer.address, options, &layout(1)).unwrap();
@@ -76,7 +76,7 @@ fn there_are_as_many_connections_as_were_asked_for() {
 }
 
 #[test]
-fn nodes_of_the_datacenter_are_asked_and_no_others() {
+fn only_nodes_of_the_datacenter_receive_requests() {
     let shares = |options| {
         let peers = Peer::cluster(2, |_, text| obey(text));
         let driver = open(&peers[0].address, options, &layout(1)).unwrap();
@@ -97,7 +97,7 @@ fn nodes_of_the_datacenter_are_asked_and_no_others() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn a_node_hears_of_the_compression_that_was_asked_for() {
+fn a_node_receives_the_configured_compression() {
     let address = node("kvmark_test_wire");
     for name in ["none", "lz4", "snappy"] {
         let read = "SELECT client_options['COMPRESSION'] FROM system_views.clients";

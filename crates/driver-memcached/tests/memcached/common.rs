@@ -1,4 +1,4 @@
-//! Builders that keep the claims short.
+//! Helpers of the tests.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn open_layout(
     Memcached::open(&options, layout)
 }
 
-/// The sentence with which opening is refused.
+/// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value) -> String {
     refusal_of(address, options, &layout(3))
 }
@@ -36,7 +36,7 @@ pub(crate) fn refusal_of(address: &str, options: Value, layout: &Layout) -> Stri
     }
 }
 
-/// Runs claims about the session of one client.
+/// Runs a test with a session of one client.
 pub(crate) fn with_session<T>(
     driver: &Memcached,
     claims: impl AsyncFnOnce(Shared<Memcached>) -> T,
@@ -44,7 +44,7 @@ pub(crate) fn with_session<T>(
     run(claims(session(driver, 1)))
 }
 
-/// Executes as this client and returns what came back, as `row.field=value`.
+/// Executes a request and returns the values as `row.field=value`.
 pub(crate) async fn execute(
     session: &Shared<Memcached>,
     client: u32,

@@ -1,4 +1,4 @@
-//! How operations end when a server misbehaves.
+//! Outcomes of operations when a server misbehaves.
 
 use futures_util::future::join_all;
 use kvmark_plan::{Kind, Outcome};
@@ -9,8 +9,8 @@ use crate::common::{execute, open, open_layout, outcome, read, refusal, request,
 use crate::common::{with_session, writing};
 use crate::scripted::{Server, item, key_of, record};
 
-/// A server that answers the first read of its first connection with this, then closes if asked
-/// to, and every other read with the key.
+/// A server that answers the first read of its first connection with this, then optionally closes,
+/// and answers every other read with the key.
 fn answering(first: &'static str, closes: bool) -> Server {
     Server::of_sessions(move |number, peer| {
         if number == 0 {
@@ -24,7 +24,7 @@ fn answering(first: &'static str, closes: bool) -> Server {
     })
 }
 
-/// The outcome of a first read, its account, and the connections after a second, good one.
+/// The outcome and failure text of a first read, and the number of connections after a second one.
 fn ends(first: &'static str, closes: bool) -> (Outcome, String, usize) {
     let server = answering(first, closes);
     let driver = open(&server.address, json!({})).unwrap();
@@ -53,7 +53,7 @@ fn an_error_of_the_server_is_an_outcome_and_leaves_the_connection_open() {
 }
 
 #[test]
-fn garbage_and_impossible_replies_are_protocol_failures_and_open_a_new_connection() {
+fn malformed_and_mistyped_replies_are_protocol_failures_and_open_a_new_connection() {
     let cases = [
         "HTTP/1.1 400 Bad Request\r\n\r\n",
         "STORED\r\n",
@@ -74,7 +74,7 @@ fn garbage_and_impossible_replies_are_protocol_failures_and_open_a_new_connectio
 }
 
 #[test]
-fn a_line_without_end_is_a_protocol_failure() {
+fn an_endless_line_is_a_protocol_failure() {
     let server = Server::of_sessions(|number, peer| {
         peer.hear();
         if number == 0 {
@@ -90,7 +90,7 @@ fn a_line_without_end_is_a_protocol_failure() {
 }
 
 #[test]
-fn an_unexpected_end_is_no_answer_to_a_write() {
+fn an_unexpected_end_does_not_answer_a_write() {
     let server = Server::of_sessions(|_, peer| {
         while peer.hear().is_some() {
             peer.say("END\r\n");
@@ -105,7 +105,7 @@ fn an_unexpected_end_is_no_answer_to_a_write() {
 }
 
 #[test]
-fn a_connection_closed_before_or_within_a_value_is_told_and_opened_again() {
+fn a_connection_closed_before_or_within_a_value_fails_and_reopens() {
     let (outcome, account, connections) = ends("", true);
     assert_eq!((outcome, connections), (Outcome::Connection, 2));
     assert_eq!(account, "the server closed the connection");
@@ -115,7 +115,7 @@ fn a_connection_closed_before_or_within_a_value_is_told_and_opened_again() {
 }
 
 #[test]
-fn a_reply_that_nobody_asked_for_is_a_protocol_failure() {
+fn a_reply_without_a_request_is_a_protocol_failure() {
     let server = Server::of_sessions(|number, peer| {
         if number == 0 {
             peer.hear();
@@ -132,7 +132,7 @@ fn a_reply_that_nobody_asked_for_is_a_protocol_failure() {
 }
 
 #[test]
-fn a_reply_may_be_split_at_every_byte_and_a_value_may_hold_line_ends() {
+fn a_reply_may_be_split_at_every_byte_and_a_value_may_contain_line_ends() {
     let value = "{\"field0\":\"END\r\nVALUE x 0 1\r\n\"}";
     let reply = item("usertable-a", value) + "END\r\n";
     let length = reply.len();
@@ -143,7 +143,7 @@ fn a_reply_may_be_split_at_every_byte_and_a_value_may_hold_line_ends() {
             }
             let (first, second) = reply.split_at(split);
             peer.say(first);
-            // What is asked on another connection comes between the two.
+            // A request on another connection is between the two.
             std::thread::yield_now();
             peer.say(second);
         }
@@ -158,7 +158,7 @@ fn a_reply_may_be_split_at_every_byte_and_a_value_may_hold_line_ends() {
 }
 
 #[test]
-fn replies_of_many_clients_come_in_one_read_in_their_order() {
+fn replies_of_many_clients_in_one_read_keep_their_order() {
     let server = Server::of_sessions(|_, peer| {
         loop {
             let batch: Option<Vec<_>> = (0..8).map(|_| peer.hear()).collect();
@@ -182,7 +182,7 @@ fn replies_of_many_clients_come_in_one_read_in_their_order() {
 }
 
 #[test]
-fn an_error_in_the_middle_of_a_get_of_many_keys_ends_it_and_nothing_else() {
+fn an_error_within_a_get_of_many_keys_fails_only_this_get() {
     let server = Server::of_sessions(|_, peer| {
         peer.hear();
         peer.say(&(item("a", "1") + "SERVER_ERROR out of memory writing get response\r\n"));
@@ -195,7 +195,7 @@ fn an_error_in_the_middle_of_a_get_of_many_keys_ends_it_and_nothing_else() {
         let bound = Bound::new(0).command("a", "", &["c"]);
         let request = bound.request(Kind::Read);
         assert_eq!(outcome(&session, &request).await, Outcome::Overloaded);
-        // A proxy's order is its own.
+        // A proxy may use another order.
         let found = (Outcome::Ok, vec!["0.0=1".to_owned(), "0.2=3".to_owned()]);
         assert_eq!(execute(&session, 0, &request).await, found);
         assert_eq!(server.session_connections(), 1);
@@ -203,7 +203,7 @@ fn an_error_in_the_middle_of_a_get_of_many_keys_ends_it_and_nothing_else() {
 }
 
 #[test]
-fn a_record_that_is_none_of_the_datasets_is_told() {
+fn a_record_in_another_format_is_reported() {
     let server = Server::of_sessions(|_, peer| {
         while peer.hear().is_some() {
             peer.say(&(item("usertable-a", "no json") + "END\r\n"));
@@ -222,7 +222,7 @@ fn a_record_that_is_none_of_the_datasets_is_told() {
 }
 
 #[test]
-fn an_update_that_another_came_before_begins_again() {
+fn an_update_after_a_concurrent_write_begins_again() {
     let replies = ["EXISTS\r\n", "STORED\r\n"];
     let server = Server::of_sessions(move |_, peer| {
         for reply in replies {
@@ -248,7 +248,7 @@ fn an_update_that_another_came_before_begins_again() {
 }
 
 #[test]
-fn a_key_that_memcached_cannot_have_is_refused_and_not_sent() {
+fn an_invalid_key_is_rejected_and_not_sent() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({})).unwrap();
     with_session(&driver, async |session| {
@@ -262,7 +262,7 @@ fn a_key_that_memcached_cannot_have_is_refused_and_not_sent() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_refuses_is_named_when_opening() {
+fn an_unreachable_or_rejecting_server_is_named_when_opening() {
     let address = format!("127.0.0.1:{}", crate::real::free_port());
     let expected = format!("can't use the server at {address}: it can't be reached (");
     assert!(refusal(&address, json!({})).starts_with(&expected));

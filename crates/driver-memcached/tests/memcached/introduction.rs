@@ -1,4 +1,4 @@
-//! What a connection says before the first request, and how it is kept private.
+//! The login of connections, and their encryption.
 
 use kvmark_plan::Outcome;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -8,7 +8,7 @@ use crate::common::{open, outcome, read, refusal, request, with_session, writing
 use crate::real::{self, file};
 use crate::scripted::Server;
 
-/// What the driver's own connection says first.
+/// The first command of the driver's own connection.
 fn said(user: &str, options: Value) -> String {
     let server = Server::new(|_, peer| {
         while let Some(command) = peer.hear() {
@@ -20,7 +20,7 @@ fn said(user: &str, options: Value) -> String {
 }
 
 #[test]
-fn a_connection_logs_in_with_user_and_password_or_hears_whether_the_server_answers() {
+fn a_connection_logs_in_or_checks_that_the_server_answers() {
     assert_eq!(said("", json!({})), "version");
     assert_eq!(said("ann:p%40ss%20word@", json!({})), "set login 0 -1 13 ann p@ss word");
     let (_folder, path) = file("password", "from file\nsecond line\n");
@@ -29,7 +29,7 @@ fn a_connection_logs_in_with_user_and_password_or_hears_whether_the_server_answe
 }
 
 #[test]
-fn a_password_that_a_server_repeats_is_not_shown() {
+fn a_password_in_a_server_message_is_not_shown() {
     let server = Server::new(|_, peer| {
         peer.hear();
         peer.say("CLIENT_ERROR no such user: ann sesame\r\n");
@@ -39,7 +39,7 @@ fn a_password_that_a_server_repeats_is_not_shown() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused_in_a_sentence() {
+fn invalid_options_are_rejected_in_a_sentence() {
     let cases = [
         (json!({ "databases": 1 }), "there is no option 'databases'; known are address, "),
         (json!({ "update": "cas" }), "option 'update' can't be 'cas': give merge or replace"),
@@ -64,7 +64,7 @@ fn options_that_mean_nothing_are_refused_in_a_sentence() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_server_with_users_lets_in_who_has_the_password() {
+fn a_server_with_users_accepts_the_right_password() {
     let (_folder, path) = file("users", "ann:sesame\n");
     let server = real::Server::start(&["-Y", path.to_str().unwrap()]);
     let error = refusal(&server.address, json!({}));
@@ -81,7 +81,7 @@ fn a_server_with_users_lets_in_who_has_the_password() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_server_without_users_forgets_the_password_at_once() {
+fn a_server_without_users_does_not_store_the_password() {
     let server = real::Server::start(&[]);
     drop(open(&format!("ann:sesame@{}", server.address), json!({})).unwrap());
     assert_eq!(server.raw().get("login"), None);
@@ -89,7 +89,7 @@ fn a_server_without_users_forgets_the_password_at_once() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_real_server_is_written_to_and_read_through_encryption() {
+fn a_real_server_is_written_and_read_over_tls() {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (_certs, certificate) = file("cert.pem", &cert.pem());

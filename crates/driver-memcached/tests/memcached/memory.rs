@@ -1,4 +1,4 @@
-//! What operations take of memory.
+//! Allocations of operations.
 
 use kvmark_driver::{AnySession, Driver, Request, Values};
 use kvmark_plan::Kind;
@@ -26,7 +26,7 @@ fn answer(command: &str) -> String {
 }
 
 #[test]
-fn an_operation_allocates_nothing_once_its_memory_is_there() {
+fn an_operation_allocates_nothing_in_steady_state() {
     let server = || {
         Server::new(|_, peer| {
             while let Some(command) = peer.hear() {

@@ -1,5 +1,4 @@
-//! A memcached of the test's own, on a free loopback port or a socket, and in a folder that goes
-//! with it.
+//! A memcached for tests, on a free loopback port or a socket, in a temporary folder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,14 +18,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with these arguments beside the port. Another program may take the port
-    /// before the server does: then others are tried.
+    /// Starts a server with these arguments. If another program takes the port, other ports are
+    /// tried.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let started = (0..PORTS_TRIED).find_map(|_| {
             let port = free_port().to_string();
             let place = ["-p", &port, "-l", "127.0.0.1"];
             let address = format!("127.0.0.1:{port}");
-            // Who speaks TLS doesn't answer to plain text.
+            // A server with TLS doesn't answer plain text.
             let tls = arguments.contains(&"-Z");
             let is_there = || TcpStream::connect(&address).is_ok_and(|it| tls || answers(it));
             Self::start_at(&address, &[&place, arguments].concat(), is_there)
@@ -45,10 +44,10 @@ impl Server {
         server
     }
 
-    /// None when the server ends before it is ready.
+    /// `None` if the server ends before it is ready.
     fn start_at(address: &str, arguments: &[&str], is_there: impl Fn() -> bool) -> Option<Self> {
         let mut child = Command::new("memcached")
-            // As root it asks for a user.
+            // As root it requires a user.
             .args(["-u", "root", "-U", "0"])
             .args(arguments)
             .stderr(Stdio::null())
@@ -64,13 +63,13 @@ impl Server {
         Some(Self { child, _folder: folder, address: address.to_owned() })
     }
 
-    /// Ends the server at once, as `kill -9` does.
+    /// Kills the server, as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 
-    /// Starts it again at its address.
+    /// Restarts it at its address.
     pub(crate) fn start_again(&mut self) {
         let (_, port) = self.address.split_once(':').unwrap();
         let is_there = || TcpStream::connect(&self.address).is_ok_and(answers);
@@ -79,7 +78,7 @@ impl Server {
         std::mem::swap(&mut self.child, &mut again.child);
     }
 
-    /// Another connection, which speaks lines.
+    /// Another connection with a line interface.
     pub(crate) fn raw(&self) -> Raw {
         let stream = TcpStream::connect(&self.address).unwrap();
         Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
@@ -92,12 +91,12 @@ impl Drop for Server {
     }
 }
 
-/// Waits for an answer: then the server has counted the connection.
+/// Waits for a reply, after which the server has counted the connection.
 fn answers(mut stream: impl Read + Write) -> bool {
     stream.write_all(b"version\r\n").is_ok() && stream.read(&mut [0]).is_ok()
 }
 
-/// A file whose folder goes with the first of the pair.
+/// A file with its temporary folder.
 pub(crate) fn file(name: &str, text: &str) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(name);
@@ -122,7 +121,7 @@ impl Raw {
         self.line()
     }
 
-    /// The value under a key, and whatever flags it has.
+    /// The value of a key, with its flags.
     pub(crate) fn get(&mut self, key: &str) -> Option<(String, String)> {
         let head = self.ask(&format!("get {key}"));
         let mut words = head.split(' ').skip(2);

@@ -1,4 +1,4 @@
-//! Records in a real server, in YCSB's layout. Skipped where there is no memcached.
+//! Records in a real server, in YCSB's layout. Needs memcached.
 
 use futures_util::future::join_all;
 use kvmark_driver::{Columns, Driver, Request, Values};
@@ -45,7 +45,7 @@ fn records_are_stored_as_ycsb_stores_them() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn what_is_read_is_held_against_what_is_expected() {
+fn reads_are_compared_with_the_expected_values() {
     let server = Server::start(&[]);
     let driver = open(&server.address, json!({})).unwrap();
     with_session(&driver, async |session| kvmark_testing::assert_compares(&session).await);
@@ -53,7 +53,7 @@ fn what_is_read_is_held_against_what_is_expected() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn an_update_replaces_the_record_where_that_is_asked_for() {
+fn an_update_replaces_the_record_if_configured() {
     let server = Server::start(&[]);
     let driver = open(&server.address, json!({ "update": "replace" })).unwrap();
     assert!(driver.capabilities().speedups.is_empty());
@@ -96,7 +96,7 @@ fn updates_of_one_record_by_many_clients_lose_nothing() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_value_beyond_the_servers_limit_is_refused_in_its_own_words_and_leaves_the_connection() {
+fn a_value_beyond_the_servers_limit_is_rejected_and_the_connection_stays_open() {
     let server = Server::start(&[]);
     let driver = open(&server.address, json!({})).unwrap();
     let before = driver.statistics()["total_connections"];
@@ -139,7 +139,7 @@ fn a_full_server_that_evicts_nothing_is_overloaded() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn what_is_written_lives_as_long_as_asked_for() {
+fn a_written_record_lives_for_the_configured_time() {
     let server = Server::start(&[]);
     let driver = open(&server.address, json!({ "ttl_s": 1000 })).unwrap();
     with_session(&driver, async |session| {
@@ -155,7 +155,7 @@ fn what_is_written_lives_as_long_as_asked_for() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn the_server_is_described_and_counts() {
+fn the_server_has_a_description_and_statistics() {
     let server = Server::start(&["-t", "2", "-m", "100"]);
     let driver = open(&server.address, json!({})).unwrap();
     let description = driver.describe();
@@ -174,7 +174,7 @@ fn the_server_is_described_and_counts() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_server_that_came_back_is_used_again() {
+fn a_server_that_returns_is_used_again() {
     let mut server = Server::start(&[]);
     let options = json!({ "connections": 1, "reconnect_max_ms": 10 });
     let driver = open(&server.address, options).unwrap();
@@ -190,7 +190,7 @@ fn a_server_that_came_back_is_used_again() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_unix_socket_is_an_address() {
+fn a_unix_socket_is_a_valid_address() {
     let server = Server::on_socket();
     let driver = open(&server.address, json!({})).unwrap();
     with_session(&driver, async |session| {

@@ -1,4 +1,4 @@
-//! A server that does what a test's script says.
+//! A server with a scripted behaviour.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The next command, a value with a blank before it; none when the client is gone.
+    /// The next command, with a blank before a value; `None` when the client is gone.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         if self.input.read_line(&mut line).ok()? == 0 {
@@ -46,13 +46,13 @@ impl Peer {
         drop(self.output.write_all(text.as_bytes()));
     }
 
-    /// Answers what a connection begins with.
+    /// Answers the first command of a connection.
     pub(crate) fn greet(&mut self) {
         assert_eq!(self.hear().as_deref(), Some("version"));
         self.say("VERSION 1.6.18\r\n");
     }
 
-    /// Answers each get with a record whose field holds the key.
+    /// Answers each get with a record whose field is the key.
     pub(crate) fn echo(&mut self) {
         while let Some(command) = self.hear() {
             self.say(&record(key_of(&command)));
@@ -70,7 +70,7 @@ pub(crate) fn item(key: &str, value: &str) -> String {
     format!("VALUE {key} 0 {}\r\n{value}\r\n", value.len())
 }
 
-/// The reply to the get of a record, whose field holds its key.
+/// The reply to the get of a record whose field is its key.
 pub(crate) fn record(key: &str) -> String {
     let json = format!("{{\"field0\":\"{key}\"}}");
     item(&format!("usertable-{key}"), &json) + "END\r\n"
@@ -84,8 +84,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Runs a script on each connection, with the connection's number from 0. The first is the
-    /// driver's own; a script of [`Server::of_sessions`] sees only those of sessions.
+    /// Runs a script on each connection, with its number from 0. The first connection is the
+    /// driver's own; [`Server::of_sessions`] excludes it.
     pub(crate) fn new(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -107,7 +107,7 @@ impl Server {
         Self { address, heard, accepted }
     }
 
-    /// Serves the driver's own connection, and runs a script on those of sessions, from 0.
+    /// Runs a script on each connection of a session, with its number from 0.
     pub(crate) fn of_sessions(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
         Self::new(move |number, peer| {
             peer.greet();
@@ -122,7 +122,7 @@ impl Server {
         })
     }
 
-    /// Connections that sessions have made.
+    /// The number of connections of sessions.
     pub(crate) fn session_connections(&self) -> usize {
         self.accepted.load(Ordering::SeqCst) - 1
     }

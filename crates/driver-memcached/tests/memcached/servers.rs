@@ -1,4 +1,4 @@
-//! Several servers, among which keys are distributed.
+//! Distribution of keys over several servers.
 
 use kvmark_driver::{Driver, Values};
 use kvmark_plan::{Kind, Outcome};
@@ -16,7 +16,7 @@ fn hash(key: &str) -> u32 {
 }
 
 #[test]
-fn a_server_that_is_named_twice_is_refused() {
+fn a_duplicate_server_is_rejected() {
     let expected = "option 'address' names a:11211 twice: leave one out";
     assert_eq!(refusal("a,b:1,a:11211", json!({})), expected);
 }
@@ -75,7 +75,7 @@ fn a_get_of_keys_on_several_servers_is_one_get_and_its_values_keep_their_order()
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_lost_servers_keys_fail_until_it_is_back_and_the_others_are_served() {
+fn the_keys_of_a_lost_server_fail_until_it_returns_and_the_others_succeed() {
     let mut servers = [(); 2].map(|()| real::Server::start(&[]));
     let address = format!("{},{}", servers[0].address, servers[1].address);
     let layout = layout_of(&["GET [{item}]"]);

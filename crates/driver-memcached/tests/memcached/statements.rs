@@ -1,4 +1,4 @@
-//! Statements in the user's own words. What needs a real server is skipped where there is none.
+//! Statements. Some tests need a real server.
 
 use kvmark_plan::{Kind, Outcome};
 use kvmark_testing::{Bound, layout_of};
@@ -8,8 +8,8 @@ use crate::common::{execute, open_layout, outcome, refusal_of, with_session};
 use crate::real::Server;
 use crate::scripted;
 
-/// What came of statements, each executed once in order as this kind with these commands of key,
-/// value and items: its outcome and cells.
+/// The outcome and cells of statements, each executed once in order as this kind, with commands of
+/// key, value and items.
 type Step<'a> = (Kind, &'a str, &'a [(&'a str, &'a str, &'a [&'a str])], Outcome, &'a [&'a str]);
 
 fn carry_out(server: &Server, steps: &[Step<'_>]) {
@@ -60,7 +60,7 @@ fn values_are_set_read_extended_and_counted() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_get_has_many_keys_and_its_values_their_place() {
+fn a_get_of_many_keys_returns_values_in_key_order() {
     let server = Server::start(&[]);
     let items: &[&str] = &["x", "y", "z"];
     let set = &[("x", "1", &[][..]), ("z", "3", &[])];
@@ -89,7 +89,7 @@ fn a_get_has_many_keys_and_its_values_their_place() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn meta_commands_answer_in_their_own_words() {
+fn meta_commands_return_their_replies() {
     let server = Server::start(&[]);
     let a = &[("a", "1", &[][..])];
     let steps: &[Step<'_>] = &[
@@ -107,7 +107,7 @@ fn meta_commands_answer_in_their_own_words() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn rows_are_the_records_that_were_there() {
+fn rows_count_the_existing_records() {
     let server = Server::start(&[]);
     let layout = layout_of(&["SET {key} {value}", "GET {key} [{item}]"]);
     let driver = open_layout(&server.address, json!({}), &layout).unwrap();
@@ -127,7 +127,7 @@ fn rows_are_the_records_that_were_there() {
 }
 
 #[test]
-fn a_text_that_cannot_be_sent_is_refused_in_a_sentence_with_its_statement() {
+fn an_invalid_text_is_rejected_with_its_statement_and_the_reason() {
     let cases = [
         ("GTE {key}", "there is no command GTE; did you mean GET?"),
         ("DELET {key}", "there is no command DELET; did you mean DELETE?"),
@@ -160,7 +160,7 @@ fn a_text_that_cannot_be_sent_is_refused_in_a_sentence_with_its_statement() {
 }
 
 #[test]
-fn an_argument_that_the_server_would_stumble_over_is_refused_and_not_sent() {
+fn an_argument_that_breaks_the_protocol_is_rejected_and_not_sent() {
     let server = scripted::Server::of_sessions(|_, peer| {
         while peer.hear().is_some() {
             peer.say("STORED\r\n");
@@ -181,7 +181,7 @@ fn an_argument_that_the_server_would_stumble_over_is_refused_and_not_sent() {
 }
 
 #[test]
-fn a_server_without_meta_commands_is_refused_where_a_statement_has_one() {
+fn a_server_without_meta_commands_is_rejected_if_a_statement_uses_one() {
     let server = scripted::Server::new(|_, peer| {
         while let Some(command) = peer.hear() {
             peer.say(if command == "version" { "VERSION 1.5.22\r\n" } else { "ERROR\r\n" });
@@ -198,7 +198,7 @@ fn a_server_without_meta_commands_is_refused_where_a_statement_has_one() {
 
 #[test]
 #[ignore = "needs memcached"]
-fn a_server_is_prepared_once_before_sessions_are_made() {
+fn a_server_is_prepared_once_before_sessions_are_opened() {
     let server = Server::start(&[]);
     assert_eq!(server.raw().ask("set n 0 0 1\r\n7"), "STORED");
     let mut layout = layout_of(&[]);

@@ -1,4 +1,4 @@
-//! Which reads tell when their bytes came to this machine.
+//! Arrival times of reads.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,15 +14,14 @@ use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
 
 const PLANTED: Duration = Duration::from_millis(30);
 
-/// A read by each of so many clients, and nothing else in the log.
+/// A read by each client, as the only entries of the log.
 fn read_once(session: &mut RespSession, clients: u32, log: &mut Log) {
     log.clear();
     (0..clients).for_each(|client| submit(session, client, "a"));
     turn_until(session, log, clients as usize);
 }
 
-/// Reads until the kernel takes the time of what comes, which it begins to a moment after it was
-/// asked.
+/// Reads until the kernel takes time stamps, which it begins with a delay.
 fn warm(session: &mut RespSession, clients: u32, log: &mut Log) {
     log.arrived.clear();
     while log.arrived.is_empty() {
@@ -35,11 +34,11 @@ fn wall_ns() -> u64 {
 }
 
 #[test]
-fn a_stamp_that_comes_late_is_told_by_how_much() {
+fn the_delay_of_a_late_stamp_is_reported() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
     let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
-    // At least how late the stamp was.
+    // The least delay of the stamp.
     let mut read_after = |pause: Duration| {
         log.clear();
         submit(&mut session, 0, "a");
@@ -57,13 +56,13 @@ fn a_stamp_that_comes_late_is_told_by_how_much() {
         Some(after_ns.saturating_sub(arrived_ns))
     };
     while read_after(Duration::ZERO).is_none() {}
-    // Bytes may come a moment after the server has said them.
+    // Bytes may arrive after the server's write has returned.
     let late_ns = read_after(2 * PLANTED).unwrap();
     assert!(late_ns >= PLANTED.as_nanos() as u64, "{late_ns}");
 }
 
 #[test]
-fn reads_of_four_connections_are_sampled_and_no_more() {
+fn reads_of_at_most_four_connections_are_sampled() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({})).unwrap();
     for (clients, sampled) in [(3, 3), (4, 4), (9, 4)] {
@@ -75,7 +74,7 @@ fn reads_of_four_connections_are_sampled_and_no_more() {
 }
 
 #[test]
-fn a_connection_that_was_opened_anew_is_sampled_again() {
+fn a_reopened_connection_is_sampled_again() {
     let server = Server::of_sessions(|number, peer| {
         if number > 0 {
             peer.echo();
@@ -89,7 +88,7 @@ fn a_connection_that_was_opened_anew_is_sampled_again() {
 }
 
 #[test]
-fn a_read_of_several_replies_or_a_part_of_one_tells_nothing() {
+fn a_read_of_several_replies_or_a_part_of_one_is_not_sampled() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
     let (mut session, mut log) = (turns(&driver, 2), Log::new(Duration::ZERO));

@@ -20,19 +20,19 @@ fn open_cluster(address: &str, statements: &[&str]) -> Resp {
     open_layout(address, options, &layout_of(statements)).unwrap()
 }
 
-/// The outcome and account of a read.
+/// The outcome and the failure text of a read.
 async fn ends(session: &Shared<Resp>, key: &str) -> (Outcome, String) {
     let (outcome, _) = read(session, 0, key).await;
     (outcome, session.last_failure().unwrap_or_default())
 }
 
-/// How often a server heard a read of "a".
+/// The number of reads of "a" that a server received.
 fn reads(server: &Server) -> usize {
     server.heard.lock().unwrap().iter().filter(|heard| *heard == "HGETALL a").count()
 }
 
 #[test]
-fn a_moved_slot_is_followed_and_remembered() {
+fn a_moved_slot_is_followed_and_the_map_is_updated() {
     let other = Server::new(|_, peer| peer.be_node(ALL, |_, _| record("there")));
     let port = other.address.rsplit(':').next().unwrap().to_owned();
     // The slot of "a" is 15495.
@@ -48,7 +48,7 @@ fn a_moved_slot_is_followed_and_remembered() {
 }
 
 #[test]
-fn a_slot_on_its_way_is_asked_for_once_and_not_remembered() {
+fn a_migrating_slot_is_followed_once_and_the_map_stays() {
     let other = Server::new(|_, peer| {
         peer.be_node(ALL, |command, _| match command {
             "ASKING" => "+OK\r\n".to_owned(),
@@ -70,7 +70,7 @@ fn a_slot_on_its_way_is_asked_for_once_and_not_remembered() {
 }
 
 #[test]
-fn redirections_without_end_and_a_cluster_in_disorder_are_unavailable() {
+fn endless_redirections_and_a_cluster_that_is_down_are_unavailable() {
     let cases = [
         (
             "-MOVED 15495 127.0.0.1:PORT\r\n",
@@ -94,7 +94,7 @@ fn redirections_without_end_and_a_cluster_in_disorder_are_unavailable() {
 }
 
 #[test]
-fn a_slot_that_nobody_has_is_unavailable_and_no_slots_at_all_is_no_cluster() {
+fn a_slot_without_a_server_is_unavailable_and_a_cluster_without_slots_is_rejected() {
     let server = Server::new(|_, peer| peer.be_node("0-100", |_, _| record("x")));
     let driver = open_cluster(&server.address, &[]);
     with_session(&driver, async |session| {
@@ -113,7 +113,7 @@ fn a_slot_that_nobody_has_is_unavailable_and_no_slots_at_all_is_no_cluster() {
 }
 
 #[test]
-fn a_server_that_keeps_the_map_to_itself_is_passed_over() {
+fn a_server_without_a_map_is_skipped() {
     let port_of = |server: &Server| server.address.rsplit(':').next().unwrap().to_owned();
     let sound = Server::new(|_, peer| peer.be_node(ALL, |_, _| record("there")));
     let (first, second) = (port_of(&sound), Arc::new(OnceLock::new()));
@@ -149,7 +149,7 @@ fn a_server_that_keeps_the_map_to_itself_is_passed_over() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn commands_of_one_operation_are_split_over_the_servers_and_their_replies_joined() {
+fn commands_of_one_operation_are_split_by_server_and_their_replies_merged() {
     let cluster = RealCluster::start(false);
     let texts = [
         "SET {key} {value}",
@@ -216,13 +216,13 @@ fn ycsbs_layout_works_on_a_cluster_from_any_of_its_servers() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_slot_that_moves_while_it_is_read_costs_redirections_and_no_failure() {
+fn a_slot_that_moves_during_reads_causes_redirections_and_no_failure() {
     let cluster = RealCluster::start(false);
-    // The slot of "a" is 15495, which the last server has.
+    // The slot of "a" is 15495, on the last server.
     let (from, to) = (&cluster.nodes[2], &cluster.nodes[0]);
     let (from_id, to_id) = (from.raw().text("CLUSTER MYID"), to.raw().text("CLUSTER MYID"));
     let driver = open_cluster(&from.address, &["SET {key} {value}", "GET {key}"]);
-    // Servers count each command that they don't carry out as an error of its kind.
+    // Servers count each redirected command as an error.
     let redirections = || {
         let told = [from, to].map(|node| node.raw().text("INFO errorstats")).join("\n");
         let count = |line: &str| {
@@ -257,9 +257,9 @@ fn a_slot_that_moves_while_it_is_read_costs_redirections_and_no_failure() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_replica_that_takes_over_is_found() {
+fn a_promoted_replica_is_found() {
     let mut cluster = RealCluster::start(true);
-    // The slot of "b" is 3300, which the first server has.
+    // The slot of "b" is 3300, on the first server.
     let driver = open_cluster(&cluster.addresses(), &["SET {key} {value}"]);
     let bound = Bound::new(0).command("b", "1", &[]);
     with_session(&driver, async |session| {

@@ -1,4 +1,4 @@
-//! Builders that keep the claims short.
+//! Helpers of the tests.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(crate) fn open_layout(
     Resp::open(&options, layout)
 }
 
-/// The sentence with which opening is refused.
+/// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value) -> String {
     match open(address, options) {
         Ok(_) => panic!("{address} was opened"),
@@ -36,12 +36,12 @@ pub(crate) fn refusal(address: &str, options: Value) -> String {
     }
 }
 
-/// Runs claims about the session of one client.
+/// Runs a test with a session of one client.
 pub(crate) fn with_session<T>(driver: &Resp, claims: impl AsyncFnOnce(Shared<Resp>) -> T) -> T {
     run(claims(session(driver, 1)))
 }
 
-/// Executes as this client and returns what came back, as `row.field=value`.
+/// Executes a request and returns the values as `row.field=value`.
 pub(crate) async fn execute(
     session: &Shared<Resp>,
     client: u32,

@@ -1,4 +1,4 @@
-//! How operations end when a server misbehaves.
+//! Outcomes of operations when a server misbehaves.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use crate::common::{execute, open, read, refusal, request, run, session, with_session};
 use crate::scripted::{Server, record};
 
-/// A server that answers the first read of its first connection with these bytes, then closes if
-/// asked to, and every other read with the key.
+/// A server that answers the first read of its first connection with these bytes, then optionally
+/// closes, and answers every other read with the key.
 fn answering(first: &'static str, closes: bool) -> Server {
     Server::of_sessions(move |number, peer| {
         if number == 0 {
@@ -28,7 +28,7 @@ fn answering(first: &'static str, closes: bool) -> Server {
     })
 }
 
-/// The outcome of a first read, its account, and the connections after a second, good one.
+/// The outcome and failure text of a first read, and the number of connections after a second one.
 fn ends(first: &'static str, closes: bool) -> (Outcome, String, usize) {
     let server = answering(first, closes);
     let driver = open(&server.address, json!({})).unwrap();
@@ -60,7 +60,7 @@ fn an_error_of_the_server_is_an_outcome_and_leaves_the_connection_open() {
 }
 
 #[test]
-fn garbage_and_impossible_replies_are_protocol_failures_and_open_a_new_connection() {
+fn malformed_and_mistyped_replies_are_protocol_failures_and_open_a_new_connection() {
     for said in ["HTTP/1.1 400 Bad Request\r\n\r\n", ":1\r\n", "*1\r\n$1\r\nx\r\n", "+OK\r\n"] {
         let (outcome, _, connections) = ends(said, false);
         assert_eq!((outcome, connections), (Outcome::Protocol, 2), "{said}");
@@ -68,7 +68,7 @@ fn garbage_and_impossible_replies_are_protocol_failures_and_open_a_new_connectio
 }
 
 #[test]
-fn a_reply_that_nobody_asked_for_is_a_protocol_failure() {
+fn a_reply_without_a_request_is_a_protocol_failure() {
     let server = Server::of_sessions(|_, peer| {
         peer.hear();
         peer.say(&(record("a") + "+more\r\n"));
@@ -83,7 +83,7 @@ fn a_reply_that_nobody_asked_for_is_a_protocol_failure() {
 }
 
 #[test]
-fn a_connection_closed_before_or_within_a_reply_is_told_and_opened_again() {
+fn a_connection_closed_before_or_within_a_reply_fails_and_reopens() {
     let (outcome, account, connections) = ends("", true);
     assert_eq!((outcome, connections), (Outcome::Connection, 2));
     assert_eq!(account, "the server closed the connection");
@@ -93,7 +93,7 @@ fn a_connection_closed_before_or_within_a_reply_is_told_and_opened_again() {
 }
 
 #[test]
-fn a_reply_that_comes_byte_by_byte_is_a_reply() {
+fn a_reply_in_single_bytes_is_accepted() {
     let server = Server::of_sessions(|_, peer| {
         peer.hear();
         for byte in record("slow").chars() {
@@ -108,7 +108,7 @@ fn a_reply_that_comes_byte_by_byte_is_a_reply() {
 }
 
 #[test]
-fn a_push_message_is_nobodys_reply() {
+fn a_push_message_answers_no_request() {
     let server = Server::of_sessions(|_, peer| {
         peer.hear();
         peer.say(&(">2\r\n+invalidate\r\n*1\r\n$1\r\nx\r\n".to_owned() + &record("a")));
@@ -121,7 +121,7 @@ fn a_push_message_is_nobodys_reply() {
 }
 
 #[test]
-fn the_late_reply_of_an_abandoned_request_is_passed_over() {
+fn the_late_reply_of_an_abandoned_request_is_dropped() {
     let (arrived, heard) = oneshot::channel();
     let arrived = Mutex::new(Some(arrived));
     let server = Server::of_sessions(move |_, peer| {
@@ -146,7 +146,7 @@ fn the_late_reply_of_an_abandoned_request_is_passed_over() {
 }
 
 #[test]
-fn requests_on_a_lost_server_end_and_its_return_is_found() {
+fn requests_on_a_lost_server_fail_and_succeed_after_its_return() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let greeter = thread::spawn(move || {
@@ -178,7 +178,7 @@ fn requests_on_a_lost_server_end_and_its_return_is_found() {
 }
 
 #[test]
-fn a_refused_part_of_an_insert_is_the_inserts_outcome() {
+fn a_rejected_command_of_an_insert_is_the_outcome_of_the_insert() {
     for options in [json!({}), json!({ "pipeline_parts": true })] {
         let server = Server::of_sessions(|_, peer| {
             while let Some(command) = peer.hear() {
@@ -198,7 +198,7 @@ fn a_refused_part_of_an_insert_is_the_inserts_outcome() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_refuses_is_named_when_opening() {
+fn an_unreachable_or_rejecting_server_is_named_when_opening() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);

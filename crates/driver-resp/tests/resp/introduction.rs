@@ -1,4 +1,4 @@
-//! What a connection says before the first request, and how it is kept private.
+//! The login of connections, and their encryption.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use crate::real::{Redis, free_port};
 use crate::scripted::{Server, record};
 use crate::worker::{Log, submit, turn_until, turns};
 
-/// What the driver's own connection says until its first PING beyond the introduction.
+/// The commands of the driver's own connection up to its first PING after the login.
 fn said(user: &str, options: Value) -> Vec<String> {
     let server = Server::new(|_, peer| {
         while peer.hear().is_some() {
@@ -34,7 +34,7 @@ fn said(user: &str, options: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_connection_logs_in_and_chooses_protocol_and_database_in_this_order() {
+fn a_connection_logs_in_and_selects_protocol_and_database_in_order() {
     let three = json!({ "protocol": 3, "database": 7 });
     assert_eq!(said("", json!({})), ["PING"]);
     assert_eq!(said(":pw@", json!({})), ["AUTH pw"]);
@@ -60,7 +60,7 @@ fn a_password_comes_from_a_file_or_the_environment() {
 }
 
 #[test]
-fn a_password_that_a_server_repeats_is_not_shown() {
+fn a_password_in_a_server_message_is_not_shown() {
     let server = Server::new(|_, peer| {
         peer.hear();
         peer.say("-ERR unknown command 'AUTH', with args beginning with: 'sesame'\r\n");
@@ -79,7 +79,7 @@ fn a_password_that_a_server_repeats_is_not_shown() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused_in_a_sentence() {
+fn invalid_options_are_rejected_in_a_sentence() {
     let cases = [
         (json!({ "clusters": 1 }), "there is no option 'clusters'; known are address, "),
         (json!({ "protocol": 4 }), "option 'protocol' can't be '4': give a whole number from 2"),
@@ -105,8 +105,8 @@ fn certified() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 
-/// Serves TLS with a new certificate for `localhost`, to everybody or to the owner of this
-/// certificate alone, and answers each read with this; its port, and its certificate as PEM.
+/// Serves TLS with a new certificate for `localhost`, optionally only to clients with this
+/// certificate, and answers each read with this text. Returns its port and certificate as PEM.
 fn encrypted(
     client: Option<&CertifiedKey<KeyPair>>,
     answer: impl Fn() -> String + Copy + Send + 'static,
@@ -137,7 +137,7 @@ fn encrypted(
             let mut stream = StreamOwned::new(tls, stream.unwrap());
             thread::spawn(move || {
                 let mut bytes = [0; 64];
-                // A client that isn't let in, or is gone, ends it.
+                // A rejected or closed client ends it.
                 while let Ok(length @ 1..) = stream.read(&mut bytes) {
                     let ping = bytes[..length].ends_with(b"PING\r\n");
                     let reply = if ping { "+PONG\r\n".to_owned() } else { answer() };
@@ -153,7 +153,7 @@ fn encrypted(
 }
 
 #[test]
-fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_that_name() {
+fn an_encrypted_connection_needs_a_trusted_certificate_with_the_right_name() {
     let (port, pem) = encrypted(None, || record("tls"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
@@ -180,8 +180,8 @@ fn an_encrypted_connection_needs_a_certificate_of_a_trusted_authority_and_of_tha
 }
 
 #[test]
-fn what_an_encrypted_record_holds_is_read_to_its_end() {
-    // One answer to two reads, which are one record: the second reply takes many records.
+fn an_encrypted_record_is_read_to_its_end() {
+    // One TLS record answers two reads; the second reply takes many records.
     let long = || "x".repeat(500_000);
     let (port, pem) = encrypted(None, move || record("s") + &record(&long()));
     let folder = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ fn what_an_encrypted_record_holds_is_read_to_its_end() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_real_server_is_written_to_and_read_through_encryption() {
+fn a_real_server_is_written_and_read_over_tls() {
     let own = certified();
     let folder = tempfile::tempdir().unwrap();
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
@@ -234,7 +234,7 @@ fn a_real_server_is_written_to_and_read_through_encryption() {
 }
 
 #[test]
-fn a_server_that_asks_for_a_certificate_is_shown_the_clients_own() {
+fn a_server_that_requests_a_certificate_receives_the_clients() {
     let own = certified();
     let (port, pem) = encrypted(Some(&own), || record("tls"));
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What the driver for the Redis protocol promises, against scripted servers and a real one. What
-//! needs the real one is ignored unless it is asked for.
+//! Tests of the driver for the Redis protocol, with scripted servers and a real one. Tests with the
+//! real one are ignored by default.
 
 #![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
 

@@ -1,4 +1,4 @@
-//! What sessions take of memory.
+//! Memory of sessions.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn answer(command: &str) -> String {
 }
 
 #[test]
-fn an_operation_allocates_nothing_once_its_memory_is_there() {
+fn an_operation_allocates_nothing_in_steady_state() {
     let server = Server::new(|_, peer| peer.be_node("0-16383", |command, _| answer(command)));
     let values = Values { bytes: b"abc", places: &[(0, 0..3)] };
     let get = Bound::new(0).command("a", "", &[]);
@@ -57,21 +57,21 @@ fn an_operation_allocates_nothing_once_its_memory_is_there() {
     }
 }
 
-/// Kilobytes of this process that are in memory.
+/// Resident memory of this process in kilobytes.
 fn resident_kb() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// Set in the process that this test has for itself.
+/// Set in a separate process for this test.
 const ALONE: &str = "KVMARK_TEST_ALONE";
 
 #[test]
 #[ignore = "needs redis-server and 12,000 open files"]
 fn ten_thousand_connections_take_forty_megabytes_at_most() {
     if std::env::var_os(ALONE).is_none() {
-        // Beside other tests their memory would be counted.
+        // Otherwise the memory of other tests would count.
         let name = "memory::ten_thousand_connections_take_forty_megabytes_at_most";
         let mut alone = Command::new(std::env::current_exe().unwrap());
         alone.args(["--exact", name, "--include-ignored"]).env(ALONE, "1");

@@ -36,7 +36,7 @@ fn requests_of_all_clients_are_in_flight_on_one_connection_and_replies_keep_thei
 }
 
 #[test]
-fn a_client_that_gives_up_leaves_the_replies_of_the_others_in_place() {
+fn giving_up_a_request_keeps_the_replies_of_the_others_in_order() {
     let (arrived, heard) = oneshot::channel();
     let arrived = Mutex::new(Some(arrived));
     let server = Server::of_sessions(move |_, peer| {
@@ -67,7 +67,7 @@ fn a_client_that_gives_up_leaves_the_replies_of_the_others_in_place() {
 }
 
 #[test]
-fn a_broken_shared_connection_ends_every_request_on_it_at_once() {
+fn a_failed_shared_connection_fails_all_of_its_requests() {
     let server = Server::of_sessions(|number, peer| {
         if number == 0 {
             (0..3).for_each(|_| drop(peer.hear()));
@@ -87,7 +87,7 @@ fn a_broken_shared_connection_ends_every_request_on_it_at_once() {
 }
 
 #[test]
-fn each_client_of_a_later_worker_has_a_connection_of_its_own() {
+fn each_client_of_a_later_worker_has_a_separate_connection() {
     let server = Server::of_sessions(|connection, peer| {
         while peer.hear().is_some() {
             peer.say(&record(&connection.to_string()));

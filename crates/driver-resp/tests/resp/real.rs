@@ -1,4 +1,4 @@
-//! A redis-server of the test's own, on a free loopback port and in a folder that goes with it.
+//! A redis-server for tests, on a free loopback port and in a temporary folder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,14 +15,14 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts a server with these arguments beside the port. Another program may take the port
-    /// before the server does, and a member of a cluster needs a second one: then others are tried.
+    /// Starts a server with these arguments. If another program takes the port, or the second port
+    /// of a cluster member, other ports are tried.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let started = (0..PORTS_TRIED).find_map(|_| Self::start_at(free_port(), arguments));
         started.expect("redis-server ended early at every port")
     }
 
-    /// None when the server ends before it is ready.
+    /// `None` if the server ends before it is ready.
     fn start_at(port: u16, arguments: &[&str]) -> Option<Self> {
         let folder = TempDir::new().unwrap();
         let mut child = Command::new("redis-server")
@@ -37,18 +37,18 @@ impl Redis {
             drop(child.wait());
             return None;
         }
-        // The pipe stays open for as long as the server writes to it.
+        // The pipe stays open while the server writes to it.
         std::thread::spawn(move || lines.for_each(drop));
         Some(Self { child, folder, address: format!("127.0.0.1:{port}") })
     }
 
-    /// Ends the server at once, as `kill -9` does.
+    /// Kills the server, as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 
-    /// Another connection, which speaks lines.
+    /// Another connection with a line interface.
     pub(crate) fn raw(&self) -> Raw {
         let stream = TcpStream::connect(&self.address).unwrap();
         Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
@@ -78,7 +78,7 @@ impl Raw {
         self.line()
     }
 
-    /// Sends a command and returns the text that it answers.
+    /// Sends a command and returns the text of its reply.
     pub(crate) fn text(&mut self, command: &str) -> String {
         let header = self.ask(command);
         let length: usize = header.strip_prefix('$').unwrap().parse().unwrap();
@@ -93,7 +93,7 @@ impl Raw {
         line.trim_end().to_owned()
     }
 
-    /// The commands that a monitor saw, until one that echoes `end`.
+    /// The commands on a monitor up to one that echoes `end`.
     pub(crate) fn monitored(&mut self) -> Vec<String> {
         let command = |line: String| line.split_once("] ").unwrap().1.replace('"', "");
         let lines = std::iter::repeat_with(|| self.line()).map(command);

@@ -1,5 +1,5 @@
-//! A Redis Cluster of the test's own: primaries with equal shares of the slots, and a replica of
-//! the first one.
+//! A Redis Cluster for tests: primaries with equal shares of the slots, and a replica of the first
+//! one.
 
 use std::net::TcpListener;
 use std::thread;
@@ -27,7 +27,7 @@ impl RealCluster {
             drop(free);
             let bus_text = bus.to_string();
             let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus_text];
-            // No server is ever given up by the others: a busy machine may keep one waiting.
+            // A long timeout, because a busy machine may delay a server.
             let patience = ["--cluster-node-timeout", "600000", "--repl-diskless-sync-delay", "0"];
             nodes.push(Redis::start(&[&arguments[..], &patience[..]].concat()));
             bus_ports.push(bus);
@@ -55,14 +55,14 @@ impl RealCluster {
     }
 
     fn introduce(&self) {
-        // Each meets each: with that much patience they would be slow to hear of one another.
+        // Each meets each, because with a long timeout gossip is slow.
         for (index, (node, bus)) in self.nodes.iter().zip(&self.bus_ports).enumerate() {
             let place = node.address.replace(':', " ");
             for other in &self.nodes[..index] {
                 other.raw().ask(&format!("CLUSTER MEET {place} {bus}"));
             }
         }
-        // A server that is only being met has no name yet that it could be called by.
+        // A server has no name until the handshake is complete.
         let names: Vec<_> = self.nodes.iter().map(|node| node.raw().text("CLUSTER MYID")).collect();
         for index in 0..self.nodes.len() {
             for name in &names {
@@ -71,7 +71,7 @@ impl RealCluster {
         }
     }
 
-    /// Waits until a server's answer holds a text.
+    /// Waits until a server's reply contains a text.
     pub(crate) fn wait(&self, index: usize, command: &str, text: &str) {
         let mut raw = self.nodes[index].raw();
         while !raw.text(command).contains(text) {
@@ -79,7 +79,7 @@ impl RealCluster {
         }
     }
 
-    /// All addresses, as the driver takes them.
+    /// All addresses in the driver's format.
     pub(crate) fn addresses(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.address.as_str()).collect();
         addresses.join(",")

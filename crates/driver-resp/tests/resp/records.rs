@@ -1,4 +1,4 @@
-//! Records in a real server, in YCSB's layout. Skipped where there is no redis-server.
+//! Records in a real server, in YCSB's layout. Needs redis-server.
 
 use futures_util::future::join_all;
 use kvmark_driver::{Columns, Driver, Request, Values};
@@ -22,7 +22,7 @@ async fn outcome(session: &Shared<Resp>, request: Request<'_>) -> Outcome {
 }
 
 #[test]
-fn sending_parts_together_is_named_where_it_was_not_asked_for() {
+fn pipelined_parts_are_suggested_unless_enabled() {
     let redis = Redis::start(&[]);
     let named = |options| {
         let capabilities = open(&redis.address, options).unwrap().capabilities();
@@ -33,7 +33,7 @@ fn sending_parts_together_is_named_where_it_was_not_asked_for() {
 }
 
 #[test]
-fn each_operation_is_the_commands_of_ycsb() {
+fn each_operation_sends_the_commands_of_ycsb() {
     let redis = Redis::start(&[]);
     for options in [json!({}), json!({ "pipeline_parts": true })] {
         let driver = open(&redis.address, options).unwrap();
@@ -79,7 +79,7 @@ fn each_operation_is_the_commands_of_ycsb() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn what_was_written_is_read_in_both_versions_of_the_protocol() {
+fn written_records_are_read_in_both_versions_of_the_protocol() {
     let redis = Redis::start(&[]);
     for options in [json!({ "protocol": 2 }), json!({ "protocol": 3, "database": 5 })] {
         let driver = open(&redis.address, options).unwrap();
@@ -107,7 +107,7 @@ fn what_was_written_is_read_in_both_versions_of_the_protocol() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn what_is_read_is_held_against_what_is_expected() {
+fn reads_are_compared_with_the_expected_values() {
     let redis = Redis::start(&[]);
     for options in [json!({ "protocol": 2 }), json!({ "protocol": 3 })] {
         let driver = open(&redis.address, options).unwrap();
@@ -117,7 +117,7 @@ fn what_is_read_is_held_against_what_is_expected() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_scan_reads_as_many_records_as_asked_from_the_start_keys_score_on() {
+fn a_scan_reads_the_requested_number_of_records_from_the_start_keys_score() {
     let redis = Redis::start(&[]);
     redis.raw().ask("ZADD _indices 98 b-without-record");
     for options in [json!({}), json!({ "pipeline_parts": true })] {
@@ -137,7 +137,7 @@ fn a_scan_reads_as_many_records_as_asked_from_the_start_keys_score_on() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn records_of_ten_thousand_fields_and_values_of_a_megabyte_pass() {
+fn records_of_ten_thousand_fields_and_values_of_a_megabyte_are_supported() {
     let redis = Redis::start(&[]);
     let driver = open_with(&redis.address, json!({}), 10_000).unwrap();
     let bytes = vec![b'x'; 1_000_000];
@@ -156,7 +156,7 @@ fn records_of_ten_thousand_fields_and_values_of_a_megabyte_pass() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_server_that_keeps_its_state_from_the_user_is_measured() {
+fn a_server_that_denies_its_state_to_the_user_is_measured() {
     let user = ["--user", "bob", "on", ">door", "~*", "+@all", "-@dangerous"];
     let redis = Redis::start(&user);
     let driver = open(&format!("bob:door@{}", redis.address), json!({})).unwrap();
@@ -207,7 +207,7 @@ fn a_full_server_is_overloaded_and_a_replica_is_unavailable() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_unix_socket_is_an_address() {
+fn a_unix_socket_is_a_valid_address() {
     let redis = Redis::start(&["--unixsocket", "socket"]);
     let path = redis.folder.path().join("socket");
     let driver = open(path.to_str().unwrap(), json!({})).unwrap();
@@ -218,7 +218,7 @@ fn a_unix_socket_is_an_address() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_connection_that_the_server_ended_costs_one_operation() {
+fn a_connection_closed_by_the_server_fails_one_operation() {
     let redis = Redis::start(&[]);
     let driver = open(&redis.address, json!({ "connections": 1 })).unwrap();
     with_session(&driver, async |session| {
@@ -243,7 +243,7 @@ fn reads_on_connections_of_its_own(clients: u32) {
     });
 }
 
-/// Clients that the server sees, without the driver's own and the one that asks.
+/// Clients of the server, except the driver's own connection and this one.
 fn driver_clients(redis: &Redis) -> u32 {
     let text = redis.raw().text("INFO clients");
     let count = text.lines().find_map(|line| line.strip_prefix("connected_clients:"));

@@ -1,4 +1,4 @@
-//! A server that does what a test's script says.
+//! A server with a scripted behaviour.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The next command, its parts with spaces between; none when the client is gone.
+    /// The next command, its parts separated by spaces; `None` when the client is gone.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let mut parts = Vec::new();
         for _ in 0..self.count('*')? {
@@ -37,14 +37,14 @@ impl Peer {
         drop(self.output.write_all(bytes.as_bytes()));
     }
 
-    /// Answers the client's introduction.
+    /// Answers the client's login.
     pub(crate) fn greet(&mut self) {
         assert_eq!(self.hear().as_deref(), Some("PING"));
         self.say("+PONG\r\n");
     }
 
-    /// A server of a cluster: answers every PING, says that these slots are its own, and leaves the
-    /// rest to `answer`, which gets the command and the server's port.
+    /// A server of a cluster with these slots. `answer` handles the other commands; it receives the
+    /// command and the server's port.
     pub(crate) fn be_node(&mut self, slots: &str, answer: impl Fn(&str, u16) -> String) {
         let port = self.output.local_addr().unwrap().port();
         while let Some(command) = self.hear() {
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    /// Answers each read with a record whose field holds the key.
+    /// Answers each read with a record whose field is the key.
     pub(crate) fn echo(&mut self) {
         while let Some(command) = self.hear() {
             self.say(&record(command.rsplit(' ').next().unwrap()));
@@ -82,8 +82,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Runs a script on each connection, with the connection's number from 0. The first is the
-    /// driver's own; a script of [`Server::of_sessions`] sees only those of sessions.
+    /// Runs a script on each connection, with its number from 0. The first connection is the
+    /// driver's own; [`Server::of_sessions`] excludes it.
     pub(crate) fn new(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -105,7 +105,7 @@ impl Server {
         Self { address, heard, accepted }
     }
 
-    /// Serves the driver's own connection, and runs a script on those of sessions, from 0.
+    /// Runs a script on each connection of a session, with its number from 0.
     pub(crate) fn of_sessions(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
         Self::new(move |number, peer| {
             peer.greet();
@@ -120,7 +120,7 @@ impl Server {
         })
     }
 
-    /// Connections that sessions have made.
+    /// The number of connections of sessions.
     pub(crate) fn session_connections(&self) -> usize {
         self.accepted.load(Ordering::SeqCst) - 1
     }

@@ -1,4 +1,4 @@
-//! Statements in the user's own words, on a real server. Skipped where there is no redis-server.
+//! Statements on a real server. Needs redis-server.
 
 use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::common::{execute, open_layout, with_session};
 use crate::real::Redis;
 
-/// What came of statements, each executed once in order as this kind with these commands of key,
-/// value and items: its outcome and cells.
+/// The outcome and cells of statements, each executed once in order as this kind, with commands of
+/// key, value and items.
 type Step<'a> = (Kind, &'a str, &'a [(&'a str, &'a str, &'a [&'a str])], Outcome, &'a [&'a str]);
 
 fn carry_out(redis: &Redis, steps: &[Step<'_>]) {
@@ -72,7 +72,7 @@ fn items_are_parts_of_one_command() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn lists_streams_sorted_sets_and_transactions_answer_in_their_own_shapes() {
+fn lists_streams_sorted_sets_and_transactions_return_nested_replies() {
     let redis = Redis::start(&[]);
     let one = &[("k", "5", &[][..])];
     let nothing = &[("none", "5", &[][..])];
@@ -104,7 +104,7 @@ async fn rows(session: &Shared<Resp>, bound: &Bound, kind: Kind) -> (Outcome, u6
 
 #[test]
 #[ignore = "needs redis-server"]
-fn rows_are_commands_or_their_items_without_those_that_were_not_there() {
+fn rows_count_commands_or_items_without_the_missing_ones() {
     let redis = Redis::start(&[]);
     let texts = ["SET {key} {value}", "GET {key}", "MSET [{item} 1]"];
     let driver = open_layout(&redis.address, json!({}), &layout_of(&texts)).unwrap();
@@ -120,7 +120,7 @@ fn rows_are_commands_or_their_items_without_those_that_were_not_there() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_first_failure_is_the_outcome_and_the_connection_stays() {
+fn the_first_failure_is_the_outcome_and_the_connection_stays_open() {
     let redis = Redis::start(&[]);
     redis.raw().ask("LPUSH list x");
     let driver = open_layout(&redis.address, json!({}), &layout_of(&["GET {key}"])).unwrap();
@@ -131,7 +131,7 @@ fn the_first_failure_is_the_outcome_and_the_connection_stays() {
         assert!(session.last_failure().unwrap().contains("WRONGTYPE"));
         assert_eq!(rows(&session, &bound, Kind::Read).await.0, Outcome::Refused);
     });
-    // The test's own, the driver's, the session's, and the one that asks.
+    // The connections of the test, the driver, the session and this command.
     let mut raw = redis.raw();
     raw.ask("INFO stats");
     let mut lines = std::iter::repeat_with(|| raw.line());
@@ -140,7 +140,7 @@ fn the_first_failure_is_the_outcome_and_the_connection_stays() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_server_is_prepared_once_before_sessions_are_made() {
+fn a_server_is_prepared_once_before_sessions_are_opened() {
     let redis = Redis::start(&[]);
     let mut layout = layout_of(&[]);
     layout.prepare = vec!["SET \"a b\" 1".to_owned(), "INCR \"a b\"".to_owned()];

@@ -1,4 +1,4 @@
-//! What is sent, read, stamped and told in a turn.
+//! Sending, reading and time stamps of a poll.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
@@ -16,8 +16,8 @@ use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
 const CLIENTS: u32 = 64;
 const WORK: Duration = Duration::from_micros(50);
 
-/// A server that answers a read of each connection when all came and the test has said so, and
-/// then says so itself, both by the barrier.
+/// A server that answers one read of each connection when all have arrived; the barrier signals
+/// the start and the end.
 fn answering_at_once() -> (Server, Arc<Barrier>) {
     let barrier = Arc::new(Barrier::new(CLIENTS as usize + 1));
     let all = Arc::clone(&barrier);
@@ -32,7 +32,7 @@ fn answering_at_once() -> (Server, Arc<Barrier>) {
 }
 
 #[test]
-fn no_neighbours_work_is_in_the_stamp_of_an_answer() {
+fn the_stamp_of_a_reply_excludes_the_work_of_other_clients() {
     let (server, barrier) = answering_at_once();
     let driver = open(&server.address, json!({})).unwrap();
     let (mut session, mut log) = (turns(&driver, CLIENTS), Log::new(WORK));
@@ -55,7 +55,7 @@ fn no_neighbours_work_is_in_the_stamp_of_an_answer() {
 }
 
 #[test]
-fn a_connections_requests_are_issued_at_its_own_flush() {
+fn the_requests_of_a_connection_are_issued_at_its_flush() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({ "connections": 4 })).unwrap();
     let (mut session, mut log) = (turns(&driver, 8), Log::new(WORK));
@@ -74,7 +74,7 @@ fn a_connections_requests_are_issued_at_its_own_flush() {
 }
 
 #[test]
-fn an_answer_too_many_is_no_answer_to_what_was_not_sent_yet() {
+fn an_extra_reply_does_not_answer_an_unsent_request() {
     let ((go, gone), (told, said)) = (channel::<()>(), channel());
     let gone = Mutex::new(gone);
     let server = Server::of_sessions(move |_, peer| {
@@ -89,7 +89,7 @@ fn an_answer_too_many_is_no_answer_to_what_was_not_sent_yet() {
         }
     });
     let driver = open(&server.address, json!({})).unwrap();
-    // More than are flushed in a turn, so that the last one's request waits.
+    // More than a poll flushes, so that the last request waits.
     let last = 19;
     let (mut session, mut log) = (turns(&driver, last + 1), Log::new(Duration::ZERO));
     submit(&mut session, last, "first");
@@ -104,7 +104,7 @@ fn an_answer_too_many_is_no_answer_to_what_was_not_sent_yet() {
     (0..last).for_each(|client| assert_eq!(log.of(client), (Outcome::Ok, "next")));
 }
 
-/// A server whose only session connection says what it is given, and tells when it has said it.
+/// A server that sends the given text on its session connection and signals the end.
 pub(crate) fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
     let ((words, given), (told, said)) = (channel::<String>(), channel());
     let given = Mutex::new(given);
@@ -118,7 +118,7 @@ pub(crate) fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
 }
 
 #[test]
-fn a_reply_that_comes_in_single_bytes_is_stamped_by_its_last() {
+fn a_reply_in_single_bytes_is_stamped_by_its_last_byte() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
     let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
@@ -137,7 +137,7 @@ fn a_reply_that_comes_in_single_bytes_is_stamped_by_its_last() {
 }
 
 #[test]
-fn replies_larger_than_what_is_read_at_once_come_whole() {
+fn replies_larger_than_the_read_buffer_are_complete() {
     let long = |key: &str| format!("{key}{}", "x".repeat(700_000));
     let server = Server::of_sessions(move |_, peer| {
         while let Some(command) = peer.hear() {
@@ -160,7 +160,7 @@ fn replies_larger_than_what_is_read_at_once_come_whole() {
 }
 
 #[test]
-fn a_ticket_given_up_is_free_at_once_and_nothing_more_is_told_of_it() {
+fn an_abandoned_ticket_is_free_at_once_and_has_no_result() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
     let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
@@ -179,7 +179,7 @@ fn a_ticket_given_up_is_free_at_once_and_nothing_more_is_told_of_it() {
 }
 
 #[test]
-fn a_server_that_owes_too_many_replies_is_given_up() {
+fn a_connection_with_too_many_late_replies_fails() {
     let server = Server::of_sessions(|number, peer| {
         if number == 0 {
             while peer.hear().is_some() {}
@@ -205,7 +205,7 @@ fn a_server_that_owes_too_many_replies_is_given_up() {
 }
 
 #[test]
-fn a_request_on_a_connection_that_is_down_is_issued_and_waits_for_it_to_be_opened() {
+fn a_request_on_a_closed_connection_is_issued_and_waits_for_its_reopening() {
     let (open_again, gate) = channel::<()>();
     let gate = Mutex::new(gate);
     let server = Server::new(move |number, peer| {
@@ -237,7 +237,7 @@ fn a_request_on_a_connection_that_is_down_is_issued_and_waits_for_it_to_be_opene
 }
 
 #[test]
-fn a_connection_that_ends_while_nobody_waits_is_opened_again_without_a_failure() {
+fn an_idle_connection_that_closes_reopens_without_a_failure() {
     let server = Server::of_sessions(|number, peer| {
         if number == 0 {
             peer.hear();
@@ -258,7 +258,7 @@ fn a_connection_that_ends_while_nobody_waits_is_opened_again_without_a_failure()
 }
 
 #[test]
-fn a_lost_server_is_tried_again_after_a_pause_that_due_tells() {
+fn a_lost_server_is_retried_after_the_pause_in_due_ns() {
     let server = Server::new(|number, peer| match number {
         0 => peer.be_node("0-0", |_, _| String::new()),
         1 => peer.greet(),
@@ -280,7 +280,7 @@ fn a_lost_server_is_tried_again_after_a_pause_that_due_tells() {
     assert!(log.ended[2].at_ns >= issued_ns + 10_000_000);
 }
 
-/// Serves a connection whose clients are those of its lane, by the lane's pieces.
+/// Serves a connection with the texts of its lane.
 fn say_pieces(peer: &mut Peer, lanes: &[Mutex<Receiver<String>>], told: &Sender<()>) {
     let Some(command) = peer.hear() else { return };
     let client: usize = command.rsplit(' ').next().unwrap().parse().unwrap();
@@ -291,7 +291,7 @@ fn say_pieces(peer: &mut Peer, lanes: &[Mutex<Receiver<String>>], told: &Sender<
     }
 }
 
-/// A text in pieces that are cut at these places.
+/// Splits a text at these positions.
 fn cut(text: &str, places: &[prop::sample::Index]) -> Vec<String> {
     let mut places: Vec<_> = places.iter().map(|place| place.index(text.len())).collect();
     places.extend([0, text.len()]);

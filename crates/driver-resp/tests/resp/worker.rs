@@ -1,4 +1,4 @@
-//! A worker that drives turns itself and keeps what it is told.
+//! A worker that polls a session and records the results.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use kvmark_plan::{Kind, Outcome};
 
 use crate::common::request;
 
-/// Longer than any answer takes.
+/// Longer than any reply takes.
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// The session of so many clients.
+/// A session of this number of clients.
 pub(crate) fn turns(driver: &Resp, clients: u32) -> RespSession {
     match driver.session(clients).unwrap() {
         AnySession::Asynchronous(session) => session,
@@ -19,25 +19,25 @@ pub(crate) fn turns(driver: &Resp, clients: u32) -> RespSession {
     }
 }
 
-/// What a request ended with.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) ticket: Ticket,
     pub(crate) at_ns: u64,
     pub(crate) outcome: Outcome,
-    /// The first value that came back, or why none did.
+    /// The first value, or the failure text.
     pub(crate) text: String,
-    /// When it was handed over.
+    /// The time of the result.
     pub(crate) handed_ns: u64,
 }
 
-/// What was told, by a worker that is busy for a while each time.
+/// The results of a worker that is busy for some time after each one.
 pub(crate) struct Log {
     start: Instant,
     work: Duration,
     pub(crate) issued: Vec<(Ticket, u64)>,
     pub(crate) ended: Vec<Ended>,
-    /// When the bytes of a read had come, in wall time, and the stamp of the read.
+    /// Arrival times of reads in wall time, with their stamps.
     pub(crate) arrived: Vec<(u64, u64)>,
 }
 
@@ -47,7 +47,7 @@ impl Log {
         Self { start: Instant::now(), work, issued, ended, arrived }
     }
 
-    /// Forgets what was told; its time goes on.
+    /// Clears the results; the time continues.
     pub(crate) fn clear(&mut self) {
         self.issued.clear();
         self.ended.clear();
@@ -67,7 +67,7 @@ impl Log {
         }
     }
 
-    /// Outcome and text of a ticket's only end.
+    /// Outcome and text of a ticket's only result.
     pub(crate) fn of(&self, ticket: Ticket) -> (Outcome, &str) {
         let mut ends = self.ended.iter().filter(|ended| ended.ticket == ticket);
         let ended = ends.next().unwrap();
@@ -105,7 +105,7 @@ pub(crate) fn submit(session: &mut RespSession, ticket: Ticket, key: &str) {
     session.submit(ticket, &request(Kind::Read, key));
 }
 
-/// Takes turns until so many requests have ended.
+/// Polls until this number of requests has ended.
 pub(crate) fn turn_until(session: &mut RespSession, log: &mut Log, ended: usize) {
     while log.ended.len() < ended {
         session.turn(PATIENCE_NS.min(session.due_ns()), log);

@@ -1,4 +1,4 @@
-//! What is sent and answered on connections that are open.
+//! Requests and replies on open connections.
 
 use std::thread;
 
@@ -35,7 +35,7 @@ fn replies_come_in_any_order_and_in_single_bytes() {
 }
 
 #[test]
-fn a_late_reply_is_passed_over_and_its_number_is_kept_until_then() {
+fn a_late_reply_is_dropped_and_its_number_is_reserved_until_then() {
     let (mut session, _server, mut peer) = pair();
     let number = session.ask(0, 0, "slow").unwrap();
     session.look();
@@ -51,7 +51,7 @@ fn a_late_reply_is_passed_over_and_its_number_is_kept_until_then() {
 }
 
 #[test]
-fn a_reply_that_nobody_waits_for_ends_the_connection_and_what_is_under_way() {
+fn a_reply_without_a_request_ends_the_connection_and_its_exchanges() {
     let (mut session, _server, mut peer) = pair();
     (0..2).for_each(|ticket| assert!(session.ask(0, ticket, "a").is_ok()));
     session.look();
@@ -62,7 +62,7 @@ fn a_reply_that_nobody_waits_for_ends_the_connection_and_what_is_under_way() {
 }
 
 #[test]
-fn a_server_that_stops_reading_gets_all_of_it_later() {
+fn a_server_that_stops_reading_receives_everything_later() {
     const LINES: u32 = 64;
     let (mut session, _server, mut peer) = pair();
     let long = "x".repeat(256 << 10);
@@ -87,7 +87,7 @@ fn a_server_that_stops_reading_gets_all_of_it_later() {
 }
 
 #[test]
-fn what_was_given_up_while_the_connection_was_down_is_not_sent_when_it_is_open_again() {
+fn a_request_abandoned_on_a_closed_connection_is_not_sent_after_it_reopens() {
     let (mut session, server, peer) = pair();
     drop(peer);
     session.until(|session| !session.framed.is_up(0));
@@ -103,7 +103,7 @@ fn what_was_given_up_while_the_connection_was_down_is_not_sent_when_it_is_open_a
 }
 
 #[test]
-fn a_session_whose_server_takes_nothing_has_no_room_until_it_does() {
+fn a_session_has_no_room_while_its_server_does_not_read() {
     let (mut session, _server, mut peer) = pair();
     let long = "x".repeat(1 << 20);
     let mut asked = 0;
@@ -113,7 +113,7 @@ fn a_session_whose_server_takes_nothing_has_no_room_until_it_does() {
         asked += 1;
     }
     assert!((64..200).contains(&asked), "{asked}");
-    // Nobody waits for the last ones any more, nor are they sent.
+    // The last ones were abandoned and aren't sent.
     for number in asked - 8..asked {
         session.framed.give_up(0, number as u16);
     }

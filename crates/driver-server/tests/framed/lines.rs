@@ -1,4 +1,4 @@
-//! A protocol of numbered lines, a session that speaks it, and the server's end of a connection.
+//! A protocol of numbered lines, its session, and the server's end of a connection.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -14,14 +14,14 @@ use kvmark_driver_server::{Failure, HostPort};
 use kvmark_plan::Outcome;
 use tokio::io::AsyncReadExt;
 
-/// Longer than any answer takes.
+/// Longer than any reply takes.
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
 /// The longest pause between two attempts.
 pub(crate) const PAUSE_MAX_NS: u64 = 35_000_000;
 
-/// `NUMBER TEXT`, a line each.
+/// Lines of the form `NUMBER TEXT`.
 pub(crate) struct Lines<const REOPENS: bool> {
-    /// Whether a server says a line of its own before it is asked.
+    /// Whether a server sends a greeting.
     greets: bool,
 }
 
@@ -55,19 +55,19 @@ impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
     }
 }
 
-/// A session that keeps what it is told.
+/// A session that records its results.
 pub(crate) struct Session<const REOPENS: bool> {
     pub(crate) framed: Framed<Lines<REOPENS>>,
     sent: BTreeSet<Ticket>,
-    /// Tickets that were answered, with what.
+    /// The replies by ticket.
     pub(crate) answers: Vec<(Ticket, String)>,
     pub(crate) lost: Vec<(Ticket, Outcome)>,
-    /// Connections that were opened anew.
+    /// Reopened connections.
     pub(crate) opened: Vec<usize>,
     pub(crate) clock: Clock,
 }
 
-/// A clock that stands still until it is set, and who was issued.
+/// A manual clock, and the issued tickets.
 #[derive(Default)]
 pub(crate) struct Clock {
     pub(crate) now_ns: u64,
@@ -89,12 +89,12 @@ impl Completions for Clock {
 }
 
 impl<const REOPENS: bool> Session<REOPENS> {
-    /// With so many connections to each server.
+    /// A session with this number of connections to each server.
     pub(crate) fn new(width: usize) -> Self {
         Self::of(Lines { greets: false }, width)
     }
 
-    /// The same, with servers that have to say a line before they are asked.
+    /// The same for servers with a greeting.
     pub(crate) fn of_greeted(width: usize) -> Self {
         Self::of(Lines { greets: true }, width)
     }
@@ -106,7 +106,7 @@ impl<const REOPENS: bool> Session<REOPENS> {
         Self { framed, sent, answers, lost, opened, clock }
     }
 
-    /// Has a ticket's line sent on its connection to a server; the line's number.
+    /// Submits a line for a ticket. Returns its number.
     pub(crate) fn ask(&mut self, node: usize, ticket: Ticket, text: &str) -> Result<u16, Failure> {
         let index = self.framed.index(node, ticket);
         self.framed.enter(index, |exchanges, output| {
@@ -116,7 +116,7 @@ impl<const REOPENS: bool> Session<REOPENS> {
         })
     }
 
-    /// A turn that waits for nothing.
+    /// A poll without a wait.
     pub(crate) fn look(&mut self) {
         self.turn(0);
     }
@@ -127,7 +127,7 @@ impl<const REOPENS: bool> Session<REOPENS> {
         self.clock = clock;
     }
 
-    /// Takes turns until something holds, and goes from pause to pause meanwhile.
+    /// Polls until a condition is met, and skips pauses.
     pub(crate) fn until(&mut self, holds: impl Fn(&Self) -> bool) {
         while !holds(self) {
             self.turn(PATIENCE_NS);
@@ -137,7 +137,7 @@ impl<const REOPENS: bool> Session<REOPENS> {
         }
     }
 
-    /// Takes turns until a pause begins; how long it is.
+    /// Polls until a pause begins. Returns its length.
     pub(crate) fn next_pause_ns(&mut self) -> u64 {
         while self.framed.due_ns() == u64::MAX {
             self.turn(PATIENCE_NS);
@@ -203,7 +203,7 @@ impl Server {
         Self { listener, place: HostPort { host: "127.0.0.1".to_owned(), port } }
     }
 
-    /// The next connection, for which is waited.
+    /// Waits for the next connection.
     pub(crate) fn accept(&self) -> Peer {
         self.listener.set_nonblocking(false).unwrap();
         let (stream, _) = self.listener.accept().unwrap();
@@ -228,19 +228,19 @@ impl Server {
 pub(crate) struct Peer(BufReader<TcpStream>);
 
 impl Peer {
-    /// The next line; none when the client has closed.
+    /// The next line; `None` when the client has closed.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         let length = self.0.read_line(&mut line).unwrap();
         (length > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// Says this as it stands.
+    /// Sends raw text.
     pub(crate) fn say(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Whether the client has closed, by now.
+    /// Whether the client has closed.
     pub(crate) fn is_left(&mut self) -> bool {
         self.0.get_mut().set_nonblocking(true).unwrap();
         match self.0.read(&mut [0; 1]) {

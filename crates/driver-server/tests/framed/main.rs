@@ -1,4 +1,4 @@
-//! What framed connections promise to every protocol, by one of lines that a test answers by hand.
+//! Tests of framed connections with a protocol of lines.
 
 #![expect(clippy::unwrap_used, reason = "the builders of tests may panic as tests do")]
 

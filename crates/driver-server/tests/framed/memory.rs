@@ -1,4 +1,4 @@
-//! What an exchange takes of memory.
+//! Allocations of exchanges.
 
 use kvmark_testing::{CountingAllocator, allocations};
 
@@ -8,7 +8,7 @@ use crate::lines::{Server, Session};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
-fn an_exchange_allocates_nothing_once_its_memory_is_there() {
+fn an_exchange_allocates_nothing_in_steady_state() {
     let (mut session, server) = (Session::<true>::new(1), Server::new());
     session.framed.open(&server.place).unwrap();
     let mut peer = server.accept();

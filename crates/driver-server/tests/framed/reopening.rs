@@ -1,11 +1,11 @@
-//! When connections are opened again.
+//! Reopening of connections.
 
 use kvmark_plan::Outcome;
 
 use crate::lines::{PAUSE_MAX_NS, Server, Session};
 
 #[test]
-fn a_lost_connection_is_opened_again_by_itself_where_the_protocol_says_so() {
+fn a_lost_connection_reopens_by_itself_if_the_protocol_requests_it() {
     let (mut session, server) = (Session::<true>::new(1), Server::new());
     let node = session.framed.open(&server.place).unwrap();
     drop(server.accept());
@@ -22,7 +22,7 @@ fn a_lost_connection_is_opened_again_by_itself_where_the_protocol_says_so() {
 }
 
 #[test]
-fn elsewhere_it_stays_closed_until_it_is_used() {
+fn otherwise_it_stays_closed_until_it_is_used() {
     let (mut session, server) = (Session::<false>::new(1), Server::new());
     let node = session.framed.open(&server.place).unwrap();
     drop(server.accept());
@@ -36,13 +36,13 @@ fn elsewhere_it_stays_closed_until_it_is_used() {
 }
 
 #[test]
-fn what_was_under_way_ends_with_its_connection_and_only_that() {
+fn exchanges_end_only_with_their_own_connection() {
     let (mut session, server) = (Session::<true>::new(2), Server::new());
     let node = session.framed.open(&server.place).unwrap();
     let mut peers = [server.accept(), server.accept()];
     (0..4).for_each(|ticket| assert!(session.ask(node, ticket, "a").is_ok()));
     session.look();
-    // Which end belongs to which tickets is told by their numbers on it.
+    // The numbers of the lines identify the connection of each ticket.
     let [one, other] = &mut peers;
     for peer in [&mut *one, &mut *other] {
         assert_eq!(peer.hear().as_deref(), Some("0 a"));

@@ -6,7 +6,7 @@ use kvmark_plan::Outcome;
 use crate::lines::{Server, Session};
 
 #[test]
-fn an_added_server_is_opened_by_itself_or_when_it_is_used() {
+fn an_added_server_is_connected_by_itself_or_on_first_use() {
     let server = Server::new();
     let mut session = Session::<true>::new(3);
     let node = session.framed.find_or_add(&server.place);
@@ -23,7 +23,7 @@ fn an_added_server_is_opened_by_itself_or_when_it_is_used() {
 }
 
 #[test]
-fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
+fn a_forgotten_server_is_closed_and_returns_its_lost_exchanges() {
     let (mut session, servers) = (Session::<true>::new(1), [Server::new(), Server::new()]);
     let [left, stays] = [0, 1].map(|n| session.framed.open(&servers[n].place).unwrap());
     let (mut peer, other) = (servers[0].accept(), servers[1].accept());
@@ -35,7 +35,7 @@ fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
         lost.into_iter().map(|lost| (lost.ticket, lost.failure.to_string())).collect();
     assert_eq!(lost, [(7, "the server has left the cluster".to_owned())]);
     assert_eq!(peer.hear(), None);
-    // The other one is opened again meanwhile.
+    // The other connection reopens.
     drop(other);
     session.until(|session| session.opened == [stays]);
     session.look();
@@ -46,7 +46,7 @@ fn a_forgotten_server_is_closed_for_good_and_tells_what_ended() {
 }
 
 #[test]
-fn servers_that_owe_an_answer_or_cannot_be_reached_are_awaited() {
+fn servers_with_outstanding_replies_or_without_a_connection_are_awaited() {
     let (mut session, servers) = (Session::<false>::new(1), [Server::new(), Server::new()]);
     let [asked, idle] = [0, 1].map(|n| session.framed.open(&servers[n].place).unwrap());
     let (mut peer, _other) = (servers[0].accept(), servers[1].accept());
@@ -55,7 +55,7 @@ fn servers_that_owe_an_answer_or_cannot_be_reached_are_awaited() {
     session.look();
     let name = servers[0].place.to_string();
     assert_eq!(session.framed.awaited(), [name.as_str()]);
-    // What was given up is owed all the same.
+    // The reply to an abandoned request is still outstanding.
     let index = session.framed.index(asked, 7);
     session.framed.give_up(index, number);
     assert_eq!(session.framed.awaited(), [name.as_str()]);
@@ -68,7 +68,7 @@ fn servers_that_owe_an_answer_or_cannot_be_reached_are_awaited() {
 }
 
 #[test]
-fn a_server_that_is_forgotten_while_it_is_opened_stays_closed() {
+fn a_server_forgotten_during_an_attempt_stays_closed() {
     let (mut session, server) = (Session::<true>::of_greeted(1), Server::new());
     let node = session.framed.find_or_add(&server.place);
     session.look();
@@ -82,7 +82,7 @@ fn a_server_that_is_forgotten_while_it_is_opened_stays_closed() {
 }
 
 #[test]
-fn a_server_that_comes_back_has_its_index_again() {
+fn a_server_that_returns_keeps_its_index() {
     let (mut session, server) = (Session::<true>::new(1), Server::new());
     let node = session.framed.open(&server.place).unwrap();
     drop(session.framed.forget(node));
@@ -93,7 +93,7 @@ fn a_server_that_comes_back_has_its_index_again() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named_and_another_one_can_be_opened_then() {
+fn an_unreachable_server_is_named_and_another_one_can_be_opened() {
     let (mut session, server, gone) = (Session::<true>::new(4), Server::new(), Server::new());
     let place = HostPort { ..gone.place.clone() };
     drop(gone);
