@@ -123,7 +123,7 @@ fn run(session: &mut CqlSession, in_flight: u64, operations: u64, kind: Kind, wa
             );
             number += 1;
         }
-        session.turn(u64::MAX, &mut free);
+        session.poll(u64::MAX, &mut free);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, Ticket};
-use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, turn};
+use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, poll};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 
@@ -629,7 +629,7 @@ impl Session for CqlSession {
         }
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         if self.routing.is_stale() {
             self.renew();
         }
@@ -640,7 +640,7 @@ impl Session for CqlSession {
                 self.deadlines.arm(ticket, looked_ns);
             }
         }
-        let has_read = turn(self, patience_ns, done);
+        let has_read = poll(self, patience_ns, done);
         if self.deadlines.are_over(looked_ns, has_read) {
             self.expire(looked_ns);
         }

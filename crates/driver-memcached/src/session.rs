@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, turn};
+use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, poll};
 use kvmark_plan::Outcome;
 
 use crate::connect::Connections;
@@ -153,8 +153,8 @@ impl Session for MemcachedSession {
         }
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
-        turn(self, patience_ns, done)
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+        poll(self, patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {

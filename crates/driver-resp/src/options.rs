@@ -44,7 +44,7 @@ static TABLE: [OptionDoc; 16] = [
     },
     OptionDoc {
         name: "connections",
-        meaning: "Connections of a worker to each server, shared by its clients in turn with \
+        meaning: "Connections of a worker to each server, shared by its clients, with \
                   their requests pipelined; 0 for one per client.",
         accepts: Accepts::Whole { min: 0, max: 1_000_000 },
         default: Some("0"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
-use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, turn};
+use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, poll};
 use kvmark_plan::Outcome;
 
 use crate::cluster::{Clients, Cluster, MAP};
@@ -204,11 +204,11 @@ impl Session for RespSession {
         }
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         if let Some(cluster) = &mut self.cluster {
             cluster.attend(&mut self.clients, done);
         }
-        turn(self, patience_ns, done)
+        poll(self, patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {

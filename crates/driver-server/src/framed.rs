@@ -3,7 +3,7 @@
 //! A [`Protocol`] opens connections and finds the end of a frame. Its [`Exchanges`] match replies
 //! to requests, in order ([`Ordered`]) or by number ([`Numbered`]). [`Framed`] owns the connections
 //! of a session, buffers their output and reopens lost connections. The session is a [`Handler`]
-//! and delegates its polls to [`turn`], which reads and stamps all readable connections before it
+//! and delegates its polls to [`poll`], which reads and stamps all readable connections before it
 //! passes on the first frame. [`InFlight`] is the table of operations with ordered replies.
 //!
 //! The failure of a connection ends all of its exchanges. The next request reopens the connection,
@@ -27,17 +27,17 @@ mod lines;
 mod numbered;
 mod ordered;
 mod output;
+mod poll;
 mod poller;
 mod protocol;
 mod socket;
 mod stream;
-mod turn;
 
 pub use connections::{Framed, Lost};
 pub use in_flight::{InFlight, InFlightOperation, Progress};
 pub use lines::{Lines, ask};
 pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedExchange};
+pub use poll::{Handler, poll};
 pub use protocol::{ABANDONED, Exchanges, Protocol, in_time};
 pub use stream::{KEEPALIVE, SILENCE, Stream};
-pub use turn::{Handler, turn};

@@ -102,7 +102,7 @@ impl Session for NullSession {
         self.submitted.push((ticket, rows(request)));
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         self.turn += 1;
         if !self.submitted.is_empty() {
             let at_ns = done.stamp();

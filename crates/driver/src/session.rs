@@ -29,8 +29,8 @@ pub trait Blocking {
 
 /// One worker's connections, for a driver that serves many clients at once.
 ///
-/// The engine submits requests and calls [`Session::turn`] repeatedly. Work in several steps, such
-/// as a scan over pages or a reconnect, continues from turn to turn.
+/// The engine submits requests and calls [`Session::poll`] repeatedly. Work in several steps, such
+/// as a scan over pages or a reconnect, continues from poll to poll.
 pub trait Session {
     /// Whether the session takes a request now. False while the system accepts no data, because
     /// submitted requests are buffered until they are sent. A request that waits for room isn't
@@ -48,7 +48,7 @@ pub trait Session {
     ///
     /// All available data is read, and each read stamped, before the first answer is processed: the
     /// processing of one client's answer must not add to another's time.
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool;
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool;
 
     /// Drops a request in flight: it is never reported, and the ticket may be submitted again at
     /// once.
@@ -115,7 +115,7 @@ impl Session for Never {
         match *self {}
     }
 
-    fn turn(&mut self, _: u64, _: &mut impl Completions) -> bool {
+    fn poll(&mut self, _: u64, _: &mut impl Completions) -> bool {
         match *self {}
     }
 

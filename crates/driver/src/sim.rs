@@ -445,7 +445,7 @@ impl Session for SimSession {
         self.submitted.push(Submitted { ticket, rows, request });
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         let now_ns = done.stamp();
         // The engine can't know their completion yet, and wakes on time only for known instants.
         let issues = !self.submitted.is_empty();
@@ -540,7 +540,7 @@ mod tests {
         let AnySession::Asynchronous(mut session) = sim.session(1).unwrap();
         session.submitted.push(Submitted { ticket: 0, rows: 1, request: None });
         let (began, mut answers) = (std::time::Instant::now(), Stands::default());
-        session.turn(60_000_000_000, &mut answers);
+        session.poll(60_000_000_000, &mut answers);
         assert_eq!((answers.0, session.due_ns()), (0, 10_000_000_000));
         assert!(began.elapsed() < Duration::from_secs(10), "it slept");
     }

@@ -3,7 +3,7 @@
 //! One iteration draws and submits new operations, flushes each connection once, sleeps until data
 //! is readable or an operation is due, reads and stamps all readable data, records the answers, and
 //! gives up requests that exceed their limit. The session does everything from the flush to the
-//! answers in [`Session::turn`].
+//! answers in [`Session::poll`].
 //!
 //! A request is given up only after a read that started past its deadline. An answer that arrived
 //! while the worker was delayed is still an answer, counted as read late.
@@ -250,7 +250,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let next_ns = self.next_due_ns();
         if !self.ready.is_empty() && !self.held_back {
             self.away.due_ns = now_ns;
-            self.has_read = session.turn(0, self);
+            self.has_read = session.poll(0, self);
             return self.clock.now_ns();
         }
         // Requests that are issued in this turn get their deadline only then.
@@ -262,7 +262,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let patience_ns = sleep.patience_ns(now_ns, until);
         self.away.due_ns = next_ns.min(now_ns.saturating_add(patience_ns));
         let polls_from_ns = idle_from_ns.filter(|_| sleep.polled() && self.unissued == 0);
-        self.has_read = session.turn(patience_ns, self);
+        self.has_read = session.poll(patience_ns, self);
         let woke_ns = self.clock.now_ns();
         sleep.woke(woke_ns);
         if let Some(from_ns) = polls_from_ns.filter(|_| self.ready.is_empty()) {
@@ -276,7 +276,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let ready = self.ready.len();
         let idle = ready == 0 || self.held_back;
         self.away.due_ns = self.next_due_ns();
-        self.has_read = session.turn(0, self);
+        self.has_read = session.poll(0, self);
         if idle && self.ready.len() == ready {
             let stalls_ns = self.stalls_ns();
             if stalls_ns <= now_ns {

@@ -96,7 +96,7 @@ fn ask<S: Session, C: Clock>(
     let late_ns = limit_ns.map_or(u64::MAX, |limit_ns| clock.now_ns().saturating_add(limit_ns));
     session.submit(0, request);
     loop {
-        session.turn(if C::SIMULATED { 0 } else { LOOK_UP_NS }, &mut answer);
+        session.poll(if C::SIMULATED { 0 } else { LOOK_UP_NS }, &mut answer);
         if answer.outcome.is_some() || clock.now_ns() >= late_ns {
             return answer.outcome;
         }

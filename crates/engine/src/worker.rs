@@ -112,7 +112,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    session.turn(0, &mut ProbeAnswer::new(&self.clock));
+                    session.poll(0, &mut ProbeAnswer::new(&self.clock));
                 }
             }
         }

@@ -57,7 +57,7 @@ impl Session for LateSession {
         self.asked.push(ticket);
     }
 
-    fn turn(&mut self, _: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, _: u64, done: &mut impl Completions) -> bool {
         let any = !self.asked.is_empty();
         for ticket in self.asked.drain(..) {
             let at_ns = done.stamp();

@@ -43,7 +43,7 @@ impl Default for Freezes {
 }
 
 impl Hooks for Freezes {
-    fn turn(&mut self) {
+    fn poll(&mut self) {
         if !self.froze && self.start.elapsed() > Duration::from_millis(300) {
             self.froze = true;
             std::thread::sleep(Duration::from_millis(200));

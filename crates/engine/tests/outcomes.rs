@@ -78,7 +78,7 @@ impl Session for ScriptedSession {
         self.submitted.push((ticket, request.kind));
     }
 
-    fn turn(&mut self, _: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, _: u64, done: &mut impl Completions) -> bool {
         let at_ns = done.stamp();
         for (ticket, kind) in self.submitted.drain(..) {
             done.issued(ticket, at_ns);
@@ -241,7 +241,7 @@ impl Session for NarrowSession {
         self.submitted.push(ticket);
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         self.begun.get_or_insert_with(Instant::now);
         if !self.has_room() {
             // The kernel times the wait: a delayed client doesn't poll.

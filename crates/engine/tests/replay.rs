@@ -363,7 +363,7 @@ impl Session for ShufflingSession {
         self.submitted.push(ticket);
     }
 
-    fn turn(&mut self, _: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, _: u64, done: &mut impl Completions) -> bool {
         let under_way = self.going.len();
         let at_ns = done.stamp();
         for ticket in self.submitted.drain(..) {

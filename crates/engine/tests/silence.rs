@@ -175,7 +175,7 @@ impl Session for MuteSession {
         self.submitted.push_back(ticket);
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         std::thread::sleep(Duration::from_nanos(patience_ns.min(1_000_000)));
         let mut has_read = false;
         while let Some(ticket) = self.submitted.pop_front() {

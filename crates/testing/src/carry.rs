@@ -42,6 +42,6 @@ pub fn carry_out<S: Session>(session: &mut S, requests: &[Request<'_>]) {
         session.submit(ticket as Ticket, request);
     }
     while count.ended < requests.len() {
-        session.turn(PATIENCE_NS, &mut count);
+        session.poll(PATIENCE_NS, &mut count);
     }
 }

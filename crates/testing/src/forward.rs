@@ -11,7 +11,7 @@ pub trait Hooks: Default {
     /// Called before a request.
     fn request(&mut self) {}
     /// Called before a poll.
-    fn turn(&mut self) {}
+    fn poll(&mut self) {}
 }
 
 /// A driver whose sessions call hooks.
@@ -79,9 +79,9 @@ impl<S: Session, H: Hooks> Session for Forwarded<S, H> {
         self.session.submit(ticket, request);
     }
 
-    fn turn(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
-        self.hooks.turn();
-        self.session.turn(patience_ns, done)
+    fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+        self.hooks.poll();
+        self.session.poll(patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {

@@ -117,7 +117,7 @@ impl<D: Driver> Shared<D> {
             if let AnySession::Asynchronous(session) = session
                 && !results.ended.contains_key(&ticket)
             {
-                session.turn(PATIENCE_NS, results);
+                session.poll(PATIENCE_NS, results);
             }
             match results.ended.remove(&ticket) {
                 Some(ended) => Poll::Ready(ended),

@@ -60,7 +60,7 @@ fn read_together(session: &mut CqlSession, clients: u32) -> Vec<(Ticket, Outcome
     }
     while told.ended.len() < clients as usize {
         told.pass_real_time();
-        session.turn(u64::MAX, &mut told);
+        session.poll(u64::MAX, &mut told);
     }
     told.ended
 }

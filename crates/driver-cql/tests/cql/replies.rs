@@ -69,7 +69,7 @@ fn answers_find_their_requests_in_any_order() {
         session.submit(client, &request(Kind::Read, "k"));
     }
     while told.ended.len() < 3 {
-        session.turn(u64::MAX, &mut told);
+        session.poll(u64::MAX, &mut told);
     }
     assert_eq!(told.values, ["0=one", "1=two", "2=three"]);
 }
@@ -98,7 +98,7 @@ fn a_statement_that_a_node_lost_is_prepared_once_for_all_requests() {
         session.submit(client, &request(Kind::Read, "k"));
     }
     while told.ended.len() < 5 {
-        session.turn(u64::MAX, &mut told);
+        session.poll(u64::MAX, &mut told);
     }
     let all = told.ended.iter().all(|(_, outcome, _)| *outcome == Outcome::Ok);
     assert!(all, "{:?}", told.ended);
@@ -137,9 +137,9 @@ fn unread_requests_of_one_node_do_not_delay_the_others() {
     }
     // Each node has half of them, some megabytes, which exceed a socket buffer.
     while told.ended.len() < CLIENTS as usize / 2 {
-        session.turn(u64::MAX, &mut told);
+        session.poll(u64::MAX, &mut told);
     }
     assert!(told.ended.iter().all(|(_, outcome, _)| *outcome == Outcome::Ok), "{:?}", told.ended);
-    session.turn(0, &mut told);
+    session.poll(0, &mut told);
     assert_eq!(told.ended.len(), CLIENTS as usize / 2);
 }

@@ -8,9 +8,9 @@ use kvmark_plan::Outcome;
 use serde_json::json;
 
 use crate::common::open;
+use crate::polls::said_by_test;
 use crate::scripted::{Server, record};
-use crate::turns::said_by_test;
-use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
+use crate::worker::{Log, PATIENCE_NS, poll_until, session_of, submit};
 
 const PLANTED: Duration = Duration::from_millis(30);
 
@@ -18,7 +18,7 @@ const PLANTED: Duration = Duration::from_millis(30);
 fn read_once(session: &mut RespSession, clients: u32, log: &mut Log) {
     log.clear();
     (0..clients).for_each(|client| submit(session, client, "a"));
-    turn_until(session, log, clients as usize);
+    poll_until(session, log, clients as usize);
 }
 
 /// Reads until the kernel takes time stamps, which it begins with a delay.
@@ -37,18 +37,18 @@ fn wall_ns() -> u64 {
 fn the_delay_of_a_late_stamp_is_reported() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     // The least delay of the stamp.
     let mut read_after = |pause: Duration| {
         log.clear();
         submit(&mut session, 0, "a");
-        session.turn(0, &mut log);
+        session.poll(0, &mut log);
         let before_ns = wall_ns();
         words.send(record("a")).unwrap();
         said.recv().unwrap();
         std::thread::sleep(pause);
         let after_ns = wall_ns();
-        session.turn(PATIENCE_NS, &mut log);
+        session.poll(PATIENCE_NS, &mut log);
         assert_eq!(log.of(0), (Outcome::Ok, "a"));
         let (arrived_ns, read_ns) = *log.arrived.first()?;
         assert!(before_ns <= arrived_ns);
@@ -66,7 +66,7 @@ fn reads_of_at_most_four_connections_are_sampled() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({})).unwrap();
     for (clients, sampled) in [(3, 3), (4, 4), (9, 4)] {
-        let (mut session, mut log) = (turns(&driver, clients), Log::new(Duration::ZERO));
+        let (mut session, mut log) = (session_of(&driver, clients), Log::new(Duration::ZERO));
         warm(&mut session, clients, &mut log);
         read_once(&mut session, clients, &mut log);
         assert_eq!(log.arrived.len(), sampled);
@@ -81,7 +81,7 @@ fn a_reopened_connection_is_sampled_again() {
         }
     });
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     read_once(&mut session, 1, &mut log);
     assert_eq!(log.of(0).0, Outcome::Connection);
     warm(&mut session, 1, &mut log);
@@ -91,15 +91,15 @@ fn a_reopened_connection_is_sampled_again() {
 fn a_read_of_several_replies_or_a_part_of_one_is_not_sampled() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({ "connections": 1 })).unwrap();
-    let (mut session, mut log) = (turns(&driver, 2), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 2), Log::new(Duration::ZERO));
     let mut read_in = |pieces: &[&str], clients: u32| {
         log.clear();
         (0..clients).for_each(|client| submit(&mut session, client, "a"));
-        session.turn(0, &mut log);
+        session.poll(0, &mut log);
         for piece in pieces {
             words.send((*piece).to_owned()).unwrap();
             said.recv().unwrap();
-            session.turn(PATIENCE_NS, &mut log);
+            session.poll(PATIENCE_NS, &mut log);
         }
         assert_eq!(log.ended.len(), clients as usize);
         log.arrived.len()

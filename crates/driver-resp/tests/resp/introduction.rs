@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection, Stream
 use crate::common::{open, read, refusal, request, with_session};
 use crate::real::{Redis, free_port};
 use crate::scripted::{Server, record};
-use crate::worker::{Log, submit, turn_until, turns};
+use crate::worker::{Log, poll_until, session_of, submit};
 
 /// The commands of the driver's own connection up to its first PING after the login.
 fn said(user: &str, options: Value) -> Vec<String> {
@@ -189,10 +189,10 @@ fn an_encrypted_record_is_read_to_its_end() {
     fs::write(&file, pem).unwrap();
     let options = json!({ "tls": true, "ca_file": file.to_str().unwrap(), "connections": 1 });
     let driver = open(&format!("localhost:{port}"), options).unwrap();
-    let (mut session, mut log) = (turns(&driver, 2), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 2), Log::new(Duration::ZERO));
     submit(&mut session, 0, "a");
     submit(&mut session, 1, "b");
-    turn_until(&mut session, &mut log, 2);
+    poll_until(&mut session, &mut log, 2);
     assert_eq!(log.of(0), (Outcome::Ok, "s"));
     assert!(log.of(1) == (Outcome::Ok, long().as_str()));
 }
@@ -214,7 +214,7 @@ fn a_real_server_is_written_and_read_over_tls() {
     for connections in [1, 4] {
         let options = json!({ "tls": true, "ca_file": cert, "connections": connections });
         let driver = open(&format!("localhost:{port}"), options).unwrap();
-        let (mut session, mut log) = (turns(&driver, 8), Log::new(Duration::ZERO));
+        let (mut session, mut log) = (session_of(&driver, 8), Log::new(Duration::ZERO));
         let length = |client: u32| client as usize * 400_000 + 1;
         for client in 0..8 {
             let places = [(0, 0..length(client))];
@@ -222,10 +222,10 @@ fn a_real_server_is_written_and_read_over_tls() {
             let key = client.to_string();
             session.submit(client, &Request { values, ..request(Kind::Insert, &key) });
         }
-        turn_until(&mut session, &mut log, 8);
+        poll_until(&mut session, &mut log, 8);
         assert!(log.ended.drain(..).all(|ended| ended.outcome == Outcome::Ok));
         (0..8).for_each(|client| submit(&mut session, client, &client.to_string()));
-        turn_until(&mut session, &mut log, 8);
+        poll_until(&mut session, &mut log, 8);
         for client in 0..8 {
             let (outcome, text) = log.of(client);
             assert_eq!((outcome, text.len()), (Outcome::Ok, length(client)));

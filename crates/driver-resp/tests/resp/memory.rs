@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::common::{open, open_layout, request};
 use crate::real::Redis;
 use crate::scripted::{Server, record};
-use crate::worker::turns;
+use crate::worker::session_of;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -49,7 +49,7 @@ fn an_operation_allocates_nothing_in_steady_state() {
     ] {
         let layout = layout_of(&["GET {key}", "MSET [{item} {value}]"]);
         let driver = open_layout(&server.address, options.clone(), &layout).unwrap();
-        let mut session = turns(&driver, 4);
+        let mut session = session_of(&driver, 4);
         for request in requests {
             let all = [request; 4];
             assert!(ends_allocating(|| carry_out(&mut session, &all)), "{options} {request:?}");
@@ -83,7 +83,7 @@ fn ten_thousand_connections_take_forty_megabytes_at_most() {
     let driver = open(&redis.address, json!({ "connect_timeout_ms": 60_000 })).unwrap();
     redis.raw().ask("HSET a field0 value");
     let before_kb = resident_kb();
-    let mut session = turns(&driver, CLIENTS);
+    let mut session = session_of(&driver, CLIENTS);
     let requests: Vec<_> = (0..CLIENTS).map(|_| request(Kind::Read, "a")).collect();
     (0..3).for_each(|_| carry_out(&mut session, &requests));
     let taken_kb = resident_kb() - before_kb;

@@ -12,7 +12,7 @@ use crate::common::request;
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A session of this number of clients.
-pub(crate) fn turns(driver: &Resp, clients: u32) -> RespSession {
+pub(crate) fn session_of(driver: &Resp, clients: u32) -> RespSession {
     match driver.session(clients).unwrap() {
         AnySession::Asynchronous(session) => session,
         AnySession::Blocking(never) => match never {},
@@ -106,8 +106,8 @@ pub(crate) fn submit(session: &mut RespSession, ticket: Ticket, key: &str) {
 }
 
 /// Polls until this number of requests has ended.
-pub(crate) fn turn_until(session: &mut RespSession, log: &mut Log, ended: usize) {
+pub(crate) fn poll_until(session: &mut RespSession, log: &mut Log, ended: usize) {
     while log.ended.len() < ended {
-        session.turn(PATIENCE_NS.min(session.due_ns()), log);
+        session.poll(PATIENCE_NS.min(session.due_ns()), log);
     }
 }

@@ -9,9 +9,9 @@ use kvmark_plan::Outcome;
 
 use super::connections::{Framed, Lost};
 use super::inbox::Spares;
+use super::poll::{Handler, take_in};
 use super::protocol::Protocol;
 use super::socket::{Socket, Wire};
-use super::turn::{Handler, take_in};
 use crate::failure::Failure;
 
 /// Memory limit of a decoder: the longest input after decompression, and the memory of the checks.

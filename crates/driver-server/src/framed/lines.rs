@@ -6,9 +6,9 @@ use kvmark_driver::OpenError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 
+use super::poll::{FRAME_MAX, too_long};
 use super::protocol::{Protocol, in_time};
 use super::stream::Stream;
-use super::turn::{FRAME_MAX, too_long};
 use crate::failure::Failure;
 
 /// One connection per server, kept while it is usable.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_driver_server::framed::{
-    ABANDONED, Framed, Handler, Lost, Numbered, Protocol, Stream, turn,
+    ABANDONED, Framed, Handler, Lost, Numbered, Protocol, Stream, poll,
 };
 use kvmark_driver_server::{Failure, HostPort};
 use kvmark_plan::Outcome;
@@ -118,19 +118,19 @@ impl<const REOPENS: bool> Session<REOPENS> {
 
     /// A poll without a wait.
     pub(crate) fn look(&mut self) {
-        self.turn(0);
+        self.poll(0);
     }
 
-    fn turn(&mut self, patience_ns: u64) {
+    fn poll(&mut self, patience_ns: u64) {
         let mut clock = std::mem::take(&mut self.clock);
-        turn(self, patience_ns, &mut clock);
+        poll(self, patience_ns, &mut clock);
         self.clock = clock;
     }
 
     /// Polls until a condition is met, and skips pauses.
     pub(crate) fn until(&mut self, holds: impl Fn(&Self) -> bool) {
         while !holds(self) {
-            self.turn(PATIENCE_NS);
+            self.poll(PATIENCE_NS);
             if self.framed.due_ns() < u64::MAX {
                 self.clock.now_ns = self.clock.now_ns.max(self.framed.due_ns());
             }
@@ -140,7 +140,7 @@ impl<const REOPENS: bool> Session<REOPENS> {
     /// Polls until a pause begins. Returns its length.
     pub(crate) fn next_pause_ns(&mut self) -> u64 {
         while self.framed.due_ns() == u64::MAX {
-            self.turn(PATIENCE_NS);
+            self.poll(PATIENCE_NS);
         }
         self.framed.due_ns() - self.clock.now_ns
     }

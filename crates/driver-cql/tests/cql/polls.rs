@@ -91,11 +91,11 @@ fn a_poll_without_patience_sends_and_does_not_wait() {
     let driver = open(&peer.address, json!({"request_timeout_ms": 0}), &layout(1)).unwrap();
     let mut session = own_session(&driver, 2);
     let mut told = Told::default();
-    session.turn(0, &mut told);
+    session.poll(0, &mut told);
     session.submit(1, &request(Kind::Read, "k"));
     assert!(told.issued.is_empty());
     while peer.asked().is_empty() {
-        session.turn(0, &mut told);
+        session.poll(0, &mut told);
     }
     assert_eq!((told.issued, told.ended), (vec![1], Vec::new()));
 }
@@ -113,7 +113,7 @@ fn an_immediate_failure_does_not_block_other_requests() {
     };
     while !ended(&told, 0, Outcome::Ok) {
         session.submit(1, &request(Kind::Update, "k"));
-        session.turn(u64::MAX, &mut told);
+        session.poll(u64::MAX, &mut told);
     }
     assert!(ended(&told, 1, Outcome::Refused));
 }

@@ -68,8 +68,8 @@ pub trait Handler<P: Protocol> {
     }
 }
 
-/// Polls a session, see [`kvmark_driver::Session::turn`].
-pub fn turn<P: Protocol, H: Handler<P>>(
+/// Polls a session, see [`kvmark_driver::Session::poll`].
+pub fn poll<P: Protocol, H: Handler<P>>(
     handler: &mut H,
     patience_ns: u64,
     done: &mut impl Completions,

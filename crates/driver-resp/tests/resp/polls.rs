@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::common::open;
 use crate::scripted::{Peer, Server, record};
-use crate::worker::{Log, PATIENCE_NS, submit, turn_until, turns};
+use crate::worker::{Log, PATIENCE_NS, poll_until, session_of, submit};
 
 const CLIENTS: u32 = 64;
 const WORK: Duration = Duration::from_micros(50);
@@ -35,15 +35,15 @@ fn answering_at_once() -> (Server, Arc<Barrier>) {
 fn the_stamp_of_a_reply_excludes_the_work_of_other_clients() {
     let (server, barrier) = answering_at_once();
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, CLIENTS), Log::new(WORK));
+    let (mut session, mut log) = (session_of(&driver, CLIENTS), Log::new(WORK));
     (0..CLIENTS).for_each(|client| submit(&mut session, client, &client.to_string()));
     while log.issued.len() < CLIENTS as usize {
-        session.turn(0, &mut log);
+        session.poll(0, &mut log);
     }
     assert!(log.ended.is_empty());
     barrier.wait();
     barrier.wait();
-    session.turn(PATIENCE_NS, &mut log);
+    session.poll(PATIENCE_NS, &mut log);
     assert_eq!(log.ended.len(), CLIENTS as usize);
     let handed_ns = log.ended.iter().map(|ended| ended.handed_ns);
     let (first_ns, last_ns) = (handed_ns.clone().min().unwrap(), handed_ns.max().unwrap());
@@ -58,10 +58,10 @@ fn the_stamp_of_a_reply_excludes_the_work_of_other_clients() {
 fn the_requests_of_a_connection_are_issued_at_its_flush() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({ "connections": 4 })).unwrap();
-    let (mut session, mut log) = (turns(&driver, 8), Log::new(WORK));
+    let (mut session, mut log) = (session_of(&driver, 8), Log::new(WORK));
     (0..8).for_each(|client| submit(&mut session, client, "a"));
     let submitted_ns = log.stamp();
-    turn_until(&mut session, &mut log, 8);
+    poll_until(&mut session, &mut log, 8);
     let tickets: Vec<_> = log.issued.iter().map(|(ticket, _)| *ticket).collect();
     assert_eq!(tickets, [0, 4, 1, 5, 2, 6, 3, 7]);
     assert!(log.issued[0].1 >= submitted_ns);
@@ -91,14 +91,14 @@ fn an_extra_reply_does_not_answer_an_unsent_request() {
     let driver = open(&server.address, json!({})).unwrap();
     // More than a poll flushes, so that the last request waits.
     let last = 19;
-    let (mut session, mut log) = (turns(&driver, last + 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, last + 1), Log::new(Duration::ZERO));
     submit(&mut session, last, "first");
-    turn_until(&mut session, &mut log, 1);
+    poll_until(&mut session, &mut log, 1);
     go.send(()).unwrap();
     said.recv().unwrap();
     log.clear();
     (0..=last).for_each(|client| submit(&mut session, client, "next"));
-    turn_until(&mut session, &mut log, last as usize + 1);
+    poll_until(&mut session, &mut log, last as usize + 1);
     let unasked = "the server sent a reply without a request";
     assert_eq!(log.of(last), (Outcome::Protocol, unasked));
     (0..last).for_each(|client| assert_eq!(log.of(client), (Outcome::Ok, "next")));
@@ -121,16 +121,16 @@ pub(crate) fn said_by_test() -> (Server, Sender<String>, Receiver<()>) {
 fn a_reply_in_single_bytes_is_stamped_by_its_last_byte() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     submit(&mut session, 0, "a");
-    session.turn(0, &mut log);
+    session.poll(0, &mut log);
     let mut before_last_ns = 0;
     for byte in record("slow").chars() {
         assert!(log.ended.is_empty());
         before_last_ns = log.stamp();
         words.send(byte.to_string()).unwrap();
         said.recv().unwrap();
-        session.turn(PATIENCE_NS, &mut log);
+        session.poll(PATIENCE_NS, &mut log);
     }
     assert_eq!(log.of(0), (Outcome::Ok, "slow"));
     assert!(log.ended[0].at_ns >= before_last_ns);
@@ -146,12 +146,12 @@ fn replies_larger_than_the_read_buffer_are_complete() {
     });
     for connections in [1, 3] {
         let driver = open(&server.address, json!({ "connections": connections })).unwrap();
-        let mut session = turns(&driver, 3);
+        let mut session = session_of(&driver, 3);
         for round in 0..3 {
             let mut log = Log::new(Duration::ZERO);
             let key = |client| format!("{round}-{client}");
             (0..3).for_each(|client| submit(&mut session, client, &key(client)));
-            turn_until(&mut session, &mut log, 3);
+            poll_until(&mut session, &mut log, 3);
             for client in 0..3 {
                 assert!(log.of(client) == (Outcome::Ok, long(&key(client)).as_str()));
             }
@@ -163,18 +163,18 @@ fn replies_larger_than_the_read_buffer_are_complete() {
 fn an_abandoned_ticket_is_free_at_once_and_has_no_result() {
     let (server, words, said) = said_by_test();
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     submit(&mut session, 0, "never sent");
     session.give_up(0);
     submit(&mut session, 0, "late");
-    session.turn(0, &mut log);
+    session.poll(0, &mut log);
     session.give_up(0);
     submit(&mut session, 0, "wanted");
-    session.turn(0, &mut log);
+    session.poll(0, &mut log);
     assert_eq!(log.issued.len(), 2);
     words.send(record("late") + &record("wanted")).unwrap();
     said.recv().unwrap();
-    turn_until(&mut session, &mut log, 1);
+    poll_until(&mut session, &mut log, 1);
     assert_eq!(log.of(0), (Outcome::Ok, "wanted"));
 }
 
@@ -187,20 +187,20 @@ fn a_connection_with_too_many_late_replies_fails() {
         peer.echo();
     });
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     for _ in 0..1025 {
         submit(&mut session, 0, "a");
-        session.turn(0, &mut log);
+        session.poll(0, &mut log);
         session.give_up(0);
     }
     assert_eq!(log.issued.len(), 1025);
     submit(&mut session, 0, "a");
-    turn_until(&mut session, &mut log, 1);
+    poll_until(&mut session, &mut log, 1);
     assert_eq!(log.of(0), (Outcome::Connection, "more than 1024 replies of the server are late"));
     assert_eq!(log.issued.len(), 1026);
     log.ended.clear();
     submit(&mut session, 0, "b");
-    turn_until(&mut session, &mut log, 1);
+    poll_until(&mut session, &mut log, 1);
     assert_eq!(log.of(0), (Outcome::Ok, "b"));
 }
 
@@ -218,20 +218,20 @@ fn a_request_on_a_closed_connection_is_issued_and_waits_for_its_reopening() {
         }
     });
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     submit(&mut session, 0, "a");
-    turn_until(&mut session, &mut log, 1);
+    poll_until(&mut session, &mut log, 1);
     assert_eq!(log.of(0).0, Outcome::Connection);
     let (issued, ended) = (log.issued.len(), log.ended.len());
     submit(&mut session, 0, "b");
-    session.turn(0, &mut log);
+    session.poll(0, &mut log);
     assert_eq!((log.issued.len(), log.ended.len()), (issued + 1, ended));
     session.give_up(0);
     submit(&mut session, 0, "c");
-    session.turn(0, &mut log);
+    session.poll(0, &mut log);
     assert_eq!((log.issued.len(), log.ended.len()), (issued + 2, ended));
     open_again.send(()).unwrap();
-    turn_until(&mut session, &mut log, ended + 1);
+    poll_until(&mut session, &mut log, ended + 1);
     assert_eq!(log.ended[ended].text, "c");
     assert!(log.ended[ended].at_ns >= log.issued[issued + 1].1);
 }
@@ -246,12 +246,12 @@ fn an_idle_connection_that_closes_reopens_without_a_failure() {
         peer.echo();
     });
     let driver = open(&server.address, json!({})).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     submit(&mut session, 0, "a");
-    turn_until(&mut session, &mut log, 1);
-    session.turn(PATIENCE_NS, &mut log);
+    poll_until(&mut session, &mut log, 1);
+    session.poll(PATIENCE_NS, &mut log);
     submit(&mut session, 0, "b");
-    turn_until(&mut session, &mut log, 2);
+    poll_until(&mut session, &mut log, 2);
     let texts: Vec<_> = log.ended.iter().map(|ended| (ended.outcome, &ended.text[..])).collect();
     assert_eq!(texts, [(Outcome::Ok, "a"), (Outcome::Ok, "b")]);
     assert_eq!(server.session_connections(), 2);
@@ -265,17 +265,17 @@ fn a_lost_server_is_retried_after_the_pause_in_due_ns() {
         _ => {}
     });
     let driver = open(&server.address, json!({ "reconnect_max_ms": 10 })).unwrap();
-    let (mut session, mut log) = (turns(&driver, 1), Log::new(Duration::ZERO));
+    let (mut session, mut log) = (session_of(&driver, 1), Log::new(Duration::ZERO));
     for ended in 1..=2 {
         submit(&mut session, 0, "a");
-        turn_until(&mut session, &mut log, ended);
+        poll_until(&mut session, &mut log, ended);
     }
     assert_eq!(session.due_ns(), u64::MAX);
     submit(&mut session, 0, "a");
-    session.turn(0, &mut log);
+    session.poll(0, &mut log);
     let (_, issued_ns) = *log.issued.last().unwrap();
     assert_eq!(session.due_ns(), issued_ns + 10_000_000);
-    turn_until(&mut session, &mut log, 3);
+    poll_until(&mut session, &mut log, 3);
     assert!(log.ended.iter().all(|ended| ended.outcome == Outcome::Connection));
     assert!(log.ended[2].at_ns >= issued_ns + 10_000_000);
 }
@@ -327,9 +327,9 @@ proptest! {
         let server = Server::of_sessions(move |_, peer| say_pieces(peer, &lanes, &told));
         let driver = open(&server.address, json!({ "connections": width })).unwrap();
         let clients = sizes.len() as u32;
-        let (mut session, mut log) = (turns(&driver, clients), Log::new(Duration::ZERO));
+        let (mut session, mut log) = (session_of(&driver, clients), Log::new(Duration::ZERO));
         (0..clients).for_each(|client| submit(&mut session, client, &client.to_string()));
-        session.turn(0, &mut log);
+        session.poll(0, &mut log);
         let mut pieces: Vec<_> = (0..width).map(|n| cut(&lane(n), &places).into_iter()).collect();
         for (index, takes_turn) in order {
             let n = index.index(width);
@@ -338,13 +338,13 @@ proptest! {
                 said.recv().unwrap();
             }
             if takes_turn {
-                session.turn(0, &mut log);
+                session.poll(0, &mut log);
             }
         }
         for (n, rest) in pieces.into_iter().enumerate() {
             words[n].send(rest.collect()).unwrap();
         }
-        turn_until(&mut session, &mut log, sizes.len());
+        poll_until(&mut session, &mut log, sizes.len());
         for client in 0..clients {
             let value = value(client as usize);
             prop_assert_eq!(log.of(client), (Outcome::Ok, value.as_str()));
