@@ -396,7 +396,7 @@ def test_wrong_words_are_told_in_a_sentence(user: Kvmark) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for listen, to, more, sentence in (
-            (port, "redis://127.0.0.1", (), f"clients can't be taken at 127.0.0.1:{port}: Address"),
+            (port, "redis://127.0.0.1", (), f"can't listen at 127.0.0.1:{port}: Address"),
             ("a:b", "redis://127.0.0.1", (), "--listen: 'a:b' is no port, and no HOST:PORT"),
             (0, "cql://127.0.0.1", (), "a tap understands redis and memcached, and not c"),
             (0, "redis://me:pw@127.0.0.1", (), "--to: clients log in by themselves"),

@@ -213,5 +213,5 @@ fn a_server_is_prepared_once_before_sessions_are_opened() {
     assert_eq!(error, expected);
     layout.prepare = vec!["set a 0 0 1".to_owned()];
     let error = refusal_of(&server.address, json!({}), &layout);
-    assert!(error.ends_with("a command with a value is sent by a statement only"), "{error}");
+    assert!(error.ends_with("a command with a value is allowed only in a statement"), "{error}");
 }
