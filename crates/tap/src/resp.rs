@@ -62,7 +62,7 @@ impl Redis {
     pub(crate) fn new(keeper: Keeper) -> Self {
         Self {
             requests: Requests::new(keeper),
-            replies: Replies::new(),
+            replies: Replies::default(),
             dialogue: Dialogue {
                 waiting: VecDeque::new(),
                 in_transaction: false,

@@ -74,9 +74,8 @@ pub struct Replies {
     frames: Vec<Frame>,
 }
 
-impl Replies {
-    /// At the beginning of a connection.
-    pub fn new() -> Self {
+impl Default for Replies {
+    fn default() -> Self {
         Self {
             line: [0; LINE_KEPT],
             line_length: 0,
@@ -87,7 +86,9 @@ impl Replies {
             frames: Vec::new(),
         }
     }
+}
 
+impl Replies {
     /// Reads the next bytes and passes their events to `tell`.
     ///
     /// # Errors
