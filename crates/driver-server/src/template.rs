@@ -64,7 +64,8 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// The argument of this name within a word. `per_item` allows arguments that are drawn per item.
+    /// The argument of this name within a word. `per_item` allows arguments that are drawn per
+    /// item.
     ///
     /// # Errors
     /// A clause with the reason why it can't be used.
