@@ -1,21 +1,18 @@
 //! A lock with which the clients' threads take the arrivals of one schedule in order.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// A value for one thread at a time. A waiting thread can do other work between attempts.
 #[derive(Debug)]
 pub(crate) struct HandoffLock<T> {
-    state: Mutex<State<T>>,
+    value: Mutex<T>,
+    /// The number of threads that wait or are about to.
+    waiting: AtomicU32,
+    gate: Mutex<()>,
     freed: Condvar,
-}
-
-#[derive(Debug)]
-struct State<T> {
-    /// `None` while a thread has the value.
-    value: Option<Box<T>>,
-    waiting: u32,
 }
 
 /// Access to the value until it is dropped.
@@ -23,36 +20,53 @@ struct State<T> {
 pub(crate) struct HandoffGuard<'a, T> {
     lock: &'a HandoffLock<T>,
     /// `None` only during the drop.
-    value: Option<Box<T>>,
+    value: Option<MutexGuard<'a, T>>,
 }
 
 impl<T> HandoffLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        let state = State { value: Some(Box::new(value)), waiting: 0 };
-        Self { state: Mutex::new(state), freed: Condvar::new() }
+        let (waiting, gate) = (AtomicU32::new(0), Mutex::new(()));
+        Self { value: Mutex::new(value), waiting, gate, freed: Condvar::new() }
     }
 
     /// Returns the value unless another thread has it.
     #[inline]
     pub(crate) fn try_enter(&self) -> Option<HandoffGuard<'_, T>> {
-        let value = Some(self.state().value.take()?);
-        Some(HandoffGuard { lock: self, value })
+        let value = match self.value.try_lock() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(HandoffGuard { lock: self, value: Some(value) })
     }
 
     /// Waits for the value; `None` after the time limit.
     pub(crate) fn enter_within(&self, patience: Duration) -> Option<HandoffGuard<'_, T>> {
-        let mut state = self.state();
-        state.waiting += 1;
-        let is_taken = |state: &mut State<T>| state.value.is_none();
-        let waited = self.freed.wait_timeout_while(state, patience, is_taken);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.waiting -= 1;
-        let value = Some(state.value.take()?);
-        Some(HandoffGuard { lock: self, value })
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // A thread that releases the value later sees this one; an earlier release is visible here.
+        fence(Ordering::SeqCst);
+        let mut found = None;
+        let waits = |_: &mut ()| {
+            found = self.try_enter();
+            found.is_none()
+        };
+        drop(self.freed.wait_timeout_while(gate, patience, waits));
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        found
     }
+}
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl<T> HandoffGuard<'_, T> {
+    #[inline(never)]
+    fn release(&mut self) {
+        self.value = None;
+        fence(Ordering::SeqCst);
+        if self.lock.waiting.load(Ordering::Relaxed) > 0 {
+            // A waiting thread has tried to take the value within the gate, or will try.
+            drop(self.lock.gate.lock().unwrap_or_else(PoisonError::into_inner));
+            self.lock.freed.notify_one();
+        }
     }
 }
 
@@ -73,14 +87,9 @@ impl<T> DerefMut for HandoffGuard<'_, T> {
 }
 
 impl<T> Drop for HandoffGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
-        let mut state = self.lock.state();
-        state.value = self.value.take();
-        let is_awaited = state.waiting > 0;
-        drop(state);
-        if is_awaited {
-            self.lock.freed.notify_one();
-        }
+        self.release();
     }
 }
 

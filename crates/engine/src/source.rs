@@ -24,7 +24,7 @@ pub(crate) enum OperationNumbers {
     /// Closed model: clients take numbers from counters when they become free.
     Closed { phases: Vec<Counter>, pace: Pace },
     /// Open model for clients with threads: one queue for all.
-    HandoffLock { schedule: HandoffLock<Schedule>, claims: SharedClaims },
+    Shared { schedule: HandoffLock<Schedule>, claims: SharedClaims },
     /// Open model for clients on workers: each worker has the arrivals of its clients.
     Parts { arrival: Arrival, phases: Vec<PhaseNumbers>, turns: RoundRobin, workers: u32 },
     /// Open model without a client of the group in this share.
@@ -135,7 +135,7 @@ impl OperationNumbers {
             Some(schedule) => {
                 let schedule = HandoffLock::new(schedule);
                 let clients = if taped { turns.clients as usize } else { 0 };
-                Self::HandoffLock { schedule, claims: SharedClaims::new(clients) }
+                Self::Shared { schedule, claims: SharedClaims::new(clients) }
             }
             None => Self::Nobody,
         }
@@ -148,9 +148,7 @@ impl OperationNumbers {
                 let chunks = phases.iter().map(|_| Cell::new((0, 0))).collect();
                 Some(Source::Closed { phases, pace: *pace, chunks })
             }
-            Self::HandoffLock { schedule, claims } => {
-                Some(Source::HandoffLock { schedule, claims })
-            }
+            Self::Shared { schedule, claims } => Some(Source::Shared { schedule, claims }),
             Self::Parts { arrival, phases, turns, workers } => {
                 let partition = turns.arrivals_of(worker, *workers);
                 let tape_share = turns.tape_share(worker, *workers);
@@ -243,7 +241,7 @@ pub(crate) enum Source<'a> {
         pace: Pace,
         chunks: Vec<Cell<(u64, u64)>>,
     },
-    HandoffLock {
+    Shared {
         schedule: &'a HandoffLock<Schedule>,
         claims: &'a SharedClaims,
     },
@@ -264,12 +262,12 @@ impl<'a> Source<'a> {
     /// Whether a client may have to wait for others before it gets access.
     #[inline]
     pub(crate) fn may_block(&self) -> bool {
-        matches!(self, Self::HandoffLock { .. })
+        matches!(self, Self::Shared { .. })
     }
 
     /// The claims with which clients with threads wait for one another.
     pub(crate) fn claims(&self) -> Option<&SharedClaims> {
-        if let Self::HandoffLock { claims, .. } = self { Some(claims) } else { None }
+        if let Self::Shared { claims, .. } = self { Some(claims) } else { None }
     }
 
     /// The next operation of an unshared tape, with its data; as [`Access::next`] and
@@ -292,7 +290,7 @@ impl<'a> Source<'a> {
     #[inline]
     pub(crate) fn try_enter(&'a self) -> Option<Access<'a>> {
         match self {
-            Self::HandoffLock { schedule, .. } => schedule.try_enter().map(Access::First),
+            Self::Shared { schedule, .. } => schedule.try_enter().map(Access::First),
             _ => Some(Access::Any(self)),
         }
     }
@@ -300,9 +298,7 @@ impl<'a> Source<'a> {
     /// Waits for access to the next operation; `None` after the time limit.
     pub(crate) fn enter_within(&'a self, patience: Duration) -> Option<Access<'a>> {
         match self {
-            Self::HandoffLock { schedule, .. } => {
-                schedule.enter_within(patience).map(Access::First)
-            }
+            Self::Shared { schedule, .. } => schedule.enter_within(patience).map(Access::First),
             _ => Some(Access::Any(self)),
         }
     }
@@ -321,7 +317,7 @@ impl<'a> Source<'a> {
                 Some(ScheduledOp { phase, number, intended_ns })
             }
             Self::Own(schedule) => schedule.borrow_mut().take_next(ready_ns),
-            Self::HandoffLock { .. } => None,
+            Self::Shared { .. } => None,
         }
     }
 }
