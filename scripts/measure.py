@@ -24,10 +24,10 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from kvmark.experiment.designs.matrix.answer import newest_of
-from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, Load, speed, warmed_up
-from kvmark.experiment.environment import every_core
 from kvmark.experiment.journal import Journal
+from kvmark.experiment.study.answer import newest_with_cases
+from kvmark.experiment.study.environment import every_core
+from kvmark.experiment.study.warm_up import MOST_ROUNDS, Load, client_speed, warm_up_servers
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 from kvmark.testbed import testbeds_root
@@ -222,7 +222,7 @@ def speed_of(make: Callable[[], None]) -> float:
     """The throughput of the run that this makes."""
     make()
     kept = Records.at(None)
-    return speed(kept.open(kept.find("last").id).manifest)
+    return client_speed(kept.open(kept.find("last").id).manifest)
 
 
 def warm_up(system: str, load: Load) -> None:
@@ -231,7 +231,9 @@ def warm_up(system: str, load: Load) -> None:
     A study warms its servers up in the same way. These measurements are no result.
     """
     (own,) = (one for one in all_testbeds(testbeds_root()) if f"up:{one.name}" == system)
-    found = warmed_up({system: load}, ROUND_S * MOST_ROUNDS, time.monotonic, print, every_core(own))
+    found = warm_up_servers(
+        {system: load}, ROUND_S * MOST_ROUNDS, time.monotonic, print, every_core(own)
+    )
     if found is None:
         sys.exit("nothing was measured of a server that nothing warmed up")
 
@@ -293,7 +295,7 @@ def bring_back(stored: Path, kept: Records, name: str) -> None:
 def journal_of(kept: Records, name: str) -> Journal | None:
     """The newest study of the file with just these cases."""
     file, *chosen = STUDIES[name]
-    return newest_of(kept, file, tuple(chosen))
+    return newest_with_cases(kept, file, tuple(chosen))
 
 
 def goes_on(kept: Records, name: str) -> bool:

@@ -23,7 +23,7 @@ from bench.common.kvmark import kvmark_once, kvmark_run
 from bench.common.servers import serving_cassandra, serving_redis
 
 from kvmark.analysis.peers import PeerCase, PeerFigure, PeerRun
-from kvmark.experiment.designs.matrix.warm_up import MOST_ROUNDS, warmed_up
+from kvmark.experiment.study.warm_up import MOST_ROUNDS, warm_up_servers
 from kvmark.records.files import GENERATOR
 
 GENERATOR_CORE, SERVER_CORE = 0, 1
@@ -102,7 +102,7 @@ def measure(given: argparse.Namespace) -> bool:
 
             # The start and the end of a round take time too.
             longest_s = 2 * MOST_ROUNDS * given.seconds
-            warmed_up({OF_CASSANDRA.name: load}, longest_s, time.monotonic, say)
+            warm_up_servers({OF_CASSANDRA.name: load}, longest_s, time.monotonic, say)
             measured += BENCHMARK.repetitions([OF_CASSANDRA], one, given)
     for block in range(given.blocks if chosen([FLAT], given) else 0):
         measured += flat_memory(block, given.flat_seconds)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kvmark.analysis import Summary, Verdict, known_line
-from kvmark.cli.command_line import kept_words
+from kvmark.cli.command_line import redacted_words
 from kvmark.cli.commands.run import measured_run, parse_run
 from kvmark.errors import RecordsError
 from kvmark.plan.compile import compile_run
@@ -195,7 +195,7 @@ def run(  # noqa: PLR0913 - they are the options of the command
         arguments += ["--tag", tag]
     arguments += more
     parsed, records_folder = parse_run(arguments, refused=_EXCLUDED), _records(folder)
-    command = ("kvmark", *kept_words(["run", *arguments]))
+    command = ("kvmark", *redacted_words(["run", *arguments]))
     executed = measured_run(parsed, compile_run(parsed.spec), records_folder, command, quiet=True)
     return load(executed.or_raise().folder.id, folder=records_folder.root)
 

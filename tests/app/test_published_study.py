@@ -9,8 +9,8 @@ from command_line import Kvmark
 
 from kvmark import catalog
 from kvmark.cli.session import named_system
-from kvmark.experiment.designs.matrix.cases import Case
-from kvmark.experiment.designs.matrix.definition import Asked, Study, published_for
+from kvmark.experiment.study.cases import Case
+from kvmark.experiment.study.definition import Study, StudyRequest, published_for
 from kvmark.spec.study import parse_study
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
@@ -23,7 +23,7 @@ NAME = "yugabyte-1.0.7"
 def study() -> Study:
     """The ready study, as large as it is written."""
     file = parse_study(catalog.study_text(NAME), f"{NAME}.yaml")
-    return Study(file, Asked(scale=1.0), named_system)
+    return Study(file, StudyRequest(scale=1.0), named_system)
 
 
 def case(study: Study, **labels: str) -> Case:

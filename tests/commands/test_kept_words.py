@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.cli.command_line import kept_words
+from kvmark.cli.command_line import redacted_words
 from kvmark.cli.registry import COMMANDS, function_of
 from kvmark.secret import Secret
 from kvmark.spec.url import SystemName
@@ -41,13 +41,13 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_siz
     ],
 )  # fmt: skip
 def test_words_are_kept_as_their_grammar_has_them(typed: str, kept: str) -> None:
-    assert kept_words(typed.split()) == tuple(kept.split())
+    assert redacted_words(typed.split()) == tuple(kept.split())
 
 
 def test_the_words_of_a_side_are_kept_in_one() -> None:
     words = ("ab", "--base", "--system redis://u:pw@h --clients 3", "--candidate", "--clients 4")
     kept = ("ab", "--base", "--system redis://h --clients 3", "--candidate", "--clients 4")
-    assert kept_words(words) == kept
+    assert redacted_words(words) == kept
 
 
 @given(WORDS)
@@ -59,7 +59,7 @@ def test_no_password_of_a_flag_is_kept_however_it_is_written(word: str) -> None:
         ("stress", "write", "n=1", "-mode", "user=u", f"password={secret}"),
         ("run", "w", "--system", f"redis://u:{secret}@h"),
     ):
-        kept = " ".join(kept_words(words))
+        kept = " ".join(redacted_words(words))
         assert "S3" not in kept
         assert "CR" not in kept
 
@@ -67,7 +67,7 @@ def test_no_password_of_a_flag_is_kept_however_it_is_written(word: str) -> None:
 @given(st.lists(st.text(max_size=12), max_size=6))
 def test_any_words_can_be_kept(words: list[str]) -> None:
     for first in ("app", "stress", "run"):
-        assert kept_words([first, *words])[0] == first
+        assert redacted_words([first, *words])[0] == first
 
 
 def test_every_option_that_takes_a_url_makes_the_name_of_a_system() -> None:

@@ -25,7 +25,7 @@ COMMANDS = (
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",
-    "experiment.designs.capacity", "experiment.designs.paired",
+    "experiment.capacity", "experiment.interleaved_ab",
     "frontends.cassandra_stress.measuring", "frontends.yugabyte_apps.command",
     "frontends.ycsb.command", "frontends.ycsb.progress",
 )  # fmt: skip

@@ -13,8 +13,8 @@ from command_line import Kvmark, run_folders
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.cli import main
-from kvmark.experiment.designs import paired
-from kvmark.experiment.designs.paired import Found, found_in
+from kvmark.experiment import interleaved_ab as paired
+from kvmark.experiment.interleaved_ab import BlockRun, judge_block_run
 from waiting import wait_until
 
 # Time passes as it does: there is an instant at which it can be cut short.
@@ -83,12 +83,12 @@ def ab(
     def compare(*words: str, doubted: tuple[int, ...] = ()) -> tuple[int, str, str]:
         numbers = count()
 
-        def doubting(records: Any, run: str, *given: Any, **more: Any) -> Found:
+        def doubting(records: Any, run: str, *given: Any, **more: Any) -> BlockRun:
             if next(numbers) in doubted:
-                return Found(None, f"run {run} is INVALID (a planted reason)", PLANTED)
-            return found_in(records, run, *given, **more)
+                return BlockRun(None, f"run {run} is INVALID (a planted reason)", PLANTED)
+            return judge_block_run(records, run, *given, **more)
 
-        monkeypatch.setattr(paired, "found_in", doubting)
+        monkeypatch.setattr(paired, "judge_block_run", doubting)
         code = main(["ab", QUICK, *SIDES, *words, "-q"])
         told: Any = capsys.readouterr()
         return code, told.out, told.err

@@ -12,8 +12,8 @@ import pytest
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.cli import main
-from kvmark.experiment.designs import paired
-from kvmark.experiment.designs.paired import Found, found_in
+from kvmark.experiment import interleaved_ab as paired
+from kvmark.experiment.interleaved_ab import BlockRun, judge_block_run
 
 # Virtual time passes at once.
 SIM = "--system 'sim:?clock=virtual&mean_us={}&seed=1'"
@@ -34,8 +34,8 @@ def ab(
     """Compares in this process, with a candidate that is INVALID in every second block."""
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
 
-    def doubting(records: Any, run: str, metric: Any, *, allow_invalid: bool) -> Found:
-        found = found_in(records, run, metric, allow_invalid=allow_invalid)
+    def doubting(records: Any, run: str, metric: Any, *, allow_invalid: bool) -> BlockRun:
+        found = judge_block_run(records, run, metric, allow_invalid=allow_invalid)
         place = records.open(run).manifest.spec["ab"]
         if place["side"] == "base" or place["block"] % 2 == 0:
             return found
@@ -43,7 +43,7 @@ def ab(
         return replace(found, value=value, problem=f"run {run} is INVALID", verdict=PLANTED)
 
     def compare(*words: str, given: tuple[str, ...] = WORDS) -> tuple[int, str, str]:
-        monkeypatch.setattr(paired, "found_in", doubting)
+        monkeypatch.setattr(paired, "judge_block_run", doubting)
         code = main([*given, *words])
         told: Any = capsys.readouterr()
         return code, told.out, told.err

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
 from studies import Program, make_study
 
-from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.study.definition import Study
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from preloaded import Ended
 
 from kvmark import catalog
 from kvmark.cli.session import named_system
-from kvmark.experiment.designs.matrix.definition import Asked, Study
+from kvmark.experiment.study.definition import Study, StudyRequest
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import SystemName, system_name
 from waiting import PATIENCE_S, wait_until
@@ -28,7 +28,7 @@ def make_study(text: str, folder: Path, **asked: Any) -> Study:
         "system": system_name(asked.get("system")),
         "through": tuple(map(SystemName, asked.get("through", ()))),
     }
-    return Study(parse_study(text, "study.yaml", folder), Asked(**words), named_system)
+    return Study(parse_study(text, "study.yaml", folder), StudyRequest(**words), named_system)
 
 
 def quick(name: str, folder: Path, *changes: tuple[str, str]) -> None:

@@ -15,16 +15,16 @@ import pytest
 
 from kvmark import _engine, catalog
 from kvmark.errors import UsageError
-from kvmark.experiment.designs.paired import (
+from kvmark.experiment.interleaved_ab import (
     MOST_LEFT_OUT,
     SIDES,
-    AskedSide,
-    Paired,
+    InterleavedAB,
     Precision,
     Side,
-    decided,
-    interleaved,
-    order,
+    SideRequest,
+    block_progress,
+    measure_blocks,
+    side_orders,
 )
 from kvmark.plan.compile import compile_run
 from kvmark.spec.metric import parse_metric
@@ -59,9 +59,9 @@ def found(seed: int, ratio: float, precision: Precision = FIND) -> tuple[bool, i
 
     def standing(log_ratios: list[float] | tuple[float, ...]) -> object:
         logs[:] = log_ratios
-        return decided(log_ratios, precision)
+        return block_progress(log_ratios, precision)
 
-    for _ in interleaved(seed, noisy(seed, ratio), standing):  # type: ignore[arg-type]
+    for _ in measure_blocks(seed, noisy(seed, ratio), standing):  # type: ignore[arg-type]
         pass
     asked = PrecisionTarget(precision.within, precision.find, precision.most_blocks)
     return decide(logs, asked).effect.significant(), len(logs)
@@ -86,9 +86,9 @@ def test_a_difference_is_found_too_where_the_error_level_is_shared_by_all_metric
 
         def standing(log_ratios: object, kept: list[float] = logs) -> object:
             kept[:] = log_ratios  # type: ignore[call-overload]
-            return decided(kept, precision)
+            return block_progress(kept, precision)
 
-        for _ in interleaved(seed, noisy(seed, 1.02), standing):  # type: ignore[arg-type]
+        for _ in measure_blocks(seed, noisy(seed, 1.02), standing):  # type: ignore[arg-type]
             pass
         others = [decide(logs, asked).effect, *[UNCHANGED] * (claims - 1)]
         found_in_all += as_family(others)[0].significant()
@@ -132,24 +132,24 @@ def test_noise_that_grows_after_the_first_stage_widens_the_interval() -> None:
 def test_at_the_bound_it_ends_and_says_how_many_blocks_it_would_have_needed() -> None:
     _, blocks = found(1, 1.0, Precision(within=0.001, find=None, most_blocks=15))
     logs = np.random.default_rng(2).normal(0, NOISE, 15).tolist()
-    standing = decided(logs, Precision(within=0.001, find=None, most_blocks=15))
+    standing = block_progress(logs, Precision(within=0.001, find=None, most_blocks=15))
     assert blocks == 15
     assert standing.done
     assert (standing.wanted or 0) > 1000
 
 
 def test_each_block_has_both_sides_in_an_order_of_the_seed_s_own() -> None:
-    orders = list(islice(order(1), 200))
+    orders = list(islice(side_orders(1), 200))
     assert all(set(sides) == set(SIDES) for sides in orders)
     assert 70 <= Counter(sides[0] for sides in orders)["base"] <= 130
-    assert orders == list(islice(order(1), 200))
-    assert orders != list(islice(order(2), 200))
+    assert orders == list(islice(side_orders(1), 200))
+    assert orders != list(islice(side_orders(2), 200))
 
 
 def test_both_sides_of_a_block_do_the_same_operations_and_blocks_differ() -> None:
     spec = RunSpec(workload=catalog.find("ycsb/c"), system=parse_system_url("null:"))
-    sides = {side: AskedSide(spec) for side in SIDES}
-    study = Paired(sides=sides, metric=parse_metric("p99"), precision=FIND, seed=3)
+    sides = {side: SideRequest(spec) for side in SIDES}
+    study = InterleavedAB(sides=sides, metric=parse_metric("p99"), precision=FIND, seed=3)
     assert study.spec(0, "base").seed == study.spec(0, "candidate").seed
     assert study.spec(0, "base").seed != study.spec(1, "base").seed
     assert study.spec(0, "base").duration_ns == 5 * 10**9
@@ -180,7 +180,7 @@ def left_out_at(*blocks: int) -> tuple[list[tuple[int, Side]], Callable[[int, Si
 def test_a_block_that_can_not_be_used_is_left_out_and_others_take_its_place() -> None:
     measured, measure = left_out_at(2, 3)
     precision = Precision(within=0.5, find=None, most_blocks=6, first_stage=6)
-    standings = list(interleaved(1, measure, lambda logs: decided(logs, precision)))
+    standings = list(measure_blocks(1, measure, lambda logs: block_progress(logs, precision)))
     assert [standing.blocks for standing in standings] == [1, 2, 3, 4, 5, 6]
     assert {block for block, _ in measured} == set(range(8))
     assert standings[-1].done
@@ -188,7 +188,7 @@ def test_a_block_that_can_not_be_used_is_left_out_and_others_take_its_place() ->
 
 def test_blocks_of_which_one_after_the_other_can_not_be_used_end_a_comparison() -> None:
     measured, measure = left_out_at(*range(2, 100))
-    standings = list(interleaved(1, measure, lambda logs: decided(logs, FIND)))
+    standings = list(measure_blocks(1, measure, lambda logs: block_progress(logs, FIND)))
     assert [standing.blocks for standing in standings] == [1, 2]
     assert max(block for block, _ in measured) == 2 + MOST_LEFT_OUT - 1
 
@@ -232,10 +232,10 @@ def test_the_engine_and_the_simulated_driver_give_the_same_answer(
 
         def standing(log_ratios: object, kept: list[float] = logs) -> object:
             kept[:] = log_ratios  # type: ignore[call-overload]
-            return decided(kept, precision)
+            return block_progress(kept, precision)
 
         sides = simulated(tmp_path, seed, ratio)
-        for _ in interleaved(seed, sides, standing):  # type: ignore[arg-type]
+        for _ in measure_blocks(seed, sides, standing):  # type: ignore[arg-type]
             pass
         different += decide(logs, asked).effect.significant()
     assert least <= different <= most

@@ -15,9 +15,9 @@ import pytest
 from studies import Program
 
 from kvmark.errors import UsageError
-from kvmark.experiment.designs.capacity_search import (
-    Asked,
+from kvmark.experiment.capacity_search import (
     Capacity,
+    CapacityRequest,
     Outcome,
     RateRun,
     Stage,
@@ -73,7 +73,9 @@ def found_in(
     confirm: int = 3,
     most_clients: int = 4096,
 ) -> Capacity:
-    return search(system, first, Asked(within, confirm, clients=16, most_clients=most_clients))
+    return search(
+        system, first, CapacityRequest(within, confirm, clients=16, most_clients=most_clients)
+    )
 
 
 @pytest.mark.parametrize("first", [1.0, 700.0, 999.0, 1_001.0, 5e6])
@@ -158,7 +160,7 @@ def test_a_system_that_never_misses_leaves_the_answer_open() -> None:
 @pytest.mark.parametrize(("within", "confirm"), [(0.0, 3), (1.5, 3), (0.03, -1)])
 def test_an_exactness_that_cannot_be_had_is_refused(within: float, confirm: int) -> None:
     with pytest.raises(UsageError):
-        Asked(within, confirm, clients=16, most_clients=16)
+        CapacityRequest(within, confirm, clients=16, most_clients=16)
 
 
 @pytest.mark.parametrize("of_client", [0.9, 7.0, 500.0])

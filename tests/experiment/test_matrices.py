@@ -7,7 +7,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError, UsageError
-from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.study.definition import Study
 
 TEXT = """
 name: mine

@@ -14,7 +14,7 @@ import pytest
 from studies import Program, manifests, quick
 
 from kvmark import catalog
-from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.study.definition import Study
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.process import make_group, remove_group

@@ -18,21 +18,21 @@ from scripted_store import store
 from studies import Program, manifests, terminate
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
-from kvmark.experiment.designs.matrix.answer import answered, stored_study
-from kvmark.experiment.designs.matrix.definition import Study
-from kvmark.experiment.designs.matrix.design import Matrix
-from kvmark.experiment.designs.matrix.warm_up import (
+from kvmark.experiment.journal import Journal
+from kvmark.experiment.study.answer import stored_study, study_results
+from kvmark.experiment.study.definition import Study
+from kvmark.experiment.study.design import FactorialDesign
+from kvmark.experiment.study.environment import Environment
+from kvmark.experiment.study.warm_up import (
     MOST_ROUNDS,
     Load,
     ServerWarmup,
-    cut_short,
-    only_reads,
-    representatives,
-    speed,
-    warmed_up,
+    client_speed,
+    is_read_only,
+    shorten,
+    warm_up_places,
+    warm_up_servers,
 )
-from kvmark.experiment.environment import Environment
-from kvmark.experiment.journal import Journal
 from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records
 from kvmark.spec.run import RunSpec
@@ -65,8 +65,8 @@ class Simulated:
 
         return one_round
 
-    def warmed_up(self, loads: dict[str, Load]) -> ServerWarmup:
-        found = warmed_up(loads, 600, lambda: self.now_s, lambda _: None)
+    def warm_up_servers(self, loads: dict[str, Load]) -> ServerWarmup:
+        found = warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
         assert found is not None
         return found
 
@@ -82,7 +82,7 @@ def test_a_server_that_gets_faster_for_minutes_is_warmed_for_minutes(seed: int) 
             "scan": server.load(10, 2),
         }
     )
-    assert found.rises_no_more
+    assert found.has_levelled
     assert found.took_s >= 240
     assert server.shortfall < 0.07
     assert found.rounds[0] < 0.8
@@ -107,7 +107,7 @@ def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> N
     assert len(warm.warmed_up(loads).rounds) <= 7
     found = never.warmed_up({"read": never.load(30, 9_000)})
     assert len(found.rounds) == MOST_ROUNDS
-    assert not found.rises_no_more
+    assert not found.has_levelled
     assert (warmup_gain(found.rounds) or 0) > 0.03
 
 
@@ -124,12 +124,12 @@ def test_a_load_that_fails_is_left_out_and_so_are_the_rounds_before() -> None:
         return 7.0
 
     said: list[str] = []
-    found = warmed_up({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
+    found = warm_up_servers({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
     assert found is not None
     assert found.rounds == (1.0,) * 6
     assert asked == [f"good {number}" for number in range(1, 8)]
     assert "bad warms nothing up: it is gone" in said
-    assert warmed_up({"bad": lambda _: bad(2)}, 100, lambda: 0.0, said.append) is None
+    assert warm_up_servers({"bad": lambda _: bad(2)}, 100, lambda: 0.0, said.append) is None
 
 
 def test_a_load_that_fails_in_the_last_round_makes_no_other_round() -> None:
@@ -141,9 +141,9 @@ def test_a_load_that_fails_in_the_last_round_makes_no_other_round() -> None:
         return 2.0**number
 
     loads: dict[str, Load] = {"good": lambda _: 5.0, "late": late}
-    found = warmed_up(loads, 100, lambda: 0.0, said.append)
+    found = warm_up_servers(loads, 100, lambda: 0.0, said.append)
     assert found is not None
-    assert (found.rounds, found.rises_no_more) == ((1.0,), False)
+    assert (found.rounds, found.has_levelled) == ((1.0,), False)
     assert sum("round" in line for line in said) == MOST_ROUNDS
 
 
@@ -167,8 +167,8 @@ class Starved:
         self.to_do_s = max(self.to_do_s - (2 if self.is_alone else 20), 0)
         return found
 
-    def warmed_up(self, *lent: Callable[[], AbstractContextManager[None]]) -> ServerWarmup:
-        found = warmed_up({"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent)
+    def warm_up_servers(self, *lent: Callable[[], AbstractContextManager[None]]) -> ServerWarmup:
+        found = warm_up_servers({"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent)
         assert found is not None
         return found
 
@@ -186,7 +186,7 @@ def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_ow
     slowly, fast = starved.warmed_up(), lent.warmed_up(lent.lent)
     assert slowly.rounds_on_all_cores == ()
     assert starved.to_do_s > 0 == lent.to_do_s
-    assert (fast.took_s, fast.rises_no_more) == (300, True)
+    assert (fast.took_s, fast.has_levelled) == (300, True)
     assert (len(fast.rounds_on_all_cores), fast.rounds) == (9, (1.0,) * 6)
     assert lent.on_all == [True] * 9 + [False] * 6
     assert fast.as_json()["rounds_on_all_cores"][-2:] == [1.0, 1.0]
@@ -196,7 +196,7 @@ def test_cores_are_lent_for_half_of_the_time_at_most() -> None:
     never = Restless()
     found = never.warmed_up(never.lent)
     assert (sum(never.on_all), len(never.on_all)) == (MOST_ROUNDS // 2, MOST_ROUNDS)
-    assert not found.rises_no_more
+    assert not found.has_levelled
 
 
 def test_a_warm_up_is_interrupted_as_any_run_is() -> None:
@@ -204,7 +204,7 @@ def test_a_warm_up_is_interrupted_as_any_run_is() -> None:
         raise Interrupted("stopped")
 
     with pytest.raises(Interrupted):
-        warmed_up({"read": stopped}, 100, lambda: 0.0, lambda _: None)
+        warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
 
 
 def manifest(*totals: tuple[str, int, float]) -> Manifest:
@@ -220,9 +220,9 @@ def manifest(*totals: tuple[str, int, float]) -> Manifest:
 
 
 def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:
-    assert speed(manifest(("ok", 10, 1e6), ("ok", 30, 3e6), ("timeout", 99, 1.0))) == 400
+    assert client_speed(manifest(("ok", 10, 1e6), ("ok", 30, 3e6), ("timeout", 99, 1.0))) == 400
     with pytest.raises(SystemUnderTestError, match="no operation succeeded"):
-        speed(manifest(("timeout", 99, 1.0)))
+        client_speed(manifest(("timeout", 99, 1.0)))
 
 
 LOADS = """
@@ -238,7 +238,7 @@ factors:
 
 
 def specs(study: Study) -> list[RunSpec]:
-    matrix = Matrix(study, Environment(study, tell=lambda _: None))
+    matrix = FactorialDesign(study, Environment(study, tell=lambda _: None))
     system = parse_system_url("sim:")
     return [matrix._spec(case, system, 0, 0) for case in study.cases]
 
@@ -247,14 +247,14 @@ def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
     study: Callable[..., Study],
 ) -> None:
     made = study(LOADS.replace(", ycsb/load, redis/set", ""))
-    chosen = [made.cases[place].title for place in representatives(specs(made))]
+    chosen = [made.cases[place].title for place in warm_up_places(specs(made))]
     assert chosen == ["workload ycsb/a, clients 50", "workload ycsb/c, clients 50"]
     once = study(
         LOADS.replace("ycsb/a, ycsb/c, ycsb/load, redis/set", "ycsb/load")
         .replace(", warmup: 5s", "")
         .replace("{records: 10, duration: 1m", "{records: 10")
     )
-    assert representatives(specs(once)) == []
+    assert warm_up_places(specs(once)) == []
 
 
 def test_what_warms_up_is_the_same_load_unpaced_and_breaks_nothing(
@@ -264,7 +264,7 @@ def test_what_warms_up_is_the_same_load_unpaced_and_breaks_nothing(
         "[ycsb/a, ycsb/c, ycsb/load, redis/set]", "[ycsb/a]"
     )
     [asked, *_] = specs(study(text))
-    short = cut_short(asked, 3_000_000, settle=False)
+    short = shorten(asked, 3_000_000, settle=False)
     [group] = short.workload.groups
     assert (short.rate, short.arrival, group.clients, short.settle) == (None, None, 1, False)
     assert (short.duration_ns, short.warmup_ns, short.faults) == (3_000_000, 0, ())
@@ -275,7 +275,7 @@ def test_groups_that_keep_to_a_rate_pause_or_end_early_go_on_at_full_speed(
     study: Callable[..., Study],
 ) -> None:
     [asked] = specs(study(GROUPS))
-    plan = compile_run(cut_short(asked, 3_000_000, settle=True))
+    plan = compile_run(shorten(asked, 3_000_000, settle=True))
     assert [(one.clients, one.arrival.process) for one in plan.groups[:2]] == [
         (3, "closed"), (16, "closed"),
     ]  # fmt: skip
@@ -312,8 +312,8 @@ def test_a_workload_whose_cases_do_different_things_has_a_load_for_each(
 ) -> None:
     text = LOADS[: LOADS.index("factors:")] + MIXES
     asked = specs(study(text))
-    assert representatives(asked) == [0, 1]
-    assert [only_reads(one) for one in asked] == [True, False]
+    assert warm_up_places(asked) == [0, 1]
+    assert [is_read_only(one) for one in asked] == [True, False]
 
 
 def test_a_run_with_a_fault_is_made_no_longer_since_the_fault_would_be_another_part_of_it(
@@ -409,7 +409,7 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
             share = math.exp(-1.0 * 2.0 ** (1 - own["after_start"]))
             total["in_window"] = round(total["in_window"] * share)
         path.write_text(json.dumps(manifest))
-    found = answered(stored_study(journal), journal)
+    found = study_results(stored_study(journal), journal)
     codes = [{one.code for one in row.figures.verdict.reasons} for row in found.rows if row.figures]
     assert all("cold_servers" in one for one in codes)
     assert found.effects[0].change is None
@@ -435,7 +435,7 @@ def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program:
             for number in range(10)
         ]
         pl.DataFrame(samples).write_parquet(folder / "resources.parquet")
-    found = answered(stored_study(journal), journal)
+    found = study_results(stored_study(journal), journal)
     codes = {
         row.levels["value_size"]: {one.code for one in row.figures.verdict.reasons}
         for row in found.rows

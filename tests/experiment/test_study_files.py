@@ -8,8 +8,8 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.experiment.designs.matrix.cases import run_spec
-from kvmark.experiment.designs.matrix.definition import Study
+from kvmark.experiment.study.cases import run_spec
+from kvmark.experiment.study.definition import Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.study_paths import changed, multiplied, split
 from kvmark.spec.url import SystemName

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kvmark.errors import Interrupted
-from kvmark.experiment.designs.paired import Precision, needed
+from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.rounds import CaseCourse, Limit, Rounds, affordable, price
 from kvmark.frontends.ycsb.steps import SEQUENCE, Repeating, Step, YcsbStudy
 from kvmark.frontends.ycsb.workloads import read_ycsb
@@ -246,7 +246,7 @@ def test_the_mathematics_is_that_of_ab() -> None:
     some = (100.0, 105.0, 97.0, 103.0, 95.0)
     precision = Precision(0.05, None, 20, 5)
     # ⌈(t₀.₉₇₅ with 4 degrees of freedom · s / ln 1.05)²⌉ with s = 0.0407 of the logarithms
-    assert needed([quiet, noisy, some], precision) == [5, 20, 6]
+    assert needed_repetitions([quiet, noisy, some], precision) == [5, 20, 6]
 
 
 def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path: Path) -> None:

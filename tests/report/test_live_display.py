@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kvmark.cli.live import LiveDisplay, Update, going_lines
-from kvmark.experiment.design import Left
+from kvmark.experiment.design import TimeLeft
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 
 SEEN = SeenRun(
@@ -281,7 +281,7 @@ def test_away_from_a_terminal_errors_are_told_by_class() -> None:
     assert "errors 540 (500 timeout, 40 unavailable)" in stream.getvalue()
 
 
-def lines_with(left: Left | None, *, goes_on_s: float = 4.0) -> list[str]:
+def lines_with(left: TimeLeft | None, *, goes_on_s: float = 4.0) -> list[str]:
     """A step that is told how much time is left, and an interval of it."""
     clock, stream = Clock(), io.StringIO()
     with LiveDisplay(stream=stream, clock=clock) as display:
@@ -293,15 +293,15 @@ def lines_with(left: Left | None, *, goes_on_s: float = 4.0) -> list[str]:
 
 
 def test_the_time_left_that_is_told_goes_down_with_the_clock() -> None:
-    assert lines_with(Left(100.0, at_most=False))[1].endswith("about 1 min 36 s left")
+    assert lines_with(TimeLeft(100.0, at_most=False))[1].endswith("about 1 min 36 s left")
 
 
 def test_a_time_that_may_also_be_less_is_called_the_most() -> None:
-    assert lines_with(Left(100.0, at_most=True))[1].endswith("at most 1 min 36 s left")
+    assert lines_with(TimeLeft(100.0, at_most=True))[1].endswith("at most 1 min 36 s left")
 
 
 def test_a_step_that_takes_longer_than_was_told_has_its_own_time_left() -> None:
-    assert lines_with(Left(5.0, at_most=False))[1].endswith("about 6 s left")
+    assert lines_with(TimeLeft(5.0, at_most=False))[1].endswith("about 6 s left")
 
 
 def test_what_is_worth_knowing_stands_in_a_line_of_its_own() -> None:

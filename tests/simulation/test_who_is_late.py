@@ -9,7 +9,7 @@ pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
 from kvmark.analysis import judge
-from kvmark.experiment.designs.capacity import judged
+from kvmark.experiment.capacity import judge_rate
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, close_run
 from kvmark.run.context import RunContext
@@ -55,6 +55,6 @@ def test_a_stall_of_the_system_is_a_concurrency_limit_and_no_late_schedule(
 def test_a_missed_rate_during_a_stall_is_a_miss_of_the_system(tmp_path: Path) -> None:
     run = stalled(tmp_path)
     objective = parse_objective("p99<1ms")
-    one = judged(Records(tmp_path), [run.path.name], 1000, "confirm", [objective], 16)
+    one = judge_rate(Records(tmp_path), [run.path.name], 1000, "confirm", [objective], 16)
     assert one.outcome == "missed"
     assert any("clients were busy" in note for note in one.notes)

@@ -22,10 +22,10 @@ _WORDS_END: Final = 46
 
 def command_line() -> tuple[str, ...]:
     """The command as it was typed, for the manifest, without its secrets."""
-    return ("kvmark", *kept_words(sys.argv[1:]))
+    return ("kvmark", *redacted_words(sys.argv[1:]))
 
 
-def kept_words(words: Sequence[str]) -> tuple[str, ...]:
+def redacted_words(words: Sequence[str]) -> tuple[str, ...]:
     """The words behind `kvmark` without their secrets."""
     for front_end in front_ends():
         if list(words[:1]) == [front_end.command]:
@@ -43,7 +43,7 @@ def hide_secrets() -> None:
     the kernel doesn't allow it, or isn't Linux, the words stay as they are.
     """
     typed = sys.argv[1:]
-    kept = kept_words(typed)
+    kept = redacted_words(typed)
     if kept == tuple(typed):
         return
     try:

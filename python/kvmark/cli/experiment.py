@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.session import AskedFleet, asked_fleet, session
+from kvmark.cli.session import FleetRequest, fleet_request, session
 from kvmark.errors import Interrupted, KvmarkError, UsageError
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ AGAIN: Final = "the same command and --resume"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class ExperimentOptions:
     """What every experiment can be told."""
 
     tags: tuple[str, ...] = ()
     commit: str | None = None
     resume: bool = False
     prometheus: int | None = None
-    fleet: AskedFleet | None = None
+    fleet: FleetRequest | None = None
     stall_limit_ns: int | None = None
     folder: Path | None = None
     json: bool = False
@@ -61,13 +61,13 @@ def _shared(
     folder: options.Runs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Shared:
-    return Shared(
+) -> ExperimentOptions:
+    return ExperimentOptions(
         tags=tuple(tag or ()),
         commit=commit,
         resume=resume,
         prometheus=prometheus,
-        fleet=asked_fleet(fleet, machines, insecure=insecure_fleet),
+        fleet=fleet_request(fleet, machines, insecure=insecure_fleet),
         stall_limit_ns=stall_limit,
         folder=folder,
         json=json,
@@ -75,7 +75,7 @@ def _shared(
     )
 
 
-def with_shared(command: Callable[..., None]) -> Callable[..., None]:
+def experiment_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command with the options of all experiments where it takes them as ``shared``."""
     own, common = signature(command).parameters, signature(_shared).parameters
 
@@ -87,7 +87,9 @@ def with_shared(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[Parameter] = []
     for name, one in own.items():
         parameters += common.values() if name == "shared" else [one]
-    hints = get_type_hints(command, include_extras=True, localns={"Shared": Shared})
+    hints = get_type_hints(
+        command, include_extras=True, localns={"ExperimentOptions": ExperimentOptions}
+    )
     hints |= get_type_hints(_shared, include_extras=True)
     # Typer asks for one, others who look for options for the other.
     told.__signature__ = signature(command).replace(  # type: ignore[attr-defined]
@@ -97,7 +99,7 @@ def with_shared(command: Callable[..., None]) -> Callable[..., None]:
     return told
 
 
-def begun(design: Design, shared: Shared) -> Journal:
+def open_journal(design: Design, shared: ExperimentOptions) -> Journal:
     """The journal of a new experiment, or of the newest with the same words.
 
     Raises:
@@ -119,8 +121,13 @@ def begun(design: Design, shared: Shared) -> Journal:
 
 
 @contextmanager
-def carried_out(
-    design: Design, shared: Shared, journal: Journal, again: str = AGAIN, *, shown: bool = True
+def execute_design(
+    design: Design,
+    shared: ExperimentOptions,
+    journal: Journal,
+    again: str = AGAIN,
+    *,
+    shown: bool = True,
 ) -> Iterator[KvmarkError | None]:
     """Carries out what is missing of an experiment, and gives what ended it early.
 
@@ -138,7 +145,7 @@ def carried_out(
 
 
 def _problem(
-    design: Design, shared: Shared, journal: Journal, *, shown: bool
+    design: Design, shared: ExperimentOptions, journal: Journal, *, shown: bool
 ) -> KvmarkError | None:
     from kvmark.cli.live import LiveDisplay, show
     from kvmark.experiment.executor import Executor, ended_runs
@@ -158,7 +165,7 @@ def _problem(
             journal, lambda: stack.enter_context(begin), display, show(display), known
         )
         try:
-            design.carry_out(executor)
+            design.execute(executor)
             executor.end()
         except KvmarkError as ended:
             return ended

@@ -22,7 +22,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kvmark.experiment.design import Left
+from kvmark.experiment.design import TimeLeft
 from kvmark.foreign_text import printable
 from kvmark.records import RunFolder
 from kvmark.records.watch import Kind, SeenFault, SeenRun, Watch
@@ -243,7 +243,7 @@ class LiveDisplay:
         if not self.quiet:
             self._console.print(self._text(printable(sentence)), soft_wrap=True)
 
-    def step(self, title: str, index: int, total: int, left: Left | None = None) -> None:
+    def step(self, title: str, index: int, total: int, left: TimeLeft | None = None) -> None:
         """A step begins: its title, its place from 1, and how many there are.
 
         Without the time left it is told from the steps so far.
@@ -336,14 +336,16 @@ class _Steps:
     began_s: float | None = None
     finished: int = 0
     spent_s: float = 0.0
-    left: Left | None = None
+    left: TimeLeft | None = None
     left_at_s: float = 0.0
 
     @property
     def place(self) -> str:
         return f"[{self.index}/{self.total}] {self.title}"
 
-    def begin(self, title: str, index: int, total: int, left: Left | None, now_s: float) -> None:
+    def begin(
+        self, title: str, index: int, total: int, left: TimeLeft | None, now_s: float
+    ) -> None:
         self.title, self.index, self.total, self.began_s = title, index, total, now_s
         self.left, self.left_at_s = left, now_s
 

@@ -64,7 +64,7 @@ def _url_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFleet:
+class FleetRequest:
     """What the user said of the machines."""
 
     address: str
@@ -73,9 +73,9 @@ class AskedFleet:
     insecure: bool = False
 
 
-def asked_fleet(
+def fleet_request(
     address: str | None, machines: int | None, *, insecure: bool = False
-) -> AskedFleet | None:
+) -> FleetRequest | None:
     """The fleet that was named, if one was.
 
     Raises:
@@ -87,7 +87,7 @@ def asked_fleet(
         if insecure:
             raise SpecError("--insecure-fleet is for a fleet: give --fleet ADDRESS too")
         return None
-    return AskedFleet(address, machines, insecure)
+    return FleetRequest(address, machines, insecure)
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def session(
     commit: str | None = None,
     *,
     others: Mapping[str, Plan] | None = None,
-    fleet: AskedFleet | None = None,
+    fleet: FleetRequest | None = None,
     prometheus: int | None = None,
     quiet: bool = False,
     stall_limit_ns: int | None = None,
@@ -140,7 +140,7 @@ def session(
         yield setting
 
 
-def _joined(asked: AskedFleet, plan: Plan) -> AbstractContextManager[Generator]:
+def _joined(asked: FleetRequest, plan: Plan) -> AbstractContextManager[Generator]:
     from kvmark.run.shares import check_divisible
 
     check_divisible(plan)

@@ -27,7 +27,7 @@ from kvmark.testbed.observe import NodeExporter
 
 
 @dataclass(frozen=True, slots=True)
-class RunMade:
+class PreparedRun:
     """A run that can be carried out."""
 
     plan: Plan
@@ -39,7 +39,7 @@ class RunMade:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class TimeLeft:
     """What is known of the time left when a run begins, the run included."""
 
     seconds: float
@@ -76,9 +76,9 @@ class RunRequest:
     title: str
     number: int
     total: int
-    left: Left | None = None
+    left: TimeLeft | None = None
     #: Makes the run when its turn has come: servers are started here, and records removed.
-    make: Callable[[], RunMade]
+    make: Callable[[], PreparedRun]
     #: Runs of a block say something only together: a block that didn't come to its end is measured
     #: anew. A run without one is a block of its own.
     block: str | None = None
@@ -132,7 +132,7 @@ class Runs(Protocol):
             RunError: records can't be written.
         """
 
-    def try_out(self, made: RunMade, limit: TimeLimit | None) -> Manifest:
+    def try_out(self, made: PreparedRun, limit: TimeLimit | None) -> Manifest:
         """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
 
         Raises:
@@ -164,7 +164,7 @@ class Design(Protocol):
     def other_plans(self) -> Mapping[str, Plan]:
         """Plans of cases that the engine may have another cost with, by the cases' titles."""
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """Asks for one run after the other until there is an answer.
 
         Raises:
@@ -172,13 +172,13 @@ class Design(Protocol):
         """
 
 
-def named(kind: str, definition: Mapping[str, Any]) -> str:
+def experiment_name(kind: str, definition: Mapping[str, Any]) -> str:
     """A name that is the same for the same words: by it an experiment is found again."""
     versions = [kvmark.__version__, _engine.version]
     text = json.dumps([versions, definition], sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def made(spec: RunSpec, plan: Plan, own: Mapping[str, Any]) -> RunMade:
+def prepare_run(spec: RunSpec, plan: Plan, own: Mapping[str, Any]) -> PreparedRun:
     """A run as its spec says, with what its experiment keeps of its place."""
-    return RunMade(plan, {**spec.as_json(), **own}, tuple(spec.faults), spec.system.password)
+    return PreparedRun(plan, {**spec.as_json(), **own}, tuple(spec.faults), spec.system.password)

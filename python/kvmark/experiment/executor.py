@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from kvmark import interrupts
 from kvmark.errors import Interrupted, KvmarkError, RunError
-from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, TimeLimit
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, TimeLeft, TimeLimit
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import Usability, usability
 from kvmark.records import Manifest, Records, RunFolder
@@ -34,7 +34,7 @@ Made = tuple[str, int, int]
 class Audience(Protocol):
     """Whoever is told how an experiment goes."""
 
-    def step(self, title: str, index: int, total: int, left: Left | None = None) -> None:
+    def step(self, title: str, index: int, total: int, left: TimeLeft | None = None) -> None:
         """Run ``index`` of ``total``, from 1, begins."""
 
     def say(self, sentence: str) -> None:
@@ -42,23 +42,23 @@ class Audience(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class BestAttempt:
     """What there is of one run of a case."""
 
     attempt: Attempt
     worth: Usability
 
 
-def best_attempts(journal: Journal) -> Mapping[Place, Best]:
+def best_attempts(journal: Journal) -> Mapping[Place, BestAttempt]:
     """The try that is each run: the newest that needn't be made again, or else the newest."""
-    found: dict[Place, Best] = {}
+    found: dict[Place, BestAttempt] = {}
     again = Usability.AGAIN
     for attempt in journal.attempts():
         place = (attempt.case, attempt.repetition)
         worth = again if attempt.run is None else usability(journal.records, attempt.run)
         before = found.get(place)
         if before is None or worth is not again or before.worth is again:
-            found[place] = Best(attempt, worth)
+            found[place] = BestAttempt(attempt, worth)
     return found
 
 
@@ -158,7 +158,7 @@ class Executor:
         )  # fmt: skip
         return outcome
 
-    def try_out(self, made: RunMade, limit: TimeLimit | None) -> Manifest:
+    def try_out(self, made: PreparedRun, limit: TimeLimit | None) -> Manifest:
         """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
 
         Raises:
@@ -231,7 +231,7 @@ def _check_wanted() -> None:
 
 
 def _carry_out(
-    made: RunMade, setting: RunContext, progress: Progress, limit: TimeLimit | None
+    made: PreparedRun, setting: RunContext, progress: Progress, limit: TimeLimit | None
 ) -> ExecutedRun:
     return execute(
         made.plan, made.spec, setting, progress, made.faults, made.exporters,

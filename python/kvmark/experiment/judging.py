@@ -66,14 +66,14 @@ def _verdict(records: Records, run: str) -> Verdict | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class JudgedRun:
     """A closed run and its verdict."""
 
     run: Run
     verdict: Verdict
 
 
-def measured(ended: Iterable[str], records: Records) -> list[Measured]:
+def close_and_judge(ended: Iterable[str], records: Records) -> list[JudgedRun]:
     """Closes and judges runs, by their ids.
 
     Raises:
@@ -83,9 +83,9 @@ def measured(ended: Iterable[str], records: Records) -> list[Measured]:
     return [_measured(run, records) for run in ended]
 
 
-def _measured(name: str, records: Records) -> Measured:
+def _measured(name: str, records: Records) -> JudgedRun:
     check()
     run = records.open(name)
     verdict = judge(run)
     save_verdict(records, run, verdict)
-    return Measured(run, verdict)
+    return JudgedRun(run, verdict)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kvmark.cli.documents import Answers
-    from kvmark.experiment.designs.matrix.answer import Answered
-    from kvmark.experiment.designs.matrix.definition import Study
+    from kvmark.experiment.study.answer import StudyResults
+    from kvmark.experiment.study.definition import Study
     from kvmark.imports.reading import Format
     from kvmark.records import Run
     from kvmark.report.model.page import Section
@@ -52,7 +52,7 @@ class FrontEnd:
         """The operations that the tool counts for one operation of each group, if not one."""
         return {}
 
-    def study_sections(self, _study: Study, _found: Answered, /) -> Sequence[Section]:
+    def study_sections(self, _study: Study, _found: StudyResults, /) -> Sequence[Section]:
         """The tool's own tables of a study's cases, for its report."""
         return ()
 

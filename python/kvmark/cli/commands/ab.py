@@ -21,12 +21,18 @@ from kvmark.cli.commands.compare import (
     gate,
     share,
 )
-from kvmark.cli.experiment import Shared, begun, carried_out, report_maker, with_shared
+from kvmark.cli.experiment import (
+    ExperimentOptions,
+    execute_design,
+    experiment_options,
+    open_journal,
+    report_maker,
+)
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.paired import AskedSide, Paired, SideFailures
+    from kvmark.experiment.interleaved_ab import InterleavedAB, SideFailures, SideRequest
     from kvmark.experiment.journal import Journal
     from kvmark.records import Records
     from kvmark.spec.condition import Gate
@@ -66,7 +72,7 @@ Answer = Annotated[
 ]
 
 
-@with_shared
+@experiment_options
 def ab(
     shared_words: SharedWords = "",
     base: Base = "",
@@ -86,7 +92,7 @@ def ab(
     junit_file: Junit = None,
     report: options.RunReport = None,
     *,
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Compares two sides A and B, measured in turn in blocks until the difference is known."""
     from kvmark.plan.names import operation_names
@@ -107,11 +113,11 @@ def ab(
     sides = {"base": _side("base", words, base), "candidate": _side("candidate", words, candidate)}
     # What follows takes a second to load, and a usage error of a side is told before it.
     from kvmark.analysis.compare.metrics import metrics_of_operations
-    from kvmark.experiment.designs.paired import Paired, Precision
+    from kvmark.experiment.interleaved_ab import InterleavedAB, Precision
 
     if within is None and find is None and repetitions is None:
         within = _WITHIN
-    paired = Paired(
+    paired = InterleavedAB(
         sides=sides,  # type: ignore[arg-type]
         metric=decided_by,
         precision=Precision(within, find, max_blocks, exactly=repetitions),
@@ -123,20 +129,20 @@ def ab(
     check_operations(named, names, "there is")
     claims = len({*metrics_of_operations(names), *named})
     paired = replace(paired, precision=replace(paired.precision, claims=claims))
-    journal = begun(paired, shared)
-    with carried_out(paired, shared, journal) as problem:
+    journal = open_journal(paired, shared)
+    with execute_design(paired, shared, journal) as problem:
         _answer(paired, journal, wanted, problem)
 
 
-def _side(name: str, shared: str, words: str) -> AskedSide:
+def _side(name: str, shared: str, words: str) -> SideRequest:
     from kvmark.cli.commands.run import parse_run
-    from kvmark.experiment.designs.paired import AskedSide
+    from kvmark.experiment.interleaved_ab import SideRequest
 
     try:
         asked = parse_run(shlex.split(f"{shared} {words}"))
     except (SpecError, ValueError) as problem:
         raise SpecError(f"{name}: {problem}") from problem
-    return AskedSide(asked.spec, asked.tags, asked.commit)
+    return SideRequest(asked.spec, asked.tags, asked.commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +163,26 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
         RecordsError: there is no run of it.
         AnswerIsNo: none of its blocks can be used, or a condition is broken.
     """
-    from kvmark.experiment.designs.paired import Paired, tag
+    from kvmark.experiment.interleaved_ab import InterleavedAB, tag
     from kvmark.experiment.journal import named
 
     journal = named(records, name.removeprefix(tag("")))
-    if journal is None or journal.definition.get("design") != Paired.kind:
+    if journal is None or journal.definition.get("design") != InterleavedAB.kind:
         raise RecordsError(
             f"there is no run of a comparison '{name}' in {records.root}: give the tag of its runs"
             " as kvmark runs lists it, without :base or :candidate"
         )
     asked = journal.definition["asked"]
-    paired = Paired.of_definition(asked, wanted.allow)
+    paired = InterleavedAB.of_definition(asked, wanted.allow)
     paired.gather(journal)
     _answer(paired, journal, wanted, None)
 
 
-def _answer(paired: Paired, journal: Journal, wanted: _Wanted, problem: KvmarkError | None) -> None:
+def _answer(
+    paired: InterleavedAB, journal: Journal, wanted: _Wanted, problem: KvmarkError | None
+) -> None:
     """Prints what the complete blocks say, then raises what ended the comparison early."""
-    from kvmark.experiment.designs.paired import SIDES, tag
+    from kvmark.experiment.interleaved_ab import SIDES, tag
 
     blocks, name, records = paired.blocks, tag(journal.id), journal.records
     failures = paired.blocks.failures()
@@ -236,7 +244,7 @@ def _failure_sentences(failures: Sequence[SideFailures]) -> Iterator[str]:
             yield f"The {names[one.side]}'s reasons: {reasons}; first {one.first}"
 
 
-def _blocks_sentences(paired: Paired) -> Iterator[str]:
+def _blocks_sentences(paired: InterleavedAB) -> Iterator[str]:
     """How many blocks there are, which were left out, and what they were to be enough for."""
     blocks, precision = paired.blocks, paired.precision
     number, standing = len(blocks.complete), blocks.standing

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.experiment import Shared, begun, carried_out, report_maker, with_shared
+from kvmark.cli.experiment import (
+    ExperimentOptions,
+    execute_design,
+    experiment_options,
+    open_journal,
+    report_maker,
+)
 from kvmark.cli.output import (
     print_answer,
     print_json,
@@ -20,8 +26,8 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.capacity import CapacitySearch
-    from kvmark.experiment.designs.capacity_search import Asked, Capacity
+    from kvmark.experiment.capacity import CapacitySearch
+    from kvmark.experiment.capacity_search import Capacity, CapacityRequest
     from kvmark.experiment.journal import Journal
     from kvmark.report.views.capacity import CapacityAnswer
     from kvmark.spec.objective import Objective
@@ -57,7 +63,7 @@ Arrival = Annotated[
 ]
 
 
-@with_shared
+@experiment_options
 def capacity(
     workload: options.Workload,
     system: options.System = None,
@@ -82,7 +88,7 @@ def capacity(
     pin: options.Pin = None,
     report: options.RunReport = None,
     *,
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Finds the maximum throughput within an SLO, at which nothing is dropped."""
     given: dict[str, Any] = {
@@ -101,7 +107,7 @@ def capacity(
         "pin": tuple(pin or ()),
     }
     from kvmark import catalog
-    from kvmark.experiment.designs.capacity import CapacitySearch
+    from kvmark.experiment.capacity import CapacitySearch
     from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations
     from kvmark.spec.run import RunSpec
@@ -117,22 +123,22 @@ def capacity(
     )
     plan = search.typical_plan()
     check_operations([one.metric for one in objectives], operation_names(plan), "there is")
-    journal = begun(search, shared)
-    with carried_out(search, shared, journal) as problem:
+    journal = open_journal(search, shared)
+    with execute_design(search, shared, journal) as problem:
         if problem is not None or search.found is None:
             raise problem or AnswerIsNo("capacity: the search came to no end")
         _answer(search, search.found, journal, report, json=shared.json)
 
 
-def _asked(within: str, confirm: int, spec: RunSpec) -> Asked:
+def _asked(within: str, confirm: int, spec: RunSpec) -> CapacityRequest:
     """How exact the answer is to be, with the number of clients where the spec gives one."""
-    from kvmark.experiment.designs.capacity_search import Asked
+    from kvmark.experiment.capacity_search import CapacityRequest
     from kvmark.plan.compile import OPEN_CLIENTS
     from kvmark.spec.quantity import share
 
     clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
     least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)
-    return Asked(share(within), confirm, clients=least, most_clients=most)
+    return CapacityRequest(share(within), confirm, clients=least, most_clients=most)
 
 
 def _named(system: SystemName | None) -> SystemUrl:
@@ -180,8 +186,8 @@ def _answer(
 
 
 def _capacity_answer(search: CapacitySearch, found: Capacity, journal: Journal) -> CapacityAnswer:
-    from kvmark.experiment.designs.capacity import tag
-    from kvmark.experiment.designs.capacity_search import estimated
+    from kvmark.experiment.capacity import tag
+    from kvmark.experiment.capacity_search import estimated
     from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
 
     return CapacityAnswer(

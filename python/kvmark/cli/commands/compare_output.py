@@ -23,7 +23,7 @@ from kvmark.report.views.comparison import (
 from kvmark.report.views.plan_words import listed
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.paired import SideFailures
+    from kvmark.experiment.interleaved_ab import SideFailures
 
 _MOST_TOLD = 3
 

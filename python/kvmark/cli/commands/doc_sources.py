@@ -16,8 +16,8 @@ from kvmark.analysis.peers import read_peers
 from kvmark.cli.commands.study_run import study_answer
 from kvmark.cli.judged import judged_lines
 from kvmark.errors import SpecError
-from kvmark.experiment.designs.matrix.answer import answered, stored_study
 from kvmark.experiment.journal import Journal, find, named
+from kvmark.experiment.study.answer import stored_study, study_results
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.records import Records
 from kvmark.records.archive import ENDING, STUDIES, unpack
@@ -115,7 +115,7 @@ def _report_of(records: Records, study: str, only: str) -> Page:
         if only:
             asked = replace(asked, asked=replace(asked.asked, only=(*asked.asked.only, only)))
         return study_page(
-            study_answer(asked, journal, answered(asked, journal, commands_per_operation))
+            study_answer(asked, journal, study_results(asked, journal, commands_per_operation))
         )
     if only:
         raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")

@@ -9,13 +9,18 @@ import typer
 
 from kvmark.cli import options
 from kvmark.cli.commands.compare import Allow, allowed
-from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
+from kvmark.cli.experiment import (
+    ExperimentOptions,
+    execute_design,
+    experiment_options,
+    open_journal,
+)
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.outputs import refuse_existing, write_output
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.paired import Paired
+    from kvmark.experiment.interleaved_ab import InterleavedAB
     from kvmark.learn import TwinCheck, TwinCheckRequest
     from kvmark.spec.run import RunSpec
 
@@ -38,7 +43,7 @@ Blocks = Annotated[
 ]
 
 
-@with_shared
+@experiment_options
 def learn(
     path: TracePath,
     output: Output = None,
@@ -54,7 +59,7 @@ def learn(
     allow: Allow = "",
     force: options.Force = False,
     *,
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Makes a workload that is like a trace, and says how like it one is."""
     if (output is None) == (check is None):
@@ -110,7 +115,7 @@ def _checked(
     asked: TwinCheckRequest,
     blocks: tuple[int, int],
     allow: tuple[str, ...],
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Measures both in turn, and says by how much they differ.
 
@@ -124,8 +129,8 @@ def _checked(
     trace, workload = Trace.open(files[0]), load_workload(files[1])
     paired = _paired(twin_sides(trace, workload, asked), blocks, allow)
     paired.check()
-    journal = begun(paired, shared)
-    with carried_out(paired, shared, journal) as problem:
+    journal = open_journal(paired, shared)
+    with execute_design(paired, shared, journal) as problem:
         if problem is not None:
             raise problem
         base, twin = (
@@ -137,13 +142,13 @@ def _checked(
 
 def _paired(
     sides: tuple[RunSpec, RunSpec], blocks: tuple[int, int], allow: tuple[str, ...]
-) -> Paired:
-    from kvmark.experiment.designs.paired import AskedSide, Paired, Precision
+) -> InterleavedAB:
+    from kvmark.experiment.interleaved_ab import InterleavedAB, Precision, SideRequest
     from kvmark.spec.metric import parse_comparable
 
     count, seed = blocks
-    base, candidate = map(AskedSide, sides)
-    return Paired(
+    base, candidate = map(SideRequest, sides)
+    return InterleavedAB(
         sides={"base": base, "candidate": candidate},
         metric=parse_comparable("throughput"),
         precision=Precision(None, None, count, exactly=count),

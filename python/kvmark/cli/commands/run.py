@@ -15,7 +15,7 @@ from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.registry import OneCommand
-from kvmark.cli.session import AskedFleet, asked_fleet, session
+from kvmark.cli.session import FleetRequest, fleet_request, session
 from kvmark.errors import AnswerIsNo, Interrupted, SpecError
 from kvmark.spec.replay import is_trace
 
@@ -67,7 +67,7 @@ class AskedRun:
     spec: RunSpec
     tags: tuple[str, ...]
     commit: str | None
-    fleet: AskedFleet | None
+    fleet: FleetRequest | None
     prometheus: int | None
     objectives: tuple[Objective, ...]
 
@@ -204,13 +204,13 @@ def replay(**given: Any) -> None:
 def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
     """Carries out all cases and repetitions, and prints their table."""
     from kvmark.cli.commands.study_run import carry_study, swept
-    from kvmark.cli.experiment import AGAIN, Shared
-    from kvmark.experiment.designs.matrix.definition import Asked
+    from kvmark.cli.experiment import AGAIN, ExperimentOptions
+    from kvmark.experiment.study.definition import StudyRequest
 
     if asked.objectives:
         raise SpecError("--slo is held against one run: leave --sweep and --repetitions out")
     file = swept(given, asked.spec, given["sweep"] or (), given["repetitions"])
-    shared = Shared(
+    shared = ExperimentOptions(
         tags=asked.tags,
         commit=asked.commit,
         resume=given["resume"],
@@ -220,7 +220,7 @@ def _sweep(given: Mapping[str, Any], asked: AskedRun) -> None:
         json=given["json"],
         quiet=given["quiet"],
     )
-    carry_study(file, Asked(given["system"]), shared, given["report"], AGAIN)
+    carry_study(file, StudyRequest(given["system"]), shared, given["report"], AGAIN)
 
 
 def measured_run(
@@ -284,7 +284,7 @@ def _asked(given: Mapping[str, Any]) -> AskedRun:
     from kvmark.spec.objective import parse_objective
 
     spec = _spec(given)
-    fleet = asked_fleet(given["fleet"], given["machines"], insecure=given["insecure_fleet"])
+    fleet = fleet_request(given["fleet"], given["machines"], insecure=given["insecure_fleet"])
     if given["record"] and (fleet or given["sweep"] or given["repetitions"] is not None):
         raise SpecError(
             "--record is for one run on one machine: leave --sweep, --repetitions and --fleet out"
@@ -373,11 +373,11 @@ def _answer(
     """
     from kvmark.analysis import Judgement, summarize
     from kvmark.analysis.verdict.objectives import figure
-    from kvmark.experiment.judging import measured
+    from kvmark.experiment.judging import close_and_judge
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
 
-    (one,) = measured([carried.folder.id], records)
+    (one,) = close_and_judge([carried.folder.id], records)
     run, verdict = one.run, one.verdict
     answer = run_answer(run, verdict)
     found = [figure([run], objective) for objective in objectives]

@@ -10,12 +10,12 @@ import typer
 
 from kvmark import catalog
 from kvmark.cli import completion, options
-from kvmark.cli.experiment import Shared, with_shared
+from kvmark.cli.experiment import ExperimentOptions, experiment_options
 from kvmark.errors import SpecError
 from kvmark.spec.url import SystemName, system_name
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.matrix.definition import Study
+    from kvmark.experiment.study.definition import Study
     from kvmark.spec.study import StudyFile
 
 _Name = Annotated[
@@ -72,7 +72,7 @@ _ENDINGS = (".yaml", ".yml")
 _REPORT = Path("kvmark-study.html")
 
 
-@with_shared
+@experiment_options
 def study(
     name: _Name = None,
     system: _System = None,
@@ -87,7 +87,7 @@ def study(
     text: _Text = False,
     report: options.StudyReport = _REPORT,
     *,
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Runs every case of a study and answers its question; lists the ready ones without a name."""
     if name is None:
@@ -104,9 +104,9 @@ def study(
             f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
         )
     from kvmark.cli.session import named_system
-    from kvmark.experiment.designs.matrix.definition import Asked, Study
+    from kvmark.experiment.study.definition import Study, StudyRequest
 
-    asked = Asked(
+    asked = StudyRequest(
         system, scale, tuple(only or ()), repetitions, seed, tuple(through or ()), tuple(pin or ())
     )
     if cases:

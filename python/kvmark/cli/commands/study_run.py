@@ -13,20 +13,20 @@ import typer
 
 from kvmark.analysis.study import StudyRow
 from kvmark.cli.command_line import command_line
-from kvmark.cli.experiment import Shared, carried_out
+from kvmark.cli.experiment import ExperimentOptions, execute_design
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
-from kvmark.experiment.designs.matrix.answer import (
-    Answered,
-    answered,
-    begun_with,
-    newest_of,
-)
-from kvmark.experiment.designs.matrix.definition import Asked, Study
-from kvmark.experiment.designs.matrix.design import Matrix
-from kvmark.experiment.environment import Environment
 from kvmark.experiment.journal import Journal, begin, find
+from kvmark.experiment.study.answer import (
+    StudyResults,
+    newest_with_cases,
+    stored_request,
+    study_results,
+)
+from kvmark.experiment.study.definition import Study, StudyRequest
+from kvmark.experiment.study.design import FactorialDesign
+from kvmark.experiment.study.environment import Environment
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import check_output
 from kvmark.plan.names import key_names
@@ -144,7 +144,7 @@ def _fault(fault: FaultSpec) -> dict[str, Any]:
     return {**at, **by, **others, **lasting}
 
 
-def study_answer(study: Study, journal: Journal, found: Answered) -> StudyAnswer:
+def study_answer(study: Study, journal: Journal, found: StudyResults) -> StudyAnswer:
     """What the runs of a study come to, as a page or a terminal shows it."""
     spec = study.spec
     figure, sources = spec.figure, dict.fromkeys(table.source for table in spec.published)
@@ -169,7 +169,7 @@ def study_answer(study: Study, journal: Journal, found: Answered) -> StudyAnswer
     )
 
 
-def _ways(study: Study, found: Answered) -> Ways | None:
+def _ways(study: Study, found: StudyResults) -> Ways | None:
     through = study.spec.through
     if through is None:
         return None
@@ -179,8 +179,8 @@ def _ways(study: Study, found: Answered) -> Ways | None:
 
 def carry_study(
     file: StudyFile,
-    asked: Asked,
-    shared: Shared,
+    asked: StudyRequest,
+    shared: ExperimentOptions,
     report: Path | None,
     again: str | None = None,
     on_existing: OnExisting = "refuse",
@@ -209,7 +209,7 @@ def carry_study(
             typer.echo(f"[study] {text}", err=True)
 
     environment = Environment(study, tell, on_existing)
-    matrix = Matrix(study, environment)
+    matrix = FactorialDesign(study, environment)
     if journal is None:
         journal = begin(records, name, _definition(matrix))
     else:
@@ -219,7 +219,7 @@ def carry_study(
     )
     kept = "" if on_existing == "refuse" else f" --on-existing {on_existing}"
     again = again or f"kvmark study {study.name} --resume{kept}"
-    with carried_out(matrix, shared, journal, again) as problem:
+    with execute_design(matrix, shared, journal, again) as problem:
         _answer(study, journal, report, json=shared.json, problem=problem)
 
 
@@ -244,13 +244,13 @@ def _answer(
         )
 
 
-def _found(records: Records, name: str, asked: Asked) -> Journal:
+def _found(records: Records, name: str, asked: StudyRequest) -> Journal:
     """The newest study of a name, or of those with the user's choice of cases where there are some.
 
     Raises:
         UsageError: there is none.
     """
-    chosen = newest_of(records, name, asked.only) if asked.only else None
+    chosen = newest_with_cases(records, name, asked.only) if asked.only else None
     journal = chosen or find(records, name)
     if journal is None:
         raise UsageError(f"no study {name} was begun in {records.root}; leave --resume out")
@@ -269,22 +269,22 @@ def _go_on(study: Study, journal: Journal) -> None:
             f"study {journal.id} was begun with another file or another version of kvmark;"
             " begin anew without --resume"
         )
-    if study.asked.repetitions != begun_with(journal).repetitions:
+    if study.asked.repetitions != stored_request(journal).repetitions:
         with journal.alone():
             journal.ask_for_more(study.asked.as_json())
 
 
-def _definition(matrix: Matrix) -> Mapping[str, Any]:
+def _definition(matrix: FactorialDesign) -> Mapping[str, Any]:
     return {"design": matrix.kind, "command": list(command_line()), **matrix.definition()}
 
 
-def _as_before(asked: Asked, file: StudyFile, journal: Journal) -> Asked:
+def _as_before(asked: StudyRequest, file: StudyFile, journal: Journal) -> StudyRequest:
     """What the study was begun with, where the user doesn't say it again; repetitions may be more.
 
     Raises:
         UsageError: the user says something else.
     """
-    before = begun_with(journal)
+    before = stored_request(journal)
     said: dict[str, Any] = {}
     # A password isn't kept: the system must be said again, and is compared without it.
     for name, value in asked.as_json().items():
@@ -322,7 +322,7 @@ def _print_study(
     Raises:
         KvmarkError: a run can't be read, or the report not written.
     """
-    found = answered(study, journal, commands_per_operation)
+    found = study_results(study, journal, commands_per_operation)
     answer = study_answer(study, journal, found)
     if json:
         print_json(

@@ -8,7 +8,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli import options
-from kvmark.cli.experiment import Shared, with_shared
+from kvmark.cli.experiment import ExperimentOptions, experiment_options
 
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {
     "ignore_unknown_options": True,
@@ -28,7 +28,7 @@ _Strict = Annotated[
 ]
 
 
-@with_shared
+@experiment_options
 def stress(
     words: _Words = None,
     pin: options.Pin = None,
@@ -37,7 +37,7 @@ def stress(
     strict: _Strict = False,
     report: options.RunReport = None,
     *,
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Takes the command line of cassandra-stress, and prints what it would print.
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
+from kvmark.cli.experiment import ExperimentOptions, execute_design, open_journal, report_maker
 from kvmark.cli.output import write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
@@ -57,7 +57,7 @@ class Wanted:
     strict: bool = False
 
 
-def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
+def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: ExperimentOptions) -> None:
     """Carries out a command line.
 
     Raises:
@@ -83,10 +83,10 @@ def carry_out_stress(spec: StressSpec, wanted: Wanted, shared: Shared) -> None:
             out(_settings_text(spec))
         ladder.teller = _Printer(spec, out)
         own = replace(shared, tags=(*shared.tags, *spec.log.tags))
-        journal = begun(ladder, own)
+        journal = open_journal(ladder, own)
         # The lines are what is shown while it goes on.
         again = "kvmark stress --resume and the same words"
-        with carried_out(ladder, own, journal, again, shown=False) as problem:
+        with execute_design(ladder, own, journal, again, shown=False) as problem:
             _answer(ladder, journal, wanted, out, problem, json=shared.json)
 
 
@@ -284,10 +284,10 @@ def _results_of(
 ) -> _StressAnswer:
     """Closes the runs, prints their Results blocks, and writes the page if it was asked for."""
     from kvmark.analysis import Judgement
-    from kvmark.experiment.judging import measured
+    from kvmark.experiment.judging import close_and_judge
     from kvmark.frontends.cassandra_stress.results import stress_results
 
-    judged = measured(ended, records)
+    judged = close_and_judge(ended, records)
     results = []
     for one in judged:
         figures = stress_results(one.run, *how)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, named
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, Runs, experiment_name
 from kvmark.frontends.cassandra_stress.command_line import Ladder, StressSpec
 from kvmark.frontends.cassandra_stress.lines import Collections, Line, LineMaker, LogTail
 from kvmark.frontends.cassandra_stress.plan import StressPlans
@@ -118,7 +118,7 @@ class StressLadder:
     @property
     def name(self) -> str:
         """The same for the same words."""
-        return named(self.kind, self.definition())
+        return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
         """What was asked for."""
@@ -139,7 +139,7 @@ class StressLadder:
         plan = self.plans.plan(clients, first=first, warmup=warmup)
         return plan.model_copy(update={"pin": self.pin}) if self.pin else plan
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """Every level, until more clients bring nothing.
 
         Raises:
@@ -173,13 +173,13 @@ class StressLadder:
         following = _Following(self._maker(plan), self.teller.line)
         count = 1 if self.spec.threads else len(list(levels(self.spec.ladder)))
 
-        def make() -> RunMade:
+        def make() -> PreparedRun:
             if climbed and climbed[-1].outcome.carried and self.spec.command in _UPDATING:
                 self.teller.pause(self.pause_s)
                 pause(self.pause_s)
             self.empty(self.plans.removals(first=not climbed))
             self.teller.begin(clients, alone=self.spec.threads is not None)
-            return RunMade(plan, self.spec.as_json(), password=self.password)
+            return PreparedRun(plan, self.spec.as_json(), password=self.password)
 
         def keep(carried: ExecutedRun) -> Mapping[str, Any]:
             following.catch_up(carried.folder.path)

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
-from kvmark.cli.experiment import Shared, begun, carried_out, with_shared
+from kvmark.cli.experiment import (
+    ExperimentOptions,
+    execute_design,
+    experiment_options,
+    open_journal,
+)
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, SpecError
@@ -34,7 +39,7 @@ BUDGET_S: Final = 600.0
 """Who starts a sequence without a word waits for it."""
 
 
-@with_shared
+@experiment_options
 def ycsb(
     system: options.System = None,
     records: own.Sizes = None,
@@ -59,7 +64,7 @@ def ycsb(
     pin: options.Pin = None,
     report: own.SequenceReport = Path("kvmark-ycsb.html"),
     *,
-    shared: Shared,
+    shared: ExperimentOptions,
 ) -> None:
     """Runs YCSB's sequence of workloads and prints its table."""
     from kvmark.frontends.ycsb.properties import parse_assignment, read_properties
@@ -94,10 +99,10 @@ def ycsb(
         check_output(report, "report: ")
     with _its_own(study, shared.records) if system is None else nullcontext(study) as study:
         sequence = YcsbSequence(study=study, system=str(system or "rocksdb:scratch"))
-        journal = begun(sequence, shared) if shared.resume else None
+        journal = open_journal(sequence, shared) if shared.resume else None
         if journal is None:
             _check_existing(study, on_existing)
-            journal = begun(sequence, shared)
+            journal = open_journal(sequence, shared)
         # What the sequence made itself, in this very process, needs no proof.
         choice: OnExisting = "remove" if system is None else on_existing
         sequence.prepare = partial(make_room, study.system, choice, _claim(study, journal))
@@ -139,15 +144,17 @@ def _claim(study: YcsbStudy, journal: Journal) -> DatasetClaim:
     return DatasetClaim(journal.claim(), names)
 
 
-def _carry(sequence: YcsbSequence, shared: Shared, journal: Journal, report: Path | None) -> None:
+def _carry(
+    sequence: YcsbSequence, shared: ExperimentOptions, journal: Journal, report: Path | None
+) -> None:
     """Carries out every step. What ended before one that failed is closed all the same."""
-    from kvmark.experiment.judging import measured
+    from kvmark.experiment.judging import close_and_judge
     from kvmark.frontends.ycsb.progress import Teller
 
     sequence.watcher = Teller(sequence, journal.records).tell
-    with carried_out(sequence, shared, journal) as problem:
+    with execute_design(sequence, shared, journal) as problem:
         runs = [one.run for one in sequence.outcomes if one.run is not None]
-        closed = measured(runs, journal.records)
+        closed = close_and_judge(runs, journal.records)
         if problem is not None:
             raise problem
         course = sequence.rounds.course()

@@ -7,8 +7,16 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-from kvmark.experiment.design import Left, RunMade, RunOutcome, RunRequest, Runs, made, named
-from kvmark.experiment.designs.paired import Precision, needed
+from kvmark.experiment.design import (
+    PreparedRun,
+    RunOutcome,
+    RunRequest,
+    Runs,
+    TimeLeft,
+    experiment_name,
+    prepare_run,
+)
+from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.rounds import Limit, Rounds
 from kvmark.frontends.ycsb.steps import LOADS, Repeating, Step, YcsbStudy
 from kvmark.plan.compile import compile_run
@@ -54,7 +62,7 @@ class YcsbSequence:
     @property
     def name(self) -> str:
         """The same for the same words."""
-        return named(self.kind, self.definition())
+        return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
         """What was asked for."""
@@ -68,7 +76,7 @@ class YcsbSequence:
         """None: all runs are alike."""
         return {}
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """Every step, until what is wanted is done or the budget is used up.
 
         Raises:
@@ -104,7 +112,7 @@ class YcsbSequence:
             title=step.title,
             number=number,
             total=self.rounds.total,
-            left=None if left is None else Left(*left),
+            left=None if left is None else TimeLeft(*left),
             make=partial(self._made, step, present),
             # A step needs the dataset that those before it left.
             block=f"{step.records} records, repetition {step.repetition + 1}",
@@ -113,7 +121,7 @@ class YcsbSequence:
             watch=watch,
         )
 
-    def _made(self, step: Step, present: int) -> RunMade:
+    def _made(self, step: Step, present: int) -> PreparedRun:
         if step.fresh:
             self.prepare()
         properties = self.study.properties
@@ -124,12 +132,12 @@ class YcsbSequence:
         }
         spec = self.study.spec(step, present)
         place = {**asdict(step), "least_repetitions": self.study.repeating.first}
-        return made(spec, compile_run(spec), {"ycsb": ycsb, "sequence": place})
+        return prepare_run(spec, compile_run(spec), {"ycsb": ycsb, "sequence": place})
 
 
 def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:
     """What the scatter of the first stage says."""
-    return needed(cases, Precision(asked.within, None, asked.most, asked.first))
+    return needed_repetitions(cases, Precision(asked.within, None, asked.most, asked.first))
 
 
 def _present_after(step: Step, inserted: int, present: int) -> int:

@@ -9,8 +9,8 @@ from kvmark.frontends import FrontEnd
 
 if TYPE_CHECKING:
     from kvmark.cli.documents import Answers
-    from kvmark.experiment.designs.matrix.answer import Answered
-    from kvmark.experiment.designs.matrix.definition import Study
+    from kvmark.experiment.study.answer import StudyResults
+    from kvmark.experiment.study.definition import Study
     from kvmark.imports.reading import Format
     from kvmark.records import Run
     from kvmark.report.model.page import Section
@@ -48,7 +48,7 @@ class _YugabyteApps(FrontEnd):
 
         return commands_per_operation(run)
 
-    def study_sections(self, study: Study, found: Answered) -> Sequence[Section]:
+    def study_sections(self, study: Study, found: StudyResults) -> Sequence[Section]:
         from kvmark.frontends.yugabyte_apps.study_tables import study_sections
 
         return study_sections(study, found)

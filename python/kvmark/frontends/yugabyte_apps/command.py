@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from kvmark.cli.completion import offered
-from kvmark.cli.experiment import Shared, begun, carried_out, report_maker
+from kvmark.cli.experiment import ExperimentOptions, execute_design, open_journal, report_maker
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
-from kvmark.cli.session import asked_fleet
+from kvmark.cli.session import fleet_request
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
 from kvmark.spec.suggest import shown
 
 if TYPE_CHECKING:
-    from kvmark.experiment.judging import Measured
+    from kvmark.experiment.judging import JudgedRun
     from kvmark.frontends.yugabyte_apps.flags import App, Flag
     from kvmark.frontends.yugabyte_apps.repeated import AppRuns
     from kvmark.frontends.yugabyte_apps.servers import Server
@@ -100,19 +100,19 @@ def app(
     for sentence in () if shared.quiet else (*asked.idle, *notes(asked, server)):
         typer.echo(f"kvmark: {sentence}", err=True)
     strict = asked.has("strict") or asked.has("sanity_check_at_end")
-    journal = begun(runs, shared)
-    with carried_out(runs, shared, journal) as problem:
+    journal = open_journal(runs, shared)
+    with execute_design(runs, shared, journal) as problem:
         _answer(runs, journal.records, report, problem, strict=strict, json=shared.json)
 
 
-def _shared(asked: Asked) -> Shared:
+def _shared(asked: Asked) -> ExperimentOptions:
     folder = asked.text("runs")
-    return Shared(
+    return ExperimentOptions(
         tags=asked.several.get("tag", ()),
         commit=asked.text("commit"),
         resume=asked.has("resume"),
         prometheus=asked.whole("prometheus"),
-        fleet=asked_fleet(
+        fleet=fleet_request(
             asked.text("fleet"), asked.whole("machines"), insecure=asked.has("insecure-fleet")
         ),
         stall_limit_ns=asked.whole("stall-limit"),
@@ -139,11 +139,11 @@ def _answer(
         RunError: the report can't be written.
     """
     from kvmark.analysis import Judgement
-    from kvmark.experiment.judging import measured
+    from kvmark.experiment.judging import close_and_judge
     from kvmark.frontends.yugabyte_apps.table import app_table
     from kvmark.frontends.yugabyte_apps.table_view import app_part
 
-    closed = measured([one.run for one in runs.outcomes if one.run is not None], records)
+    closed = close_and_judge([one.run for one in runs.outcomes if one.run is not None], records)
     counted = [one for one in closed if one.run.counted]
     if not counted:
         first = closed[0].run.id if closed else "none"
@@ -183,7 +183,7 @@ def _answer(
         raise problem
 
 
-def _print_table(one: Measured, table: AppTable) -> None:
+def _print_table(one: JudgedRun, table: AppTable) -> None:
     from kvmark.frontends.yugabyte_apps.table_view import app_text
     from kvmark.report.format.terminal import doubt_lines
     from kvmark.report.views import doubts
@@ -195,7 +195,7 @@ def _print_table(one: Measured, table: AppTable) -> None:
     typer.echo(f"\nRun {one.run.id}", err=True)
 
 
-def _print_mean(counted: Sequence[Measured]) -> None:
+def _print_mean(counted: Sequence[JudgedRun]) -> None:
     """What repetitions say together."""
     from kvmark.analysis.summary.aggregate import case_throughput
 

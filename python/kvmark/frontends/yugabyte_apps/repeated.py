@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made, named
+from kvmark.experiment.design import (
+    PreparedRun,
+    RunOutcome,
+    RunRequest,
+    Runs,
+    experiment_name,
+    prepare_run,
+)
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
@@ -41,7 +48,7 @@ class AppRuns:
     @property
     def name(self) -> str:
         """The same for the same words."""
-        return named(self.kind, self.definition())
+        return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
         """What was asked for."""
@@ -59,7 +66,7 @@ class AppRuns:
         """None: all runs are alike."""
         return {}
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """One run after the other.
 
         Raises:
@@ -81,9 +88,9 @@ class AppRuns:
             self.outcomes.append(outcome)
             outcome.id_or_raise()
 
-    def _made(self, repetition: int) -> RunMade:
+    def _made(self, repetition: int) -> PreparedRun:
         self.prepare()
         spec = self.make()
         spec = replace(spec, seed=spec.seed + repetition)
-        own = made(spec, compile_run(spec), {"app": self.application})
+        own = prepare_run(spec, compile_run(spec), {"app": self.application})
         return replace(own, exporters=self.exporters)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from kvmark.analysis.study import StudyRow
-from kvmark.experiment.designs.matrix.answer import Answered
-from kvmark.experiment.designs.matrix.definition import Study, published_for
+from kvmark.experiment.study.answer import StudyResults
+from kvmark.experiment.study.definition import Study, published_for
 from kvmark.frontends.yugabyte_apps.flags import APPS, App
 from kvmark.frontends.yugabyte_apps.table import (
     CaseTable,
@@ -23,7 +23,7 @@ from kvmark.report.model.page import Section
 _FOLDER: Final = "apps/"
 
 
-def study_sections(study: Study, found: Answered) -> tuple[Section, ...]:
+def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
     """The sections of a study's report; none if no case is an application.
 
     Raises:
@@ -32,7 +32,7 @@ def study_sections(study: Study, found: Answered) -> tuple[Section, ...]:
     return tuple(_sections(study, found))
 
 
-def _sections(study: Study, found: Answered) -> Iterator[Section]:
+def _sections(study: Study, found: StudyResults) -> Iterator[Section]:
     if tables := applications(study, found.rows, found.runs, found.usable):
         grids = tuple(map(case_grid, tables))
         yield Section("applications", "Each application over its intervals", grids=grids)

@@ -12,15 +12,15 @@ from kvmark.analysis import Level, Reason, Verdict, judge, save_verdict
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.objectives import figure
 from kvmark.errors import AnswerIsNo, SpecError
-from kvmark.experiment.design import RunMade, RunRequest, Runs, made, named
-from kvmark.experiment.designs.capacity_search import (
-    Asked,
+from kvmark.experiment.capacity_search import (
     Capacity,
+    CapacityRequest,
     Outcome,
     RateRun,
     Stage,
     search,
 )
+from kvmark.experiment.design import PreparedRun, RunRequest, Runs, experiment_name, prepare_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run, close_run
@@ -56,7 +56,7 @@ class CapacitySearch:
     spec: RunSpec
     arrival: ArrivalProcess
     objectives: tuple[Objective, ...]
-    asked: Asked
+    asked: CapacityRequest
     #: Where to begin, which spares the closed model; ops/s.
     first: float | None = None
     found: Capacity | None = None
@@ -66,7 +66,7 @@ class CapacitySearch:
     @property
     def name(self) -> str:
         """The same for the same words."""
-        return named(self.kind, self.definition())
+        return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
         """What was asked for."""
@@ -100,7 +100,7 @@ class CapacitySearch:
         """None: all runs are alike."""
         return {}
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """The highest rate at which the objectives hold.
 
         Raises:
@@ -116,11 +116,11 @@ class CapacitySearch:
             first = most / 2
         self.found = search(_Attempts(self, runs), first, self.asked)
 
-    def judged(
+    def judge_rate(
         self, runs: Runs, made_runs: tuple[str, ...], rate: float, stage: Stage, clients: int
     ) -> RateRun:
         """Runs at a rate, judged as one."""
-        return judged(runs.records, made_runs, rate, stage, self.objectives, clients)
+        return judge_rate(runs.records, made_runs, rate, stage, self.objectives, clients)
 
     def attempt(self, runs: Runs, rate: float, stage: Stage, clients: int) -> str:
         """Carries out one run at a rate."""
@@ -145,12 +145,12 @@ class CapacitySearch:
             )
         ).id_or_raise()
 
-    def _made(self, experiment: str, rate: float | None, number: int, clients: int) -> RunMade:
+    def _made(self, experiment: str, rate: float | None, number: int, clients: int) -> PreparedRun:
         spec = self._at(rate, number, clients)
         objectives = [objective.text for objective in self.objectives]
         place = {"name": tag(experiment), "number": number}
         own = {"capacity": {**place, "objectives": objectives, "rate": rate}}
-        return made(spec, compile_run(spec), own)
+        return prepare_run(spec, compile_run(spec), own)
 
     def _at(self, rate: float | None, number: int, clients: int) -> RunSpec:
         """The run at a rate, with seeds of its own."""
@@ -169,12 +169,12 @@ class _Attempts:
     def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         """One run at a rate, judged."""
         run = self.design.attempt(self.runs, rate, stage, clients)
-        return self.design.judged(self.runs, (run,), rate, stage, clients)
+        return self.design.judge_rate(self.runs, (run,), rate, stage, clients)
 
     def together(self, runs: Sequence[RateRun]) -> RateRun:
         """All runs at a rate, judged as one."""
         last, made_runs = runs[-1], tuple(one.run for one in runs)
-        return self.design.judged(self.runs, made_runs, last.rate, last.stage, last.clients)
+        return self.design.judge_rate(self.runs, made_runs, last.rate, last.stage, last.clients)
 
 
 def _measured_rate(records: Records, run: str) -> float:
@@ -183,7 +183,7 @@ def _measured_rate(records: Records, run: str) -> float:
     return _throughput([closed])
 
 
-def judged(
+def judge_rate(
     records: Records,
     runs: Sequence[str],
     rate: float,

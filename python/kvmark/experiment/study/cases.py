@@ -24,7 +24,7 @@ from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import Document, read_document, read_text
 
 if TYPE_CHECKING:
-    from kvmark.experiment.designs.matrix.definition import Study
+    from kvmark.experiment.study.definition import Study
 
 _Choice = Mapping[str, Sequence[str]]
 _Key = TypeVar("_Key")

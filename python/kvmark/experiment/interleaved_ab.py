@@ -22,7 +22,7 @@ from kvmark.analysis.compare.comparability import differences
 from kvmark.analysis.compare.comparison import refuse_unlike
 from kvmark.analysis.compare.metrics import run_value
 from kvmark.errors import AnswerIsNo, UsageError
-from kvmark.experiment.design import RunMade, RunRequest, Runs, made, named
+from kvmark.experiment.design import PreparedRun, RunRequest, Runs, experiment_name, prepare_run
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import CUT_SHORT
 from kvmark.plan.compile import compile_run
@@ -143,14 +143,14 @@ def _failures(side: Side, verdicts: Sequence[tuple[str, Verdict]]) -> SideFailur
     return SideFailures(side, len(verdicts), len(invalid), dict(codes), first)
 
 
-def order(seed: int) -> Iterator[tuple[Side, Side]]:
+def side_orders(seed: int) -> Iterator[tuple[Side, Side]]:
     """The order of the sides in each block, without end."""
     chance = random.Random(seed)  # noqa: S311 - an order, not a secret
     while True:
         yield SIDES if chance.random() < 0.5 else (SIDES[1], SIDES[0])
 
 
-def interleaved(
+def measure_blocks(
     seed: int,
     measure: Callable[[int, Side], float | None],
     decide: Callable[[Sequence[float]], _Standing],
@@ -164,7 +164,7 @@ def interleaved(
     """
     log_ratios: list[float] = []
     left_out = 0
-    for block, sides in zip(count(), order(seed), strict=False):
+    for block, sides in zip(count(), side_orders(seed), strict=False):
         figures = {side: measure(block, side) for side in sides}
         values = {side: value for side, value in figures.items() if value is not None}
         if len(values) < len(sides):
@@ -181,7 +181,7 @@ def interleaved(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BlockRun:
     """What a run says: its figure, none where it can't be used, and why it can't."""
 
     value: float | None
@@ -189,7 +189,7 @@ class Found:
     verdict: Verdict
 
 
-def decided(log_ratios: Sequence[float], precision: Precision) -> _Standing:
+def block_progress(log_ratios: Sequence[float], precision: Precision) -> _Standing:
     """Whether the blocks are enough, as plain values."""
     if precision.exactly is not None:
         count = len(log_ratios)
@@ -205,13 +205,15 @@ def decided(log_ratios: Sequence[float], precision: Precision) -> _Standing:
     return _Standing(len(log_ratios), found.needed, found.wanted, found.done)
 
 
-def needed(cases: Sequence[Sequence[float]], precision: Precision) -> list[int]:
+def needed_repetitions(cases: Sequence[Sequence[float]], precision: Precision) -> list[int]:
     """How many repetitions each case needs, from the figures of its first stage, all above 0."""
-    found = [decided([math.log(figure) for figure in figures], precision) for figures in cases]
+    found = [
+        block_progress([math.log(figure) for figure in figures], precision) for figures in cases
+    ]
     return [standing.needed or standing.blocks for standing in found]
 
 
-def found_in(records: Records, run: str, metric: Metric, *, allow_invalid: bool) -> Found:
+def judge_block_run(records: Records, run: str, metric: Metric, *, allow_invalid: bool) -> BlockRun:
     """Closes and judges a run, and says its figure, or why it can't be used.
 
     Raises:
@@ -222,16 +224,16 @@ def found_in(records: Records, run: str, metric: Metric, *, allow_invalid: bool)
     save_verdict(records, opened, verdict)
     codes = {reason.code for reason in verdict.reasons}
     if not codes.isdisjoint(CUT_SHORT):
-        return Found(None, f"run {run} was cut short", verdict)
+        return BlockRun(None, f"run {run} was cut short", verdict)
     if verdict.judgement is Judgement.INVALID and not allow_invalid:
         reason = verdict.reasons[0].sentence.rstrip(".")
         advice = "mend it, or go on with --allow invalid"
-        return Found(None, f"run {run} is INVALID ({reason}): {advice}", verdict)
+        return BlockRun(None, f"run {run} is INVALID ({reason}): {advice}", verdict)
     value = run_value(opened, metric)
     if value is None:
         few = f"run {run} has too few operations for its {metric.name}"
-        return Found(None, f"{few}: measure longer blocks with --duration", verdict)
-    return Found(value, "", verdict)
+        return BlockRun(None, f"{few}: measure longer blocks with --duration", verdict)
+    return BlockRun(value, "", verdict)
 
 
 def _refuse_unlike_sides(records: Records, runs: Sequence[str], allow: Collection[str]) -> None:
@@ -247,7 +249,7 @@ def _refuse_unlike_sides(records: Records, runs: Sequence[str], allow: Collectio
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSide:
+class SideRequest:
     """A side as it was asked for."""
 
     spec: RunSpec
@@ -271,14 +273,14 @@ def _newest(journal: Journal) -> Mapping[tuple[str, int], Attempt]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paired:
+class InterleavedAB:
     """What was asked, and the blocks that there are."""
 
     kind: ClassVar[str] = "ab"
     redoes_invalid: ClassVar[bool] = False
 
     #: Empty where an earlier pass is only answered with.
-    sides: Mapping[Side, AskedSide]
+    sides: Mapping[Side, SideRequest]
     metric: Metric
     precision: Precision
     seed: int
@@ -287,7 +289,7 @@ class Paired:
     blocks: Blocks = field(default_factory=Blocks)
 
     @classmethod
-    def of_definition(cls, asked: Mapping[str, Any], allow: tuple[str, ...]) -> Paired:
+    def of_definition(cls, asked: Mapping[str, Any], allow: tuple[str, ...]) -> InterleavedAB:
         """The comparison as it was begun, without its sides."""
         return cls(
             sides={},
@@ -305,7 +307,7 @@ class Paired:
     @property
     def name(self) -> str:
         """The same for the same words."""
-        return named(self.kind, self.definition())
+        return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
         """What was asked for."""
@@ -341,7 +343,7 @@ class Paired:
             _engine.check_plan(plan.to_json())
         return plans
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """Block after block until there are enough.
 
         Raises:
@@ -358,7 +360,9 @@ class Paired:
             request = self._request(runs.id, block, side, made_in[block])
             made_in[block] += 1
             run = runs.run(request).id_or_raise()
-            found = found_in(runs.records, run, self.metric, allow_invalid=self.allow_invalid)
+            found = judge_block_run(
+                runs.records, run, self.metric, allow_invalid=self.allow_invalid
+            )
             self.blocks.verdicts.setdefault(side, []).append((run, found.verdict))
             if found.value is None:
                 self.blocks.leave_out(block, found.problem)
@@ -371,8 +375,8 @@ class Paired:
                 _refuse_unlike_sides(runs.records, [*both.values()], self.allow)
             return found.value
 
-        decide = partial(decided, precision=self.precision)
-        for standing in interleaved(self.seed, measure, decide):
+        decide = partial(block_progress, precision=self.precision)
+        for standing in measure_blocks(self.seed, measure, decide):
             self.blocks.standing = standing
         if self.blocks.standing is None or not self.blocks.standing.done:
             raise AnswerIsNo(
@@ -389,7 +393,9 @@ class Paired:
         found: dict[int, dict[Side, tuple[str, float]]] = {}
         for (case, block), one in sorted(_newest(journal).items(), key=lambda item: item[0][1]):
             run, side = str(one.run), SIDES[case == SIDES[1]]
-            value = found_in(journal.records, run, self.metric, allow_invalid=self.allow_invalid)
+            value = judge_block_run(
+                journal.records, run, self.metric, allow_invalid=self.allow_invalid
+            )
             self.blocks.verdicts.setdefault(side, []).append((run, value.verdict))
             if value.value is None:
                 self.blocks.leave_out(block, value.problem)
@@ -399,7 +405,7 @@ class Paired:
         self.blocks.complete += [{side: run for side, (run, _) in each.items()} for each in whole]
         ratios = [math.log(each["candidate"][1] / each["base"][1]) for each in whole]
         if ratios:
-            self.blocks.standing = decided(ratios, self.precision)
+            self.blocks.standing = block_progress(ratios, self.precision)
 
     def _request(self, experiment: str, block: int, side: Side, place: int) -> RunRequest:
         """A run; `place` is its place in the block, from 0."""
@@ -419,13 +425,13 @@ class Paired:
             commit=asked.commit if asked else None,
         )
 
-    def _maker(self, experiment: str, block: int, side: Side) -> Callable[[], RunMade]:
-        def make() -> RunMade:
+    def _maker(self, experiment: str, block: int, side: Side) -> Callable[[], PreparedRun]:
+        def make() -> PreparedRun:
             spec, place = self.spec(block, side), {"side": side, "block": block}
             told = {
                 "name": tag(experiment), "least_repetitions": _LEAST_BLOCKS, **place, **self._rule()
             }  # fmt: skip
-            return made(spec, compile_run(spec), {"ab": told})
+            return prepare_run(spec, compile_run(spec), {"ab": told})
 
         return make
 

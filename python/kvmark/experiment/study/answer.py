@@ -22,17 +22,17 @@ from kvmark.analysis.study import (
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.errors import KvmarkError, RecordsError, UsageError
-from kvmark.experiment.designs.matrix.cases import Case, matches
-from kvmark.experiment.designs.matrix.definition import (
-    Asked,
+from kvmark.experiment.executor import BestAttempt, best_attempts
+from kvmark.experiment.journal import Journal, every
+from kvmark.experiment.judging import Usability
+from kvmark.experiment.study.cases import Case, matches
+from kvmark.experiment.study.definition import (
     Study,
+    StudyRequest,
     published_for,
     read_published_ways,
 )
-from kvmark.experiment.designs.matrix.published import PublishedCase
-from kvmark.experiment.executor import Best, best_attempts
-from kvmark.experiment.journal import Journal, every
-from kvmark.experiment.judging import Usability
+from kvmark.experiment.study.published import PublishedCase
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
@@ -46,7 +46,7 @@ CommandsCount = Callable[[Run], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class StudyResults:
     """The answer to a study as far as it has been carried out."""
 
     rows: tuple[StudyRow, ...]
@@ -63,14 +63,14 @@ class Answered:
     published_costs: tuple[PathCost, ...] = ()
 
 
-def begun_with(journal: Journal) -> Asked:
+def stored_request(journal: Journal) -> StudyRequest:
     """What the user said when a study was begun, or added since."""
-    return Asked.of_json(journal.definition.get("asked", {}))
+    return StudyRequest.of_json(journal.definition.get("asked", {}))
 
 
-def newest_of(records: Records, name: str, only: tuple[str, ...]) -> Journal | None:
+def newest_with_cases(records: Records, name: str, only: tuple[str, ...]) -> Journal | None:
     """The newest study of a name with just this choice of cases."""
-    return next((one for one in every(records, name) if begun_with(one).only == only), None)
+    return next((one for one in every(records, name) if stored_request(one).only == only), None)
 
 
 def stored_study(journal: Journal) -> Study:
@@ -92,10 +92,12 @@ def stored_study(journal: Journal) -> Study:
             # A testbed is long gone, a credential was never kept: the driver is all that matters.
             return SystemUrl(_driver(journal), {}, str(name))
 
-    return Study(file, Asked.of_json(definition["asked"]), resolve)
+    return Study(file, StudyRequest.of_json(definition["asked"]), resolve)
 
 
-def answered(study: Study, journal: Journal, commands_per_operation: CommandsCount) -> Answered:
+def study_results(
+    study: Study, journal: Journal, commands_per_operation: CommandsCount
+) -> StudyResults:
     """The answer from all runs that there are.
 
     `commands_per_operation` gives the operations that count for one of each group, if not one.
@@ -113,7 +115,7 @@ def answered(study: Study, journal: Journal, commands_per_operation: CommandsCou
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
     beside = (cold, unlike_machines(case.runs.values() for case in cases))
-    return Answered(
+    return StudyResults(
         rows=study_rows(cases, partial(_judged, journal.records, beside), records=in_records),
         effects=tuple(
             effect(_asked(one), cases, published, records=in_records)
@@ -145,7 +147,7 @@ def _figures(case: PublishedCase) -> PublishedFigures:
 def _case(
     study: Study,
     case: Case,
-    best: Mapping[tuple[str, int], Best],
+    best: Mapping[tuple[str, int], BestAttempt],
     records: Records,
     commands_per_operation: CommandsCount,
 ) -> CaseRuns:

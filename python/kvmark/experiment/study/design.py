@@ -10,17 +10,19 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import RunMade, RunOutcome, RunRequest, Runs, made
-from kvmark.experiment.designs.matrix.cases import Case, run_spec
-from kvmark.experiment.designs.matrix.definition import Study
-from kvmark.experiment.designs.matrix.warm_up import (
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, Runs, prepare_run
+from kvmark.experiment.judging import has_insufficient_data
+from kvmark.experiment.study.cases import Case, run_spec
+from kvmark.experiment.study.definition import Study
+from kvmark.experiment.study.environment import Environment
+from kvmark.experiment.study.warm_up import (
     MOST_ROUNDS,
     ServerWarmup,
-    cut_short,
-    only_reads,
-    representatives,
-    speed,
-    warmed_up,
+    client_speed,
+    is_read_only,
+    shorten,
+    warm_up_places,
+    warm_up_servers,
 )
 from kvmark.experiment.environment import Environment
 from kvmark.experiment.judging import has_insufficient_data
@@ -38,7 +40,7 @@ _BEGINS_ANEW: Final[frozenset[Action]] = frozenset({"kill", "restart"})
 
 
 @dataclass
-class Matrix:
+class FactorialDesign:
     """The design of a study. A case that fails is a result, and the study goes on."""
 
     kind: ClassVar[str] = "matrix"
@@ -72,7 +74,7 @@ class Matrix:
         """None: all runs are alike."""
         return {}
 
-    def carry_out(self, runs: Runs) -> None:
+    def execute(self, runs: Runs) -> None:
         """Every run in its order; the study's own servers are gone at the end.
 
         Raises:
@@ -122,7 +124,7 @@ class Matrix:
         if self._faults & _BEGINS_ANEW:
             self._servers.clear()
 
-    def _made(self, case: Case, repetition: int, runs: Runs, lengthened: int) -> RunMade:
+    def _made(self, case: Case, repetition: int, runs: Runs, lengthened: int) -> PreparedRun:
         system = self.environment.system(case)
         servers = self._servers_of(case, system, runs)
         spec = self._spec(case, system, repetition, lengthened)
@@ -135,7 +137,7 @@ class Matrix:
             "lengthened": lengthened, "least_repetitions": self.study.repetitions,
             **servers.as_json(),
         }  # fmt: skip
-        return made(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
+        return prepare_run(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
 
     def _servers_of(self, case: Case, system: SystemUrl, runs: Runs) -> _Servers:
         """The servers of a case, warmed up when they were just started or met.
@@ -165,16 +167,16 @@ class Matrix:
         """
         cases = self.study.cases_beside(case)
         specs = [run_spec(self.study, one, system, 0) for one in cases]
-        chosen = representatives(specs)
+        chosen = warm_up_places(specs)
         length_ns = max(longest_ns // MOST_ROUNDS // max(len(chosen), 1), 1)
         loads = {
             cases[place].title: partial(self._speed, runs, cases[place], system, length_ns)
             for place in chosen
         }
         lent = self.environment.all_cores
-        found = warmed_up(loads, longest_ns / 1e9, time.monotonic, runs.say, lent)
+        found = warm_up_servers(loads, longest_ns / 1e9, time.monotonic, runs.say, lent)
         # What writes may have left other records than were loaded.
-        written = (specs[place] for place in chosen if not only_reads(specs[place]))
+        written = (specs[place] for place in chosen if not is_read_only(specs[place]))
         self._loaded -= {self._dataset_of(one) for one in written}
         return found
 
@@ -183,9 +185,9 @@ class Matrix:
     ) -> float:
         """How fast the load of a case was in a round of the servers' warm-up."""
         spec = self._spec(case, system, _WARM_UP + number, 0)
-        spec = cut_short(spec, length_ns, settle=number == 1)
+        spec = shorten(spec, length_ns, settle=number == 1)
         self._make_room(spec)
-        found = speed(runs.try_out(made(spec, compile_run(spec), {}), self._limit(0)))
+        found = client_speed(runs.try_out(prepare_run(spec, compile_run(spec), {}), self._limit(0)))
         self._loaded.add(self._dataset_of(spec))
         return found
 

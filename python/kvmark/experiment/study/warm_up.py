@@ -46,9 +46,9 @@ class ServerWarmup:
     """Those before them, in which they were lent more cores."""
 
     @property
-    def rises_no_more(self) -> bool:
+    def has_levelled(self) -> bool:
         """Whether the last rounds are no faster than those before."""
-        return rises_no_more(self.rounds)
+        return has_levelled(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the manifests of the runs that follow."""
@@ -59,7 +59,7 @@ class ServerWarmup:
         }
 
 
-def warmed_up(
+def warm_up_servers(
     loads: Mapping[str, Load],
     longest_s: float,
     clock_s: Callable[[], float],
@@ -95,7 +95,7 @@ def warmed_up(
     if not speeds:
         return None
     found = ServerWarmup(clock_s() - begun_s, _shares(speeds), _shares(lent))
-    how = "rises no more" if found.rises_no_more else "still rises"
+    how = "rises no more" if found.has_levelled else "still rises"
     say(f"throughput {how} after {duration_text(found.took_s * 1e9)} of warm-up")
     return found
 
@@ -131,7 +131,7 @@ class _Rounds:
             # Loads are of different speeds: each has the same weight.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
-            if over or may_end(means):
+            if over or may_stop(means):
                 break
         return tuple(means)
 
@@ -146,26 +146,26 @@ class _Rounds:
                 self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
-def rises_no_more(speeds: Sequence[float]) -> bool:
+def has_levelled(speeds: Sequence[float]) -> bool:
     """Whether the last two are no more than the bound above the best two before."""
     risen = warmup_gain(speeds)
     return risen is not None and risen < BOUND
 
 
-def may_end(speeds: Sequence[float]) -> bool:
+def may_stop(speeds: Sequence[float]) -> bool:
     """Whether neither of the last two pairs is above what was before it: one may be chance.
 
     Args:
         speeds: of the rounds so far.
     """
-    return rises_no_more(speeds[:-2]) and rises_no_more(speeds)
+    return has_levelled(speeds[:-2]) and has_levelled(speeds)
 
 
 def _shares(speeds: Sequence[float]) -> tuple[float, ...]:
     return tuple(one / speeds[-1] for one in speeds)
 
 
-def speed(manifest: Manifest) -> float:
+def client_speed(manifest: Manifest) -> float:
     """Operations a second of one client's time.
 
     It doesn't depend on whether an operation more or less had its end in a round: a full scan may
@@ -186,7 +186,7 @@ def speed(manifest: Manifest) -> float:
     return 1e9 / mean_ns
 
 
-def representatives(specs: Iterable[RunSpec]) -> list[int]:
+def warm_up_places(specs: Iterable[RunSpec]) -> list[int]:
     """Which of these runs warm servers up for all of them, by their places.
 
     Of each workload as few as have all its operations, those with the most first, and of equals the
@@ -212,7 +212,7 @@ def representatives(specs: Iterable[RunSpec]) -> list[int]:
     return sorted(chosen)
 
 
-def cut_short(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
+def shorten(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
     """The same load for so long, as fast as its clients go, and with nothing broken.
 
     At a rate, or with pauses, a server is as fast when it isn't warm.
@@ -247,7 +247,7 @@ def cut_short(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
     )
 
 
-def only_reads(spec: RunSpec) -> bool:
+def is_read_only(spec: RunSpec) -> bool:
     """Whether the records are afterwards as they were."""
     groups = _measured(compile_run(spec))
     return {operation.kind for group in groups for operation in group.mix} <= _READS

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from kvmark import _engine
 from kvmark.drivers import schemes
 from kvmark.errors import SpecError, UsageError
-from kvmark.experiment.designs.matrix.cases import (
+from kvmark.experiment.study.cases import (
     Case,
     combinations,
     content,
@@ -26,8 +26,8 @@ from kvmark.experiment.designs.matrix.cases import (
     place_of,
     run_spec,
 )
-from kvmark.experiment.designs.matrix.published import PublishedCase, read_published
-from kvmark.experiment.designs.matrix.testbed_words import TestbedWords
+from kvmark.experiment.study.published import PublishedCase, read_published
+from kvmark.experiment.study.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.study import DIRECT, THROUGH, Level, StudyFile, StudySpec, ThroughSpec
@@ -55,7 +55,7 @@ _COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StudyRequest:
     """What the user said beside the file; None where the file decides."""
 
     system: SystemName | None = None
@@ -89,7 +89,7 @@ class Study:
     """A study with its cases. Making one of these reads nothing but the study's own files."""
 
     file: StudyFile
-    asked: Asked
+    asked: StudyRequest
     resolve: _Resolve
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ class _Attempts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CapacityRequest:
     """How exact the answer is to be."""
 
     #: Most distance of both ends, a share of the lower one.
@@ -124,7 +124,7 @@ class _Search:
     """Rates that were tried."""
 
     attempts: _Attempts
-    asked: Asked
+    asked: CapacityRequest
     clients: int
     runs: list[RateRun] = field(default_factory=list)
     #: The lowest rate that was missed no less with twice as many clients.
@@ -222,7 +222,7 @@ class _Search:
         return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
-def search(attempts: _Attempts, first: float, asked: Asked) -> Capacity:
+def search(attempts: _Attempts, first: float, asked: CapacityRequest) -> Capacity:
     """The highest rate that holds, looked for from `first` ops/s."""
     tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)

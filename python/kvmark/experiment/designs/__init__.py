@@ -1,1 +1,0 @@
-"""What decides which run comes next: one module or folder a design."""
