@@ -21,8 +21,8 @@ from rich.terminal_theme import TerminalTheme
 
 from kvmark import catalog
 from kvmark.analysis import quantile_curve
-from kvmark.cli.commands.run import parse_run
 from kvmark.cli.live import LiveDisplay, update_of
+from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, RunFolder, TimeName, close_run, files
 from kvmark.records.watch import Watch

@@ -6,7 +6,7 @@ A separate process generates the load, and a run's manifest contains the command
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,8 @@ import polars as pl
 
 from kvmark.analysis import Summary, Verdict, known_line
 from kvmark.cli.command_line import redacted_words
-from kvmark.cli.commands.run import measured_run, parse_run
+from kvmark.cli.commands.run import measured_run
+from kvmark.cli.run_options import parse_run
 from kvmark.errors import RecordsError
 from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records, Run, TimeName
@@ -26,9 +27,10 @@ from kvmark.report.model.figures import Figure
 from kvmark.report.model.page import run_page
 from kvmark.report.views.gather import run_answer
 from kvmark.spec.laws import ArrivalProcess
+from kvmark.spec.replay import is_trace
 from kvmark.stats import Counts, Estimate
 
-_EXCLUDED: Final = (
+_OTHERWISE_SET: Final = (
     "slo", "sweep", "repetitions", "resume", "report", "record", "folder", "json", "quiet",
 )  # fmt: skip
 """Options of `kvmark run` that are an argument, a method or a loop in the API."""
@@ -192,12 +194,14 @@ def run(  # noqa: PLR0913 - they are the options of the command
     for name, value in options.items():
         arguments += [] if value is None else [f"--{name}", str(value)]
     for tag in tags:
-        arguments += ["--tag", tag]
-    arguments += more
-    parsed, records_folder = parse_run(arguments, refused=_EXCLUDED), _records(folder)
-    command = ("kvmark", *redacted_words(["run", *arguments]))
-    executed = measured_run(parsed, compile_run(parsed.spec), records_folder, command, quiet=True)
-    return load(executed.or_raise().folder.id, folder=records_folder.root)
+        words += ["--tag", tag]
+    words += more
+    options, kept = parse_run(words, rejected=_OTHERWISE_SET), _records(folder)
+    name = "replay" if is_trace(str(workload)) else "run"
+    command = ("kvmark", *redacted_words([name, *words]))
+    options = replace(options, quiet=True)
+    carried = measured_run(options, compile_run(options.spec), kept, command)
+    return load(carried.or_raise().folder.id, folder=kept.root)
 
 
 def load(run: str | Path = "last", *, folder: str | Path | None = None) -> MeasuredRun:

@@ -16,7 +16,7 @@ from kvmark.analysis.compare.comparison import Comparison, compare
 from kvmark.analysis.compare.metrics import level
 from kvmark.analysis.compare.selection import runs_of
 from kvmark.analysis.compare.thresholds import Held, hold, one_sided
-from kvmark.cli.commands.compare_output import junit
+from kvmark.cli.commands.compare import junit
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
 from kvmark.report.views.comparison import answers, comparison_markdown, grids, held_sentence

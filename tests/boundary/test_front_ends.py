@@ -49,5 +49,5 @@ def test_without_a_front_end_the_rest_works(front_end: FrontEnd, tmp_path: Path)
     assert "ycsb/c" in run(package, "show", "last")
     run(package, "runs", "export", "last", "--format", "ycsb")
     results = Path(__file__).parents[1] / "imports/data/samples/redis-benchmark.csv"
-    run(package, "runs", "import", str(results))
+    run(package, "import", str(results))
     run(package, "study")

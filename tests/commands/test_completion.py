@@ -60,9 +60,10 @@ def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
 
 def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
     assert tab("runs", "") == [
-        "list", "show", "compare", "history", "scaling", "report", "export", "archive",
-        "import", "rm", "prune",
+        "list", "show", "compare", "history", "scaling", "report", "export", "archive", "rm",
+        "prune",
     ]  # fmt: skip
+    assert tab("trace", "") == ["record", "import", "show", "learn"]
     assert tab("runs", "--limit", "3", "--ta") == ["--tag"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvmark.cli import main
-from kvmark.cli.commands import runs_removal as removing
+from kvmark.cli.commands import runs as removing
 from kvmark.experiment import journal
 from kvmark.records import Records, store
 

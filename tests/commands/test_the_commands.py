@@ -15,23 +15,23 @@ import typer
 from kvmark.cli import main
 from kvmark.cli.documents import documents
 from kvmark.cli.program import program
-from kvmark.cli.registry import COMMANDS, WholeCommands, function_of
+from kvmark.cli.registry import COMMANDS, CompleteGroup, function_of
 from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
 
-WITHOUT_RUNS = {"workloads", "up", "down", "import", "record", "trace"}
+WITHOUT_RUNS = {"workloads", "up", "down", "trace import", "trace record", "trace show"}
 """Commands that neither make nor read runs."""
 SILENT = {
     "compare", "down", "doctor", "import", "runs compare", "runs export", "runs history",
-    "runs import", "runs show", "show", "trace", "workloads",
+    "runs show", "show", "trace import", "trace show", "workloads",
 }  # fmt: skip
 """Commands that say nothing on standard error unless something is wrong."""
 
 
 def all_commands() -> dict[str, Any]:
     app = program()
-    app.info.cls = WholeCommands
+    app.info.cls = CompleteGroup
     return dict(walked(typer.main.get_command(app), ""))
 
 

@@ -20,8 +20,8 @@ from typing import Any
 from known_documents import checked
 
 COMMANDS = (
-    "ab", "capacity", "compare_output", "doctor", "history", "import_", "run", "runs", "scaling",
-    "study_run", "up", "workloads",
+    "ab", "capacity", "compare", "doctor", "import_", "run", "runs", "show", "study_run", "up_run",
+    "workloads",
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",

@@ -156,8 +156,8 @@ def test_a_trace_of_redis_is_replayed_with_its_very_keys_and_scanned(
     updates = "".join(f"{number},k{number},update,value,\n" for number in range(60))
     (user.folder / "scans.csv").write_text(f"at,key,kind,value,count\n{updates}{scans}")
     kept = ("--keep-keys", "--keep-values")
-    user("import", "monitor.txt", "-o", "m.trace", *kept)
-    user("import", "scans.csv", "-o", "s.trace", *kept)
+    user("trace", "import", "monitor.txt", "-o", "m.trace", *kept)
+    user("trace", "import", "scans.csv", "-o", "s.trace", *kept)
     counted = {}
     for trace in ("s.trace", "m.trace"):
         words = ("--speed", "max", "--clients", "1", "--system", node.url, "-q", "--json")

@@ -85,7 +85,7 @@ def ab(
 
         def doubting(records: Any, run: str, *given: Any, **more: Any) -> BlockRun:
             if next(numbers) in doubted:
-                return BlockRun(None, f"run {run} is INVALID (a planted reason)", PLANTED)
+                return BlockRun(run, None, f"run {run} is INVALID (a planted reason)", PLANTED)
             return judge_block_run(records, run, *given, **more)
 
         monkeypatch.setattr(paired, "judge_block_run", doubting)

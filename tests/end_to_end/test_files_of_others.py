@@ -11,8 +11,8 @@ MINE = "what somebody wrote\n"
 WRITING = {
     "histograms of stress": (*STRESS, "-log", "hdrfile=mine.hdr"),
     "graph of stress": (*STRESS, "-graph", "file=mine.html"),
-    "workload of a trace": ("learn", "a.trace", "-o", "mine.yaml"),
-    "rates of a trace": ("trace", "a.trace", "--rates", "mine.csv"),
+    "workload of a trace": ("trace", "learn", "a.trace", "-o", "mine.yaml"),
+    "rates of a trace": ("trace", "show", "a.trace", "--rates", "mine.csv"),
     "trace of a run": ("run", *WORK, "--record", "mine.trace"),
     "report of a run": ("run", *WORK, "--report", "mine.html"),
     "report": ("runs", "report", "last", "-o", "mine.md"),

@@ -105,12 +105,12 @@ def test_of_several_files_none_is_imported_when_the_disk_has_no_room_for_all(
     large.write_text(f"threads,throughput_ops_s\n{rows}")
     disk = tiny_disk("512k")
     tiny = Kvmark(kvmark.folder, disk)
-    sentence = sentence_of(tiny("runs", "import", small, small, large, exits=3).err)
+    sentence = sentence_of(tiny("import", small, small, large, exits=3).err)
     assert "the disk is full" in sentence
     assert str(disk) in sentence
     assert list(disk.iterdir()) == []
     # Alone the small one has room.
-    tiny("runs", "import", small)
+    tiny("import", small)
     assert len(run_folders(disk)) == 1
 
 

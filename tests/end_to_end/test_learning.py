@@ -14,14 +14,14 @@ SIM = ("--system", "sim:?clock=virtual", "-q")
 @pytest.fixture
 def learnt(kvmark: Kvmark) -> Kvmark:
     written(kvmark.folder, drawn(AGAIN), poisson(60_000, 5000))
-    kvmark("learn", "X.trace", "-o", "twin.yaml")
+    kvmark("trace", "learn", "X.trace", "-o", "twin.yaml")
     return kvmark
 
 
 def judged(
     kvmark: Kvmark, file: str, exits: int | tuple[int, ...], *more: str
 ) -> Mapping[str, Any]:
-    words = ("learn", "X.trace", "--check", file, *SIM, "--json", *more)
+    words = ("trace", "learn", "X.trace", "--check", file, *SIM, "--json", *more)
     return kvmark(*words, exits=exits).json
 
 
@@ -81,9 +81,9 @@ def test_words_that_are_wrong_are_refused_in_one_sentence(learnt: Kvmark) -> Non
         (("-o", "twin.txt"), "twin.txt doesn't end in .yaml"),
         (("-o", "y.yaml", "--speed", "2"), "--speed is for --check"),
         (("--check", "twin.yaml"), "give --system"),
-        (("--check", "twin.yaml", *SIM, "--records", "5"), "says how many records there are"),
+        (("--check", "twin.yaml", *SIM, "--records", "5"), "has the number of records"),
         (("--check", "twin.yaml", *SIM, "--blocks", "2"), "must be at least 4"),
     ):
-        assert sentence in learnt("learn", "X.trace", *words, exits=2).err
-    few = learnt("learn", "few/X.trace", "-o", "few.yaml", exits=2)
+        assert sentence in learnt("trace", "learn", "X.trace", *words, exits=2).err
+    few = learnt("trace", "learn", "few/X.trace", "-o", "few.yaml", exits=2)
     assert "there must be 1,000" in few.err

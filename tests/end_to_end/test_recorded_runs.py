@@ -125,8 +125,10 @@ def test_a_killed_run_leaves_its_operations(kvmark: Kvmark) -> None:
     kvmark.kill(going)
     with log.open("ab") as file:
         file.write(b"half a record")
-    assert "make a trace of what is there by kvmark import" in kvmark.refuses("trace", "t.trace")
-    kvmark("import", "t.trace", "-o", "u.trace")
+    assert "make a trace of what is there by kvmark trace import" in kvmark.refuses(
+        "trace", "show", "t.trace"
+    )
+    kvmark("trace", "import", "t.trace", "-o", "u.trace")
     trace = Trace.open(kvmark.folder / "u.trace")
     assert trace.info.operations >= 100
     assert "the recording didn't come to its end" in trace.info.told[0]
@@ -144,7 +146,7 @@ def test_a_log_that_was_damaged_is_refused(kvmark: Kvmark) -> None:
         (magic, "has no operations"),
     ):
         (folder / "operations.log").write_bytes(content)
-        assert sentence in kvmark.refuses("import", "t.trace", "-o", "u.trace")
+        assert sentence in kvmark.refuses("trace", "import", "t.trace", "-o", "u.trace")
         assert not (kvmark.folder / "u.trace").exists()
 
 

@@ -57,7 +57,7 @@ def tapped(user: Kvmark) -> Iterator[Tapped]:
 
     def begin(url: str, *words: object) -> Tap:
         listen = ("--listen", 0, "--to", url, "-o", "t.trace", "--threads", 2)
-        process = user.start("record", *listen, *words)
+        process = user.start("trace", "record", *listen, *words)
         begun.append(process)
         assert process.stderr is not None
         said = process.stderr.readline()
@@ -157,7 +157,7 @@ def test_a_tap_and_monitor_say_the_same_of_a_session(user: Kvmark, tapped: Tappe
             monitor.terminate()
             monitor.wait()
     tap.end()
-    user("import", "m.txt", "-o", "m.trace", "--hash-key", "key")
+    user("trace", "import", "m.txt", "-o", "m.trace", "--hash-key", "key")
     # What redis-cli asks for itself isn't in the session.
     own = pl.col("statement").is_in(["COMMAND"]).not_()
     names = ["kind", "statement", "key", "key_size", "ttl_ms", "items"]
@@ -197,13 +197,13 @@ def test_what_a_killed_tap_wrote_can_be_read(user: Kvmark, tapped: Tapped) -> No
     wait_until(lambda: sum(path.stat().st_size for path in tapes) > 30_000 * 64, "tapes")
     tap.process.kill()
     tap.process.communicate()
-    sentence = user.refuses("trace", "t.trace")
-    assert "make a trace of what is there by kvmark import t.trace -o Y.trace" in sentence
-    out = user("import", "t.trace", "-o", "y.trace").out
+    sentence = user.refuses("trace", "show", "t.trace")
+    assert "make a trace of what is there by kvmark trace import t.trace -o Y.trace" in sentence
+    out = user("trace", "import", "t.trace", "-o", "y.trace").out
     assert "The recording didn't come to its end" in out
     found = verbs(tap.rows("y.trace"))
     assert 30_000 <= found["set"] + found["get"] <= 40_000
-    assert user("trace", "y.trace", "--json").json["answer"]["operations"] >= 30_000
+    assert user("trace", "show", "y.trace", "--json").json["answer"]["operations"] >= 30_000
 
 
 def test_what_memcached_counted_is_in_the_trace_of_a_tap(user: Kvmark, tapped: Tapped) -> None:
@@ -329,7 +329,7 @@ def test_a_trace_can_be_made_of_a_tap_that_goes_on(user: Kvmark, tapped: Tapped)
     tap.cli("set", "k", "v")
     tape = user.folder / "t.trace"
     wait_until(lambda: sum(one.stat().st_size for one in tape.glob("*.tape")), "a block")
-    user("import", "t.trace", "-o", "y.trace")
+    user("trace", "import", "t.trace", "-o", "y.trace")
     tap.cli("set", "k", "w")
     tap.end()
     assert verbs(tap.rows("y.trace"))["set"] == 1
@@ -339,7 +339,8 @@ def test_a_trace_can_be_made_of_a_tap_that_goes_on(user: Kvmark, tapped: Tapped)
 def test_a_tap_ends_after_its_time(user: Kvmark) -> None:
     testbed, port = server(user)
     result = user(
-        "record", "--listen", 0, "--to", testbed.url, "-o", "t.trace", "--duration", "200ms",
+        "trace", "record", "--listen", 0, "--to", testbed.url, "-o", "t.trace",
+        "--duration", "200ms",
         exits=3,
     )  # fmt: skip
     assert "kvmark: nothing was recorded" in result.err
@@ -363,7 +364,7 @@ def test_what_was_kept_on_purpose_is_replayed_as_it_was(user: Kvmark, tapped: Ta
     assert "Keys and values that are written are kept as they were." in out
     files = b"".join(file.read_bytes() for file in (user.folder / "t.trace").iterdir())
     assert b"hunter2" not in files
-    assert "Keys and values that are written are kept" in user("trace", "t.trace").out
+    assert "Keys and values that are written are kept" in user("trace", "show", "t.trace").out
     before = stored(port)
     assert len(before) == 49
     cli(port, "flushall")
@@ -381,14 +382,14 @@ def test_what_a_killed_tap_kept_is_read_again(user: Kvmark, tapped: Tapped) -> N
     wait_until(lambda: any(one.stat().st_size for one in tape.glob("*.tape")), "a block")
     tap.process.kill()
     tap.process.communicate()
-    user("import", "t.trace", "-o", "y.trace")
+    user("trace", "import", "t.trace", "-o", "y.trace")
     rows = pl.concat(Trace.open(user.folder / "y.trace").batches(("statement", "key_content")))
     assert (rows["statement"][-1], rows["key_content"][-1]) == ("SET {key} {value}", b"someone")
     files = b"".join(file.read_bytes() for file in tape.iterdir())
     assert b"someone" in files
     assert b"something" not in files
     assert "recorded without values" in user.refuses(
-        "import", "t.trace", "-o", "z.trace", "--keep-values"
+        "trace", "import", "t.trace", "-o", "z.trace", "--keep-values"
     )
 
 
@@ -406,6 +407,6 @@ def test_wrong_words_are_told_in_a_sentence(user: Kvmark) -> None:
             (0, "redis://a", ("--disk", "much"), "'much' is not a size; write it like 64M or 10G"),
         ):
             words = ("--listen", listen, "--to", to, "-o", "t.trace", *more)
-            assert sentence in user.refuses("record", *words)
+            assert sentence in user.refuses("trace", "record", *words)
     assert not (user.folder / "t.trace").exists()
     assert not list(user.folder.iterdir())

@@ -25,7 +25,7 @@ TWITTER = "".join(
 @pytest.fixture
 def made(kvmark: Kvmark) -> Kvmark:
     (kvmark.folder / "t.csv").write_text(TWITTER)
-    kvmark("import", "t.csv", "-o", "t.trace")
+    kvmark("trace", "import", "t.csv", "-o", "t.trace")
     return kvmark
 
 
@@ -57,7 +57,7 @@ def test_replays_are_swept_and_repeated_and_gone_on_with(made: Kvmark) -> None:
     assert set(made.runs.glob("*/manifest.json")) == runs
     # Another trace of this name is another study.
     (made.folder / "t.csv").write_text(TWITTER.replace("key3,", "other,"))
-    made("import", "t.csv", "-o", "other.trace")
+    made("trace", "import", "t.csv", "-o", "other.trace")
     (made.folder / "t.trace").rename(made.folder / "old.trace")
     (made.folder / "other.trace").rename(made.folder / "t.trace")
     made.refuses(*words, *swept, "--resume")
@@ -80,7 +80,7 @@ factors:
 def test_a_replay_on_rocksdb_loads_what_is_read_first_and_reads_back_what_it_wrote(
     made: Kvmark,
 ) -> None:
-    words = ("run", "t.trace", "--speed", "max", "--system", "rocksdb:store", "--verify")
+    words = ("replay", "t.trace", "--speed", "max", "--system", "rocksdb:store", "--verify")
     phase = measured(made(*words, "-q", "--json", exits=(0, 1)).json)
     counted = {one["operation"]: one["count"] for one in phase["operations"]}
     assert counted == {"READ": 1600, "INSERT": 400}
@@ -102,11 +102,11 @@ SCANS = "at,key,kind,value,count\n" + "".join(
 def test_scans_are_replayed_over_the_very_keys_and_refused_without(kvmark: Kvmark) -> None:
     (kvmark.folder / "s.csv").write_text(SCANS)
     words = ("--speed", "max", "--clients", "1", "-q")
-    kvmark("import", "s.csv", "-o", "hashed.trace")
+    kvmark("trace", "import", "s.csv", "-o", "hashed.trace")
     system = ("--system", "rocksdb:store?create=true")
     refused = kvmark.refuses("replay", "hashed.trace", *system, *words)
     assert "scan (100) (scans need --keep-keys where a trace is made" in refused
-    kvmark("import", "s.csv", "-o", "kept.trace", "--keep-keys", "--keep-values")
+    kvmark("trace", "import", "s.csv", "-o", "kept.trace", "--keep-keys", "--keep-values")
     phase = measured(kvmark("replay", "kept.trace", *system, *words, "--json", exits=(0, 1)).json)
     counted = {one["operation"]: one["count"] for one in phase["operations"]}
     assert counted == {"INSERT": 300, "SCAN": 100}
@@ -121,14 +121,19 @@ def test_words_that_are_wrong_are_refused_in_one_sentence(made: Kvmark) -> None:
     for words, sentence in (
         (("replay", "no.trace", *sim), "there is no trace no.trace"),
         (("replay", "ycsb/a", *sim), "ycsb/a is no trace; kvmark run takes other workloads"),
-        (("run", "ycsb/a", *sim, "--speed", "2"), "--speed is for a trace, X.trace, and ycsb/a"),
-        (("run", "t.trace", *sim, "--speed", "fast"), "'fast' is no speed"),
-        (("run", "t.trace", *sim, "--rate", "5"), "rate: not for a replay"),
-        (("run", "t.trace", *sim, "--sweep", "speed=1,fast"), "speed: 'fast' is no speed"),
+        (("run", "ycsb/a", *sim, "--speed", "2"), "no such option: --speed"),
+        (("run", "t.trace", *sim), "t.trace is a trace; replay it with kvmark replay"),
+        (
+            ("ab", "ycsb/a --speed 2", "--base", "--system sim:", "--candidate", "--system sim:"),
+            "base: --speed is for a trace, X.trace, and ycsb/a is none",
+        ),
+        (("replay", "t.trace", *sim, "--speed", "fast"), "'fast' is no speed"),
+        (("replay", "t.trace", *sim, "--rate", "5"), "rate: not for a replay"),
+        (("replay", "t.trace", *sim, "--sweep", "speed=1,fast"), "speed: 'fast' is no speed"),
         (("run", "ycsb/a", *sim, "--sweep", "speed=1,2"), "speed is for a trace, X.trace"),
-        (("run", "t.trace", *sim, "--scale-keys", "1.5"), "or the part of them that is kept"),
-        (("run", "t.trace", *sim, "--from", "9s"), "no operation in the part"),
-        (("run", "t.trace", *sim, "--from", "2s", "--until", "1s"), "must end behind"),
+        (("replay", "t.trace", *sim, "--scale-keys", "1.5"), "or the part of them that is kept"),
+        (("replay", "t.trace", *sim, "--from", "9s"), "no operation in the part"),
+        (("replay", "t.trace", *sim, "--from", "2s", "--until", "1s"), "must end behind"),
     ):
         assert sentence in made.refuses(*words)
 
@@ -137,8 +142,8 @@ def test_a_trace_of_other_operations_says_how_they_are_left_out(kvmark: Kvmark) 
     lines = ('"PING"', '"SET" "k" "v"', '"EVAL" "return 1" "0"', '"GET" "k"')
     log = "".join(f"1339518083.10741{n} [0 127.0.0.1:6] {line}\n" for n, line in enumerate(lines))
     (kvmark.folder / "m.txt").write_text(log)
-    kvmark("import", "m.txt", "-o", "m.trace")
-    sim = ("run", "m.trace", "--system", "sim:?clock=virtual", "-q")
+    kvmark("trace", "import", "m.txt", "-o", "m.trace")
+    sim = ("replay", "m.trace", "--system", "sim:?clock=virtual", "-q")
     assert "eval (1), ping (1); leave them out by --skip eval,ping" in kvmark.refuses(*sim)
     told = kvmark(*sim, "--skip", "other").out
     assert "left out on purpose: eval (1)" in told
@@ -165,8 +170,8 @@ def issued(path: Path) -> list[tuple[object, ...]]:
 
 def test_what_a_replay_sends_to_redis_is_the_trace_again(user: Kvmark) -> None:
     (user.folder / "t.csv").write_text(TWITTER)
-    user("import", "t.csv", "-o", "t.trace")
-    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
+    user("trace", "import", "t.csv", "-o", "t.trace")
+    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
     told, port = user.folder / "m.txt", str(testbed.nodes[0].port)
     words = ("--system", testbed.url, "--speed", "max", "--load", "never", "-q")
     with told.open("w") as file:
@@ -181,5 +186,5 @@ def test_what_a_replay_sends_to_redis_is_the_trace_again(user: Kvmark) -> None:
             monitor.wait()
     sent = [line for line in told.read_text().splitlines() if re.search('"(SET|GET)"', line)]
     (user.folder / "sent.txt").write_text("\n".join(sent))
-    user("import", "sent.txt", "-o", "sent.trace")
+    user("trace", "import", "sent.txt", "-o", "sent.trace")
     assert issued(user.folder / "sent.trace") == issued(user.folder / "t.trace")

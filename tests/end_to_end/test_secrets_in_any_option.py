@@ -13,7 +13,7 @@ import typer
 
 from kvmark.cli import main
 from kvmark.cli.program import program
-from kvmark.cli.registry import COMMANDS, WholeCommands
+from kvmark.cli.registry import COMMANDS, CompleteGroup
 from kvmark.frontends.yugabyte_apps.flags import FLAGS
 
 SECRET = "C4n4ryS1ngs"
@@ -33,12 +33,13 @@ WORDS = {
                  "100", "--duration", "50ms", "--warmup", "1ms"),
     "study": ("smoke", "--system", "null:", "--only", "clients=1", "--only", "value_size=10",
               "--repetitions", "1", "--report", "none"),
-    "record": ("--to", "127.0.0.1:1", "-o", "recorded.trace", "--listen", "127.0.0.1:1"),
-    "import": ("no.csv",), "trace": ("a.trace",), "learn": ("a.trace",),
+    "trace record": ("--to", "127.0.0.1:1", "-o", "recorded.trace", "--listen", "127.0.0.1:1"),
+    "trace import": ("no.csv", "-o", "b.trace"), "trace show": ("a.trace",),
+    "trace learn": ("a.trace",), "import": ("no.csv",),
     "up": ("redis",), "down": ("nothing",), "doc": ("no.md",), "serve": ("--runs", "nowhere"),
     "show": ("last",), "compare": ("last", "last"), "runs show": ("last",),
     "runs compare": ("last", "last"), "runs report": ("last",), "runs export": ("last",),
-    "runs archive": ("last",), "runs import": ("no.csv",), "runs rm": ("nothing",),
+    "runs archive": ("last", "-o", "a.tar.xz"), "runs rm": ("nothing",),
 }  # fmt: skip
 """What a command needs to come as far as it can with one option more."""
 
@@ -49,7 +50,7 @@ def options(command: str) -> list[str]:
         flags = (one.name for one in FLAGS.values() if one.takes != "nothing")
         return [f"--{name}" for name in flags if name not in OF_THE_USERS_NAMING]
     app = program()
-    app.info.cls = WholeCommands
+    app.info.cls = CompleteGroup
     found: Any = typer.main.get_command(app)
     for word in command.split():
         found = found.commands[word]

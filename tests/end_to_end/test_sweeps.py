@@ -88,8 +88,8 @@ def test_an_interrupted_sweep_goes_on_with_the_same_words(kvmark: Kvmark) -> Non
     started = kvmark.start(*words)
     wait_until(lambda: list(kvmark.runs.glob("studies/*/journal.jsonl")), "one case was measured")
     started.send_signal(signal.SIGINT)
-    assert "go on with the same command and --resume" in kvmark.finish(started, 130).err
-    # Another sweep is another one's to go on with.
+    assert "resume it with the same command and --resume" in kvmark.finish(started, 130).err
+    # Another sweep isn't resumed.
     kvmark(*SWEPT, "--system", SIM, "--sweep", "clients=1", exits=(0, 1))
     told = kvmark(*words, "--resume", exits=(0, 1)).json
     assert len(told["runs"]) == 3
@@ -104,7 +104,7 @@ def test_what_a_sweep_cannot_mean_is_said(kvmark: Kvmark) -> None:
     assert "swept twice" in kvmark.refuses(*words, "clients=1", "--sweep", "clients=2")
     assert "--slo is held against one run" in kvmark.refuses(*words, "clients=1", "--slo", "p99<1s")
     alone = kvmark.refuses(*SWEPT, "--system", "null:", "--resume")
-    assert "--resume goes on with a sweep" in alone
+    assert "--resume continues a sweep" in alone
 
 
 @pytest.mark.parametrize(

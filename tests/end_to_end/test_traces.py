@@ -20,13 +20,13 @@ TWITTER = "".join(
 @pytest.fixture
 def made(kvmark: Kvmark) -> Kvmark:
     (kvmark.folder / "t.csv").write_text(TWITTER)
-    result = kvmark("import", "t.csv", "-o", "t.trace")
+    result = kvmark("trace", "import", "t.csv", "-o", "t.trace")
     assert "t.csv is twitter/cache-trace, now t.trace: 5,000 operations of 7 clients" in result.out
     return kvmark
 
 
 def test_a_trace_is_told_in_words(made: Kvmark) -> None:
-    out = made("trace", "t.trace").out
+    out = made("trace", "show", "t.trace").out
     assert "5,000 operations of 7 clients" in out
     assert "Instants were whole seconds" in out
     assert re.search(r"get \{key\} +4,000 +80\.00", out)
@@ -35,19 +35,19 @@ def test_a_trace_is_told_in_words(made: Kvmark) -> None:
 
 
 def test_a_trace_is_told_as_json_and_as_a_page(made: Kvmark) -> None:
-    answer = made("trace", "t.trace", "--json", "--report", "t.html").json["answer"]
+    answer = made("trace", "show", "t.trace", "--json", "--report", "t.html").json["answer"]
     assert answer["operations"] == 5000
     assert answer["rate"]["mean"] == pytest.approx(100, rel=0.02)
     assert answer["keys"] == len({number * number % 37 for number in range(5000)})
     page = (made.folder / "t.html").read_text()
     assert "Hit ratio of an LRU cache" in page
     assert "Rate over time" in page
-    info = made("import", "t.csv", "-o", "u.trace", "--json").json["info"]
+    info = made("trace", "import", "t.csv", "-o", "u.trace", "--json").json["info"]
     assert (info["operations"], info["clients"], info["keys"]) == (5000, 7, "hashed")
 
 
 def test_the_rates_of_a_trace_are_offered_again(made: Kvmark) -> None:
-    made("trace", "t.trace", "--rates", "r.csv", "--every", "5s")
+    made("trace", "show", "t.trace", "--rates", "r.csv", "--every", "5s")
     header, *rows = (made.folder / "r.csv").read_text().splitlines()
     assert header == "seconds,rate"
     assert rows == [f"{5 * slot},100" for slot in range(10)]
@@ -66,16 +66,28 @@ def test_wrong_use_is_told_in_a_sentence(made: Kvmark) -> None:
     (made.folder / "short").write_bytes(b"12345")
     (made.folder / "bad.csv").write_text("at,key,kind\n1,a,get\nx,a,get\n")
     for words, sentence in (
-        (("import", "t.csv"), "import makes a trace: give -o X.trace"),
-        (("import", "t.csv", "-o", "t.trace"), "t.trace is there already; remove it"),
-        (("import", "t.csv", "-o", "t"), "t doesn't end in .trace"),
-        (("import", "no.csv", "-o", "n.trace"), "no.csv can't be read: No such file"),
-        (("import", "bad.csv", "-o", "n.trace"), "bad.csv line 3: the time is 'x', and not"),
-        (("import", "t.csv", "-o", "n.trace", "--hash-key", "short"), "short has 5 bytes and not"),
-        (("import", "t.csv", "-o", "n.trace", "--columns", "at"), "isn't a name and a column"),
-        (("trace", "t.trace", "--rates", "r.csv", "--every", "1us"), "at most 40,000 slots"),
-        (("trace", "no.trace"), "there is no trace no.trace"),
-        (("trace", "t.csv"), "there is no trace t.csv"),
+        (("trace", "import", "t.csv"), "missing option '--output' / '-o'"),
+        (("trace", "import", "t.csv", "-o", "t.trace"), "t.trace is there already; remove it"),
+        (("trace", "import", "t.csv", "-o", "t"), "t doesn't end in .trace"),
+        (("trace", "import", "no.csv", "-o", "n.trace"), "no.csv can't be read: No such file"),
+        (
+            ("trace", "import", "bad.csv", "-o", "n.trace"),
+            "bad.csv line 3: the time is 'x', and not",
+        ),
+        (
+            ("trace", "import", "t.csv", "-o", "n.trace", "--hash-key", "short"),
+            "short has 5 bytes and not",
+        ),
+        (
+            ("trace", "import", "t.csv", "-o", "n.trace", "--columns", "at"),
+            "isn't a name and a column",
+        ),
+        (
+            ("trace", "show", "t.trace", "--rates", "r.csv", "--every", "1us"),
+            "at most 40,000 slots",
+        ),
+        (("trace", "show", "no.trace"), "there is no trace no.trace"),
+        (("trace", "show", "t.csv"), "there is no trace t.csv"),
     ):
         assert sentence in made.refuses(*words)
     assert not (made.folder / "n.trace").exists()
@@ -111,8 +123,8 @@ def test_what_redis_counted_is_in_the_trace_of_its_monitor(user: Kvmark) -> None
             monitor.wait()
     after = counted()
     sent = {name: after[name] - before.get(name, 0) for name in after}
-    user("import", "m.txt", "-o", "m.trace")
-    answer = user("trace", "m.trace", "--json").json["answer"]
+    user("trace", "import", "m.txt", "-o", "m.trace")
+    answer = user("trace", "show", "m.trace", "--json").json["answer"]
     found = {one["name"].split()[0].lower(): one["operations"] for one in answer["statements"]}
     # The script's own set is the server's and not a client's.
     assert {name: found[name] for name in sent} == {**sent, "set": sent["set"] - 1}

@@ -14,7 +14,8 @@ from studies import Program, make_study, manifests
 from kvmark.analysis.models.path_costs import published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
-from kvmark.experiment.study.definition import Study, named_proxies, read_published_ways
+from kvmark.experiment.study.definition import Study, named_proxies
+from kvmark.experiment.study.published import read_published_ways
 from kvmark.report.format.grid import to_text
 from kvmark.report.model.answers import Ways
 from kvmark.report.views.study_tables import cost_sentences, costs_grid

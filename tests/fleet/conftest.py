@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from crews import LocalCrew, LocalFleet, machines
 
-from kvmark.cli.commands.run import parse_run
+from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run, RunFolder

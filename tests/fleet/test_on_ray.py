@@ -130,7 +130,7 @@ def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
         for number in range(2000)
     )
     (tmp_path / "t.csv").write_text("".join(rows))
-    made = [Path(sys.executable).with_name("kvmark"), "import", "t.csv", "-o", "t.trace"]
+    made = [Path(sys.executable).with_name("kvmark"), "trace", "import", "t.csv", "-o", "t.trace"]
     subprocess.run(made, cwd=tmp_path, check=True, timeout=PATIENCE_S)
     # The nodes have other caches than who made the tape.
     own = {"XDG_CACHE_HOME": str(tmp_path / "cache")}

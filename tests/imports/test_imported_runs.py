@@ -202,9 +202,7 @@ def command(
 def test_the_command_names_format_figures_and_run(
     command: Callable[..., tuple[int, str, str]], records: Records, data: Path
 ) -> None:
-    code, out, _ = command(
-        "runs", "import", data / "samples/ycsb-a.txt", "--name", "peer", "--tag", "ci"
-    )
+    code, out, _ = command("import", data / "samples/ycsb-a.txt", "--name", "peer", "--tag", "ci")
     (entry,) = records.list()
     assert code == 0
     assert f"is YCSB text, now run {entry.id}" in out
@@ -221,7 +219,7 @@ def test_the_command_answers_in_json(
     command: Callable[..., tuple[int, str, str]], data: Path
 ) -> None:
     files = [data / "samples/memtier.json", data / "samples/db_bench.txt"]
-    code, out, _ = command("runs", "import", *files, "--json")
+    code, out, _ = command("import", *files, "--json")
     first, second = json.loads(out)["runs"]
     assert code == 0
     assert (first["recognised_as"], second["recognised_as"]) == ("memtier", "db_bench")
@@ -235,7 +233,7 @@ def test_of_several_files_with_a_bad_one_none_is_imported(
     bad, worse = tmp_path / "bad.txt", tmp_path / "worse.txt"
     bad.write_text("nothing\n")
     worse.write_text("")
-    code, out, err = command("runs", "import", data / "samples/ycsb-a.txt", bad, worse)
+    code, out, err = command("import", data / "samples/ycsb-a.txt", bad, worse)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 2
     assert f"kvmark: {bad}:1: it is of no known kind" in err
@@ -244,10 +242,10 @@ def test_of_several_files_with_a_bad_one_none_is_imported(
 
 def test_wrong_words_are_refused(command: Callable[..., tuple[int, str, str]], data: Path) -> None:
     sample = data / "samples/ycsb-a.txt"
-    assert command("runs", "import")[0] == 2
-    code, _, err = command("runs", "import", sample, sample, "--name", "x")
+    assert command("import")[0] == 2
+    code, _, err = command("import", sample, sample, "--name", "x")
     assert (code, "--name is for one file" in err) == (2, True)
-    code, _, err = command("runs", "import", "nowhere.txt")
+    code, _, err = command("import", "nowhere.txt")
     assert (code, "nowhere.txt: it isn't there" in err) == (2, True)
 
 
@@ -256,7 +254,7 @@ def test_two_logs_of_one_tool_can_be_compared(
 ) -> None:
     for name in ("direct", "shotover-release-16-threads"):
         log = data / f"published/cassandra-stress-{name}.log"
-        assert command("runs", "import", log, "--name", "stress")[0] == 0
+        assert command("import", log, "--name", "stress")[0] == 0
     _, out, _ = command("compare", "last~1", "last")
     # The rate of the first rises for a fifth of the run: its interval knows.
     assert "−26.7 %" in out
@@ -302,5 +300,5 @@ def test_a_verdict_that_can_not_be_kept_is_no_reason_to_import_nothing(
         raise RunError("the verdict can't be written")
 
     monkeypatch.setattr("kvmark.analysis.save_verdict", full)
-    assert command("runs", "import", data / "samples/ycsb-a.txt")[0] == 0
+    assert command("import", data / "samples/ycsb-a.txt")[0] == 0
     assert [entry.state for entry in records.list()] == ["closed"]

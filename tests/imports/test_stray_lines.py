@@ -219,6 +219,6 @@ def test_what_was_passed_over_is_shown(
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
     log = tmp_path / "stress.log"
     log.write_text(DRIVER + stress)
-    assert main(["runs", "import", str(log)]) == 0
+    assert main(["import", str(log)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "1 line of a logger, a virtual machine or a shell was passed over." in shown

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvmark.cli.live import LiveDisplay, Update, going_lines
+from kvmark.cli.live import LiveDisplay, Update, run_lines
 from kvmark.experiment.design import TimeLeft
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 
@@ -235,13 +235,13 @@ def test_errors_are_told_by_class_and_faults_as_they_happen(
 
 def test_groups_are_named_where_there_are_several() -> None:
     kinds = (Kind("writers", "INSERT", 1.0, 1, 1), Kind("readers", "READ", 2.0, 1, 1))
-    lines = [line.plain for line in going_lines(replace(SEEN, kinds=kinds), 80)]
+    lines = [line.plain for line in run_lines(replace(SEEN, kinds=kinds), 80)]
     assert [line.split()[:2] for line in lines[4:6]] == [["writers", "INSERT"], ["readers", "READ"]]
 
 
 def test_many_kinds_do_not_fill_the_terminal() -> None:
     kinds = tuple(Kind("clients", f"Q{n}", 1.0, 1, 1) for n in range(30))
-    lines = [line.plain for line in going_lines(SeenRun(kinds=kinds), 80)]
+    lines = [line.plain for line in run_lines(SeenRun(kinds=kinds), 80)]
     assert len(lines) == 10
     assert lines[-1] == "and 22 more"
 

@@ -148,7 +148,7 @@ def test_a_damaged_tape_is_rejected(tmp_path: Path, tape: bytes, sentence: str) 
 def test_a_folder_of_tapes_is_no_trace_yet(tmp_path: Path) -> None:
     path = written(tmp_path, block([record(1)]))
     assert are_tapes(path)
-    with pytest.raises(UsageError, match=r"make a trace of what is there by kvmark import"):
+    with pytest.raises(UsageError, match=r"make a trace of what is there by kvmark trace import"):
         Trace.open(path)
     (path / ABOUT).write_text("[]")
     with pytest.raises(ImportFileError, match="it names no source"):

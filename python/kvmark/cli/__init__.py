@@ -1,4 +1,4 @@
-"""The words a user types. Answers go to standard output, everything else to standard error."""
+"""The command line. Answers go to standard output, everything else to standard error."""
 
 import signal
 import sys
@@ -15,9 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted, by
     Ctrl-C or by SIGTERM.
     """
-    # Once the program's command is over, there is nothing left to be interrupted.
+    # After the program's command, nothing is left to interrupt.
     with interrupts.listening(then=signal.SIG_IGN if arguments is None else None) as asked:
-        # It takes a while to load, and Ctrl-C may come meanwhile.
+        # Ctrl-C may come while this loads.
         from kvmark.cli.program import run_program
 
         code = run_program(arguments)

@@ -1,7 +1,6 @@
-"""The words of a command without its secrets: for the manifest, and for whoever lists processes.
+"""A command without its secrets, for manifests and for lists of processes.
 
-Where a secret can stand is said by the grammar that reads it: a URL has user and password before
-its @, and `app` and `stress` have words of their own that hold one.
+A URL has user and password before its @; front ends find the secrets in their own arguments.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from typing import Final
 from kvmark.frontends import front_ends
 from kvmark.spec.suggest import without_credentials
 
-# Fields of /proc/self/stat after the name in parentheses: where the command's words lie.
+# Fields of /proc/self/stat after the name in parentheses: the addresses of the arguments.
 _WORDS_BEGIN: Final = 45
 _WORDS_END: Final = 46
 
 
 def command_line() -> tuple[str, ...]:
-    """The command as it was typed, for the manifest, without its secrets."""
+    """The command as typed, for the manifest, without its secrets."""
     return ("kvmark", *redacted_words(sys.argv[1:]))
 
 
 def redacted_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The words behind `kvmark` without their secrets."""
+    """The arguments of `kvmark` without their secrets."""
     for front_end in front_ends():
         if list(words[:1]) == [front_end.command]:
             arguments = front_end.without_secrets(words[1:])
@@ -36,30 +35,28 @@ def redacted_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def hide_secrets() -> None:
-    """Overwrites what was typed, where it has secrets, in what `ps` shows of this process.
+    """Overwrites secrets in the command line that `ps` prints for this process.
 
-    Anybody on the machine can read a command's words while it runs; a variable or a file, which
-    `password_env` and `password_file` name, shows the password not even until this is called. Where
-    the kernel doesn't allow it, or isn't Linux, the words stay as they are.
+    Other users can read it while the command runs, and until this call; `password_env` and
+    `password_file` avoid that. Where the kernel doesn't allow it, the command line is unchanged.
     """
     typed = sys.argv[1:]
-    kept = redacted_words(typed)
-    if kept == tuple(typed):
+    redacted = redacted_words(typed)
+    if redacted == tuple(typed):
         return
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         begin, end = int(fields[_WORDS_BEGIN]), int(fields[_WORDS_END])
         with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
             memory.seek(begin)
-            found = memory.read(end - begin)
-            before, own, _ = found.rpartition(_joined(typed))
+            before, own, _ = memory.read(end - begin).rpartition(_joined(typed))
             if own:
                 memory.seek(begin + len(before))
-                memory.write(_joined(kept)[: len(own) - 1].ljust(len(own), b"\0"))
+                memory.write(_joined(redacted)[: len(own) - 1].ljust(len(own), b"\0"))
     except (OSError, IndexError, ValueError):
         return
 
 
 def _joined(words: Sequence[str]) -> bytes:
-    """Words as they lie in a process's memory."""
+    """Arguments as in a process's memory."""
     return b"".join(os.fsencode(word) + b"\0" for word in words)

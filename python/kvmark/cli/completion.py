@@ -1,7 +1,7 @@
-"""What a shell offers when the user presses Tab: runs, tags, workloads, studies, systems.
+"""Shell completion of runs, tags, workloads, studies and systems.
 
-A shell waits for it, so nothing here reads a manifest or loads a library; and it is no place to
-complain: where something can't be read, nothing is offered.
+The shell waits for it, so nothing here reads a manifest or loads a library. Where something can't
+be read, nothing is offered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Completer = Callable[[typer.Context, str], Iterator[str]]
 
 @contextmanager
 def whole_words() -> Iterator[None]:
-    """Asks for completions of whole words while bash cuts them, and prints what bash adds."""
+    """Completes whole words that bash cuts at colons, and prints the part that bash adds."""
     words = os.environ.get(_WORDS, "").split("\n")
     place = os.environ.get(_PLACE, "")
     if not place.isdigit():
@@ -41,7 +41,7 @@ def whole_words() -> Iterator[None]:
 
 
 def joined(words: Sequence[str]) -> tuple[list[str], str]:
-    """Words as they were typed, and of the last one what bash takes for words before it."""
+    """Words as typed, and the part of the last one that bash takes for earlier words."""
     whole: list[str] = []
     glued = False
     for word in words:
@@ -56,9 +56,9 @@ def joined(words: Sequence[str]) -> tuple[list[str], str]:
 
 
 def offered(words: _Completer) -> Callable[[typer.Context, str], list[str]]:
-    """Those of the words that begin as the user has."""
+    """The words that begin with the incomplete word."""
 
-    # Typer hands over what these annotations name.
+    # Typer passes arguments by these annotations.
     def offered(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
             return [word for word in words(ctx, incomplete) if word.startswith(incomplete)]
@@ -70,7 +70,7 @@ def offered(words: _Completer) -> Callable[[typer.Context, str], list[str]]:
 
 @offered
 def one_run(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The newest run by its word, and all by their ids."""
+    """`last`, and all runs by id, newest first."""
     from kvmark.records.store import Records
 
     yield "last"
@@ -79,7 +79,7 @@ def one_run(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 
 @offered
 def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """The last of several words with commas between them: a run, or a tag or study of runs."""
+    """The last of several runs separated by commas: an id, tag or study."""
     before, comma, word = incomplete.rpartition(",")
     if word.startswith("tag:"):
         found = [f"tag:{tag}" for tag in _tags(ctx)]
@@ -92,13 +92,13 @@ def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 
 @offered
 def tag(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The tags of the runs that are there."""
+    """The tags of the runs."""
     yield from _tags(ctx)
 
 
 @offered
 def workload(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The ready workloads; the shell adds files where none of them fits."""
+    """The ready workloads; the shell adds files where none matches."""
     from kvmark import catalog
 
     yield from catalog.names()
@@ -114,7 +114,7 @@ def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 
 @offered
 def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """How a URL begins, and the testbeds."""
+    """The beginnings of URLs, and the testbeds."""
     from kvmark.drivers import schemes
     from kvmark.testbed import names_of_testbeds, testbeds_root
 

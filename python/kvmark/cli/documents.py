@@ -1,7 +1,7 @@
-"""What the JSON documents of the commands hold, by their names; their JSON Schema is made of it.
+"""Fields of the commands' JSON documents by kind, from which their JSON Schema is generated.
 
-A command prints fields by these names, and loads none of this: what the types name takes a second
-to load. Tests hold every document that they see against its schema.
+Commands don't load this module: its types take a second to load. Tests check every document against
+its schema.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of any document; that of a kind stands in `$defs` by the kind's name."""
+    """The schema of all documents; `$defs` has the schema of each kind."""
     _, made = TypeAdapter.json_schemas(
         ((name, "serialization", _kind(name, one)) for name, one in documents().items()),
         title="What kvmark prints with --json",
@@ -64,7 +64,7 @@ def _kind(name: str, one: Answers) -> TypeAdapter[Any]:
 
 
 class _Written(GenerateJsonSchema):
-    """The schema of values as `output.document` writes them."""
+    """Values as `output.document` writes them."""
 
     def float_schema(self, _: core_schema.FloatSchema) -> JsonSchemaValue:
         return {"type": ["number", "null"]}
@@ -90,269 +90,173 @@ def _are_counts(schema: Any) -> bool:
 class Answers:
     """A kind of document, and the commands that print it."""
 
-    #: The fields beside `schema` with their types.
+    #: The types of the fields but `schema`.
     fields: Mapping[str, Any]
     commands: tuple[str, ...]
     purpose: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeldObjective:
-    """An objective of a run, and whether it holds; none where that can't be told."""
-
-    objective: str
-    value: float | None
-    held: bool | None
-    sentence: str
+def _rows(name: str, /, **fields: Any) -> Any:
+    """The type of several objects with these fields."""
+    typed: dict[str, Any] = {key: (kind, ...) for key, kind in fields.items()}
+    return tuple[create_model(name, __config__=_CONFIG, **typed), ...]  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedStudy:
-    """A ready study."""
-
-    name: str
-    question: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListedWorkload:
-    """A ready workload."""
-
-    name: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class LawSaid:
-    """A law, or why there is none, and the same in a sentence."""
-
-    law: ScalingLaw
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedRun:
-    """A file of another tool, and the run that it became."""
-
-    run: str
-    file: str
-    recognised_as: str
-    tool: str | None
-    version: str | None
-    notes: tuple[str, ...]
-    rows: tuple[ImportedRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRun:
-    """A run that isn't removed, and why."""
-
-    run: str
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
-class TestbedServer:
-    """A server of a testbed; its process is none where it isn't up."""
-
-    name: str
-    role: str
-    address: str
-    pid: int | None
-    cores: tuple[int, ...]
-    up: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StandingTestbed:
-    """A testbed in a list."""
-
-    name: str
-    system: str
-    version: str
-    url: str
-    folder: str
-    nodes: tuple[TestbedServer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DownTestbed:
-    """A testbed that was taken down, and the servers that were stopped for it."""
-
-    name: str
-    nodes: tuple[TestbedServer, ...]
-    removed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedFigure:
-    """A figure of a trace and of a workload, and whether they differ by more than the margin."""
-
-    name: str
-    trace: float | None
-    twin: float | None
-    difference: Estimate | None
-    margin: float
-    judgement: TwinJudgement
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedFile:
-    """A file with marked blocks, and the lines of those that no longer agree."""
-
-    file: Path
-    blocks: int
-    stale_lines: tuple[int, ...]
-
-
-_TESTBED: Final = {
-    "name": str, "system": str, "version": str, "url": str, "folder": str,
-    "nodes": tuple[TestbedServer, ...],
-}  # fmt: skip
+_IDS: Final = tuple[str, ...]
+_NODES: Final = _rows(
+    "TestbedServer", name=str, role=str, address=str, pid=int | None, cores=tuple[int, ...], up=bool
+)
+_TESTBED: Final = dict(name=str, system=str, version=str, url=str, folder=str, nodes=_NODES)  # noqa: C408
+_TRACE: Final = {"trace": Path, "info": TraceInfo}
 
 _OF_CORE: Final[Mapping[str, Answers]] = {
     "run": Answers(
-        {**_RUN, "objectives": tuple[HeldObjective, ...]},
+        {
+            **_RUN,
+            "objectives": _rows(
+                "HeldObjective", objective=str, value=float | None, held=bool | None, sentence=str
+            ),
+        },
         ("run", "replay"),
-        "One run, and whether what `--slo` asks for holds.",
+        "One run, and whether the objectives of `--slo` hold.",
     ),
-    "shown-run": Answers(_RUN, ("show", "runs show"), "A run that is kept."),
+    "shown-run": Answers(_RUN, ("show", "runs show"), "A stored run."),
     "comparison": Answers(
-        {"comparison": Comparison, "failures": tuple[SideFailures, ...], "said": tuple[str, ...]},
+        {"comparison": Comparison, "failures": tuple[SideFailures, ...], "said": _IDS},
         ("compare", "runs compare", "ab"),
-        "Two sides of runs, each figure's ratio and the conditions that were asked for; both sides'"
-        " INVALID runs in an interleaved comparison, where there are any.",
+        "Baseline and candidate: ratios of metrics, conditions, and INVALID runs of `kvmark ab`.",
     ),
     "capacity": Answers(
         {
-            "workload": str,
-            "system": str,
-            "objectives": tuple[str, ...],
-            "tag": str,
-            "capacity": Estimate | None,
-            "search": Capacity,
-            "sentence": str,
+            "workload": str, "system": str, "objectives": _IDS, "tag": str,
+            "capacity": Estimate | None, "search": Capacity, "sentence": str,
         },
         ("capacity",),
         "The maximum throughput within objectives, and the runs of the search.",
     ),
     "study": Answers(
         {
-            "study": str,
-            "rows": tuple[StudyRow, ...],
-            "effects": tuple[StudyEffect, ...],
-            "notes": tuple[str, ...],
-            "published_source": str | None,
-            "missing": int,
-            "ways": Ways | None,
-            "runs": tuple[str, ...],
-            "report": Path | None,
+            "study": str, "rows": tuple[StudyRow, ...], "effects": tuple[StudyEffect, ...],
+            "notes": _IDS, "published_source": str | None, "missing": int, "ways": Ways | None,
+            "runs": _IDS, "report": Path | None,
         },
         ("study", "run"),
         "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`.",
     ),
-    "studies": Answers({"studies": tuple[ListedStudy, ...]}, ("study",), "The ready studies."),
+    "studies": Answers(
+        {"studies": _rows("ListedStudy", name=str, question=str)}, ("study",), "The ready studies."
+    ),
     "study-cases": Answers(
-        {"cases": tuple[Mapping[str, str], ...]},
-        ("study",),
-        "A study's cases, the level of each factor.",
+        {"cases": tuple[Mapping[str, str], ...]}, ("study",), "A study's cases: levels by factor."
     ),
     "runs": Answers({"runs": tuple[RunLine, ...]}, ("runs list",), "The runs, newest first."),
     "history": Answers(
-        {
-            "histories": tuple[History, ...],
-            "invalid": int,
-            "excluded": tuple[ExcludedRun, ...],
-        },
+        {"histories": tuple[History, ...], "invalid": int, "excluded": tuple[ExcludedRun, ...]},
         ("runs history",),
-        "A figure over the runs of each case; which runs are excluded, and how many they are.",
+        "A metric over time for each case; the excluded runs, and their number.",
     ),
     "scaling": Answers(
-        {"laws": tuple[LawSaid, ...], "report": Path | None},
+        {"laws": _rows("LawSaid", law=ScalingLaw, sentence=str), "report": Path | None},
         ("runs scaling",),
-        "The Universal Scalability Law of each case, or why there is none.",
+        "The Universal Scalability Law of each case, or the reason why there is none.",
     ),
-    "report": Answers(
-        {"runs": tuple[str, ...], "report": Path}, ("runs report",), "Where a report is."
-    ),
+    "report": Answers({"runs": _IDS, "report": Path}, ("runs report",), "The path of a report."),
     "export": Answers(
         {
-            "run": str,
-            "format": Literal["ycsb", "json", "csv", "hlog"],
-            "output": Path | None,
+            "run": str, "format": Literal["ycsb", "json", "csv", "hlog"], "output": Path | None,
             "text": str | None,
         },
         ("runs export",),
-        "A run as text of another form; the text is in the file where one was named.",
+        "A run in another format; without `output` the text is here.",
     ),
     "exported-run": Answers(
         {"manifest": Mapping[str, Any], "summary": Summary},
         ("runs export",),
-        "`--format json`: the run's manifest, which has a format of its own, and its figures.",
+        "`--format json`: the run's manifest, which has its own format number, and its summary.",
     ),
     "archive": Answers(
-        {"runs": tuple[str, ...], "studies": tuple[str, ...], "output": Path, "bytes": int},
+        {"runs": _IDS, "studies": _IDS, "output": Path, "bytes": int},
         ("runs archive",),
-        "What is kept in one file: runs and studies by their ids.",
+        "The ids of runs and studies in an archive.",
     ),
-    "imported-trace": Answers(
-        {"trace": Path, "info": TraceInfo}, ("import",), "A file, now a trace."
-    ),
-    "recorded-trace": Answers(
-        {"trace": Path, "info": TraceInfo}, ("record",), "What a tap recorded, now a trace."
-    ),
+    "imported-trace": Answers(_TRACE, ("trace import",), "A trace made of a file."),
+    "recorded-trace": Answers(_TRACE, ("trace record",), "The traffic recorded by a tap."),
     "learnt-workload": Answers(
         {"trace": Path, "output": Path, "operations": int, "parts": tuple[LearnedPart, ...]},
-        ("learn",),
-        "A workload that is like a trace, part by part.",
+        ("trace learn",),
+        "A workload fitted to a trace, part by part.",
     ),
     "likeness": Answers(
         {
             "trace": Path,
             "workload": Path,
             "judgement": TwinJudgement,
-            "figures": tuple[JudgedFigure, ...],
-            "runs": tuple[str, ...],
+            "figures": _rows(
+                "JudgedFigure", name=str, trace=float | None, twin=float | None,
+                difference=Estimate | None, margin=float, judgement=TwinJudgement,
+            ),
+            "runs": _IDS,
         },
-        ("learn",),
-        "`--check`: by how much a workload differs from its trace.",
+        ("trace learn",),
+        "`--check`: the differences between a workload and its trace.",
     ),
-    "trace": Answers({"trace": Path, "answer": TraceAnswer}, ("trace",), "What is in a trace."),
-    "import": Answers({"runs": tuple[ImportedRun, ...]}, ("runs import",), "Files, now runs."),
+    "trace": Answers(
+        {"trace": Path, "answer": TraceAnswer}, ("trace show",), "The content of a trace."
+    ),
+    "import": Answers(
+        {
+            "runs": _rows(
+                "ImportedRun", run=str, file=str, recognised_as=str, tool=str | None,
+                version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...],
+            )
+        },
+        ("import",),
+        "Files, now runs.",
+    ),
     "removal": Answers(
         {
-            "dry_run": bool,
-            "runs": tuple[str, ...],
-            "bytes": int,
-            "kept": tuple[KeptRun, ...],
-            "studies": tuple[str, ...],
+            "dry_run": bool, "runs": _IDS, "bytes": int,
+            "kept": _rows("KeptRun", run=str, because=str), "studies": _IDS,
         },
         ("runs rm", "runs prune"),
-        "What was removed, or would be.",
+        "The runs that were removed, or would be.",
     ),
-    "serve": Answers({"address": str}, ("serve",), "Where the runs are shown, on one line."),
+    "serve": Answers({"address": str}, ("serve",), "The URL of the runs, on one line."),
     "testbed": Answers(_TESTBED, ("up",), "A testbed that is up."),
-    "testbeds": Answers({"testbeds": tuple[StandingTestbed, ...]}, ("up",), "All testbeds."),
-    "down": Answers({"stopped": tuple[DownTestbed, ...]}, ("down",), "What was taken down."),
-    "doctor": Answers({"findings": tuple[Diagnosis, ...]}, ("doctor",), "What matters here."),
+    "testbeds": Answers(
+        {"testbeds": _rows("StandingTestbed", **_TESTBED)}, ("up",), "All testbeds."
+    ),
+    "down": Answers(
+        {"stopped": _rows("DownTestbed", name=str, nodes=_NODES, removed=bool)},
+        ("down",),
+        "The testbeds that were stopped.",
+    ),
+    "doctor": Answers(
+        {"findings": tuple[Diagnosis, ...]}, ("doctor",), "The fitness of this machine."
+    ),
     "workloads": Answers(
-        {"workloads": tuple[ListedWorkload, ...]}, ("workloads",), "The ready workloads."
+        {"workloads": _rows("ListedWorkload", name=str, description=str)},
+        ("workloads",),
+        "The ready workloads.",
     ),
     "workload": Answers({"name": str, "text": str}, ("workloads",), "A ready workload's file."),
     "doc": Answers(
-        {"files": tuple[MarkedFile, ...], "written": tuple[Path, ...]},
+        {
+            "files": _rows("MarkedFile", file=Path, blocks=int, stale_lines=tuple[int, ...]),
+            "written": tuple[Path, ...],
+        },
         ("doc",),
         "Marked blocks of files, and the files that were written.",
     ),
-}
+}  # fmt: skip
 
 
 def documents() -> dict[str, Answers]:
     """All kinds of documents, those of the front ends last."""
-    found = dict(_OF_CORE)
+    kinds = dict(_OF_CORE)
     for front_end in front_ends():
-        found |= front_end.documents()
-    return found
+        kinds |= front_end.documents()
+    return kinds
 
 
 if __name__ == "__main__":

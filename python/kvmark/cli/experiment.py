@@ -1,115 +1,39 @@
-"""What the commands of experiments share: options, the journal, carrying out, a report."""
+"""Shared steps of commands that run experiments: open the journal, execute, report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import wraps
-from inspect import Parameter, signature
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_type_hints
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from kvmark.cli import options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.session import FleetRequest, fleet_request, session
+from kvmark.cli.session import run_context
 from kvmark.errors import Interrupted, KvmarkError, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from kvmark.cli.options import ExperimentOptions
     from kvmark.experiment.design import Design
     from kvmark.experiment.journal import Journal
-    from kvmark.records import Records, Run
+    from kvmark.records import Run
     from kvmark.report.model.page import Page, Section
 
 AGAIN: Final = "the same command and --resume"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentOptions:
-    """What every experiment can be told."""
-
-    tags: tuple[str, ...] = ()
-    commit: str | None = None
-    resume: bool = False
-    prometheus: int | None = None
-    fleet: FleetRequest | None = None
-    stall_limit_ns: int | None = None
-    folder: Path | None = None
-    json: bool = False
-    quiet: bool = False
-
-    @property
-    def records(self) -> Records:
-        """Where the runs are kept."""
-        # It takes a while to load, and a usage error is told before it.
-        from kvmark.records import Records
-
-        return Records.at(self.folder)
-
-
-def _shared(
-    tag: options.Tag = None,
-    commit: options.Commit = None,
-    resume: options.Resume = False,
-    prometheus: options.Prometheus = None,
-    fleet: options.Fleet = None,
-    machines: options.Machines = None,
-    insecure_fleet: options.InsecureFleet = False,
-    stall_limit: options.StallLimit = None,
-    folder: options.Runs = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> ExperimentOptions:
-    return ExperimentOptions(
-        tags=tuple(tag or ()),
-        commit=commit,
-        resume=resume,
-        prometheus=prometheus,
-        fleet=fleet_request(fleet, machines, insecure=insecure_fleet),
-        stall_limit_ns=stall_limit,
-        folder=folder,
-        json=json,
-        quiet=quiet,
-    )
-
-
-def experiment_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of all experiments where it takes them as ``shared``."""
-    own, common = signature(command).parameters, signature(_shared).parameters
-
-    @wraps(command)
-    def told(**given: Any) -> None:
-        shared = _shared(**{name: given.pop(name) for name in common})
-        command(**given, shared=shared)
-
-    parameters: list[Parameter] = []
-    for name, one in own.items():
-        parameters += common.values() if name == "shared" else [one]
-    hints = get_type_hints(
-        command, include_extras=True, localns={"ExperimentOptions": ExperimentOptions}
-    )
-    hints |= get_type_hints(_shared, include_extras=True)
-    # Typer asks for one, others who look for options for the other.
-    told.__signature__ = signature(command).replace(  # type: ignore[attr-defined]
-        parameters=[one.replace(annotation=hints[one.name]) for one in parameters]
-    )
-    told.__annotations__ = {one.name: hints[one.name] for one in parameters}
-    return told
-
-
-def open_journal(design: Design, shared: ExperimentOptions) -> Journal:
-    """The journal of a new experiment, or of the newest with the same words.
+def open_journal(design: Design, options: ExperimentOptions) -> Journal:
+    """The journal of a new experiment, or with `--resume` of the newest with the same definition.
 
     Raises:
-        UsageError: none with these words was.
+        UsageError: there is none to resume.
         RunError: it can't be written.
     """
     from kvmark.experiment.journal import begin, find
 
-    records = shared.records
-    if not shared.resume:
+    records = options.open_records()
+    if not options.resume:
         asked = {"command": list(command_line()), "asked": design.definition()}
         return begin(records, design.name, {"design": design.kind, **asked})
     journal = find(records, design.name)
@@ -123,46 +47,44 @@ def open_journal(design: Design, shared: ExperimentOptions) -> Journal:
 @contextmanager
 def execute_design(
     design: Design,
-    shared: ExperimentOptions,
+    options: ExperimentOptions,
     journal: Journal,
     again: str = AGAIN,
     *,
     shown: bool = True,
 ) -> Iterator[KvmarkError | None]:
-    """Carries out what is missing of an experiment, and gives what ended it early.
+    """Executes the missing runs of an experiment, and gives the error that ended it early.
 
-    It is this command's alone until the context is left, so that it can be answered.
+    The journal is locked until the context is left, so that the answer belongs to its runs.
 
     Raises:
-        UsageError: another command carries it out.
+        UsageError: another command executes it.
     """
     with journal.alone():
-        problem = _problem(design, shared, journal, shown=shown)
+        problem = _execute(design, options, journal, shown=shown)
         if isinstance(problem, Interrupted):
-            told = Interrupted(f"interrupted: go on with {again}")
-            told.__cause__, problem = problem, told
+            resumable = Interrupted(f"interrupted: resume it with {again}")
+            resumable.__cause__, problem = problem, resumable
         yield problem
 
 
-def _problem(
-    design: Design, shared: ExperimentOptions, journal: Journal, *, shown: bool
+def _execute(
+    design: Design, options: ExperimentOptions, journal: Journal, *, shown: bool
 ) -> KvmarkError | None:
     from kvmark.cli.live import LiveDisplay, show
     from kvmark.experiment.executor import Executor, ended_runs
     from kvmark.experiment.journal import tag
 
     known = {}
-    if shared.resume:
+    if options.resume:
         known = dict(ended_runs(journal, redoes_invalid=design.redoes_invalid))
-    plan, tags = design.typical_plan(), (tag(journal.id), *shared.tags)
-    with ExitStack() as stack, LiveDisplay(quiet=shared.quiet or not shown) as display:
-        begin = session(
-            command_line(), journal.records, plan, tags, shared.commit,
-            others=design.other_plans(), fleet=shared.fleet, prometheus=shared.prometheus,
-            quiet=shared.quiet, stall_limit_ns=shared.stall_limit_ns,
-        )  # fmt: skip
+    options = replace(options, tags=(tag(journal.id), *options.tags))
+    with ExitStack() as stack, LiveDisplay(quiet=options.quiet or not shown) as display:
+        context = run_context(
+            command_line(), journal.records, design.typical_plan(), options, design.other_plans()
+        )
         executor = Executor(
-            journal, lambda: stack.enter_context(begin), display, show(display), known
+            journal, lambda: stack.enter_context(context), display, show(display), known
         )
         try:
             design.execute(executor)
@@ -180,7 +102,7 @@ def report_maker(runs: Sequence[Run], part: Section | None = None) -> Callable[[
     from kvmark.report.views.gather import run_answers
 
     def make(page: ModuleType) -> Page:
-        found: Page = page.runs_page(run_answers(runs, len(runs)))
-        return found if part is None else page.with_part(found, part)
+        report: Page = page.runs_page(run_answers(runs, len(runs)))
+        return report if part is None else page.with_part(report, part)
 
     return make

@@ -1,4 +1,4 @@
-"""Lines of a list with figures and verdicts: those that aren't kept are made on all cores."""
+"""Lines of a list with figures and verdicts; missing ones are computed on all cores."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from kvmark.records import Records, RunLine
 
 _LOOK_S: Final = 0.1
 _WORTH_A_PROCESS: Final = 8
-"""Runs for which a process more is worth its start, which takes as long as judging a few."""
+"""Runs per further process: its start takes as long as judging a few."""
 
 
 def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
-    """The lines, each closed run's with its figures and judgement, which are kept beside it."""
+    """The lines with figures and judgements of closed runs, which are stored beside the runs."""
     known = partial(known_line, records, keep=True)
     waiting = [line for line in lines if line.entry.state == "closed" and line.judgement is None]
     processes = min(len(os.sched_getaffinity(0)), len(waiting) // _WORTH_A_PROCESS)
     if processes < 2:
         return [known(line) for line in lines]
-    # Not forked: a library's threads may hold locks that a fork would never see released.
+    # Not forked: a library's threads may hold locks that are never released in the fork.
     with ProcessPoolExecutor(processes, get_context("spawn"), _belong_to_command) as pool:
         try:
             judging = [pool.submit(known, line) for line in waiting]
@@ -37,7 +37,7 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
                 check()
             made = dict(zip(waiting, (one.result() for one in judging), strict=True))
         except BrokenProcessPool:
-            # One was killed, for memory as a rule: one at a time needs less.
+            # A process was killed, mostly for memory: one at a time needs less.
             return [known(line) for line in lines]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -46,13 +46,13 @@ def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
 
 
 def judge_and_keep(records: Records, runs: Iterable[str]) -> Judge:
-    """Judges runs without a valid kept verdict, keeps the verdicts, and returns what reads them."""
+    """Judges runs without a valid stored verdict, and returns a reader of verdicts."""
     judged_lines(records, [records.line(run) for run in runs])
     return partial(known_verdict, records)
 
 
 def _belong_to_command() -> None:
-    """Ends with the command, however that ends; who interrupts it has interrupted this, too."""
+    """Ends with the command, which handles interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_command, daemon=True).start()
 

@@ -1,9 +1,8 @@
-"""What is seen while long work goes on: phase, progress, rate, p99, errors and the time left.
+"""The live display: phase, progress, rate, p99, errors and the time left, on standard error.
 
-Everything goes to standard error. On a terminal one block is drawn over and over and is gone at
-the end: with the last minute's rate and p99, a line for each kind of operation, errors by class and
-faults. Elsewhere there is a line per finished step and per fault, and in between one every two
-seconds at most.
+A terminal shows one block, removed at the end, with the last minute's rate and p99, a line for each
+kind of operation, errors by class and faults. Elsewhere there is a line per step and per fault, and
+at most one every two seconds in between.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ _MOST_KINDS = 8
 _MOST_FAULTS = 3
 #: Least time between two plain lines about the same step.
 _LINE_EVERY_S = 2.0
-#: How long a system answers nothing before that is shown.
+#: Time without an answer from which on it is shown.
 _SILENT_S = 2.0
-# Least time between two drawings of the block: short steps cost no more than what one can read.
+# Least time between two drawings of the block.
 _DRAW_EVERY_S = 0.25
 _BAR_WIDTH = 40
-# What stands beside the bar at its widest.
+# Largest width of the text next to the bar.
 _BESIDE_BAR = 30
 _LEAST_BAR = 8
 _NOTHING_SEEN = SeenRun()
 
 
 def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]:
-    """A function that hands the progress of one run after the other to the display."""
+    """A function that passes the progress of runs to the display."""
     watched: list[Watch] = []
 
     def interval(folder: RunFolder, progress: Mapping[str, Any]) -> None:
@@ -65,7 +64,7 @@ def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]
 
 
 def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
-    """What is known; the logs' rate and p99 go before the engine's, which are one group's."""
+    """The state of a run, with rate and p99 of all groups from the logs where they exist."""
     expected_ns = progress["expected_ns"]
     silent_ns = progress["silent_ns"]
     rate, p99_ns = seen.succeeded_per_s, seen.response_ns_p99
@@ -84,10 +83,10 @@ def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
     )
 
 
-def going_lines(seen: SeenRun, width: int) -> list[Text]:
-    """What is known of a run, no line wider than the terminal; nothing before an interval ended.
+def run_lines(seen: SeenRun, width: int) -> list[Text]:
+    """The lines about a run, none wider than the terminal; empty before the first interval.
 
-    Blocks reach from 0 to the highest value of the minute, which stands behind them.
+    Blocks reach from 0 to the highest value of the minute, which follows them.
     """
     lines = [*_minute(seen, width), *_kinds(seen.kinds, width)]
     if seen.errors:
@@ -105,11 +104,11 @@ def _error_words(seen: SeenRun) -> str:
 
 
 def _fault_words(fault: SeenFault) -> str:
-    """What was broken, and what came of it when."""
+    """A fault, and its state with its time."""
     when = f"at {units.with_unit(fault.at_ns)} of the measurement"
-    said = {"begun": f"begun {when}", "ended": f"ended {when}", "not_reached": "not carried out"}
+    states = {"begun": f"begun {when}", "ended": f"ended {when}", "not_reached": "not carried out"}
     problem = f", {fault.problem}" if fault.problem else ""
-    return printable(f"{fault.text}: {said.get(fault.state, f'failed {when}')}{problem}")
+    return printable(f"{fault.text}: {states.get(fault.state, f'failed {when}')}{problem}")
 
 
 def _minute(seen: SeenRun, width: int) -> Iterator[Text]:
@@ -121,12 +120,12 @@ def _minute(seen: SeenRun, width: int) -> Iterator[Text]:
 
 
 def _blocks(
-    label: str, values: Sequence[float | None], told: Callable[[float], str]
+    label: str, values: Sequence[float | None], text: Callable[[float], str]
 ) -> Iterator[Text]:
     top = max((value for value in values if value is not None), default=None)
     if top is not None:
         line = _labelled(label, "").append(sparkline(values, top), "cyan")
-        yield line.append(f" 0–{told(top)}" if top else " 0", "dim")
+        yield line.append(f" 0–{text(top)}" if top else " 0", "dim")
 
 
 def _kinds(kinds: Sequence[Kind], width: int) -> Iterator[Text]:
@@ -158,7 +157,7 @@ def _labelled(label: str, text: str) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What is known at the end of an interval."""
+    """The state at the end of an interval."""
 
     phase: str
     phase_elapsed_s: float
@@ -175,12 +174,12 @@ class Update:
     misses: int
     #: Operations due and not yet issued; none in the closed model.
     backlog: int | None
-    #: How long nothing was answered to what is outstanding; none while nothing is.
+    #: Time without an answer to outstanding requests; None without any.
     silent_s: float | None = None
 
     @property
     def done(self) -> float | None:
-        """The share of the phase that is done, in [0, 1]; none when it isn't known."""
+        """The completed share of the phase, in [0, 1]; None if unknown."""
         shares = []
         if self.phase_expected_s:
             shares.append(self.phase_elapsed_s / self.phase_expected_s)
@@ -190,16 +189,13 @@ class Update:
 
     @property
     def left_s(self) -> float | None:
-        """Time until the phase ends if it goes on as it did; none when that isn't known."""
+        """Time until the phase ends at its present speed; None if unknown."""
         done = self.done
         return self.phase_elapsed_s * (1 - done) / done if done else None
 
 
 class LiveDisplay:
-    """The display, as a context in which the work is done.
-
-    The clock can be put in for tests; it is the monotonic one in seconds.
-    """
+    """The display, as a context of the work; the clock is in seconds."""
 
     def __init__(
         self,
@@ -215,7 +211,7 @@ class LiveDisplay:
         self._steps = _Steps()
         self._update: Update | None = None
         self._seen = _NOTHING_SEEN
-        self._faults_told = 0
+        self._faults_printed = 0
         self._shown_at: float | None = None
 
     def __enter__(self) -> Self:
@@ -239,41 +235,41 @@ class LiveDisplay:
             self._live = None
 
     def say(self, sentence: str) -> None:
-        """Something worth knowing while the work goes on."""
+        """Displays a sentence."""
         if not self.quiet:
             self._console.print(self._text(printable(sentence)), soft_wrap=True)
 
     def step(self, title: str, index: int, total: int, left: TimeLeft | None = None) -> None:
-        """A step begins: its title, its place from 1, and how many there are.
+        """A step begins: its title, its place from 1, and the number of steps.
 
-        Without the time left it is told from the steps so far.
+        Without the time left, it is estimated from earlier steps.
         """
         self._finish_step()
         self._steps.begin(printable(title), index, total, left, self._clock())
-        self._update, self._seen, self._faults_told = None, _NOTHING_SEEN, 0
+        self._update, self._seen, self._faults_printed = None, _NOTHING_SEEN, 0
         if self._live is None:
             self._shown_at = self._clock()
         else:
             self._draw(self._live)
 
     def interval(self, update: Update, seen: SeenRun = _NOTHING_SEEN) -> None:
-        """An interval of the current step ended; what the run's logs say."""
+        """An interval of the current step ended, with the state of the run's logs."""
         self._update, self._seen = update, seen
         if self._live is not None:
             self._draw(self._live)
         elif not self.quiet:
-            for fault in seen.faults[self._faults_told :]:
+            for fault in seen.faults[self._faults_printed :]:
                 self._print(f"fault {_fault_words(fault)}")
-            self._faults_told = len(seen.faults)
+            self._faults_printed = len(seen.faults)
             if self._is_due(_LINE_EVERY_S):
                 self._shown_at = self._clock()
-                self._print(", ".join([*_told(update, _error_words(seen)), *self._left()]))
+                self._print(", ".join([*_parts(update, _error_words(seen)), *self._left()]))
 
     def _is_due(self, every_s: float) -> bool:
         return self._shown_at is None or self._clock() - self._shown_at >= every_s
 
     def _finish_step(self) -> None:
-        """Says how the current step went."""
+        """Prints the result of the current step."""
         took_s = self._steps.finish(self._clock())
         if took_s is None or self.quiet or self._live is not None:
             return
@@ -282,15 +278,15 @@ class LiveDisplay:
         self._print(", ".join([f"done in {units.span(took_s)}", *failed, *self._left()]))
 
     def _left(self) -> list[str]:
-        """How much time is left, where it is known and worth saying."""
+        """The time left, where it is known and at least a second."""
         left_s = self._steps.left_s(self._clock(), self._update)
         if left_s is None or left_s < 1:
             return []
         bound = self._steps.left is not None and self._steps.left.at_most
         return [f"{'at most' if bound else 'about'} {units.span(left_s)} left"]
 
-    def _print(self, told: str) -> None:
-        self._console.print(self._text(f"{self._steps.place}  {told}"), soft_wrap=True)
+    def _print(self, text: str) -> None:
+        self._console.print(self._text(f"{self._steps.place}  {text}"), soft_wrap=True)
 
     def _draw(self, live: Live) -> None:
         if self._is_due(_DRAW_EVERY_S):
@@ -313,22 +309,22 @@ class LiveDisplay:
             ),
             Text("  ".join([f"{done:.0%}", *self._left()]), no_wrap=True),
         )
-        told = _lines(_told(update) if update else ["starting"], width)
-        lines = [*map(Text, told), *going_lines(self._seen, width)]
+        parts = _lines(_parts(update) if update else ["starting"], width)
+        lines = [*map(Text, parts), *run_lines(self._seen, width)]
         return Group(self._plain(heading), row, *map(self._plain, lines))
 
-    def _text(self, told: str) -> Text:
-        return Text(writable(told, self._console.encoding))
+    def _text(self, text: str) -> Text:
+        return Text(writable(text, self._console.encoding))
 
     def _plain(self, line: Text) -> Text:
-        """The line with signs that the terminal can show, of its width all the same."""
+        """The line with characters that the terminal can show, of the same width."""
         shown = writable(line.plain, self._console.encoding)
         return line if shown == line.plain else Text(shown, no_wrap=True, overflow="crop")
 
 
 @dataclass(slots=True)
 class _Steps:
-    """Where the work is, and how long its finished steps took."""
+    """The current step, and the time of finished steps."""
 
     title: str = ""
     index: int = 0
@@ -350,7 +346,7 @@ class _Steps:
         self.left, self.left_at_s = left, now_s
 
     def finish(self, now_s: float) -> float | None:
-        """Ends the current step; how long it took, or none when there was none."""
+        """Ends the current step and returns its time; None without a step."""
         if self.began_s is None:
             return None
         took_s = now_s - self.began_s
@@ -360,7 +356,7 @@ class _Steps:
         return took_s
 
     def done(self, now_s: float, update: Update | None) -> float:
-        """The share that is done, in [0, 1]: of the time where it is known, else of the steps."""
+        """The completed share, in [0, 1]: of the time where it is known, else of the steps."""
         left_s = None if self.left is None else self.left_s(now_s, update)
         if left_s is not None:
             spent_s = self.spent_s + (0.0 if self.began_s is None else now_s - self.began_s)
@@ -369,7 +365,7 @@ class _Steps:
         return min((self.index - 1 + within) / max(self.total, 1), 1.0)
 
     def left_s(self, now_s: float, update: Update | None) -> float | None:
-        """Time left: as it was told, of a single step from its own phase, else the mean step's."""
+        """Time left: as given, of a single step by its phase, else by the mean step."""
         if self.left is not None:
             own_s = update.left_s if update and self.began_s is not None else None
             return max(self.left.seconds - (now_s - self.left_at_s), own_s or 0.0)
@@ -385,7 +381,7 @@ class _Steps:
 
 
 def _lines(parts: list[str], width: int) -> list[str]:
-    """The parts in lines of this width, cut between them."""
+    """The parts in lines of this width."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + 2 + len(part) <= width:
@@ -395,8 +391,8 @@ def _lines(parts: list[str], width: int) -> list[str]:
     return lines
 
 
-def _told(update: Update, errors: str = "") -> list[str]:
-    """What an interval has to say, in the order of the display."""
+def _parts(update: Update, errors: str = "") -> list[str]:
+    """The parts of an interval's line."""
     done = f" {update.done:.0%}" if update.done is not None else ""
     classes = f" ({errors})" if errors else ""
     parts = [

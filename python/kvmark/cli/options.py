@@ -1,24 +1,31 @@
-"""The options of the commands, and how their values are read.
+"""Options of commands, and how their values are read.
 
-A value that can't be read is refused with the option's name before anything else is loaded.
+A dataclass that a command takes becomes one option for each of its fields. A value that can't be
+read is rejected with the option's name before anything else is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_type_hints
 
 import typer
 
 from kvmark.cli import completion
 from kvmark.errors import SpecError
 from kvmark.outputs import check_output
-from kvmark.spec.curve import pace, parse_curve
-from kvmark.spec.quantity import count, duration_ns, listed, share, stall_limit_ns
-from kvmark.spec.replay import parse_scale_keys, parse_speed
+from kvmark.spec import quantity as quantities
+from kvmark.spec.quantity import count, duration_ns, listed
+from kvmark.spec.replay import parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, system_name
+
+if TYPE_CHECKING:
+    from kvmark.records import Records as RunRecords
 
 REPORT_ENDINGS: Final = (".html", ".md")
 
@@ -27,8 +34,13 @@ class CountList(tuple[int, ...]):
     """Several counts."""
 
 
+def option(metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
+    """An option whose value Typer reads."""
+    return typer.Option(*names, metavar=metavar, help=help, **settings)
+
+
 def quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -> Any:
-    """An option that `read` understands; its default is told in the help."""
+    """An option whose value `read` parses; the help states its default."""
 
     def parse(value: Any) -> Any:
         # A default is a value already.
@@ -39,28 +51,79 @@ def quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -
         except SpecError as problem:
             raise typer.BadParameter(problem.message) from problem
 
-    return typer.Option(*names, parser=parse, metavar=metavar, help=help, show_default=False)
+    return option(metavar, help, *names, parser=parse, show_default=False)
+
+
+def number(help: str, *names: str) -> Any:
+    """An option for a count, such as 10k or 1M."""
+    return quantity(count, "N", help, *names)
+
+
+def duration(help: str, *names: str) -> Any:
+    """An option for a duration, such as 500ms or 1h."""
+    return quantity(duration_ns, "TIME", help, *names)
+
+
+def argument(metavar: str, help: str, **settings: Any) -> Any:
+    """An argument; completed where `autocompletion` is given."""
+    return typer.Argument(metavar=metavar, help=help, **settings)
+
+
+def flag(help: str, *names: str) -> Any:
+    """An option without a value."""
+    return typer.Option(*names, help=help)
+
+
+def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command in which each dataclass parameter is replaced by options for its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    if not groups:
+        return command
+    parameters: list[Parameter] = []
+    for name, one in signature(command).parameters.items():
+        if name in groups:
+            parameters += _parameters(groups[name])
+        else:
+            parameters.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+
+    @wraps(command)
+    def expanded(**values: Any) -> Any:
+        for name, kind in groups.items():
+            given = {one.name: values.pop(one.name) for one in fields(kind)}
+            values[name] = kind(
+                **{key: tuple(value) if type(value) is list else value
+                   for key, value in given.items() if value is not None}
+            )  # fmt: skip
+        return command(**values)
+
+    # Typer reads the signature, `get_type_hints` the annotations.
+    expanded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {one.name: one.annotation for one in parameters}
+    return expanded
+
+
+def _parameters(group: type[Any]) -> Iterator[Parameter]:
+    """The options of a dataclass, those of all experiments last."""
+    hints = get_type_hints(group, include_extras=True)
+    defaults = {one.name: one.default for one in fields(group)}
+    classes = [each for each in group.__mro__[::-1] if each is not ExperimentOptions]
+    order = [name for each in (*classes, ExperimentOptions) for name in get_annotations(each)]
+    for name in filter(defaults.__contains__, dict.fromkeys(order)):
+        kind, settings = get_args(hints[name])
+        default = Parameter.empty if defaults[name] is MISSING else defaults[name]
+        if default == ():
+            # Typer knows lists only.
+            kind, default = list[str] | None, None
+        yield Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, settings]
+        )
 
 
 def counts(text: str) -> CountList:
-    """Several counts, separated by commas."""
+    """Counts separated by commas."""
     return CountList(listed(text, count))
-
-
-def _pace(text: str) -> str | None:
-    """A rate's text, once it is known to be one; None for `max`."""
-    return None if pace(text) is None else text
-
-
-def _speed(text: str) -> str:
-    """A speed's text, once it is known to be one."""
-    parse_speed(text)
-    return text
-
-
-def _ramp(text: str) -> str:
-    """The curve that rises from end to end."""
-    return parse_curve(f"ramp:{text}").text
 
 
 def report_path(text: str) -> Path | None:
@@ -72,6 +135,12 @@ def report_path(text: str) -> Path | None:
         raise SpecError(f"{shown(text)} ends in neither {' nor '.join(REPORT_ENDINGS)}")
     check_output(path)
     return path
+
+
+def _speed(text: str) -> str:
+    """A speed's text once it is parsed."""
+    parse_speed(text)
+    return text
 
 
 def _runs(text: str) -> Path:
@@ -88,296 +157,127 @@ def _folder(text: str) -> Path:
     return path
 
 
-# Of several commands.
-
+Workload = Annotated[
+    str,
+    argument("WORKLOAD", "Name such as ycsb/a, or YAML file.", autocompletion=completion.workload),
+]
 System = Annotated[
     SystemName | None,
-    typer.Option(
+    option(
+        "URL",
+        "System: rocksdb:PATH, redis://HOST, cql://HOST, up:TESTBED, null: or sim:.",
         parser=system_name,
-        metavar="URL",
         autocompletion=completion.system,
-        help="What to measure: rocksdb:PATH, redis://HOST, cql://HOST, up:TESTBED, null: or sim:.",
     ),
 ]
 Clients = Annotated[
-    int | None,
-    quantity(count, "N", "Clients, one operation at a time; with --rate, most in flight."),
+    int | None, number("Closed-loop clients; with --rate, limit of operations in flight.")
 ]
 Duration = Annotated[
-    int | None, quantity(duration_ns, "TIME", "How long to measure, such as 500ms, 30s or 1h.")
+    int | None, duration("Length of the measurement: 500ms, 30s, 1h.", "--duration")
 ]
-Operations = Annotated[int | None, quantity(count, "N", "How many operations to do.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Fixes every source of chance.")]
-Timeout = Annotated[
-    int | None, quantity(duration_ns, "TIME", "Limit on service time, such as 500ms.")
-]
+Records = Annotated[int | None, number("Records of the dataset, such as 1M.")]
+Seed = Annotated[int, option("N", "Seed of all random choices.")]
+Timeout = Annotated[int | None, duration("Limit of service time, such as 500ms.", "--timeout")]
 Pin = Annotated[
-    CountList | None,
-    quantity(counts, "CORES", "Bind workers to these cores in turn, such as 0,1."),
+    CountList | None, quantity(counts, "CORES", "Cores to bind workers to in turn, such as 0,1.")
 ]
-Tag = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="WORD", autocompletion=completion.tag, help="A word to find runs by; repeatable."
-    ),
-]
-Commit = Annotated[
-    str | None,
-    typer.Option(metavar="ID", help="Commit of the code that is measured, kept with each run."),
-]
-Prometheus = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT", min=0, max=65535,
-        help="Live metrics for Prometheus at this port of 127.0.0.1; 0 is a free one.",
-    ),
-]  # fmt: skip
-Fleet = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Generate the load on the nodes of this Ray cluster: HOST:PORT of its head, or auto.",
-    ),
-]
-Machines = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="So many machines of the fleet; else all it has."),
-]
-InsecureFleet = Annotated[
-    bool,
-    typer.Option(
-        "--insecure-fleet", help="Take a fleet that asks for no token, which anybody can join."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Slo = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="OBJECTIVE",
-        help="What must hold, such as 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable.",
-    ),
+    tuple[str, ...],
+    option("OBJECTIVE", "Objective: 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable."),
 ]
-Sweep = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="WORD=V,V,…",
-        help="Run once with each value of a word, such as clients=1,10,100; repeatable, for every"
-        " combination.",
-    ),
+OnExisting = Annotated[
+    Literal["refuse", "keep", "remove"],
+    typer.Option(help="Action when the system has records before the first load."),
 ]
-RunRepetitions = Annotated[
-    int | None,
-    typer.Option(
-        "--repetitions", metavar="N", min=1, help="Run each case so often, in random order."
-    ),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Run what is missing or INVALID of the newest one.")
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but what went wrong.")
-]
-Runs = Annotated[
-    Path | None,
-    quantity(_runs, "FOLDER", "Where runs are kept; else KVMARK_RUNS or runs.", "--runs"),
-]
-KeptRuns = Annotated[
-    Path | None,
-    quantity(_folder, "FOLDER", "Where the runs are; else KVMARK_RUNS or runs.", "--runs"),
-]
-
-# Of `kvmark run`.
-
-Workload = Annotated[
-    str,
-    typer.Argument(
-        metavar="WORKLOAD",
-        autocompletion=completion.workload,
-        help="A name such as ycsb/a, or a YAML file.",
-    ),
-]
-Rate = Annotated[
-    str | None,
-    quantity(_pace, "RATE", "The open model: operations per second, such as 5k, or a curve."),
-]
-Speed = Annotated[
-    str | None,
-    quantity(_speed, "TIMES", "Replay a trace so many times as fast: 1, 10 or max; 1 if not said."),
-]
-KeepOrder = Annotated[
-    Literal["key", "client", "none"] | None,
-    typer.Option(help="Which operations of a trace wait for one another; key when not said."),
-]
-Skip = Annotated[
-    str | None,
-    typer.Option(metavar="VERB,…", help="Leave these operations of a trace out, such as ping."),
-]
-FromTime = Annotated[
-    int | None, quantity(duration_ns, "TIME", "Where a trace's replay begins in it.", "--from")
-]
-UntilTime = Annotated[
-    int | None, quantity(duration_ns, "TIME", "Where a trace's replay ends in it.", "--until")
-]
-ScaleKeys = Annotated[
-    float | None,
-    quantity(parse_scale_keys, "N", "Keys for each of a trace's; a part of them below 1: 0.25."),
-]
-Map = Annotated[
-    Path | None,
-    typer.Option("--map", metavar="FILE", help="The statements by which a trace is replayed."),
-]
-Loop = Annotated[
-    int | None, quantity(count, "N", "Replay a trace so many times, one behind the other.")
-]
-Record = Annotated[
-    Path | None,
-    typer.Option(metavar="X.trace", help="Record every measured operation as a trace."),
-]
-Ramp = Annotated[
-    str | None,
-    quantity(_ramp, "RATE..RATE", "Raise the open model's rate while it measures: 1k..50k."),
-]
-Arrival = Annotated[
-    Literal["constant", "poisson"] | None,
-    typer.Option(help="Law of the open model's intended starts; constant when not said."),
-]
-UntilStderr = Annotated[
-    float | None,
-    typer.Option(
-        metavar="BOUND",
-        help="Measure until cassandra-stress's standard error of the mean rate is below this.",
-    ),
-]
-Precision = Annotated[
-    float | None,
-    quantity(
-        share,
-        "PERCENT",
-        "Measure until the throughput's 95 % confidence interval is within ± this"
-        " (3 % where nothing else ends the run; then 60 s at most).",
-    ),
-]
-Warmup = Annotated[
-    int | None,
-    quantity(
-        duration_ns,
-        "TIME",
-        "Warm-up with the same load, not counted, such as 5s (default: none; until throughput is"
-        " steady, 30 s at most, where nothing ends the run).",
-    ),
-]
-WarmupUntil = Annotated[
-    Literal["stationary"] | None,
-    typer.Option(help="End the warm-up once throughput doesn't drift; --warmup is its limit."),
-]
-Records = Annotated[int | None, quantity(count, "N", "Records of the dataset, such as 1M.")]
-Load = Annotated[
-    Literal["auto", "always", "never"],
-    typer.Option(help="Whether to load the records first; auto: those that are missing."),
-]
-Settle = Annotated[bool, typer.Option(help="After a load, wait until the system is quiet.")]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option("--group", metavar="NAME", help="Only this group of clients; repeatable."),
-]
-PipelineDepth = Annotated[
-    int | None,
-    quantity(
-        count, "N", "Commands that an operation sends at once; else as the workload's file says."
-    ),
-]
-Verify = Annotated[
-    bool,
-    typer.Option(
-        "--verify", help="Read every written record back at the end and count lost writes."
-    ),
-]
-Workers = Annotated[
-    int | None,
-    quantity(count, "N", "Executor threads of an asynchronous driver; else one per core."),
-]
-Interval = Annotated[
-    int | None,
-    quantity(duration_ns, "TIME", "Length of a recorded interval; else 100ms to 1s, as it lasts."),
-]
-DrainLimit = Annotated[
-    int,
-    quantity(duration_ns, "TIME", "Longest wait at the end for what is in flight; else 30s."),
-]
+_TAG: Final = option(
+    "TAG", "Tag to find runs by; repeatable.", "--tag", autocompletion=completion.tag
+)
+Tag = Annotated[list[str] | None, _TAG]
 StallLimit = Annotated[
     int | None,
     quantity(
-        stall_limit_ns,
+        quantities.stall_limit_ns,
         "TIME",
-        "Longest time without any answer while requests are outstanding, or off; else 30s.",
+        "Limit of the time without an answer to outstanding requests, or off (default: 30s).",
+        "--stall-limit",
     ),
 ]
-Fault = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TEXT",
-        help="Break a server of a testbed, such as '10s pause primary-1 for 2s'; repeatable.",
-    ),
-]
-FaultFile = Annotated[
+Json = Annotated[bool, flag("One JSON document on standard output.", "--json")]
+Quiet = Annotated[bool, flag("Only errors on standard error.", "--quiet", "-q")]
+Force = Annotated[bool, flag("Replace an existing file.", "--force")]
+Runs = Annotated[
     Path | None,
-    typer.Option("--faults", metavar="FILE", help="Faults as a YAML file with the key faults."),
+    quantity(_runs, "FOLDER", "Folder for runs (default: $KVMARK_RUNS, or runs).", "--runs"),
+]
+KeptRuns = Annotated[
+    Path | None,
+    quantity(_folder, "FOLDER", "Folder with runs (default: $KVMARK_RUNS, or runs).", "--runs"),
 ]
 RunReport = Annotated[
-    Path | None, quantity(report_path, "FILE", "Write a report, .html or .md.", "--report")
+    Path | None, quantity(report_path, "FILE", "Report to write, .html or .md.", "--report")
 ]
-
-StudyReport = Annotated[
-    Path | None,
-    quantity(
-        report_path,
-        "FILE",
-        "The report, .html or .md or none; else kvmark-study.html.",
-        "--report",
-    ),
+Speed = Annotated[
+    str | None, quantity(_speed, "FACTOR", "Speed of the replay: 1, 10 or max (default: 1).")
 ]
-
-OnExisting = Annotated[
-    Literal["refuse", "keep", "remove"],
-    typer.Option(help="When the system holds records before the first load."),
+StatementMap = Annotated[
+    Path | None, option("FILE", "Statements for the trace's operations, a YAML file.", "--map")
 ]
-
-# Of the commands over runs.
-
-Word = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        autocompletion=completion.one_run,
-        help="An id, its beginning, or last, last~1.",
-    ),
-]
-Words = Annotated[
+RunNames = Annotated[
     list[str],
-    typer.Argument(metavar="RUN", autocompletion=completion.one_run, help="Runs to report on."),
-]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="Most to list, the newest first.")]
-Format = Annotated[
-    Literal["ycsb", "json", "csv", "hlog"], typer.Option(help="Whose form the text has.")
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="A file instead of standard output."),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
-ReportPlace = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="The report; else kvmark-report.html, or a folder."
+    argument(
+        "RUN",
+        "Runs: ids, last, tag:NAME, study:ID or commit:ID; repeatable.",
+        autocompletion=completion.several_runs,
     ),
 ]
-ReportFormat = Annotated[
-    Literal["html", "md", "png", "svg", "pdf", "csv"] | None,
-    typer.Option(help="A page, or a folder of figures or tables; else as the file's name ends."),
-]
-WorkloadName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="NAME", autocompletion=completion.workload, help="Print this workload's file."
-    ),
-]
+TracePath = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show_default=False)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """Options of all commands that measure.
+
+    Raises:
+        SpecError: options of a fleet are given without a fleet.
+    """
+
+    tags: Annotated[tuple[str, ...], _TAG] = ()
+    commit: Annotated[str | None, option("ID", "Commit of the measured code.")] = None
+    resume: Annotated[
+        bool, flag("Resume the newest one: measure missing and INVALID runs.", "--resume")
+    ] = False
+    prometheus: Annotated[
+        int | None,
+        option("PORT", "Port of 127.0.0.1 for live metrics; 0: any free port.", min=0, max=65535),
+    ] = None
+    fleet: Annotated[
+        str | None,
+        option("ADDRESS", "Ray cluster that generates load: HOST:PORT of its head, or auto."),
+    ] = None
+    machines: Annotated[
+        int | None, option("N", "Number of fleet machines (default: all).", min=1)
+    ] = None
+    insecure_fleet: Annotated[
+        bool, flag("Accept a fleet without a token, which anyone can join.", "--insecure-fleet")
+    ] = False
+    stall_limit_ns: StallLimit = None
+    folder: Runs = None
+    json: Json = False
+    quiet: Quiet = False
+
+    def __post_init__(self) -> None:
+        """Checks options that need another."""
+        if self.fleet is not None:
+            return
+        if self.machines is not None:
+            raise SpecError("--machines counts the machines of a fleet: give --fleet ADDRESS too")
+        if self.insecure_fleet:
+            raise SpecError("--insecure-fleet is for a fleet: give --fleet ADDRESS too")
+
+    def open_records(self) -> RunRecords:
+        """The folder of runs."""
+        # It takes a while to load, and usage errors come first.
+        from kvmark.records import Records
+
+        return Records.at(self.folder)

@@ -1,4 +1,4 @@
-"""What commands print: an answer for people, or one JSON document of a kind in `documents`."""
+"""Output of commands: text, or one JSON document of a kind in `documents`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _VERSIONS: Final = {
     "shown-run": 1, "stress": 1, "studies": 1, "study": 1, "study-cases": 1, "testbed": 1,
     "testbeds": 1, "trace": 1, "workload": 1, "workloads": 1,
 }  # fmt: skip
-"""Of each kind of JSON document. A field that goes or changes needs a new one, one more doesn't."""
+"""Versions of JSON documents. A removed or changed field needs a new one."""
 _NARROW: Final = 40
 _WIDE: Final = 160
 
 
 def terminal_width() -> int:
-    """Columns to write for: the terminal's within reason, and many in a pipe."""
+    """Columns of the terminal within limits; many in a pipe."""
     columns = shutil.get_terminal_size((_WIDE, 50)).columns
     return max(_NARROW, min(columns, _WIDE)) if sys.stdout.isatty() else _WIDE
 
 
 def print_answer(answer: Text) -> None:
-    """Prints for people: colours where a terminal shows them, signs where they can be written."""
+    """Prints text: colours on a terminal, and only characters that can be encoded."""
     if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
         print(writable(answer.plain, sys.stdout.encoding or "utf-8"))
         return
@@ -53,31 +53,31 @@ def print_answer(answer: Text) -> None:
 
 
 def print_json(name: str, fields: Mapping[str, object]) -> None:
-    """Prints one JSON document of a known kind and nothing else."""
+    """Prints one JSON document of a known kind."""
     print(json_text(name, fields))
 
 
 def json_text(name: str, fields: Mapping[str, object], indent: int | None = 2) -> str:
-    """A JSON document of a known kind. It begins with what says the kind and its version."""
+    """A JSON document of a known kind, with its kind and version in `schema`."""
     return json.dumps(
         {"schema": schema_of(name), **document(fields)}, indent=indent, ensure_ascii=False
     )
 
 
 def schema_of(name: str) -> str:
-    """What a document's `schema` says, such as `kvmark/run/1`."""
+    """The `schema` of a kind of document, such as `kvmark/run/1`."""
     return f"kvmark/{name}/{_VERSIONS[name]}"
 
 
 def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | None = None) -> None:
-    """Writes the page that `make` takes from `kvmark.report.model.page`.
+    """Writes the page that `make` builds with `kvmark.report.model.page`.
 
-    Without a format, `html`, `md` or one of a folder, the path's ending says it.
+    The format is `html`, `md` or a folder's; by default the path's ending.
 
     Raises:
         RunError: the file or folder can't be written.
     """
-    # Figures bring a library that takes a second to load: only reports pay for it.
+    # Figures load a library for a second.
     from kvmark.report.format import folder, html, markdown
     from kvmark.report.model import page
 
@@ -90,7 +90,7 @@ def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | No
 
 
 def document(value: object) -> Any:
-    """A value of the analysis as JSON values; histograms are left to the export."""
+    """A value of the analysis as JSON values, without histograms."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
         return {name: document(part) for name, part in fields if not _are_counts(part)}
@@ -110,12 +110,12 @@ def document(value: object) -> Any:
 
 
 def _are_counts(value: object) -> bool:
-    """Whether a value is a histogram; none is where nobody has loaded histograms yet."""
+    """Whether a value is a histogram, without loading the module of histograms."""
     stats = sys.modules.get("kvmark.stats")
     return stats is not None and isinstance(value, stats.Counts)
 
 
 def tell_report(report: Path | None) -> None:
-    """Says where a report was written, if one was."""
+    """Prints the path of a report, if one was written."""
     if report is not None:
         print(f"\nThe report is in {report.resolve()}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The program: its commands, and the one place where errors become sentences and exit codes."""
+"""The program: its commands, and the conversion of errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
-from kvmark.cli.registry import COMMANDS, LazyCommands
+from kvmark.cli.registry import COMMANDS, LazyGroup
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 from kvmark.foreign_text import printable, without_passwords
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _INVALID: Final = "Invalid value for "
 _VERSION: Final = "--version"
 _LEAST_ADDRESS_SPACE: Final = 1_500_000_000
-"""What the libraries reserve, most of which is never used."""
+"""Address space that the libraries reserve, mostly without use."""
 _COMPLETES: Final = "_KVMARK_COMPLETE"
 """The variable by which a shell asks for completions."""
 
@@ -32,7 +32,7 @@ _COMPLETES: Final = "_KVMARK_COMPLETE"
 def program() -> typer.Typer:
     """The program. A command's own module is loaded when the command is named."""
     app = typer.Typer(
-        name="kvmark", cls=LazyCommands, pretty_exceptions_enable=False, rich_markup_mode=None
+        name="kvmark", cls=LazyGroup, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_kvmark)
     return app
@@ -42,7 +42,7 @@ def run_program(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code; see `kvmark.cli.main`."""
     if arguments is None:
         hide_secrets()
-    # Who closed it, as a shell does with >&-, wants no answer.
+    # A shell closes standard output with >&-: no answer is wanted.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     if sys.stderr is not None and arguments is None:
         sys.stderr = _lenient(sys.stderr)
@@ -51,15 +51,15 @@ def run_program(arguments: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     if os.environ.get(_COMPLETES) == "complete_bash":
-        # The others take words with colons as they are.
+        # Other shells take words with colons as they are.
         from kvmark.cli.completion import whole_words
 
         with whole_words():
-            return _carry_out(["--help"])
-    return _carry_out(words or ["--help"])
+            return _execute(["--help"])
+    return _execute(words or ["--help"])
 
 
-def _carry_out(words: list[str]) -> int:
+def _execute(words: list[str]) -> int:
     try:
         if not {"--help", _VERSION} & set(words):
             _check_address_space()
@@ -72,13 +72,13 @@ def _carry_out(words: list[str]) -> int:
     except OSError as problem:
         return _cannot_write(problem)
     except SystemExit:
-        # Whoever read standard output has what they wanted.
+        # The reader of standard output has closed it.
         return 0
     return _complain("interrupted", code) if code == Interrupted.exit_code else code
 
 
 def _check_address_space() -> None:
-    """Refuses to begin where libraries would end the process in the middle of an allocation.
+    """Rejects a limit at which libraries would end the process in an allocation.
 
     Raises:
         RunError: the shell allows too little.
@@ -92,20 +92,20 @@ def _check_address_space() -> None:
 
 
 def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
-    """What Typer says of wrong words, in our form; where it gives no advice, where help is."""
-    said = error.format_message().rstrip(".").replace(". Did you", " — did you")
-    if said.startswith(_INVALID):
-        return said.removeprefix(_INVALID).replace("Value error, ", "")
-    meant = (" ".join(words[:2]), words[0])
-    name = next((f" {one}" for one in meant if one in {*COMMANDS, "runs"}), "")
-    advice = "" if said.endswith("?") else f"; see kvmark{name} --help"
-    return f"{said[:1].lower()}{said[1:]}{advice}"
+    """Typer's message in our form, with a reference to help where it has no advice."""
+    text = error.format_message().rstrip(".").replace(". Did you", " — did you")
+    if text.startswith(_INVALID):
+        return text.removeprefix(_INVALID).replace("Value error, ", "")
+    commands = (" ".join(words[:2]), words[0])
+    name = next((f" {one}" for one in commands if one in {*COMMANDS, "runs", "trace"}), "")
+    advice = "" if text.endswith("?") else f"; see kvmark{name} --help"
+    return f"{text[:1].lower()}{text[1:]}{advice}"
 
 
 def _cannot_write(problem: OSError) -> int:
-    """Tells of a file that nobody told of, or of an answer that couldn't be written.
+    """Reports a file without an earlier message, or an answer that couldn't be written.
 
-    The answer is dropped, or Python would try to write it once more.
+    The answer is dropped, or Python would try to write it again.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(problem, BrokenPipeError):
@@ -120,7 +120,7 @@ def _cannot_write(problem: OSError) -> int:
 
 
 class _Dropping(io.FileIO):
-    """A descriptor that takes whatever it is given."""
+    """A descriptor whose writes never fail."""
 
     def write(self, data: ReadableBuffer) -> int:
         try:
@@ -130,7 +130,7 @@ class _Dropping(io.FileIO):
 
 
 def _lenient(stream: TextIO) -> TextIO:
-    """Standard error that a full disk or a closed pipe can't end a measurement by."""
+    """Standard error on which a full disk or a closed pipe can't end a measurement."""
     raw = _Dropping(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True
@@ -153,4 +153,4 @@ def _kvmark(
         bool, typer.Option(_VERSION, callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Measures key-value stores, and says what can be believed."""
+    """Measures key-value stores, and judges the measurements."""

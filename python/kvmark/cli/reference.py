@@ -1,7 +1,46 @@
 """The program with all its commands: docs/reference/commands.md is generated from it."""
 
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.program import program
-from kvmark.cli.registry import WholeCommands
+from kvmark.cli.registry import LazyGroup
+from kvmark.cli.run_options import RunOptions
+
+_SHARED: Final = {one.name for one in fields(ExperimentOptions)} - {"resume"}
+_OF_RUN: Final = {one.name for one in fields(RunOptions)} - {"workload"}
+
+
+class _Reference(LazyGroup):
+    """The commands with their options; those that many commands share are described once."""
+
+    loads_all = True
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if not self.prefix:
+            params: list[Any] = self.commands["run"].params
+            lines = [
+                f"* `{', '.join(one.opts)}{f' {one.metavar}' if one.metavar else ''}`: {one.help}"
+                for one in params
+                if one.name in _SHARED
+            ]
+            self.epilog = "\n".join(
+                [
+                    "**Options that several commands share**, where their usage names them:",
+                    "",
+                    *lines,
+                ]
+            )
+        for name, command in self.commands.items():
+            described = _SHARED | _OF_RUN if name == "replay" else _SHARED
+            option: Any
+            for option in command.params:
+                option.hidden = option.hidden or option.name in described
+
 
 app = program()
-app.info.cls = WholeCommands
+app.info.cls = _Reference

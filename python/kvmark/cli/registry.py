@@ -1,4 +1,4 @@
-"""The commands by name: the list is there at once, a command is loaded when it is asked for."""
+"""The commands by name. The list is available at once; a command's module is loaded on use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kvmark.cli.options import expand_options
 from kvmark.errors import SpecError
 from kvmark.frontends import front_ends
 from kvmark.interrupts import at_once
@@ -17,234 +18,199 @@ from kvmark.spec.suggest import shown
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A command in the list of all."""
+class CommandEntry:
+    """A command in the list of commands."""
 
-    #: The module that has the function of the command's last word, in `cli.commands` if it begins
-    #: with a dot. Where its
-    #: `WITH_OPTIONS` has that word, what stands there gives the function its options.
+    #: The module of the command's function, in `cli.commands` if it begins with a dot.
     module: str
-    #: The first line of that function's docstring.
+    #: The first paragraph of that function's docstring.
     purpose: str
+    #: The function, where it hasn't the command's last word as its name.
+    function: str = ""
+    #: Whether the command only reads, so that Ctrl-C ends it at once.
+    only_reads: bool = False
 
 
-_SHOW: Final = Listed(".show", "Shows one run: its load, its verdict and each operation.")
-_COMPARE: Final = Listed(
-    ".compare",
-    "Compares two sides of runs: each figure's ratio, and whether chance explains it.",
-)
-_OF_RUNS: Final[Mapping[str, Listed]] = {
-    "list": Listed(".runs", "Lists runs, newest first."),
-    "show": _SHOW,
-    "compare": _COMPARE,
-    "history": Listed(
-        ".history", "Shows a figure over the runs of each case, and where its level moved."
-    ),
-    "scaling": Listed(
-        ".scaling",
-        "Fits the Universal Scalability Law to runs, and says where they can't bear one.",
-    ),
-    "report": Listed(".show", "Writes a report on one or several runs."),
-    "export": Listed(".show", "Writes a run as text that other programs read."),
-    "archive": Listed(
-        ".archive", "Keeps whole runs in one file, with the studies that they are all of."
-    ),
-    "import": Listed(
-        ".import_",
-        "Makes runs of other tools' results, told from their content; all of the files or none.",
-    ),
-    "rm": Listed(".runs", "Removes runs by name."),
-    "prune": Listed(".runs", "Removes runs by age, tag or number."),
-}
-GROUPS: Final[Mapping[str, Mapping[str, Listed]]] = {
+_GROUPS_OF_COMMANDS: Final = ("runs", "trace")
+_ALIASES: Final = {"runs show": "show", "runs compare": "compare"}
+"""Further names of commands."""
+GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     "Measure": {
-        "run": Listed(
-            ".run", "Benchmarks one system under one workload, and says what can be believed."
-        ),
-        "replay": Listed(".run", "Issues a trace's operations when they were due, on any system."),
-        **{one.command: Listed(one.module, one.purpose) for one in front_ends()},
+        "run": CommandEntry(".run", "Measures one workload on one system, and prints a verdict."),
+        "replay": CommandEntry(".run", "Replays a trace on any system."),
+        **{one.command: CommandEntry(one.module, one.purpose) for one in front_ends()},
     },
     "Experiment": {
-        "ab": Listed(
-            ".ab",
-            "Compares two sides A and B, measured in turn in blocks until the difference is known.",
+        "ab": CommandEntry(
+            ".ab", "Compares baseline and candidate in interleaved blocks, to a given precision."
         ),
-        "capacity": Listed(
-            ".capacity", "Finds the maximum throughput within an SLO, at which nothing is dropped."
+        "capacity": CommandEntry(
+            ".capacity", "Finds the maximum throughput that meets an SLO without drops."
         ),
-        "study": Listed(
-            ".study",
-            "Runs every case of a study and answers its question; lists the ready ones without a"
-            " name.",
+        "study": CommandEntry(
+            ".study", "Measures all cases of a study. Without a name, lists the ready studies."
         ),
     },
     "Look": {
-        "runs": Listed(
-            ".runs",
-            "Lists runs, newest first; under it: history, scaling, report, export, archive, import,"
-            " rm and prune.",
+        "runs": CommandEntry("", "Lists, reports, exports, archives and removes runs."),
+        "show": CommandEntry(".show", "Prints one run with its verdict.", only_reads=True),
+        "compare": CommandEntry(
+            ".compare",
+            "Compares baseline and candidate runs: ratios with their significance.",
+            only_reads=True,
         ),
-        "show": _SHOW,
-        "compare": _COMPARE,
-        "serve": Listed(
-            ".serve",
-            "Shows the runs in a browser on this machine, until Ctrl-C; nothing is written.",
+        "serve": CommandEntry(".serve", "Serves the runs to a browser on this machine, read-only."),
+        "import": CommandEntry(
+            ".import_", "Imports results of other tools as runs.", function="import_"
         ),
     },
     "Traces": {
-        "record": Listed(
-            ".record",
-            "Forwards what clients ask of a server, and records it as a trace, until Ctrl-C.",
-        ),
-        "import": Listed(".trace", "Makes a trace of a file of operations, whose keys are hashed."),
-        "trace": Listed(
-            ".trace",
-            "Says what is in a trace: rate, kinds, keys, sizes, and what a cache would hit.",
-        ),
-        "learn": Listed(
-            ".learn", "Makes a workload that is like a trace, and says how like it one is."
-        ),
+        "trace": CommandEntry("", "Records, imports, describes and models traces."),
     },
     "Systems": {
-        "up": Listed(
-            ".up",
-            "Starts a system to measure, on this machine, or one again that is down; else lists"
-            " all.",
+        "up": CommandEntry(
+            ".up", "Starts a testbed, or restarts a stopped one. Without a name, lists them."
         ),
-        "down": Listed(
-            ".up",
-            "Stops what `kvmark up` started, and nothing else; its data stays unless it is"
-            " removed.",
-        ),
-        "doctor": Listed(".doctor", "Says what this machine has and lacks for measuring."),
-        "workloads": Listed(
-            ".workloads", "Lists the ready workloads, or prints one to copy and change."
+        "down": CommandEntry(".up", "Stops testbeds that kvmark up started."),
+        "doctor": CommandEntry(".doctor", "Checks whether this machine is fit for measuring."),
+        "workloads": CommandEntry(
+            ".workloads", "Lists the ready workloads, or prints one.", only_reads=True
         ),
     },
     "Documents": {
-        "doc": Listed(
-            ".doc", "Fills the marked blocks of Markdown files from runs; the rest stays as it is."
-        ),
+        "doc": CommandEntry(".doc", "Fills the marked blocks of Markdown files from runs."),
     },
 }
-"""The first words of all commands under their headings, in the order of the help."""
-_ENDED_AT_ONCE: Final = frozenset(
-    {"show", "compare", "trace", "workloads", "list", "history", "scaling", "report"}
-)
-"""What only reads: nothing has to be left in order when it is interrupted."""
-_FIRST: Final = {name: one for group in GROUPS.values() for name, one in group.items()}
+"""The commands and groups of commands by heading, in the order of the help."""
+_FIRST: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+_SUBCOMMANDS: Final = {
+    "runs list": CommandEntry(
+        ".runs", "Lists runs, newest first.", function="list_", only_reads=True
+    ),
+    "runs show": _FIRST[_ALIASES["runs show"]],
+    "runs compare": _FIRST[_ALIASES["runs compare"]],
+    "runs history": CommandEntry(
+        ".show", "Prints a metric over time for each case, with change points.", only_reads=True
+    ),
+    "runs scaling": CommandEntry(
+        ".show",
+        "Fits the Universal Scalability Law to runs, and reports when they cannot support a fit.",
+        only_reads=True,
+    ),
+    "runs report": CommandEntry(".show", "Writes a report on runs.", only_reads=True),
+    "runs export": CommandEntry(".show", "Exports a run in another format."),
+    "runs archive": CommandEntry(".runs", "Archives runs and their complete studies in one file."),
+    "runs rm": CommandEntry(".runs", "Removes runs by name."),
+    "runs prune": CommandEntry(".runs", "Removes runs by age, tag or number."),
+    "trace record": CommandEntry(
+        ".trace", "Records the traffic between clients and a server as a trace, until Ctrl-C."
+    ),
+    "trace import": CommandEntry(
+        ".trace", "Makes a trace of a log of operations, with hashed keys.", function="import_"
+    ),
+    "trace show": CommandEntry(
+        ".trace", "Prints a trace's rate, operations, keys, sizes and cache hit ratios.",
+        only_reads=True,
+    ),
+    "trace learn": CommandEntry(
+        ".trace", "Fits a workload to a trace, or checks a workload against one."
+    ),
+}  # fmt: skip
 COMMANDS: Final = {
-    **{name: one for name, one in _FIRST.items() if name != "runs"},
-    **{f"runs {word}": one for word, one in _OF_RUNS.items()},
+    **{name: entry for name, entry in _FIRST.items() if name not in _GROUPS_OF_COMMANDS},
+    **_SUBCOMMANDS,
 }
 """Every command by its words."""
 
 
-class OneCommand(TyperCommand):
-    """A command that tells of a word too many as others of its sentences tell of words."""
+class StrictCommand(TyperCommand):
+    """Rejects extra arguments with a consistent message."""
 
     allow_extra_args = True
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words as values; those that belong to nothing are refused."""
-        others = super().parse_args(ctx, args)
-        if others and not ctx.resilient_parsing:
+        """Parses the arguments."""
+        extra = super().parse_args(ctx, args)
+        if extra and not ctx.resilient_parsing:
             raise SpecError(
-                f"{shown(others[0])} is one word too many; see {ctx.command_path} --help"
+                f"{shown(extra[0])} is one word too many; see {ctx.command_path} --help"
             )
-        return others
+        return extra
 
 
-class LazyCommands(TyperGroup):
-    """The list of commands without their modules: these bring libraries that take a while."""
+class LazyGroup(TyperGroup):
+    """Commands of which a module is loaded when its command is used."""
 
-    def __init__(self, **settings: Any) -> None:
+    loads_all = False
+
+    def __init__(self, *, prefix: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        listed = typer.Typer(rich_markup_mode=None, add_completion=False)
-        for name, one in _FIRST.items():
-            listed.command(name, help=one.purpose)(_nothing)
-        group = typer.main.get_command(listed)
-        self.commands = dict(getattr(group, "commands", {}))
+        self.prefix = prefix
+        self.headings = GROUPS
+        if prefix:
+            named = ((name.removeprefix(prefix), one) for name, one in _SUBCOMMANDS.items()
+                     if name.startswith(prefix))  # fmt: skip
+            self.headings = {"Commands": dict(named)}
+        entries = {name: one for group in self.headings.values() for name, one in group.items()}
+        self.commands = {
+            name: self._load(name) if self.loads_all else TyperCommand(name, help=one.purpose)
+            for name, one in entries.items()
+        }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that words begin with, now with its module."""
-        name, found, others = super().resolve_command(ctx, args)
-        _hold_nothing(ctx, name)
-        return name, None if found is None or name is None else loaded(name), others
+        """Finds the command that arguments begin with, and loads its module."""
+        name, command, others = super().resolve_command(ctx, args)
+        if name is None or command is None:
+            return name, command, others
+        entry = COMMANDS.get(f"{self.prefix}{name}")
+        if entry is not None and entry.only_reads and not ctx.resilient_parsing:
+            ctx.with_resource(at_once())
+        return name, self._load(name), others
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
-        """The commands with their whole purposes, under headings."""
-        for heading, group in GROUPS.items():
+        """Writes the commands with their whole purposes, under headings."""
+        for heading, group in self.headings.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, one.purpose) for name, one in group.items()])
 
+    def _load(self, name: str) -> Any:
+        """The command of a name, with its module."""
+        words = f"{self.prefix}{name}"
+        if words not in COMMANDS:
+            kind = type(self) if self.loads_all or words != "runs" else _RunsGroup
+            purpose = _FIRST[words].purpose
+            return kind(prefix=f"{words} ", name=name, help=purpose, rich_markup_mode=None)
+        module = import_module(COMMANDS[words].module, "kvmark.cli.commands")
+        app = typer.Typer(
+            rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False
+        )
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app.command(name, cls=StrictCommand, context_settings=settings)(function_of(words))
+        command = typer.main.get_command(app)
+        command.name = name
+        return command
 
-class WholeCommands(LazyCommands):
-    """The commands with all their modules, for what is made of all their words."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = {name: loaded(name) for name in _FIRST}
+class CompleteGroup(LazyGroup):
+    """The commands with all their modules, for documents about all options."""
+
+    loads_all = True
 
 
-class _RunsWords(TyperGroup):
-    """What stands under `runs`. Without a word of its own, before options too, it lists."""
+class _RunsGroup(LazyGroup):
+    """The commands under `runs`. Without one, and before options, it lists."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words as values; a list is what is meant where none of them says what."""
+        """Parses the arguments; those without a command are those of `list`."""
         listing = args[0].startswith("-") if args else not ctx.resilient_parsing
         if listing and args[:1] != ["--help"]:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that words begin with."""
-        found = super().resolve_command(ctx, args)
-        _hold_nothing(ctx, found[0])
-        return found
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's
-        """The words with their whole purposes."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(word, one.purpose) for word, one in _OF_RUNS.items()])
-
-
-def _hold_nothing(ctx: Any, name: str | None) -> None:
-    """Lets Ctrl-C end a command at once that only reads."""
-    if name in _ENDED_AT_ONCE and not ctx.resilient_parsing:
-        ctx.with_resource(at_once())
-
 
 def function_of(name: str) -> Any:
-    """The function that a command calls; a word that means something in Python has a _ behind."""
-    module = import_module(COMMANDS[name].module, "kvmark.cli.commands")
-    word = name.rpartition(" ")[2]
-    function = getattr(module, f"{word}_", None) or getattr(module, word)
-    with_options = getattr(module, "WITH_OPTIONS", {}).get(name)
-    return function if with_options is None else with_options(function)
-
-
-def _nothing() -> None:
-    """What a command that is only listed would call."""
-
-
-def loaded(first: str) -> Any:
-    """A command with its module."""
-    if first == "runs":
-        app = _empty(cls=_RunsWords, help=_FIRST[first].purpose)
-        for word in _OF_RUNS:
-            app.command(word, cls=OneCommand)(function_of(f"runs {word}"))
-    else:
-        module = import_module(COMMANDS[first].module, "kvmark.cli.commands")
-        settings = getattr(module, "CONTEXT_SETTINGS", None)
-        app = _empty()
-        app.command(first, cls=OneCommand, context_settings=settings)(function_of(first))
-    command = typer.main.get_command(app)
-    command.name = first
-    return command
-
-
-def _empty(**settings: Any) -> typer.Typer:
-    return typer.Typer(
-        rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, **settings
-    )
+    """The function of a command, with its options as parameters."""
+    entry = COMMANDS[name]
+    module = import_module(entry.module, "kvmark.cli.commands")
+    function = getattr(module, entry.function or name.rpartition(" ")[2])
+    return getattr(module, "WITH_OPTIONS", {}).get(name, expand_options)(function)

@@ -1,33 +1,32 @@
-"""What the runs of one command are made with: the system, who generates load, and where."""
+"""The system that a command names, and the context in which its runs are measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from kvmark.errors import SpecError, UsageError
+from kvmark.errors import UsageError
 from kvmark.spec.suggest import refuse_credentials
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
 if TYPE_CHECKING:
+    from kvmark.cli.options import ExperimentOptions
     from kvmark.plan.model import Plan
     from kvmark.records import Records
-    from kvmark.run.context import RunContext
-    from kvmark.run.generator import Generator
+    from kvmark.run.setting import Setting
 
 _UP: Final = "up:"
 
 
 def named_system(name: SystemName) -> SystemUrl:
-    """The system of a URL, or with `up:NAME` of a testbed; `up:` is the only one that is up.
+    """The system of a URL, or with `up:NAME` of a testbed; `up:` is the only testbed that is up.
 
-    Proxies don't count for that: they are ways to a system.
-
-    A driver's options may follow as in a URL: `up:NAME?consistency=one`.
+    Proxies don't count as testbeds for `up:`. Options of the driver may follow as in a URL:
+    `up:NAME?consistency=one`.
 
     Raises:
         UsageError: the URL is wrong, or there is no such testbed.
@@ -42,7 +41,7 @@ def named_system(name: SystemName) -> SystemUrl:
 
 
 def _url_of(name: str) -> str:
-    # Testbeds bring a library that only those who name one need.
+    # Testbeds load a library that other systems don't need.
     from kvmark.testbed import testbeds_root
     from kvmark.testbed.state import all_testbeds, find_testbed
 
@@ -56,95 +55,56 @@ def _url_of(name: str) -> str:
     if len(living) != 1:
         names = ", ".join(f"{_UP}{testbed.name}" for testbed in living)
         raise UsageError(
-            f"system: several testbeds are up; say which of {names}"
+            f"system: several testbeds are up; name one of {names}"
             if living
             else "system: no testbed is up; start one with kvmark up"
         )
     return living[0].url
 
 
-@dataclass(frozen=True, slots=True)
-class FleetRequest:
-    """What the user said of the machines."""
-
-    address: str
-    machines: int | None
-    #: Whether one that asks for no token is taken.
-    insecure: bool = False
-
-
-def fleet_request(
-    address: str | None, machines: int | None, *, insecure: bool = False
-) -> FleetRequest | None:
-    """The fleet that was named, if one was.
-
-    Raises:
-        SpecError: machines are asked for and no fleet.
-    """
-    if address is None:
-        if machines is not None:
-            raise SpecError("--machines counts the machines of a fleet: give --fleet ADDRESS too")
-        if insecure:
-            raise SpecError("--insecure-fleet is for a fleet: give --fleet ADDRESS too")
-        return None
-    return FleetRequest(address, machines, insecure)
-
-
 @contextmanager
-def session(
+def run_context(
     command: tuple[str, ...],
     records: Records,
     plan: Plan,
-    tags: tuple[str, ...] = (),
-    commit: str | None = None,
-    *,
-    others: Mapping[str, Plan] | None = None,
-    fleet: FleetRequest | None = None,
-    prometheus: int | None = None,
-    quiet: bool = False,
-    stall_limit_ns: int | None = None,
-) -> Iterator[RunContext]:
-    """The setting of all runs of a command, whose first or typical plan this is.
+    options: ExperimentOptions,
+    other_plans: Mapping[str, Plan] | None = None,
+) -> Iterator[Setting]:
+    """The context of all runs of a command, calibrated with its first or typical plan.
 
-    `others` are plans of cases whose engine may cost something else, by their titles. Where
-    `stall_limit_ns` is given, it holds for all runs.
+    `other_plans` are plans of cases with another engine overhead, by the cases' titles.
 
     Load comes from one process of this machine, or from a fleet, until the context is left.
-    Prometheus is told of each run where a port was named.
 
     Raises:
-        UsageError: the plan makes no sense on a fleet, it can't be joined, or the port can't be
-            used.
+        UsageError: the plan makes no sense on a fleet, the fleet can't be joined, or the port for
+            metrics can't be used.
     """
     from kvmark.run.context import engine_overhead, make_run_context
     from kvmark.run.generator import LocalGenerator
     from kvmark.run.shares import check_divisible
 
+    others = other_plans or {}
     with ExitStack() as stack:
         generator = stack.enter_context(LocalGenerator())
-        setting = make_run_context(command, plan, generator, records, tags, commit)
-        overheads = {case: engine_overhead(one, generator) for case, one in (others or {}).items()}
-        setting = replace(setting, overheads=overheads, stall_limit_ns=stall_limit_ns)
-        if fleet is not None:
-            for one in (others or {}).values():
+        setting = make_setting(command, plan, generator, records, options.tags, options.commit)
+        setting = replace(
+            setting,
+            overheads={case: engine_overhead(one, generator) for case, one in others.items()},
+            stall_limit_ns=options.stall_limit_ns,
+        )
+        if options.fleet is not None:
+            for one in (*others.values(), plan):
                 check_divisible(one)
-            setting = replace(setting, generator=stack.enter_context(_joined(fleet, plan)))
-        if prometheus is not None:
-            # Only those who ask for metrics pay for the library.
+            from kvmark.run.fleet import joined
+
+            fleet = joined(options.fleet, options.machines, insecure=options.insecure_fleet)
+            setting = replace(setting, generator=stack.enter_context(fleet))
+        if options.prometheus is not None:
             from kvmark.run.prometheus import exporting
 
-            exporter = stack.enter_context(exporting(prometheus))
-            if not quiet:
+            exporter = stack.enter_context(exporting(options.prometheus))
+            if not options.quiet:
                 typer.echo(f"Metrics are at {exporter.address} while it measures", err=True)
             setting = replace(setting, exporter=exporter)
         yield setting
-
-
-def _joined(asked: FleetRequest, plan: Plan) -> AbstractContextManager[Generator]:
-    from kvmark.run.shares import check_divisible
-
-    check_divisible(plan)
-    # Only those who have a fleet pay for it.
-    from kvmark.run.fleet import joined
-
-    return joined(asked.address, asked.machines, insecure=asked.insecure)

@@ -1,5 +1,5 @@
-"""Experiments: which runs are made one after the other, and what they come to.
+"""Experiments: sequences of runs that answer a question.
 
-The executor, its journal and its servers are the same for all; a design says what comes next. No
-run is carried out here (that is `run`), and no figure is made (that is `analysis`).
+The executor and its journal serve all experiments; a design decides which run is next. `run`
+executes runs, `analysis` computes figures.
 """

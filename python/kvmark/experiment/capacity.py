@@ -1,4 +1,4 @@
-"""A search for capacity as an experiment: a closed model, then a run for each rate, judged."""
+"""The search for capacity as an experiment: a closed model, then judged runs at each rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from kvmark.analysis import Level, Reason, Verdict, judge, save_verdict
+from kvmark.analysis import Level, Reason, Verdict
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.objectives import figure
 from kvmark.errors import AnswerIsNo, SpecError
@@ -20,19 +20,21 @@ from kvmark.experiment.capacity_search import (
     Stage,
     search,
 )
-from kvmark.experiment.design import PreparedRun, RunRequest, Runs, experiment_name, prepare_run
+from kvmark.experiment.design import PreparedRun, RunRequest, experiment_name, prepare_run
+from kvmark.experiment.executor import Executor
+from kvmark.experiment.judging import close_and_judge
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records, Run, close_run
+from kvmark.records import Records, Run
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
 
 _SEEDS: Final = 1_000_003
-"""Runs of one search have seeds of their own, and other searches others."""
+"""Distance between the seeds of two searches."""
 _NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})
-"""Above these rules' first threshold the rate was not carried."""
+"""Reasons above whose first threshold the system didn't keep up with the rate."""
 _ERRORS: Final = frozenset({"errors", "timeouts", "overloaded", "unavailable"})
 _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
@@ -47,29 +49,30 @@ def tag(experiment: str) -> str:
 
 @dataclass(kw_only=True)
 class CapacitySearch:
-    """What was asked, and what was found."""
+    """The search, its answer, and the runs that it requests."""
 
     kind: ClassVar[str] = "capacity"
     redoes_invalid: ClassVar[bool] = False
 
-    #: The run at no rate yet.
+    #: The run without its rate.
     spec: RunSpec
     arrival: ArrivalProcess
     objectives: tuple[Objective, ...]
     asked: CapacityRequest
-    #: Where to begin, which spares the closed model; ops/s.
+    #: First rate, which replaces the closed model; ops/s.
     first: float | None = None
     found: Capacity | None = None
     _number: int = 0
-    _tried: Counter[str] = field(default_factory=Counter)
+    _repetitions: Counter[str] = field(default_factory=Counter)
+    _executor: Executor = field(init=False)
 
     @property
     def name(self) -> str:
-        """The same for the same words."""
+        """The same for the same definition."""
         return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
-        """What was asked for."""
+        """The request as plain values."""
         objectives = [objective.text for objective in self.objectives]
         asked = {**asdict(self.asked), "arrival": self.arrival, "first": self.first}
         return {**asked, "objectives": objectives, "run": self.spec.as_json()}
@@ -78,7 +81,7 @@ class CapacitySearch:
         """The plan of the first run.
 
         Raises:
-            SpecError: the workload has no rate that could be searched for.
+            SpecError: the workload has no rate to search for.
         """
         workload, groups = self.spec.workload, self.spec.active_groups
         if workload.once_per_record:
@@ -97,55 +100,59 @@ class CapacitySearch:
         return compile_run(self._at(None, 1, self.asked.clients))
 
     def other_plans(self) -> Mapping[str, Plan]:
-        """None: all runs are alike."""
+        """None: all runs have one overhead."""
         return {}
 
-    def execute(self, runs: Runs) -> None:
-        """The highest rate at which the objectives hold.
+    def execute(self, runs: Executor) -> None:
+        """Searches for the highest rate at which the objectives hold.
 
         Raises:
-            AnswerIsNo: a run can't be used, whatever its rate.
-            KvmarkError: a run came to no end.
+            AnswerIsNo: a run is unusable at any rate.
+            KvmarkError: a run didn't come to its end.
         """
-        first = self.first
+        self._executor, first = runs, self.first
         if first is None:
             run = self._run(runs, "closed model", None, self.asked.clients)
-            most = _measured_rate(runs.records, run)
+            most = _throughput([close_and_judge(runs.records, run).run])
             if most <= 0:
                 raise AnswerIsNo(f"no operation of run {run} succeeded: see kvmark show")
             first = most / 2
-        self.found = search(_Attempts(self, runs), first, self.asked)
+        self.found = search(self, first, self.asked)
 
-    def judge_rate(
-        self, runs: Runs, made_runs: tuple[str, ...], rate: float, stage: Stage, clients: int
-    ) -> RateRun:
-        """Runs at a rate, judged as one."""
-        return judge_rate(runs.records, made_runs, rate, stage, self.objectives, clients)
+    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
+        """One run at a rate, judged."""
+        wider = f" with {clients} clients" if clients > self.asked.clients else ""
+        title = f"{stage} at {rate:,.4g}/s{wider}"
+        runs = self._executor
+        run = self._run(runs, title, rate, clients)
+        return judge_rate(runs.records, (run,), rate, stage, self.objectives, clients)
 
-    def attempt(self, runs: Runs, rate: float, stage: Stage, clients: int) -> str:
-        """Carries out one run at a rate."""
-        more = f" with {clients} clients" if clients > self.asked.clients else ""
-        return self._run(runs, f"{stage} at {rate:,.4g}/s{more}", rate, clients)
+    def together(self, runs: Sequence[RateRun]) -> RateRun:
+        """All runs at a rate, judged as one."""
+        last, names = runs[-1], [one.run for one in runs]
+        records = self._executor.records
+        return judge_rate(records, names, last.rate, last.stage, self.objectives, last.clients)
 
-    def _run(self, runs: Runs, title: str, rate: float | None, clients: int) -> str:
+    def _run(self, runs: Executor, title: str, rate: float | None, clients: int) -> str:
         self._number += 1
         case = title if rate is None else f"{rate!r}/s, {clients} clients"
-        repetition = self._tried[case]
-        self._tried[case] += 1
-        steps = self.asked.steps + (self.first is None)
+        repetition = self._repetitions[case]
+        self._repetitions[case] += 1
         return runs.run(
             RunRequest(
                 case=case,
                 repetition=repetition,
                 title=title,
                 number=self._number,
-                total=max(self._number, steps),
-                make=partial(self._made, runs.id, rate, self._number, clients),
+                total=max(self._number, self.asked.steps + (self.first is None)),
+                make=partial(self._prepared, runs.id, rate, self._number, clients),
                 tags=(tag(runs.id),),
             )
         ).id_or_raise()
 
-    def _made(self, experiment: str, rate: float | None, number: int, clients: int) -> PreparedRun:
+    def _prepared(
+        self, experiment: str, rate: float | None, number: int, clients: int
+    ) -> PreparedRun:
         spec = self._at(rate, number, clients)
         objectives = [objective.text for objective in self.objectives]
         place = {"name": tag(experiment), "number": number}
@@ -153,34 +160,10 @@ class CapacitySearch:
         return prepare_run(spec, compile_run(spec), own)
 
     def _at(self, rate: float | None, number: int, clients: int) -> RunSpec:
-        """The run at a rate, with seeds of its own."""
+        """The run at a rate, with other seeds."""
         law = None if rate is None else self.arrival
         seed = self.spec.seed * _SEEDS + number
         return replace(self.spec, rate=rate, arrival=law, seed=seed, clients=clients)
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempts:
-    """The runs of a search, carried out and judged."""
-
-    design: CapacitySearch
-    runs: Runs
-
-    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
-        """One run at a rate, judged."""
-        run = self.design.attempt(self.runs, rate, stage, clients)
-        return self.design.judge_rate(self.runs, (run,), rate, stage, clients)
-
-    def together(self, runs: Sequence[RateRun]) -> RateRun:
-        """All runs at a rate, judged as one."""
-        last, made_runs = runs[-1], tuple(one.run for one in runs)
-        return self.design.judge_rate(self.runs, made_runs, last.rate, last.stage, last.clients)
-
-
-def _measured_rate(records: Records, run: str) -> float:
-    """Closes a run and says its successful operations per second."""
-    closed, _ = _closed(records, run)
-    return _throughput([closed])
 
 
 def judge_rate(
@@ -193,20 +176,20 @@ def judge_rate(
 ) -> RateRun:
     """Closes and judges runs at one rate as one: histograms are merged, shares pooled.
 
-    What a verdict says against the rate counts when it says so of most runs.
+    A reason against the rate counts when most runs have it.
 
     Raises:
-        AnswerIsNo: a run is INVALID for a reason that no other rate would mend.
+        AnswerIsNo: a run is INVALID for a reason that doesn't depend on the rate.
         KvmarkError: its records can't be written or read.
     """
-    closed = [_closed(records, name) for name in runs]
-    for run, verdict in closed:
-        _raise_if_useless(run, verdict)
-    figures = [figure([run for run, _ in closed], objective) for objective in objectives]
+    judged = [close_and_judge(records, name) for name in runs]
+    for run, verdict in judged:
+        _raise_if_unusable(run, verdict)
+    closed, verdicts = [one.run for one in judged], [one.verdict for one in judged]
+    figures = [figure(closed, objective) for objective in objectives]
     own_errors = any(objective.metric == _ALL_ERRORS for objective in objectives)
-    verdicts = [verdict for _, verdict in closed]
     missed = [one.sentence for one in figures if one.held is False]
-    reasons = [*_refused(verdicts, own_errors=own_errors), *missed]
+    reasons = [*_overload_sentences(verdicts, own_errors=own_errors), *missed]
     lacking = [one.lacking for one in figures if one.lacking]
     return RateRun(
         rate=rate,
@@ -215,7 +198,7 @@ def judge_rate(
         outcome=_outcome(verdicts, reasons, lacking),
         reasons=tuple(reasons or lacking),
         figures={one.objective.text: one.value for one in figures},
-        throughput=_throughput([run for run, _ in closed]),
+        throughput=_throughput(closed),
         notes=tuple(
             _sentence(reason)
             for verdict in verdicts
@@ -223,7 +206,7 @@ def judge_rate(
             if reason.code == "concurrency_limit"
         ),
         clients=clients,
-        held_back=_waited_for_client([run for run, _ in closed]) >= _told_by(objectives),
+        held_back=_waited_for_client(closed) >= _decisive_share(objectives),
     )
 
 
@@ -234,17 +217,10 @@ def _waited_for_client(runs: Sequence[Run]) -> float:
     return sum(group.late_busy for group in groups) / issued if issued else 0.0
 
 
-def _told_by(objectives: Sequence[Objective]) -> float:
-    """The least share of operations that can put a figure beyond its bound: 1 % for p99."""
+def _decisive_share(objectives: Sequence[Objective]) -> float:
+    """The least share of operations that can move a figure beyond its bound: 1 % for p99."""
     quantiles = [one.metric.q for one in objectives if one.metric.quantile is not None]
     return min((1 - q for q in quantiles), default=_FEW)
-
-
-def _closed(records: Records, name: str) -> tuple[Run, Verdict]:
-    run = close_run(records.root / name)
-    verdict = judge(run)
-    save_verdict(records, run, verdict)
-    return run, verdict
 
 
 def _outcome(
@@ -252,30 +228,25 @@ def _outcome(
 ) -> Outcome:
     if not reasons:
         return "too few" if lacking else "holds"
-    late = [any(map(_is_late, verdict.reasons)) for verdict in verdicts]
-    return "generator" if _most(late) else "missed"
+    late = sum(
+        any(one.code in _GENERATOR and one.level is not Level.NOTE for one in verdict.reasons)
+        for verdict in verdicts
+    )
+    return "generator" if late * 2 > len(verdicts) else "missed"
 
 
-def _is_late(reason: Reason) -> bool:
-    return reason.code in _GENERATOR and reason.level is not Level.NOTE
-
-
-def _most(held: Sequence[bool]) -> bool:
-    return sum(held) * 2 > len(held)
-
-
-def _refused(verdicts: Sequence[Verdict], *, own_errors: bool) -> list[str]:
-    """Sentences of the reasons that most runs' verdicts give against the rate."""
-    found: dict[str, list[Reason]] = {}
+def _overload_sentences(verdicts: Sequence[Verdict], *, own_errors: bool) -> list[str]:
+    """Sentences of the reasons against the rate that most verdicts have."""
+    by_code: dict[str, list[Reason]] = {}
     for verdict in verdicts:
         for reason in verdict.reasons:
-            if _is_refused(reason, own_errors=own_errors):
-                found.setdefault(reason.code, []).append(reason)
-    return [_sentence(same[0]) for same in found.values() if len(same) * 2 > len(verdicts)]
+            if _is_overload(reason, own_errors=own_errors):
+                by_code.setdefault(reason.code, []).append(reason)
+    return [_sentence(same[0]) for same in by_code.values() if len(same) * 2 > len(verdicts)]
 
 
-def _is_refused(reason: Reason, *, own_errors: bool) -> bool:
-    """Whether a reason says that the system didn't carry the rate."""
+def _is_overload(reason: Reason, *, own_errors: bool) -> bool:
+    """Whether the system didn't carry the rate."""
     if reason.level is Level.NOTE:
         return False
     if reason.code in _ERRORS:
@@ -285,12 +256,11 @@ def _is_refused(reason: Reason, *, own_errors: bool) -> bool:
     return reason.code in _NOT_KEPT_UP | _FAILED
 
 
-def _raise_if_useless(run: Run, verdict: Verdict) -> None:
+def _raise_if_unusable(run: Run, verdict: Verdict) -> None:
     known = _NOT_KEPT_UP | _ERRORS | _FAILED | _GENERATOR
     for reason in verdict.reasons:
         if reason.level is Level.INVALID and reason.code not in known:
-            said = _sentence(reason)
-            raise AnswerIsNo(f"run {run.id} is INVALID: {said}; {reason.advice}")
+            raise AnswerIsNo(f"run {run.id} is INVALID: {_sentence(reason)}; {reason.advice}")
 
 
 def _throughput(runs: Sequence[Run]) -> float:
@@ -299,5 +269,5 @@ def _throughput(runs: Sequence[Run]) -> float:
 
 
 def _sentence(reason: Reason) -> str:
-    said = reason.sentence.removesuffix(".")
-    return f"{said[:1].lower()}{said[1:]}"
+    sentence = reason.sentence.removesuffix(".")
+    return f"{sentence[:1].lower()}{sentence[1:]}"

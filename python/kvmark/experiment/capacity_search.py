@@ -1,21 +1,18 @@
 """The highest rate at which an objective holds: bracketed, bisected, confirmed.
 
-A closed model says about how much the system does at most. From half of that the rate is doubled
-until the objective is missed, or halved until it holds; between the two the logarithm of the rate
-is bisected until both are as near as was asked. At each end runs with other seeds follow, and all
-runs at a rate are judged as one: their histograms are merged, so that what one run says by chance
-counts for its share. An end that then turns out to be on the other side moves on by a step.
+A closed model gives a first maximum. From half of it the rate is doubled until the objective is
+missed, or halved until it holds; between the two the logarithm of the rate is bisected down to the
+requested distance. Runs with other seeds confirm each end, and all runs at a rate are judged as one
+with merged histograms. An end that changes its result moves by a step.
 
-A rate can be missed because all clients, the limit of operations in flight, were busy. Then it is
-tried with twice as many, as long as that makes a difference.
-
-Here is the search alone; `runs` has the runs.
+A rate can be missed because all clients, the limit of operations in flight, were busy. Then the
+number of clients is doubled, as long as that makes a difference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -24,40 +21,40 @@ from kvmark.spec.objective import Objective
 from kvmark.stats import Estimate, crossing
 
 Outcome = Literal["holds", "missed", "generator", "too few"]
-"""Of a run: the objective held; it was missed; the generator and not the system was the limit; it
-had too few operations to tell."""
+"""The objective held; it was missed; the generator, not the system, was the limit; there were too
+few operations."""
 Stage = Literal["bracket", "bisect", "confirm"]
 _Found = Literal["found", "nowhere", "generator", "clients", "open"]
-"""Of a search: an interval; the objective holds at no rate; up to where the generator is the limit,
-or the number of clients; no upper end, because none was found at which it is missed."""
+"""An interval; no rate holds; the generator or the number of clients is the limit; no rate was
+missed."""
 
 _MOST_DOUBLINGS: Final = 20
 _MOST_HALVINGS: Final = 20
 _MOST_MOVES: Final = 8
 _MORE: Final = 1.05
-"""A throughput that is so many times as high, or a time so many times as short, is a difference."""
+"""Factor by which a throughput or a time must improve to make a difference."""
 _NEAR: Final = 1.5
-"""Runs so many steps beyond either end still count: a line describes no more than that."""
+"""Steps beyond either end within which runs count for the fitted line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateRun:
-    """One run at a rate, and whether everything held."""
+    """The result of a run, or of several runs, at a rate."""
 
     #: Operations per second offered.
     rate: float
     stage: Stage
     run: str
     outcome: Outcome
-    #: Why it isn't "holds", a sentence each.
+    #: Sentences with the reasons for another outcome than "holds".
     reasons: tuple[str, ...]
     #: Each objective's figure by its text: nanoseconds, a share, or ops/s; none where unknown.
     figures: Mapping[str, float | None]
     #: Successful operations per second.
     throughput: float
     notes: tuple[str, ...] = ()
-    #: The limit of operations in flight, and whether so many waited for it that it may be the
-    #: reason why an objective was missed.
+    #: The limit of operations in flight, and whether enough operations waited for it to explain a
+    #: missed objective.
     clients: int = 0
     held_back: bool = False
 
@@ -68,24 +65,22 @@ class RateRun:
 
 
 class _Attempts(Protocol):
-    """Who makes the runs."""
+    """Measures and judges runs."""
 
-    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
-        """One run at a rate, judged."""
+    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun: ...
 
-    def together(self, runs: Sequence[RateRun]) -> RateRun:
-        """All runs at a rate, judged as one."""
+    def together(self, runs: Sequence[RateRun]) -> RateRun: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """How exact the answer is to be."""
+    """The precision of a search."""
 
-    #: Most distance of both ends, a share of the lower one.
+    #: Largest distance of the ends, a share of the lower one.
     within: float
-    #: Runs that confirm each end, beside the one that found it.
+    #: Runs that confirm each end, besides the first.
     confirm: int
-    #: The number of clients to begin with, and the most; equal where the number is given.
+    #: First and largest number of clients; equal where the number is given.
     clients: int
     most_clients: int
 
@@ -98,76 +93,73 @@ class CapacityRequest:
 
     @property
     def steps(self) -> int:
-        """About how many runs it takes: for a display."""
+        """Expected number of runs, for the display."""
         bisections = math.ceil(math.log2(math.log(2) / math.log1p(self.within)))
         return 2 + max(bisections, 0) + 2 * self.confirm
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The answer. Rates are operations per second."""
+    """The result of a search. Rates are operations per second."""
 
     found: _Found
-    #: The highest rate at which its runs together held; none when there is none.
+    #: The highest rate that holds.
     low: float | None
-    #: The next rate, at which they didn't; none when there is none.
+    #: The next rate, which is missed.
     high: float | None
-    #: Why there is no capacity, or no upper end; empty when there are both.
+    #: The reason for a missing end.
     reason: str
     runs: tuple[RateRun, ...]
-    #: The limit of operations in flight with which the ends were found.
+    #: The limit of operations in flight at the ends.
     clients: int
 
 
 @dataclass
 class _Search:
-    """Rates that were tried."""
+    """A search and its runs."""
 
     attempts: _Attempts
     asked: CapacityRequest
     clients: int
     runs: list[RateRun] = field(default_factory=list)
-    #: The lowest rate that was missed no less with twice as many clients.
+    #: The lowest rate at which twice as many clients made no difference.
     enough_at: float = math.inf
 
     def at(self, rate: float, stage: Stage) -> RateRun:
-        one = self._try(rate, stage, self.clients)
+        one = self._attempt(rate, stage, self.clients)
         while one.outcome == "missed" and one.held_back and self._may_be_limit(rate):
             more = min(2 * self.clients, self.asked.most_clients)
             if more == self.clients:
                 break
-            wider = self._try(rate, stage, more)
+            wider = self._attempt(rate, stage, more)
             if not _makes_a_difference(one, wider):
                 self.enough_at = min(self.enough_at, rate)
                 break
             self.clients, one = more, wider
         return one
 
-    def _try(self, rate: float, stage: Stage, clients: int) -> RateRun:
+    def _attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         one = self.attempts.attempt(rate, stage, clients)
         self.runs.append(one)
         return one
 
     def _may_be_limit(self, rate: float) -> bool:
-        """Whether the number of clients may be why a rate is missed.
-
-        A system that gains nothing by more clients at a rate gains nothing at higher ones.
-        """
+        """Whether more clients may help: where they don't at a rate, they don't at higher ones."""
         return rate < self.enough_at
 
     def _same(self, rate: float) -> list[RateRun]:
-        """The runs at a rate with the clients that there are now."""
+        """The runs at a rate with the present number of clients."""
         return [one for one in self.runs if (one.rate, one.clients) == (rate, self.clients)]
 
     def bracket(self, first: float) -> tuple[float | None, float | None]:
-        """A rate that holds and one, at most twice as high, that doesn't; or what there is."""
+        """A rate that holds and one, at most twice as high, that is missed; None where missing."""
         one = self.at(first, "bracket")
         if one.holds:
-            for rate in _powers(first, 2.0, _MOST_DOUBLINGS):
+            for rate in (first * 2.0**power for power in range(1, _MOST_DOUBLINGS + 1)):
                 if not self.at(rate, "bracket").holds:
                     return rate / 2, rate
             return first * 2.0**_MOST_DOUBLINGS, None
-        for rate in _powers(first, 0.5, _MOST_HALVINGS):
+        for rate in (first * 0.5**power for power in range(1, _MOST_HALVINGS + 1)):
             one = self.at(rate, "bracket")
             if one.holds:
                 return rate, rate * 2
@@ -176,7 +168,7 @@ class _Search:
         return None, self.runs[-1].rate
 
     def bisect(self, low: float, high: float) -> tuple[float, float]:
-        """Both ends as near as was asked."""
+        """Both ends within the requested distance."""
         while high / low > 1 + self.asked.within:
             middle = math.sqrt(low * high)
             if self.at(middle, "bisect").holds:
@@ -186,7 +178,7 @@ class _Search:
         return low, high
 
     def confirm(self, low: float, high: float) -> Capacity:
-        """Both ends with more runs at each."""
+        """Both ends, confirmed by more runs."""
         step, moved = 1 + self.asked.within, False
         for _ in range(_MOST_MOVES):
             if self._confirmed(low).holds:
@@ -203,7 +195,7 @@ class _Search:
         return self.answer("open", low, None, f"runs hold up to {low:,.4g} ops/s")
 
     def _confirmed(self, rate: float) -> RateRun:
-        """All runs at a rate as one, after as many more as were asked for."""
+        """All runs at a rate as one, after the confirming runs."""
         for _ in range(max(self.asked.confirm, 0 if self._same(rate) else 1)):
             self.at(rate, "confirm")
         return self.attempts.together(self._same(rate))
@@ -223,7 +215,7 @@ class _Search:
 
 
 def search(attempts: _Attempts, first: float, asked: CapacityRequest) -> Capacity:
-    """The highest rate that holds, looked for from `first` ops/s."""
+    """The highest rate that holds, from a first rate in ops/s."""
     tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)
     if low is None:
@@ -234,7 +226,7 @@ def search(attempts: _Attempts, first: float, asked: CapacityRequest) -> Capacit
 
 
 def _makes_a_difference(one: RateRun, wider: RateRun) -> bool:
-    """Whether a run with more clients did better than one at the same rate, or had clients free."""
+    """Whether more clients improved a run at the same rate, or were not all busy."""
     if wider.holds or not wider.held_back or wider.throughput > one.throughput * _MORE:
         return True
     known = [(value, wider.figures.get(name)) for name, value in one.figures.items()]
@@ -252,28 +244,22 @@ def _all_busy(rate: float, clients: int) -> str:
 
 
 def _nowhere(runs: Sequence[RateRun]) -> str:
-    """What the lowest rate with an answer missed."""
-    telling = [one for one in runs if one.outcome != "too few"]
-    if not telling:
+    """The reasons at the lowest conclusive rate."""
+    conclusive = [one for one in runs if one.outcome != "too few"]
+    if not conclusive:
         return "; ".join(runs[-1].reasons)
-    lowest = min(telling, key=lambda one: one.rate)
+    lowest = min(conclusive, key=lambda one: one.rate)
     reasons = "; ".join(lowest.reasons)
-    below = "" if len(telling) == len(runs) else f", and lower: {'; '.join(runs[-1].reasons)}"
+    below = "" if len(conclusive) == len(runs) else f", and lower: {'; '.join(runs[-1].reasons)}"
     return f"even at {lowest.rate:,.3g} ops/s {reasons}{below}"
-
-
-def _powers(first: float, factor: float, count: int) -> Iterator[float]:
-    for power in range(1, count + 1):
-        yield first * factor**power
 
 
 def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate | None:
     """The capacity in ops/s; none where there is none.
 
-    The logarithm of the worst figure over its bound rises with that of the rate, and where a line
-    through the runs near the ends crosses 0 the objective is just met. Where the rate itself was
-    not carried, or the line's slope may be 0, it is the highest rate that held: both ends of the
-    search enclose the capacity, and say nothing of how surely.
+    The logarithm of the worst figure over its bound rises with that of the rate, and the objective
+    is just met where a line through the runs near the ends crosses 0. Where the rate itself was not
+    carried, or the line's slope may be 0, it is the highest rate that held, without an interval.
     """
     low, high = capacity.low, capacity.high
     if low is None or high is None:
@@ -295,7 +281,7 @@ def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate |
 
 
 def _over(one: RateRun, objectives: Sequence[Objective]) -> float | None:
-    """The logarithm of the worst figure over its bound; none where figures aren't the reason."""
+    """Logarithm of the worst figure over its bound; None where a missed rate has another reason."""
     ratios = []
     for objective in objectives:
         value = one.figures.get(objective.text)

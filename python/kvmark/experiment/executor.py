@@ -1,8 +1,7 @@
-"""Carries out the runs that a design asks for, one after the other, each written down.
+"""Executes the runs that a design requests, one after the other, each noted in the journal.
 
-What was measured in an earlier pass is found in the journal and not measured again. A run
-that fails or is interrupted is an outcome, and its design says what that means; only records that
-can't be written end an experiment here.
+Runs of an earlier pass are found in the journal and not measured again. A run that fails or is
+interrupted is an outcome for the design; only records that can't be written end an experiment here.
 """
 
 from __future__ import annotations
@@ -24,91 +23,86 @@ from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.context import RunContext
 from kvmark.run.execution import ExecutedRun, Progress, execute
 
-Place = tuple[str, int]
-"""A case by its title, and a repetition."""
-
-Made = tuple[str, int, int]
-"""A place, and how often the run's length was doubled."""
+RunKey = tuple[str, int, int]
+"""A case by its title, a repetition, and how many times its length was doubled."""
 
 
 class Audience(Protocol):
-    """Whoever is told how an experiment goes."""
+    """Displays the progress of an experiment."""
 
     def step(self, title: str, index: int, total: int, left: TimeLeft | None = None) -> None:
         """Run ``index`` of ``total``, from 1, begins."""
 
     def say(self, sentence: str) -> None:
-        """Something worth knowing while the work goes on."""
+        """Displays a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestAttempt:
-    """What there is of one run of a case."""
+    """The attempt that represents a repetition of a case."""
 
     attempt: Attempt
     worth: Usability
 
 
-def best_attempts(journal: Journal) -> Mapping[Place, BestAttempt]:
-    """The try that is each run: the newest that needn't be made again, or else the newest."""
-    found: dict[Place, BestAttempt] = {}
+def best_attempts(journal: Journal) -> Mapping[tuple[str, int], BestAttempt]:
+    """The newest attempt that needn't be repeated, or the newest, by case and repetition."""
+    best: dict[tuple[str, int], BestAttempt] = {}
     again = Usability.AGAIN
     for attempt in journal.attempts():
         place = (attempt.case, attempt.repetition)
         worth = again if attempt.run is None else usability(journal.records, attempt.run)
-        before = found.get(place)
+        before = best.get(place)
         if before is None or worth is not again or before.worth is again:
-            found[place] = BestAttempt(attempt, worth)
-    return found
+            best[place] = BestAttempt(attempt, worth)
+    return best
 
 
-def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[Made, Attempt]:
-    """The tries that needn't be made again: those that came to their end.
+def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[RunKey, Attempt]:
+    """The attempts that needn't be repeated.
 
-    Where an INVALID run is made again, one that was killed in the instant before its line could be
-    written stands; else only a line says what a design has to know.
+    Where INVALID runs are repeated, a run that ended just before its journal line is found by its
+    folder; other designs need the line.
     """
-    whole = {_made(one): one for one in journal.attempts() if one.is_whole}
+    whole = {_key(one): one for one in journal.attempts() if one.is_whole}
     if redoes_invalid:
-        stand = {
+        usable = {
             place: best.attempt
             for place, best in best_attempts(journal).items()
             if best.worth is not Usability.AGAIN
         }
-        # Those that were too short stand too, or it wouldn't be known that a longer one followed.
+        # Shorter runs count too: they show that a longer one followed.
         shorter = {
-            made: one
-            for made, one in whole.items()
-            if (longest := stand.get(made[:2])) and one.lengthened < longest.lengthened
+            key: one
+            for key, one in whole.items()
+            if (longest := usable.get(key[:2])) and one.lengthened < longest.lengthened
         }
-        return shorter | {_made(one): one for one in stand.values()}
-    newest = whole
+        return shorter | {_key(one): one for one in usable.values()}
     root = journal.records.root
-    gone = {place for place, one in newest.items() if not (root / str(one.run)).is_dir()}
-    # A block says something only as a whole: without one of its runs it is measured anew.
-    torn = {newest[place].block for place in gone} - {None}
-    ended = journal.ended_blocks() - torn
+    gone = {key for key, one in whole.items() if not (root / str(one.run)).is_dir()}
+    # A block without one of its runs is measured again as a whole.
+    ended = journal.ended_blocks() - {whole[key].block for key in gone}
     return {
-        place: one
-        for place, one in newest.items()
-        if place not in gone and (one.block is None or one.block in ended)
+        key: one
+        for key, one in whole.items()
+        if key not in gone and (one.block is None or one.block in ended)
     }
 
 
-def _made(attempt: Attempt) -> Made:
+def _key(attempt: Attempt) -> RunKey:
     return attempt.case, attempt.repetition, attempt.lengthened
 
 
 @dataclass
 class Executor:
-    """Carries out the runs of an experiment."""
+    """Executes the runs of an experiment."""
 
     journal: Journal
-    #: Asked when the first run is to be carried out, and not before.
-    begin: Callable[[], RunContext]
+    #: Called before the first run is executed.
+    begin: Callable[[], Setting]
     audience: Audience
     progress: Progress
-    known: Mapping[Made, Attempt] = field(default_factory=dict)
+    known: Mapping[RunKey, Attempt] = field(default_factory=dict)
     _block: str | None = None
 
     @property
@@ -118,19 +112,19 @@ class Executor:
 
     @property
     def records(self) -> Records:
-        """Where its runs are kept."""
+        """The records of its runs."""
         return self.journal.records
 
     def say(self, sentence: str) -> None:
-        """Something worth knowing while the work goes on."""
+        """Displays a sentence."""
         self.audience.say(sentence)
 
     def run(self, request: RunRequest) -> RunOutcome:
-        """Carries out one run, or finds it where it was in an earlier pass.
+        """Executes one run, or finds it in an earlier pass.
 
         Raises:
             RunError: records can't be written.
-            Interrupted: the user has asked to stop.
+            Interrupted: the user asked to stop.
         """
         if request.block != self._block:
             self.end()
@@ -140,10 +134,10 @@ class Executor:
             return RunOutcome(run=known.run, took_s=known.took_s or 0.0, kept=known.kept or {})
         if request.block in self._known_blocks:
             raise RunError(
-                f"{request.title} isn't among the runs of {self.id}, which has whole what it is a"
-                " part of: begin anew without --resume"
+                f"{request.title} isn't among the runs of {self.id}, whose block is complete:"
+                " begin again without --resume"
             )
-        _check_wanted()
+        _check_interrupts()
         setting = self._setting
         self.audience.step(request.title, request.number, request.total, request.left)
         begun_s = time.monotonic()
@@ -158,25 +152,25 @@ class Executor:
         )  # fmt: skip
         return outcome
 
-    def try_out(self, made: PreparedRun, limit: TimeLimit | None) -> Manifest:
-        """Carries out a run that isn't one of the experiment's, and of which nothing is kept.
+    def try_out(self, prepared: PreparedRun, limit: TimeLimit | None) -> Manifest:
+        """Executes a run of which nothing is stored.
 
         Raises:
-            KvmarkError: it came to no end.
+            KvmarkError: it didn't come to its end.
         """
-        _check_wanted()
+        _check_interrupts()
         with TemporaryDirectory(prefix=".tried-", dir=self.records.root) as folder:
-            own = replace(
+            setting = replace(
                 self._setting, records=Records(Path(folder)), exporter=None, recording=None
             )
-            carried = _carry_out(made, own, lambda *_: None, limit)
+            carried = _execute(prepared, setting, lambda *_: None, limit)
             failure = _failure(carried, limit)
             if failure is not None:
                 raise failure
             return carried.manifest
 
     def end(self) -> None:
-        """The block that goes on has come to its end."""
+        """Notes the end of the present block."""
         if self._block is not None and self._block not in self._known_blocks:
             self.journal.end_block(self._block)
         self._block = None
@@ -187,60 +181,54 @@ class Executor:
 
     @cached_property
     def _known_blocks(self) -> frozenset[str]:
-        """Blocks of earlier passes that are whole."""
+        """Complete blocks of earlier passes."""
         return frozenset(one.block for one in self.known.values() if one.block is not None)
 
-    def _outcome(self, request: RunRequest, setting: RunContext) -> RunOutcome:
+    def _outcome(self, request: RunRequest, setting: Setting) -> RunOutcome:
+        limit = request.limit
+
+        def progress(folder: RunFolder, state: Mapping[str, Any]) -> None:
+            self.progress(folder, state)
+            if limit is not None:
+                limit.watch(state)
+            if request.watch is not None:
+                request.watch(folder, state)
+
         try:
-            carried = self._carried(request, setting)
+            prepared = request.make()
+            own = replace(
+                setting,
+                host={**setting.host, **setting.overheads.get(request.case, {})},
+                tags=(*request.tags, *setting.tags),
+                commit=request.commit or setting.commit,
+            )
+            carried = _execute(prepared, own, progress, limit)
         except (Interrupted, RunError):
             raise
         except KvmarkError as problem:
             return RunOutcome(run=None, failure=problem)
-        failure = _failure(carried, request.limit)
+        failure = _failure(carried, limit)
         kept = {} if request.keep is None or failure is not None else request.keep(carried)
         return RunOutcome(run=carried.folder.id, failure=failure, carried=carried, kept=kept)
 
-    def _carried(self, request: RunRequest, setting: RunContext) -> ExecutedRun:
-        made, limit = request.make(), request.limit
 
-        def progress(folder: RunFolder, told: Mapping[str, Any]) -> None:
-            self.progress(folder, told)
-            if limit is not None:
-                limit.watch(told)
-            if request.watch is not None:
-                request.watch(folder, told)
-
-        own = replace(
-            setting,
-            host={**setting.host, **setting.overheads.get(request.case, {})},
-            tags=(*request.tags, *setting.tags),
-            commit=request.commit or setting.commit,
-        )
-        return _carry_out(made, own, progress, limit)
-
-
-def _check_wanted() -> None:
-    """Raises once the user has asked to stop, whether a run was ended by that or came to its end.
-
-    Raises:
-        Interrupted: nothing more may begin.
-    """
+def _check_interrupts() -> None:
+    """Raises Interrupted once the user asked to stop, however the last run ended."""
     if interrupts.requested():
         raise Interrupted("interrupted between two runs")
 
 
-def _carry_out(
-    made: PreparedRun, setting: RunContext, progress: Progress, limit: TimeLimit | None
-) -> ExecutedRun:
-    return execute(
-        made.plan, made.spec, setting, progress, made.faults, made.exporters,
-        may_go_on=None if limit is None else limit.may_go_on, password=made.password,
+def _execute(
+    prepared: PreparedRun, setting: Setting, progress: Progress, limit: TimeLimit | None
+) -> Carried:
+    return carry_out(
+        prepared.plan, prepared.spec, setting, progress, prepared.faults, prepared.exporters,
+        may_go_on=None if limit is None else limit.may_go_on, password=prepared.password,
     )  # fmt: skip
 
 
-def _failure(carried: ExecutedRun, limit: TimeLimit | None) -> KvmarkError | None:
-    """Why a run came to no end; where its limit has ended it, what that says."""
+def _failure(carried: Carried, limit: TimeLimit | None) -> KvmarkError | None:
+    """The reason for an early end; the limit's where that ended the run."""
     if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
         return limit.failure()
     return carried.failure

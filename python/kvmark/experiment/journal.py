@@ -1,8 +1,8 @@
-"""What a study has done so far, on the disk: its definition, and a line for each run that ended.
+"""The journal of an experiment on disk: its definition, and a line for each run that ended.
 
-`runs/studies/<id>/study.json` is written before the first run, `journal.jsonl` only grows. A run of
-the study bears the study's id as a tag and says in its own folder which case it is: one that ended
-in the instant before its line could be written is found all the same.
+`runs/studies/<id>/study.json` is written before the first run, `journal.jsonl` only grows. A run
+has the study's id as a tag and its case in its own folder, so that a run that ended just before its
+line was written is found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,32 +35,32 @@ _MANIFESTS: Final = (files.MANIFEST, files.ENDED, files.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to run a case."""
+    """One attempt to run a case."""
 
     case: str
     repetition: int
     run: str | None
     """The run's id; None where it couldn't begin."""
     failure: str | None = None
-    """Why it came to no end, in one sentence."""
+    """The reason for an early end, in one sentence."""
     took_s: float | None = None
-    """None for a run that its folder alone tells of."""
+    """None for a run without a journal line."""
     kept: Mapping[str, Any] | None = None
-    """What its design has to know when it is gone on with."""
+    """Values for its design when the experiment is resumed."""
     lengthened: int = 0
-    """How often its length had been doubled, since it said too little before."""
+    """How many times its length was doubled for insufficient data."""
     block: str | None = None
-    """The block that it is of; None where it is one by itself."""
+    """Its block; None where it is a block by itself."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether it came to its end, and a line says so."""
+        """Whether a line notes that it came to its end."""
         return self.run is not None and self.failure is None and self.took_s is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The folder of one study."""
+    """The folder of one experiment."""
 
     path: Path
     records: Records
@@ -72,7 +72,7 @@ class Journal:
 
     @property
     def definition(self) -> Mapping[str, Any]:
-        """What the study was begun with.
+        """The definition that was stored at the beginning.
 
         Raises:
             RecordsError: it can't be read.
@@ -86,21 +86,21 @@ class Journal:
             raise RecordsError(f"{path} can't be read: {problem}") from problem
 
     def claim(self) -> str:
-        """The claim in the marks of systems that this study found empty, the study's alone.
+        """The study's own claim, for the marks of systems that it found empty.
 
         Raises:
-            RecordsError: what it was begun with can't be read, or has no claim.
+            RecordsError: the definition can't be read, or has no claim.
         """
         claim = self.definition.get("claim")
         if claim is None:
-            raise RecordsError(f"study {self.id} has no claim: begin anew without --resume")
+            raise RecordsError(f"study {self.id} has no claim: begin again without --resume")
         return str(claim)
 
     def ask_for_more(self, asked: Mapping[str, Any]) -> None:
-        """Keeps what is asked for from now on; what was made already stays a part of it.
+        """Stores an extended request; earlier runs remain part of the study.
 
         Raises:
-            RecordsError: what it was begun with can't be read.
+            RecordsError: the definition can't be read.
             RunError: it can't be written.
         """
         document = {**self.definition, "asked": asked}
@@ -110,7 +110,7 @@ class Journal:
             raise _unwritable(self.path, problem) from problem
 
     def append(self, attempt: Attempt) -> None:
-        """Writes a line, and waits until it is on the disk.
+        """Writes an attempt, and waits until it is on disk.
 
         Raises:
             RunError: it can't be written.
@@ -118,7 +118,7 @@ class Journal:
         self._write(asdict(attempt))
 
     def end_block(self, block: str) -> None:
-        """Writes that all runs of a block have been made.
+        """Notes that all runs of a block are complete.
 
         Raises:
             RunError: it can't be written.
@@ -126,27 +126,31 @@ class Journal:
         self._write({_ENDED: block})
 
     def ended_blocks(self) -> frozenset[str]:
-        """The blocks of which all runs have been made."""
+        """The blocks of which all runs are complete."""
         return frozenset(str(one[_ENDED]) for one in self._documents() if _ENDED in one)
 
     def _write(self, document: Mapping[str, Any]) -> None:
         line = json.dumps(document, ensure_ascii=False) + "\n"
         try:
             with files.open_to_append(self.path / _LINES) as log:
-                # A line that a killed process left unfinished is not continued.
-                begin_anew = log.tell() > 0 and not self._ends_whole()
-                log.write((b"\n" if begin_anew else b"") + line.encode())
+                # The unfinished line of a killed process is not continued.
+                written = (self.path / _LINES).read_bytes()
+                unfinished = bool(written) and not written.endswith(b"\n")
+                log.write((b"\n" if unfinished else b"") + line.encode())
                 log.flush()
                 os.fsync(log.fileno())
         except OSError as problem:
             raise _unwritable(self.path, problem) from problem
 
     def attempts(self) -> list[Attempt]:
-        """Every try, oldest first; those that the journal misses are found by their runs."""
-        known = list(self._lines())
-        named = {attempt.run for attempt in known}
-        found = (one for one in self._runs_since() if one.name not in named)
-        return known + [attempt for path in found if (attempt := self._of_run(path)) is not None]
+        """Every attempt, oldest first; those without a line are found by their runs."""
+        attempts = []
+        for document in self._documents():
+            with suppress(TypeError):  # a line of another kind
+                attempts.append(Attempt(**document))
+        noted = {attempt.run for attempt in attempts}
+        unnoted = (self._of_run(one) for one in self._runs_since() if one.name not in noted)
+        return attempts + [attempt for attempt in unnoted if attempt is not None]
 
     def remove(self) -> None:
         """Removes the study's folder.
@@ -164,10 +168,10 @@ class Journal:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Holds the study, so that no second command carries it out at the same time.
+        """Locks the study against execution by a second command.
 
         Raises:
-            UsageError: another one does.
+            UsageError: another command executes it.
         """
         handle = os.open(self.path, os.O_RDONLY)
         try:
@@ -181,25 +185,13 @@ class Journal:
         finally:
             os.close(handle)
 
-    def _ends_whole(self) -> bool:
-        return (self.path / _LINES).read_bytes().endswith(b"\n")
-
-    def _lines(self) -> Iterator[Attempt]:
-        for document in self._documents():
-            try:
-                yield Attempt(**document)
-            except TypeError:
-                continue  # a line of another kind
-
     def _documents(self) -> Iterator[dict[str, Any]]:
         for line in files.whole_lines(self.path / _LINES).splitlines():
-            try:
+            with suppress(ValueError, TypeError):  # the unfinished line of a killed process
                 yield dict(json.loads(line))
-            except (ValueError, TypeError):
-                continue  # the end of a killed process
 
     def _runs_since(self) -> list[Path]:
-        """Folders of runs that are younger than the study."""
+        """Folders of runs that are newer than the study."""
         begun = self.id[: len("20261121-074812")]
         try:
             found = [path for path in self.records.root.iterdir() if path.name >= begun]
@@ -208,7 +200,7 @@ class Journal:
         return sorted(path for path in found if any((path / name).exists() for name in _MANIFESTS))
 
     def _of_run(self, path: Path) -> Attempt | None:
-        """The try that a run is, if it is one of this study."""
+        """The attempt of a run, if it belongs to this study."""
         for name in _MANIFESTS:
             try:
                 document = files.read_document(path / name)
@@ -243,7 +235,7 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
         "format": FORMAT, "id": path.name, "name": name, "created": created.isoformat(),
         "claim": secrets.token_hex(_CLAIM_BYTES), **definition,
     }  # fmt: skip
-    # Under its name it is never seen without its definition.
+    # The final name appears only with a definition in it.
     hidden = root / f".{path.name}"
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -257,12 +249,12 @@ def begin(records: Records, name: str, definition: Mapping[str, Any]) -> Journal
 
 
 def find(records: Records, name: str) -> Journal | None:
-    """The newest study of a name, if possible one with runs; None when there is none."""
+    """The newest study of a name, preferably one with runs."""
     return next(every(records, name), None)
 
 
 def every(records: Records, name: str) -> Iterator[Journal]:
-    """The studies of a name, the newest first; those that have no run yet after those that do."""
+    """The studies of a name, newest first, those without runs last."""
     found: list[tuple[bool, str, Journal]] = []
     for path in (records.root / FOLDER).glob(f"*-{name}-*"):
         journal = Journal(path, records)
@@ -277,8 +269,8 @@ def every(records: Records, name: str) -> Iterator[Journal]:
 
 
 def named(records: Records, name: str) -> Journal | None:
-    """The study of an id, if its folder is there."""
-    # A word may be anything; an id is the name of a folder.
+    """The study of an id, if its folder exists."""
+    # An id is the name of a folder.
     if name != Path(name).name or name in {"", ".", ".."}:
         return None
     path = records.root / FOLDER / name
@@ -286,7 +278,7 @@ def named(records: Records, name: str) -> Journal | None:
 
 
 def of_run(records: Records, entry: Entry) -> Journal | None:
-    """The study that a run was made for, if its folder is there."""
+    """The study of a run, if its folder exists."""
     prefix = tag("")
     for one in entry.tags:
         name = one.removeprefix(prefix)
@@ -298,6 +290,6 @@ def of_run(records: Records, entry: Entry) -> Journal | None:
 
 def _unwritable(path: Path, problem: OSError) -> RunError:
     return RunError(
-        f"the study's folder {path} can't be written because {problem.strerror}: mend that and go"
-        " on with --resume"
+        f"the study's folder {path} can't be written because {problem.strerror}: fix that and"
+        " continue with --resume"
     )

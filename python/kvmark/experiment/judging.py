@@ -1,11 +1,9 @@
-"""Closes and judges runs that have ended. What was judged before is read from beside them."""
+"""Closes and judges runs that have ended. Stored verdicts are read from beside the runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from kvmark.analysis import Judgement, Level, Verdict, judge, save_verdict
 from kvmark.analysis.verdict.checks_precision import INSUFFICIENT_DATA
@@ -15,22 +13,43 @@ from kvmark.records import Records, Run
 from kvmark.records.verdicts import kept_verdict
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
-"""Codes of the reasons that a run has which didn't come to its end."""
+"""Codes of reasons of a run that didn't come to its end."""
 
 
 class Usability(Enum):
-    """What a run is to its case when its study goes on."""
+    """What a run is worth for its case when its study is resumed."""
 
-    #: It was cut short, can't be read, or is INVALID: it is made again.
+    #: It was cut short, can't be read, or is INVALID: it is repeated.
     AGAIN = "again"
-    #: INVALID since it says too little, and for nothing else: made again at its length it would
-    #: say no more. Its case is judged by all of its runs, and it enters no effect.
-    INSUFFICIENT_DATA = "too_little"
+    #: INVALID for insufficient data alone, which a repetition of the same length wouldn't change.
+    #: It counts in its case's verdict, and in no effect.
+    INSUFFICIENT_DATA = "insufficient_data"
     USABLE = "usable"
 
 
+class JudgedRun(NamedTuple):
+    """A closed run and its verdict."""
+
+    run: Run
+    verdict: Verdict
+
+
+def close_and_judge(records: Records, run: str) -> JudgedRun:
+    """Closes and judges a run by its id, and stores the verdict.
+
+    Raises:
+        KvmarkError: the run's records can't be read or written; what was measured is kept.
+        KeyboardInterrupt: the user asked to stop.
+    """
+    check()
+    closed = records.open(run)
+    verdict = judge(closed)
+    save_verdict(records, closed, verdict)
+    return JudgedRun(closed, verdict)
+
+
 def usability(records: Records, run: str) -> Usability:
-    """What a run is to its case."""
+    """What a run is worth for its case."""
     verdict = _verdict(records, run)
     if verdict is None:
         return Usability.AGAIN
@@ -42,50 +61,21 @@ def usability(records: Records, run: str) -> Usability:
 
 
 def has_insufficient_data(records: Records, run: str) -> bool:
-    """Whether a run that came to its end may say more when it is longer."""
+    """Whether a run came to its end and may be conclusive when it is longer."""
     verdict = _verdict(records, run)
     if verdict is None:
         return False
     codes = {reason.code for reason in verdict.reasons}
-    insufficient = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(INSUFFICIENT_DATA)
+    insufficient = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(TOO_LITTLE)
     return insufficient and codes.isdisjoint(CUT_SHORT)
 
 
 def _verdict(records: Records, run: str) -> Verdict | None:
-    """The verdict beside a run, where it is kept from now on; none where it can't be judged."""
+    """The verdict of a run, stored from now on; None where it can't be judged."""
     try:
-        kept = kept_verdict(records, run)
-        if kept is not None:
-            return Verdict.of_json(kept)
-        opened = records.open(run)
-        verdict = judge(opened)
-        save_verdict(records, opened, verdict)
+        stored = kept_verdict(records, run)
+        if stored is not None:
+            return Verdict.of_json(stored)
+        return close_and_judge(records, run).verdict
     except KvmarkError:
         return None
-    return verdict
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedRun:
-    """A closed run and its verdict."""
-
-    run: Run
-    verdict: Verdict
-
-
-def close_and_judge(ended: Iterable[str], records: Records) -> list[JudgedRun]:
-    """Closes and judges runs, by their ids.
-
-    Raises:
-        KvmarkError: a run's records couldn't be written; what was measured is kept.
-        KeyboardInterrupt: the user has asked to stop.
-    """
-    return [_measured(run, records) for run in ended]
-
-
-def _measured(name: str, records: Records) -> JudgedRun:
-    check()
-    run = records.open(name)
-    verdict = judge(run)
-    save_verdict(records, run, verdict)
-    return JudgedRun(run, verdict)

@@ -333,13 +333,13 @@ def _missing(path: Path) -> str:
     if path.is_dir() and (path / "tapes.json").is_file():
         return (
             f"{path} isn't complete: its recording goes on, or didn't come to its end; make a trace"
-            f" of what is there by kvmark import {path} -o Y.trace"
+            f" of what is there by kvmark trace import {path} -o Y.trace"
         )
     if path.is_dir() and any(path.glob("operations-*")):
         return f"{path} isn't complete: it has no {_INFO}; import it again"
     return (
-        f"there is no trace {path}: a trace is a folder with a {_INFO}; make one by kvmark import"
-        " or kvmark record"
+        f"there is no trace {path}: a trace is a folder with a {_INFO}; make one by kvmark"
+        " trace import or kvmark trace record"
     )
 
 

@@ -1,4 +1,4 @@
-"""`kvmark ab`: two sides measured in turn until their ratio is known well enough."""
+"""`kvmark ab`: baseline and candidate in interleaved blocks, to a given precision."""
 
 from __future__ import annotations
 
@@ -6,30 +6,26 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from kvmark.cli import options
 from kvmark.cli.commands.compare import (
     Allow,
     FailIf,
     Form,
-    IfUnknown,
     Junit,
-    allowed,
-    gate,
-    share,
+    OutputFormat,
+    UnknownIs,
+    parse_allowed,
+    parse_gate,
+    print_comparison,
 )
-from kvmark.cli.experiment import (
-    ExperimentOptions,
-    execute_design,
-    experiment_options,
-    open_journal,
-    report_maker,
-)
+from kvmark.cli.experiment import execute_design, open_journal, report_maker
+from kvmark.cli.options import ExperimentOptions, argument, option, quantity
+from kvmark.cli.run_options import parse_run
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
+from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB, SideFailures, SideRequest
@@ -38,129 +34,111 @@ if TYPE_CHECKING:
     from kvmark.spec.condition import Gate
 
 _WITHIN = 0.01
-
-SharedWords = Annotated[
-    str, typer.Argument(metavar="WORDS", help="Words of kvmark run that both sides share, quoted.")
-]
-Base = Annotated[
-    str, typer.Option(metavar="WORDS", help="More words for the baseline, quoted: '--system …'.")
-]
-Candidate = Annotated[
-    str, typer.Option(metavar="WORDS", help="More words for the candidate, likewise.")
-]
-Within = Annotated[
-    float | None,
-    share("PERCENT", "End when the ratio is known to ± so much; 1% when neither is said."),
-]
-Find = Annotated[
-    float | None, share("PERCENT", "End when a difference so large would have been found.")
-]
-Metric = Annotated[
-    str, typer.Option(metavar="NAME", help="What decides: throughput, p50, p99, READ.p99, ….")
-]
-Repetitions = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Measure so many blocks, whatever their scatter."),
-]
-MaxBlocks = Annotated[int, typer.Option(metavar="N", help="End after so many blocks in any case.")]
-Answer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Measure nothing: answer with the blocks of a comparison that was cut short.",
-    ),
-]
+_NAMES = {"base": "baseline", "candidate": "candidate"}
 
 
-@experiment_options
 def ab(
-    shared_words: SharedWords = "",
-    base: Base = "",
-    candidate: Candidate = "",
-    within: Within = None,
-    find: Find = None,
-    repetitions: Repetitions = None,
-    metric: Metric = "throughput",
-    max_blocks: MaxBlocks = 100,
-    answer: Answer = None,
+    shared_words: Annotated[
+        str, argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.")
+    ] = "",
+    base: Annotated[
+        str, option("ARGUMENTS", "Further arguments for the baseline, quoted: '--system …'.")
+    ] = "",
+    candidate: Annotated[
+        str, option("ARGUMENTS", "Further arguments for the candidate, quoted.")
+    ] = "",
+    within: Annotated[
+        float | None,
+        quantity(share, "PERCENT", "Stop when the ratio is known to ± PERCENT (default: 1%)."),
+    ] = None,
+    find: Annotated[
+        float | None,
+        quantity(share, "PERCENT", "Stop when a difference of PERCENT would have been found."),
+    ] = None,
+    repetitions: Annotated[int | None, option("N", "Fixed number of blocks.")] = None,
+    metric: Annotated[
+        str, option("NAME", "Metric that decides: throughput, p50, p99, READ.p99, ….")
+    ] = "throughput",
+    max_blocks: Annotated[int, option("N", "Largest number of blocks.")] = 100,
+    answer: Annotated[
+        str | None, option("NAME", "Print an interrupted comparison, and measure nothing.")
+    ] = None,
     seed: options.Seed = 1,
     pin: options.Pin = None,
     allow: Allow = "",
     fail_if: FailIf = None,
-    if_unknown: IfUnknown = "fail",
-    format: Form = "text",
+    if_unknown: UnknownIs = "fail",
+    format: OutputFormat = "text",
     junit_file: Junit = None,
     report: options.RunReport = None,
     *,
-    shared: ExperimentOptions,
+    common: ExperimentOptions,
 ) -> None:
-    """Compares two sides A and B, measured in turn in blocks until the difference is known."""
+    """Compares baseline and candidate in interleaved blocks, to a given precision."""
     from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations, parse_comparable
 
-    decided_by, asked = parse_comparable(metric), gate(fail_if or (), if_unknown)
-    form: Literal["text", "md", "json"] = "json" if shared.json else format
+    decided_by, gate = parse_comparable(metric), parse_gate(fail_if or (), if_unknown)
     if junit_file is not None:
         check_output(junit_file, "junit: ")
-    wanted = _Wanted(allowed(allow), asked, form, junit_file, report)
+    form: Form = "json" if common.json else format
+    output = _Output(parse_allowed(allow), gate, form, junit_file, report)
     if answer is not None:
         if shared_words or base or candidate:
-            raise SpecError("--answer measures nothing: leave the words of the sides out")
-        _answer_kept(answer, wanted, shared.records)
+            raise SpecError("--answer measures nothing: leave the arguments of the sides out")
+        _print_stored(answer, output, common.open_records())
         return
-    pinned = f"--pin {','.join(map(str, pin))}" if pin else ""
-    words = f"{shared_words} {pinned}"
+    words = f"{shared_words} --pin {','.join(map(str, pin))}" if pin else shared_words
     sides = {"base": _side("base", words, base), "candidate": _side("candidate", words, candidate)}
-    # What follows takes a second to load, and a usage error of a side is told before it.
+    # It takes a second to load, and usage errors of a side come first.
     from kvmark.analysis.compare.metrics import metrics_of_operations
     from kvmark.experiment.interleaved_ab import InterleavedAB, Precision
 
     if within is None and find is None and repetitions is None:
         within = _WITHIN
-    paired = InterleavedAB(
+    design = InterleavedAB(
         sides=sides,  # type: ignore[arg-type]
         metric=decided_by,
         precision=Precision(within, find, max_blocks, exactly=repetitions),
         seed=seed,
-        allow=wanted.allow,
+        allow=output.allow,
     )
-    names = dict.fromkeys(name for plan in paired.check() for name in operation_names(plan))
-    named = [decided_by, *(one.metric for one in asked.conditions)]
-    check_operations(named, names, "there is")
-    claims = len({*metrics_of_operations(names), *named})
-    paired = replace(paired, precision=replace(paired.precision, claims=claims))
-    journal = open_journal(paired, shared)
-    with execute_design(paired, shared, journal) as problem:
-        _answer(paired, journal, wanted, problem)
+    names = dict.fromkeys(name for plan in design.check() for name in operation_names(plan))
+    metrics = [decided_by, *(one.metric for one in gate.conditions)]
+    check_operations(metrics, names, "there is")
+    claims = len({*metrics_of_operations(names), *metrics})
+    design = replace(design, precision=replace(design.precision, claims=claims))
+    journal = open_journal(design, common)
+    with execute_design(design, common, journal) as problem:
+        _print(design, journal, output, problem)
 
 
 def _side(name: str, shared: str, words: str) -> SideRequest:
-    from kvmark.cli.commands.run import parse_run
     from kvmark.experiment.interleaved_ab import SideRequest
 
     try:
-        asked = parse_run(shlex.split(f"{shared} {words}"))
+        side = parse_run(shlex.split(f"{shared} {words}"))
     except (SpecError, ValueError) as problem:
         raise SpecError(f"{name}: {problem}") from problem
-    return SideRequest(asked.spec, asked.tags, asked.commit)
+    return SideRequest(side.spec, side.tags, side.commit)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """How the answer is given."""
+class _Output:
+    """Options of the answer."""
 
     allow: tuple[str, ...]
     gate: Gate
-    form: Literal["text", "md", "json"]
+    form: Form
     junit_file: Path | None
     report: Path | None
 
 
-def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
-    """Prints the comparison of that name from the runs that it left.
+def _print_stored(name: str, output: _Output, records: Records) -> None:
+    """Prints the comparison of a name from its runs.
 
     Raises:
-        RecordsError: there is no run of it.
+        RecordsError: it has no run.
         AnswerIsNo: none of its blocks can be used, or a condition is broken.
     """
     from kvmark.experiment.interleaved_ab import InterleavedAB, tag
@@ -172,97 +150,95 @@ def _answer_kept(name: str, wanted: _Wanted, records: Records) -> None:
             f"there is no run of a comparison '{name}' in {records.root}: give the tag of its runs"
             " as kvmark runs lists it, without :base or :candidate"
         )
-    asked = journal.definition["asked"]
-    paired = InterleavedAB.of_definition(asked, wanted.allow)
-    paired.gather(journal)
-    _answer(paired, journal, wanted, None)
+    design = InterleavedAB.of_definition(journal.definition["asked"], output.allow)
+    design.gather(journal)
+    _print(design, journal, output, None)
 
 
-def _answer(
-    paired: InterleavedAB, journal: Journal, wanted: _Wanted, problem: KvmarkError | None
+def _print(
+    design: InterleavedAB, journal: Journal, output: _Output, problem: KvmarkError | None
 ) -> None:
-    """Prints what the complete blocks say, then raises what ended the comparison early."""
+    """Prints the answer of the complete blocks, then raises what ended the comparison early."""
     from kvmark.experiment.interleaved_ab import SIDES, tag
 
-    blocks, name, records = paired.blocks, tag(journal.id), journal.records
-    failures = paired.blocks.failures()
+    blocks, name, records = design.blocks, tag(journal.id), journal.records
+    failures = blocks.failures()
     first = tuple(_failure_sentences(failures))
     if not blocks.complete:
         unusable = [*blocks.left_out.values(), "none has both of its runs"][0]
-        told = " ".join([*first, f"no block of {name} can be used: {unusable}"])
-        raise AnswerIsNo(told) if problem is None or isinstance(problem, AnswerIsNo) else problem
+        reason = " ".join([*first, f"no block of {name} can be used: {unusable}"])
+        raise AnswerIsNo(reason) if problem is None or isinstance(problem, AnswerIsNo) else problem
     from kvmark.analysis.compare.comparison import compare
-    from kvmark.cli.commands.compare_output import answer_comparison
     from kvmark.cli.output import tell_report, write_report
     from kvmark.report.model.page import Section
     from kvmark.report.views.comparison import answers, grids
 
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
-    # Each side was named with its servers: what differs between them is what is compared.
-    allow = (*wanted.allow, "environment")
+    # Each side names its servers: their differences are what is compared.
+    allow = (*output.allow, "environment")
     try:
-        comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=wanted.gate)
+        comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=output.gate)
     except UsageError as refusal:
-        # What ended the comparison explains what it left.
+        # What ended the comparison explains the blocks.
         raise problem or refusal from refusal
-    said = (
-        *_blocks_sentences(paired),
+    notes = (
+        *_block_sentences(design),
         f"The runs have the tags {name}:base and {name}:candidate.",
     )
     try:
-        answer_comparison(
-            comparison, wanted.form, wanted.junit_file, first=first, said=said, failures=failures
+        print_comparison(
+            comparison, output.form, output.junit_file, first=first, notes=notes, failures=failures
         )
-        if first and "invalid" not in wanted.allow:
+        if first and "invalid" not in output.allow:
             counts = first[0].rstrip(".")
             raise AnswerIsNo(f"{counts}: fix what made them so, or allow them with --allow invalid")
     except AnswerIsNo:
         if problem is None:
             raise
     finally:
-        if wanted.report is not None:
-            told = " ".join((*first, *answers(comparison), *said))
-            part = Section("comparison", "Comparison", answer=told, grids=tuple(grids(comparison)))
-            write_report(report_maker([*runs["base"], *runs["candidate"]], part), wanted.report)
-            tell_report(wanted.report)
+        if output.report is not None:
+            text = " ".join((*first, *answers(comparison), *notes))
+            part = Section("comparison", "Comparison", answer=text, grids=tuple(grids(comparison)))
+            every_run = [*runs["base"], *runs["candidate"]]
+            write_report(report_maker(every_run, part), output.report)
+            tell_report(output.report)
     if problem is not None:
         raise problem
 
 
 def _failure_sentences(failures: Sequence[SideFailures]) -> Iterator[str]:
-    """How many runs of each side are INVALID, and what the first of them says."""
+    """The number of INVALID runs of each side, and the first such run."""
     if not failures:
         return
     from kvmark.report.views.plan_words import listed
 
-    names = {"base": "baseline", "candidate": "candidate"}
-    told = [f"{one.invalid} of {one.runs} runs of the {names[one.side]}" for one in failures]
-    yield f"INVALID: {listed(told)}."
+    counts = [f"{one.invalid} of {one.runs} runs of the {_NAMES[one.side]}" for one in failures]
+    yield f"INVALID: {listed(counts)}."
     for one in failures:
         if one.first is not None:
             reasons = listed([f"{code} ({count})" for code, count in one.reasons.items()])
-            yield f"The {names[one.side]}'s reasons: {reasons}; first {one.first}"
+            yield f"The {_NAMES[one.side]}'s reasons: {reasons}; first {one.first}"
 
 
-def _blocks_sentences(paired: InterleavedAB) -> Iterator[str]:
-    """How many blocks there are, which were left out, and what they were to be enough for."""
-    blocks, precision = paired.blocks, paired.precision
-    number, standing = len(blocks.complete), blocks.standing
+def _block_sentences(design: InterleavedAB) -> Iterator[str]:
+    """The number of blocks, the precision that was asked for, and the blocks left out."""
+    blocks, precision = design.blocks, design.precision
+    number, progress = len(blocks.complete), blocks.standing
     aim = f"to find a difference of {100 * (precision.find or 0):.3g} %"
     if precision.within is not None:
         aim = f"an interval of ± {100 * precision.within:.3g} %"
     if precision.exactly is not None:
         aim = f"{precision.exactly} blocks"
-    many = f"{number} {'block' if number == 1 else 'blocks'}"
-    if standing is None or not standing.done:
-        needs = f" and needs about {standing.needed}" if standing and standing.needed else ""
-        yield f"It was cut short after {many}; asked for was {aim}{needs}."
-    elif standing.wanted is not None and standing.wanted > number:
+    measured = f"{number} {'block' if number == 1 else 'blocks'}"
+    if progress is None or not progress.done:
+        needs = f" and needs about {progress.needed}" if progress and progress.needed else ""
+        yield f"It was cut short after {measured}; asked for was {aim}{needs}."
+    elif progress.wanted is not None and progress.wanted > number:
         yield (
-            f"It ended after {many}, the most allowed; what was asked for needs about"
-            f" {standing.wanted}, so give --max-blocks {standing.wanted} or ask for less."
+            f"It ended after {measured}, the most allowed; what was asked for needs about"
+            f" {progress.wanted}, so give --max-blocks {progress.wanted} or ask for less."
         )
     else:
-        yield f"{many}, each side once in each, in random order; asked for was {aim}."
+        yield f"{measured}, each side once in each, in random order; asked for was {aim}."
     for problem in blocks.left_out.values():
         yield f"A block was left out: {problem}."

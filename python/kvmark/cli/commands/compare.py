@@ -1,125 +1,105 @@
-"""`kvmark compare`: whether two sides of runs really differ, and by how much."""
+"""`kvmark compare`: differences between baseline and candidate runs, and conditions on them."""
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from kvmark.cli import completion, options
-from kvmark.errors import SpecError, UsageError
-from kvmark.outputs import check_output
+from kvmark.cli.options import argument, option
+from kvmark.cli.output import print_answer, print_json, terminal_width
+from kvmark.errors import AnswerIsNo, UsageError
+from kvmark.outputs import check_output, write_output
 from kvmark.records import Records
-from kvmark.spec import condition, quantity
+from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.suggest import did_you_mean
 
-_ALLOWED: Final = ("environment", "invalid", "plan", "system")
-"""What may speak against a comparison and be allowed by name."""
+if TYPE_CHECKING:
+    from kvmark.analysis.compare.comparison import CaseComparison, Comparison
+    from kvmark.analysis.compare.thresholds import Held
+    from kvmark.experiment.interleaved_ab import SideFailures
 
-Allow = Annotated[
-    str,
-    typer.Option(
-        metavar="WORD,…",
-        help=f"Compare although something speaks against it: {', '.join(_ALLOWED)}.",
-    ),
-]
+Form: TypeAlias = Literal["text", "md", "json"]
+
+_CAVEATS: Final = ("environment", "invalid", "plan", "system")
+"""Objections to a comparison that `--allow` can name."""
+_MOST_PRINTED: Final = 3
+_RUNS: Final = "a run, several with commas, tag:NAME, study:ID or commit:ID"
+
+Allow = Annotated[str, option("CAVEAT,…", f"Compare in spite of a caveat: {', '.join(_CAVEATS)}.")]
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="CONDITION",
-        help="Exit with 1 if a change is or may be beyond: 'p99>5%', 'throughput<-3%'; repeatable.",
+    option(
+        "CONDITION",
+        "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%';"
+        " repeatable.",
     ),
 ]
-IfUnknown = Annotated[
-    condition.IfUnknown,
-    typer.Option(help="Whether a build fails or passes where the runs can't tell."),
+UnknownIs = Annotated[
+    IfUnknown,
+    typer.Option("--if-unknown", help="Result of a condition that the runs can't decide."),
 ]
-Form = Annotated[Literal["text", "md"], typer.Option("--format", help="How the answer is set.")]
+OutputFormat = Annotated[Literal["text", "md"], typer.Option("--format", help="Output format.")]
 Junit = Annotated[
-    Path | None,
-    typer.Option("--junit", metavar="FILE", help="Write the conditions as JUnit XML too."),
-]
-
-_MEANT = "a run, several with commas, tag:NAME, study:ID or commit:ID"
-_Baseline = Annotated[
-    str,
-    typer.Argument(
-        metavar="BASE", autocompletion=completion.several_runs, help=f"The baseline: {_MEANT}."
-    ),
-]
-Candidate = Annotated[
-    str,
-    typer.Argument(
-        metavar="CANDIDATE", autocompletion=completion.several_runs, help="The candidate, likewise."
-    ),
-]
-_Confidence = Annotated[
-    float, typer.Option(metavar="SHARE", help="Coverage of each interval, such as 0.99.")
-]
-More = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="CONDITION", help="More conditions, behind that of --fail-if."),
+    Path | None, option("FILE", "Write the conditions as JUnit XML as well.", "--junit")
 ]
 
 
-def share(metavar: str, help: str) -> Any:
-    """An option for a share: `2%` or `0.02`."""
-
-    def parse(value: Any) -> Any:
-        try:
-            return quantity.share(value) if isinstance(value, str) else value
-        except SpecError as problem:
-            raise typer.BadParameter(str(problem)) from None
-
-    return typer.Option(parser=parse, metavar=metavar, help=help, show_default=False)
-
-
-def gate(texts: Iterable[str], if_unknown: condition.IfUnknown) -> condition.Gate:
+def parse_gate(texts: Iterable[str], if_unknown: IfUnknown) -> Gate:
     """The conditions of `--fail-if`.
 
     Raises:
-        SpecError: one of them is none.
+        SpecError: a text is no condition.
     """
-    return condition.Gate(tuple(map(condition.parse_condition, texts)), if_unknown)
+    return Gate(tuple(map(parse_condition, texts)), if_unknown)
 
 
-def allowed(text: str) -> tuple[str, ...]:
-    """The words of `--allow`.
+def parse_allowed(text: str) -> tuple[str, ...]:
+    """The caveats of `--allow`.
 
     Raises:
-        UsageError: one of them can't be allowed.
+        UsageError: a caveat can't be allowed.
     """
-    words = tuple(word.strip() for word in text.split(",") if word.strip())
-    for word in words:
-        if word not in _ALLOWED:
-            raise UsageError(f"allow: '{word}' can't be allowed{did_you_mean(word, _ALLOWED)}")
-    return words
+    caveats = tuple(word.strip() for word in text.split(",") if word.strip())
+    for caveat in caveats:
+        if caveat not in _CAVEATS:
+            raise UsageError(f"allow: '{caveat}' can't be allowed{did_you_mean(caveat, _CAVEATS)}")
+    return caveats
 
 
 def compare(
-    base: _Baseline,
-    candidate: Candidate,
-    more: More = None,
+    base: Annotated[
+        str, argument("BASE", f"Baseline: {_RUNS}.", autocompletion=completion.several_runs)
+    ],
+    candidate: Annotated[
+        str, argument("CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs)
+    ],
+    more: Annotated[
+        list[str] | None, argument("CONDITION", "Further conditions of --fail-if.")
+    ] = None,
     allow: Allow = "",
     fail_if: FailIf = None,
-    if_unknown: IfUnknown = "fail",
-    confidence: _Confidence = 0.95,
-    format: Form = "text",
+    if_unknown: UnknownIs = "fail",
+    confidence: Annotated[
+        float, option("SHARE", "Coverage of the confidence intervals, such as 0.99.")
+    ] = 0.95,
+    format: OutputFormat = "text",
     junit_file: Junit = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
 ) -> None:
-    """Compares two sides of runs: each figure's ratio, and whether chance explains it."""
+    """Compares baseline and candidate runs: ratios with their significance."""
     if more and not fail_if:
         raise UsageError(f"'{more[0]}' is one word too many: name conditions behind --fail-if")
     from kvmark.analysis.compare import comparison as comparing
     from kvmark.analysis.compare.selection import runs_of
-    from kvmark.cli.commands.compare_output import answer_comparison
     from kvmark.cli.judged import judge_and_keep
 
-    asked = gate((*(fail_if or ()), *(more or ())), if_unknown)
+    gate = parse_gate((*(fail_if or ()), *(more or ())), if_unknown)
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
     if junit_file is not None:
@@ -128,6 +108,110 @@ def compare(
     sides = [runs_of(records, [word]) for word in (base, candidate)]
     judged = judge_and_keep(records, [run.id for side in sides for run in side])
     comparison = comparing.compare(
-        *sides, allow=allowed(allow), gate=asked, confidence=confidence, judged=judged
+        *sides, allow=parse_allowed(allow), gate=gate, confidence=confidence, judged=judged
     )
-    answer_comparison(comparison, "json" if json else format, junit_file)
+    print_comparison(comparison, "json" if json else format, junit_file)
+
+
+def print_comparison(
+    comparison: Comparison,
+    form: Form,
+    junit_file: Path | None,
+    *,
+    first: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+    failures: tuple[SideFailures, ...] = (),
+) -> None:
+    """Prints a comparison, with sentences before and after it.
+
+    `failures` are both sides' INVALID runs, which `first` reports.
+
+    Raises:
+        AnswerIsNo: a condition is broken.
+        RunError: the JUnit file can't be written.
+    """
+    from kvmark.report.views.comparison import comparison_markdown, comparison_text, held_sentence
+    from kvmark.report.views.plan_words import listed
+
+    match form:
+        case "json":
+            document = {"comparison": comparison, "failures": failures, "said": (*first, *notes)}
+            print_json("comparison", document)
+        case "md":
+            typer.echo(comparison_markdown(comparison, notes, first), nl=False)
+        case "text":
+            print_answer(comparison_text(comparison, terminal_width(), notes, first))
+    if junit_file is not None:
+        write_output(junit_file, junit(comparison), page=True)
+    broken = comparison.failed
+    if broken:
+        worse = [one for one in broken if one.answer == "worse"]
+        problem = "the candidate is worse than allowed"
+        if not worse:
+            problem = "whether the candidate is worse than allowed can't be told"
+        shown = (worse or broken)[:_MOST_PRINTED]
+        raise AnswerIsNo(f"{problem}: {' '.join(map(held_sentence, shown)).rstrip('.')}")
+    if comparison.unmeasured:
+        raise AnswerIsNo(
+            "whether the candidate is worse than allowed can't be told: it has no run of"
+            f" {listed(comparison.unmeasured)}; measure it, or give --if-unknown pass"
+        )
+
+
+def junit(comparison: Comparison) -> str:
+    """A comparison as JUnit XML. Without conditions each metric is a test that passes."""
+    tests = [test for case in comparison.cases for test in _tests(case)]
+    for title in comparison.unmeasured:
+        sentence = "The candidate has no run of this case."
+        tests.append(_test(title, "measured", sentence, ("failure", "unknown")))
+    counts = {
+        "tests": str(len(tests)),
+        "failures": str(len(comparison.failed) + len(comparison.unmeasured)),
+        "errors": "0",
+        "skipped": str(sum(test.find("skipped") is not None for test in tests)),
+    }
+    suites = ET.Element("testsuites", {"name": "kvmark compare", **counts})
+    ET.SubElement(suites, "testsuite", {"name": "kvmark compare", **counts}).extend(tests)
+    ET.indent(suites)
+    text: str = ET.tostring(suites, encoding="unicode", xml_declaration=True)
+    return text + "\n"
+
+
+def _tests(case: CaseComparison) -> list[ET.Element]:
+    from kvmark.report.views.comparison import percent, percent_range
+
+    if case.held:
+        return [_condition(case, one) for one in case.held]
+    return [
+        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({interval})")
+        for row in case.rows
+        if row.effect is not None
+        for interval in [percent_range(row.effect.ratio)]
+    ]
+
+
+def _condition(case: CaseComparison, held: Held) -> ET.Element:
+    from kvmark.report.views.comparison import held_sentence
+
+    result: tuple[str, str | None] | None = None
+    if held.failed:
+        result = ("failure", "regression" if held.answer == "worse" else "unknown")
+    elif held.answer == "can't tell":
+        result = ("skipped", None)
+    test = _test(case.title, held.condition.text, held_sentence(held), result)
+    failure = test.find("failure")
+    if failure is not None:
+        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+    return test
+
+
+def _test(
+    title: str, name: str, sentence: str, result: tuple[str, str | None] | None = None
+) -> ET.Element:
+    """A test case with the element and the type of its result; None where it passed."""
+    test = ET.Element("testcase", {"classname": f"kvmark.{title}", "name": name, "time": "0"})
+    ET.SubElement(test, "system-out").text = sentence
+    if result is not None:
+        element, kind = result
+        ET.SubElement(test, element, {**({"type": kind} if kind else {}), "message": sentence})
+    return test

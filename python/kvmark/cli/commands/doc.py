@@ -1,4 +1,4 @@
-"""`kvmark doc`: fills marked blocks of Markdown files from kept runs or stored archives."""
+"""`kvmark doc`: fills marked blocks of Markdown files from runs or stored archives."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kvmark.cli import options
+from kvmark.cli.options import argument
 from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, RunError, SpecError
 from kvmark.outputs import write_output
@@ -19,27 +20,15 @@ if TYPE_CHECKING:
     from kvmark.cli.commands.doc_sources import Sources
     from kvmark.report.views.document_blocks import BlockContent, MarkedBlock
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Markdown files with marks.")]
-Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing, and exit with 1 if a block is stale.")
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A file, and what its blocks should contain."""
+    """A file, and the content of its blocks."""
 
     path: Path
     text: str
     blocks: tuple[MarkedBlock, ...]
     contents: tuple[BlockContent, ...]
-
-    @property
-    def filled(self) -> str:
-        """The text with the content of its blocks."""
-        from kvmark.report.views.document_blocks import filled
-
-        return filled(self.text, self.blocks, [one.text for one in self.contents])
 
     @property
     def stale_lines(self) -> list[int]:
@@ -61,13 +50,15 @@ class _Document:
 
 
 def doc(
-    files: Files,
-    check: Check = False,
+    files: Annotated[list[Path], argument("FILE", "Markdown files with marks.")],
+    check: Annotated[
+        bool, options.flag("Write nothing, and exit 1 if a block is stale.", "--check")
+    ] = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Fills the marked blocks of Markdown files from runs; the rest stays as it is."""
+    """Fills the marked blocks of Markdown files from runs."""
     from kvmark.cli.commands.doc_sources import Sources
 
     with Sources(Records.at(folder)) as sources:
@@ -126,6 +117,8 @@ def _write(document: _Document) -> None:
     Raises:
         RunError: a file can't be written.
     """
+    from kvmark.report.views.document_blocks import filled
+
     for content in document.contents:
         for path, drawn in document.stale_pictures(content):
             try:
@@ -133,4 +126,5 @@ def _write(document: _Document) -> None:
             except OSError as problem:
                 raise RunError(f"{path} can't be written because {problem.strerror}") from problem
             write_output(path, drawn)
-    write_output(document.path, document.filled)
+    contents = [one.text for one in document.contents]
+    write_output(document.path, filled(document.text, document.blocks, contents))

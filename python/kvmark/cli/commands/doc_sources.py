@@ -1,4 +1,4 @@
-"""What blocks of documents are made of: kept runs, or records stored beside the documents."""
+"""Sources of blocks in documents: the runs of a folder, or archives stored beside the documents."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class Sources:
         self._open.close()
 
     def of(self, block: MarkedBlock, document: Path) -> BlockSource:
-        """What a block of a document is made of.
+        """The source of a block of a document.
 
         Raises:
-            SpecError: its file isn't there, or no records.
+            SpecError: its file doesn't exist, or is no archive.
             RecordsError: the file can't be read.
         """
         names = [name for name in block.options.get("from", "").split(",") if name]
@@ -94,11 +94,11 @@ class Sources:
         return self._unpacked[paths]
 
     def _report(self, records: Records, options: Mapping[str, str]) -> Page:
-        """The report on a study, on a sequence, or on runs: whatever the records are of.
+        """The report on the study, the sequence, or the runs of the records.
 
         Raises:
-            SpecError: several studies are there and none was named.
-            RecordsError: there are no runs, or they can't be read.
+            SpecError: there are several studies, or no runs.
+            RecordsError: a run can't be read.
         """
         study, only = options.get("study", ""), options.get("only", "")
         key = (records.root, study, only)
@@ -107,16 +107,16 @@ class Sources:
         return self._reports[key]
 
 
-def _report_of(records: Records, study: str, only: str) -> Page:
-    """The report; of a study with the cases alone that have these levels of a factor."""
-    journal = _journal(records, study)
+def _report_of(records: Records, study_name: str, only: str) -> Page:
+    """The report; of a study only the cases that `only` chooses."""
+    journal = _journal(records, study_name)
     if journal is not None:
-        asked = stored_study(journal)
+        study = stored_study(journal)
         if only:
-            asked = replace(asked, asked=replace(asked.asked, only=(*asked.asked.only, only)))
-        return study_page(
-            study_answer(asked, journal, study_results(asked, journal, commands_per_operation))
-        )
+            request = replace(study.asked, only=(*study.asked.only, only))
+            study = replace(study, asked=request)
+        results = study_results(study, journal, commands_per_operation)
+        return study_page(study_answer(study, journal, results))
     if only:
         raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
     runs = [records.open(entry.id) for entry in reversed(records.list())]
@@ -124,14 +124,14 @@ def _report_of(records: Records, study: str, only: str) -> Page:
         raise SpecError(f"there is no run in {records.root}: measure it, or name records")
     judged = partial(known_verdict, records)
     if all("sequence" in run.manifest.spec for run in runs):
-        # As in every other block; where all are INVALID the page says so.
+        # As in other blocks; if all runs are INVALID the page reports it.
         chosen = newest(usable(records, runs) or runs)
         return sequence_page(sequence_answer(chosen, judged))
     return runs_page(run_answers(runs, len(runs), judged))
 
 
 def _journal(records: Records, study: str) -> Journal | None:
-    """The study of cases that is meant: by its id or its name, or the only one."""
+    """The study of an id or a name, or the only study of cases."""
     if study:
         found = named(records, study) or find(records, study)
         if found is None:

@@ -1,4 +1,4 @@
-"""`kvmark runs import`: other tools' results become runs."""
+"""`kvmark import`: results of other tools become runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from kvmark import __version__
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
+from kvmark.cli.options import argument
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
@@ -20,60 +21,60 @@ if TYPE_CHECKING:
     from kvmark.imports.recognition import ReadFile
     from kvmark.records import Run
 
-_Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Results of other tools.", show_default=False),
-]
-_Name = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The run's name; else that of the file.")
-]
-
 
 def import_(
-    files: _Files,
-    name: _Name = None,
+    files: Annotated[
+        list[Path], argument("FILE...", "Results of other tools.", show_default=False)
+    ],
+    name: Annotated[
+        str | None, options.option("NAME", "Name of the run (default: the file's name).")
+    ] = None,
     tag: options.Tag = None,
     folder: options.Runs = None,
     json: options.Json = False,
 ) -> None:
-    """Makes runs of other tools' results, told from their content; all of the files or none."""
+    """Imports results of other tools as runs.
+
+    The format is recognised by the content. If a file can't be read, none is imported.
+    """
     if name is not None and len(files) > 1:
         raise UsageError("--name is for one file: import the files one by one to name them")
     from kvmark.analysis import judge, save_verdict
     from kvmark.imports.writing import Import, keep
 
     records, read = Records.at(folder), _read(files)
-    kept = keep(
+    imports = [
+        Import(file.source, file.kind, file.reading, name or Path(file.source.name).stem)
+        for file in read
+    ]
+    runs = keep(
         records,
-        [
-            Import(file.source, file.kind, file.reading, name or Path(file.source.name).stem)
-            for file in read
-        ],
+        imports,
         tags=tag or (),
         command=command_line(),
         versions={"kvmark": __version__},
     )
-    for run in kept:
-        # It is made anew whenever somebody wants it: no reason to say that the import failed.
+    for run in runs:
+        # Verdicts are made again on demand: the import doesn't depend on them.
         with suppress(RunError):
             save_verdict(records, run, judge(run))
-    runs = list(zip(read, kept, strict=True))
+    pairs = list(zip(read, runs, strict=True))
     if json:
-        print_json("import", {"runs": [_document(file, run) for file, run in runs]})
+        print_json("import", {"runs": [_document(file, run) for file, run in pairs]})
         return
     from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
 
-    for file, run in runs:
+    for file, run in pairs:
         typer.echo(f"{file.source.name} is {file.kind.name}, now run {run.id}\n")
         print_answer(run_text(run_answer(run), terminal_width()))
 
 
 def _read(files: Sequence[Path]) -> list[ReadFile]:
-    """All files, read before any is kept.
+    """All files, read before any is imported.
 
     Raises:
-        ImportFileError: one can't be read; what is wrong with the others is told before.
+        ImportFileError: a file can't be read; problems of other files are printed before.
     """
     from kvmark.imports.recognition import read_file
 
@@ -84,8 +85,8 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
             read.append(read_file(file))
         except ImportFileError as problem:
             problems.append(problem)
-    for told in problems[:-1]:
-        typer.echo(f"kvmark: {told}", err=True)
+    for one in problems[:-1]:
+        typer.echo(f"kvmark: {one}", err=True)
     if problems:
         raise problems[-1]
     return read

@@ -1,59 +1,61 @@
-"""`kvmark runs list`, `rm` and `prune`: the runs that are kept, and which are kept no longer.
+"""`kvmark runs list`, `rm`, `prune` and `archive`: the stored runs.
 
-The list itself needs no library that reads runs: what it shows is kept beside each of them.
+The list needs no library that reads runs: what it prints is stored beside each of them.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kvmark.cli import completion, options
+from kvmark import interrupts
+from kvmark.cli import options
+from kvmark.cli.options import duration, flag, number, option
 from kvmark.cli.output import print_answer, print_json, terminal_width
-from kvmark.errors import UsageError
-from kvmark.records.store import Records
-from kvmark.spec.quantity import count, duration_ns
+from kvmark.errors import AnswerIsNo, Interrupted, RecordsError, UsageError
+from kvmark.outputs import check_output, refuse_existing
+from kvmark.records.archive import ENDING, STUDIES, write_archive
+from kvmark.records.files import HISTOGRAMS
+from kvmark.records.store import (
+    ANY,
+    Records,
+    entries_of,
+    foreign_in,
+    is_written,
+    remove,
+    size_bytes,
+    sweep,
+)
+from kvmark.report.format.units import size, whole
 
 if TYPE_CHECKING:
-    from kvmark.records import RunLine
+    from kvmark.experiment.journal import Journal
+    from kvmark.records import Entry, RunLine
 
 _MANY: Final = 10
-"""Runs to judge from which on a user is told why it takes a while."""
+"""Number of runs to judge from which on a message explains the time."""
+_MOST_NAMED: Final = 20
+_GOING: Final = "still going"
+_FOREIGN: Final = "with files that kvmark didn't write"
 
-Words = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="RUN",
-        autocompletion=completion.several_runs,
-        help="Runs: ids, last, tag:NAME, study:ID or commit:ID, or several.",
-    ),
-]
-OlderThan = Annotated[
-    int | None, options.quantity(duration_ns, "TIME", "Runs made longer ago, such as 30d or 12h.")
-]
-PruneTag = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tag",
-        metavar="WORD",
-        autocompletion=completion.tag,
-        help="Only runs with this tag; repeatable.",
-    ),
-]
-Keep = Annotated[
-    int | None, options.quantity(count, "N", "Keep so many, the newest of those with the tags.")
-]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", "-n", help="Say what would go, and remove nothing.")
+    bool, flag("Print what would be removed, and remove nothing.", "--dry-run", "-n")
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Runs of studies too.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask; needed without a terminal.")]
+RemoveFromStudies = Annotated[bool, flag("Remove runs of studies, too.", "--force", "-f")]
+Yes = Annotated[bool, flag("Don't ask; needed without a terminal.", "--yes", "-y")]
 
 
 def list_(
-    limit: options.Limit = 30,
+    limit: Annotated[int, option("N", "Largest number of runs.", min=1)] = 30,
     tag: options.Tag = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -61,75 +63,272 @@ def list_(
 ) -> None:
     """Lists runs, newest first.
 
-    Figures and verdicts are kept beside the runs: the first list of many takes longer.
+    Figures and verdicts are stored beside the runs: the first list of many takes longer.
     """
-    wanted = set(tag or ())
+    tags = set(tag or ())
     records = Records.at(folder)
-    lines = (line for line in records.lines() if wanted <= set(line.entry.tags))
-    shown = _known(records, list(islice(lines, limit)), quiet=quiet)
+    lines = (line for line in records.lines() if tags <= set(line.entry.tags))
+    judged = _judged(records, list(islice(lines, limit)), quiet=quiet)
     if json:
-        print_json("runs", {"runs": shown})
+        print_json("runs", {"runs": judged})
         return
     from kvmark.report.views.runs_list import runs_text
 
-    print_answer(runs_text(shown, terminal_width()))
+    print_answer(runs_text(judged, terminal_width()))
 
 
-def rm(
-    words: Words,
-    dry_run: DryRun = False,
-    force: Force = False,
-    yes: Yes = False,
-    folder: options.KeptRuns = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+def _judged(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:
+    """The lines with figures and verdicts. Libraries are loaded only where some aren't stored."""
+    missing = sum(line.entry.state == "closed" and line.judgement is None for line in lines)
+    if not missing:
+        return lines
+    if missing >= _MANY and not quiet:
+        typer.echo(f"Judging {missing:,} runs; their verdicts are kept", err=True)
+    from kvmark.cli.judged import judged_lines
+
+    return judged_lines(records, lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovalOptions:
+    """Options of commands that remove runs."""
+
+    dry_run: DryRun = False
+    force: RemoveFromStudies = False
+    yes: Yes = False
+    folder: options.KeptRuns = None
+    json: options.Json = False
+    quiet: options.Quiet = False
+
+
+def rm(words: options.RunNames, *, removal: RemovalOptions) -> None:
     """Removes runs by name.
 
-    All that are named go or none does, and none that is still going. A run of a study goes only
-    with --force: the study's answer needs it. The study itself goes with the last of its runs.
+    Either all named runs are removed or none, and none that is still going. A run of a study is
+    removed only with --force: the study's answer needs it. The study itself is removed with the
+    last of its runs.
     """
-    from kvmark.cli.commands.runs_removal import Removal, named, remove_runs
-
-    records = Records.at(folder)
-    chosen = named(records, words, force=force)
-    remove_runs(records, chosen, Removal(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
+    records = Records.at(removal.folder)
+    entries = {
+        entry.id: entry
+        for word in words
+        for part in word.split(",")
+        for entry in entries_of(records, part, ANY, bare_tags=False)
+    }
+    for entry in entries.values():
+        reason = _reason_to_stay(records, entry, force=removal.force)
+        if reason == _FOREIGN:
+            raise UsageError(
+                f"the folder {entry.path} holds {foreign_in(entry)}, which kvmark didn't write:"
+                " move it away, or remove the folder yourself"
+            )
+        if reason is not None:
+            advice = "stop it first" if is_written(entry) else "give --force to remove it anyway"
+            raise UsageError(f"run {entry.id} is {reason}; {advice}")
+    _remove(records, list(entries.values()), {}, removal)
 
 
 def prune(
-    older_than: OlderThan = None,
-    tag: PruneTag = None,
-    keep: Keep = None,
-    dry_run: DryRun = False,
-    force: Force = False,
-    yes: Yes = False,
-    folder: options.KeptRuns = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    older_than: Annotated[
+        int | None, duration("Only runs that are older, such as 30d or 12h.")
+    ] = None,
+    tag: options.Tag = None,
+    keep: Annotated[int | None, number("Number of newest runs with the tags to keep.")] = None,
+    *,
+    removal: RemovalOptions,
 ) -> None:
     """Removes runs by age, tag or number.
 
-    Of several bounds all must hold. Runs that are still going stay, and without --force those of
+    Several conditions must all hold. Runs that are still going stay, and without --force runs of
     studies.
     """
-    from kvmark.cli.commands.runs_removal import Bounds, Removal, matching, remove_runs
-
     if older_than is None and not tag and keep is None:
         raise UsageError(
             "prune needs a bound: give --older-than 30d, --tag NAME or --keep 100, or several"
         )
+    records = Records.at(removal.folder)
+    tagged = [entry for entry in records.list() if set(tag or ()) <= set(entry.tags)]
+    matching = [one for one in tagged[keep or 0 :] if _is_older(one, older_than, records.now())]
+    reasons = {one.id: _reason_to_stay(records, one, force=removal.force) for one in matching}
+    kept = {run: reason for run, reason in reasons.items() if reason is not None}
+    _remove(records, [one for one in matching if one.id not in kept], kept, removal)
+
+
+def _is_older(entry: Entry, age_ns: int | None, now: datetime) -> bool:
+    if age_ns is None:
+        return True
+    created = datetime.fromisoformat(entry.created)
+    # Without a zone the instant is in UTC, as ids are.
+    created = created if created.tzinfo is not None else created.replace(tzinfo=UTC)
+    return now - created > timedelta(microseconds=age_ns // 1000)
+
+
+def _reason_to_stay(records: Records, entry: Entry, *, force: bool) -> str | None:
+    from kvmark.experiment.journal import of_run
+
+    if is_written(entry):
+        return _GOING
+    if foreign_in(entry) is not None:
+        return _FOREIGN
+    journal = None if force else of_run(records, entry)
+    # Studies of files are resumed for days; other experiments belong to one command.
+    if journal is None or journal.definition.get("design") != "matrix":
+        return None
+    return f"part of study {journal.id}"
+
+
+def _remove(
+    records: Records, entries: Sequence[Entry], kept: dict[str, str], removal: RemovalOptions
+) -> None:
+    """Removes runs after the user agreed, and prints them. `kept` are reasons of runs that stay.
+
+    Raises:
+        AnswerIsNo: the user didn't agree.
+        UsageError: there is no terminal to ask on, or another command executes a run's study.
+        RunError: a run can't be removed; those before it are removed.
+        Interrupted: the user stopped it; removed runs are gone.
+    """
+    taken_bytes = sum(map(size_bytes, entries))
+    total = f"{_runs(len(entries))}, {size(taken_bytes)}"
+    if entries and not (removal.dry_run or removal.yes):
+        _ask(entries, total)
+    studies = [] if removal.dry_run else _remove_all(records, entries)
+    if removal.json:
+        stay = [{"run": run, "because": reason} for run, reason in kept.items()]
+        runs = [entry.id for entry in entries]
+        document = {"dry_run": removal.dry_run, "runs": runs, "bytes": taken_bytes, "kept": stay}
+        print_json("removal", {**document, "studies": studies})
+        return
+    for entry in entries:
+        typer.echo(entry.id)
+    if removal.quiet:
+        return
+    typer.echo(f"{'Would remove' if removal.dry_run else 'Removed'} {total}", err=True)
+    for reason, stayed in Counter(kept.values()).items():
+        advice = "" if reason in {_GOING, _FOREIGN} else ": --force removes them"
+        typer.echo(f"Kept {_runs(stayed)}, {reason}{advice}", err=True)
+    for study in studies:
+        typer.echo(f"Removed study {study} with the last of its runs", err=True)
+
+
+def _runs(number: int) -> str:
+    return f"{whole(number)} {'run' if number == 1 else 'runs'}"
+
+
+def _ask(entries: Sequence[Entry], total: str) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"there is no terminal to confirm the removal of {total}: give --yes, or --dry-run to"
+            " list them"
+        )
+    for entry in entries[:_MOST_NAMED]:
+        typer.echo(f"  {entry.id}", err=True)
+    others = len(entries) - _MOST_NAMED
+    if others > 0:
+        typer.echo(f"  and {whole(others)} more", err=True)
+    try:
+        with interrupts.suspended():
+            agreed = typer.confirm(f"Remove {total}?", err=True)
+    except typer.Abort:
+        raise Interrupted("interrupted: nothing was removed") from None
+    if not agreed:
+        raise AnswerIsNo("nothing was removed")
+
+
+def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
+    """Removes runs, and the studies without another run; gives the studies' ids."""
+    from kvmark.experiment.journal import of_run
+
+    journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
+    with ExitStack() as locks:
+        for journal in journals.values():
+            locks.enter_context(journal.alone())
+        try:
+            sweep(records)
+            for entry in entries:
+                interrupts.check()
+                remove(records, entry.id)
+            left = {
+                one.id
+                for each in (records.list() if journals else ())
+                if (one := of_run(records, each)) is not None
+            }
+            gone = [journal for journal in journals.values() if journal.id not in left]
+            for journal in gone:
+                journal.remove()
+            return [journal.id for journal in gone]
+        except KeyboardInterrupt:
+            remaining = sum(entry.path.exists() for entry in entries)
+            raise Interrupted(
+                f"interrupted: {len(entries) - remaining} of {len(entries)} runs were removed"
+            ) from None
+
+
+def archive(
+    words: options.RunNames,
+    output: Annotated[Path, option("FILE", f"Archive, NAME{ENDING}.", "--output", "-o")],
+    histogram_logs: Annotated[
+        bool,
+        typer.Option(
+            help="Include each interval's histograms: most of the size, for quantiles around faults"
+            " and for the error of a quantile in a single run."
+        ),
+    ] = True,
+    force: options.Force = False,
+    folder: options.KeptRuns = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Archives runs and their complete studies in one file.
+
+    `kvmark doc` fills blocks from such a file, and tar unpacks it.
+    """
+    check_output(output, "output: ", page=False)
+    refuse_existing(output, "output: ", force=force)
+    if not output.name.endswith(ENDING):
+        raise UsageError(f"output: {output} must end in {ENDING}")
     records = Records.at(folder)
-    chosen = matching(records, Bounds(older_than, tuple(tag or ()), keep or 0), force=force)
-    remove_runs(records, chosen, Removal(dry_run=dry_run, yes=yes, json=json, quiet=quiet))
+    runs, studies = _selected(records, words)
+    for run in map(records.open, runs) if histogram_logs else ():
+        log = run.path / HISTOGRAMS
+        if run.manifest.imported is None and not log.exists():
+            raise RecordsError(
+                f"{log} is missing: archive the rest of the run with --no-histogram-logs"
+            )
+    names = [*runs, *(f"{STUDIES}/{one}" for one in studies)]
+    archive_bytes = write_archive(records.root, names, output, histogram_logs=histogram_logs)
+    if json:
+        document = {"runs": runs, "studies": studies, "output": output, "bytes": archive_bytes}
+        print_json("archive", document)
+    elif not quiet:
+        typer.echo(f"{output}: {_runs(len(runs))}, {size(archive_bytes)}", err=True)
 
 
-def _known(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:
-    """The lines with figures and verdicts. Libraries are loaded only where some aren't kept."""
-    missing = [line for line in lines if line.entry.state == "closed" and line.judgement is None]
-    if not missing:
-        return lines
-    if len(missing) >= _MANY and not quiet:
-        typer.echo(f"Judging {len(missing):,} runs; their verdicts are kept", err=True)
-    from kvmark.cli.judged import judged_lines
+def _selected(records: Records, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The named runs, and the studies of which all runs are named.
 
-    return judged_lines(records, lines)
+    Raises:
+        RecordsError: a name means no run.
+        UsageError: one of the runs is still going.
+    """
+    from kvmark.experiment.journal import find, of_run, tag
+
+    entries: list[Entry] = []
+    for part in (part.strip() for word in words for part in word.split(",")):
+        study = part.removeprefix(tag(""))
+        # A study's name means its newest id.
+        journal = None if study == part else find(records, study)
+        name = part if journal is None else tag(journal.id)
+        entries += entries_of(records, name, ANY, bare_tags=False)
+    for entry in entries:
+        if is_written(entry):
+            raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
+    runs = {entry.id for entry in entries}
+    journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
+    return sorted(runs), sorted(one.id for one in journals.values() if _existing(one) <= runs)
+
+
+def _existing(journal: Journal) -> set[str]:
+    """The runs of a study that still exist."""
+    runs = {attempt.run for attempt in journal.attempts() if attempt.run is not None}
+    return {run for run in runs if (journal.records.root / run).is_dir()}

@@ -1,10 +1,8 @@
-"""`kvmark serve`: the runs on disk in a browser on this machine."""
+"""`kvmark serve`: the runs in a browser on this machine."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final
-
-import typer
 
 from kvmark.cli import options
 from kvmark.cli.output import json_text
@@ -14,18 +12,16 @@ from kvmark.secret import Secret
 
 _EXTRA: Final = frozenset({"starlette", "uvicorn"})
 
-Port = Annotated[
-    int, typer.Option(metavar="PORT", min=0, max=65535, help="On 127.0.0.1; 0 is a free one.")
-]
-
 
 def serve(
     folder: options.KeptRuns = None,
-    port: Port = 8765,
+    port: Annotated[
+        int, options.option("PORT", "Port of 127.0.0.1; 0: any free port.", min=0, max=65535)
+    ] = 8765,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Shows the runs in a browser on this machine, until Ctrl-C; nothing is written."""
+    """Serves the runs to a browser on this machine, read-only."""
     try:
         from kvmark.serve import app
     except ModuleNotFoundError as problem:
@@ -37,7 +33,7 @@ def serve(
         ) from problem
 
     def ready(address: Secret) -> None:
-        # It is for the user who started this, and stands nowhere else.
+        # The address has the token, and is printed nowhere else.
         url = address.reveal()
         if json:
             print(json_text("serve", {"address": url}, indent=None), flush=True)

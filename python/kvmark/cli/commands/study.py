@@ -1,8 +1,7 @@
-"""`kvmark study`: many runs for one question."""
+"""`kvmark study`: the cases of a study, measured and compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,8 @@ import typer
 
 from kvmark import catalog
 from kvmark.cli import completion, options
-from kvmark.cli.experiment import ExperimentOptions, experiment_options
+from kvmark.cli.options import ExperimentOptions, argument, flag, option, quantity, report_path
+from kvmark.cli.output import print_json
 from kvmark.errors import SpecError
 from kvmark.spec.url import SystemName, system_name
 
@@ -18,80 +18,64 @@ if TYPE_CHECKING:
     from kvmark.experiment.study.definition import Study
     from kvmark.spec.study import StudyFile
 
-_Name = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="STUDY",
-        autocompletion=completion.study,
-        help="A name such as hcassandra, or a YAML file; without one, all names.",
-    ),
-]
-_System = Annotated[
-    SystemName | None,
-    typer.Option(
-        parser=system_name,
-        metavar="URL",
-        autocompletion=completion.system,
-        help="Measure this system and not the one that the study names.",
-    ),
-]
-_Through = Annotated[
-    list[SystemName] | None,
-    typer.Option(
-        parser=system_name,
-        metavar="URL",
-        autocompletion=completion.system,
-        help="Measure through this proxy too, a URL or up:NAME, LEVEL= before it for another name;"
-        " repeatable.",
-    ),
-]
-_Scale = Annotated[
-    float | None,
-    typer.Option(metavar="X", help="Multiply the counts and durations that the study says."),
-]
-_Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FACTOR=LEVEL,…",
-        help="Only cases with these levels, or with published figures: published; repeatable.",
-    ),
-]
-_Repetitions = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="How often each case is run; else as the study says."),
-]
-_Seed = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="Fixes order and seeds; else as the study says."),
-]
-_Cases = Annotated[bool, typer.Option("--cases", help="List the cases and run none.")]
-_Text = Annotated[bool, typer.Option("--text", help="Print the study's file, to copy and change.")]
+_SYSTEM = {"parser": system_name, "autocompletion": completion.system}
 
 
-_ENDINGS = (".yaml", ".yml")
-_REPORT = Path("kvmark-study.html")
-
-
-@experiment_options
 def study(
-    name: _Name = None,
-    system: _System = None,
-    through: _Through = None,
-    scale: _Scale = None,
-    only: _Only = None,
-    repetitions: _Repetitions = None,
-    seed: _Seed = None,
+    name: Annotated[
+        str | None,
+        argument(
+            "STUDY", "Name such as hcassandra, or YAML file.", autocompletion=completion.study
+        ),
+    ] = None,
+    system: Annotated[
+        SystemName | None, option("URL", "System to measure instead of the study's.", **_SYSTEM)
+    ] = None,
+    through: Annotated[
+        list[SystemName] | None,
+        option(
+            "URL",
+            "Proxy to measure through as well: a URL or up:NAME, or LEVEL=URL to name its level;"
+            " repeatable.",
+            **_SYSTEM,
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None, option("X", "Factor for the counts and durations that the study scales.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        option(
+            "FACTOR=LEVEL,…",
+            "Only cases with these levels, or published for cases with published figures;"
+            " repeatable.",
+        ),
+    ] = None,
+    repetitions: Annotated[
+        int | None, option("N", "Repetitions of each case (default: the study's).", min=1)
+    ] = None,
+    seed: Annotated[
+        int | None, option("N", "Seed of order and runs (default: the study's).", min=0)
+    ] = None,
     pin: options.Pin = None,
     on_existing: options.OnExisting = "refuse",
-    cases: _Cases = False,
-    text: _Text = False,
-    report: options.StudyReport = _REPORT,
+    cases: Annotated[bool, flag("List the cases, and measure nothing.", "--cases")] = False,
+    text: Annotated[bool, flag("Print the study's file.", "--text")] = False,
+    report: Annotated[
+        Path | None,
+        quantity(
+            report_path,
+            "FILE",
+            "Report, .html or .md, or none (default: kvmark-study.html).",
+            "--report",
+        ),
+    ] = Path("kvmark-study.html"),
     *,
-    shared: ExperimentOptions,
+    common: ExperimentOptions,
 ) -> None:
-    """Runs every case of a study and answers its question; lists the ready ones without a name."""
+    """Measures all cases of a study. Without a name, lists the ready studies."""
     if name is None:
-        _list(json=shared.json)
+        _print_names(json=common.json)
         return
     file = _read(name)
     if text:
@@ -101,57 +85,48 @@ def study(
         raise SpecError(f"scale: must be above 0, not {scale:g}")
     if scale is not None and file.spec.scale is None:
         raise SpecError(
-            f"scale: {file.spec.name} doesn't say what to multiply; add the key 'scale'"
+            f"scale: {file.spec.name} doesn't list values to scale; add the key 'scale'"
         )
     from kvmark.cli.session import named_system
     from kvmark.experiment.study.definition import Study, StudyRequest
 
-    asked = StudyRequest(
+    request = StudyRequest(
         system, scale, tuple(only or ()), repetitions, seed, tuple(through or ()), tuple(pin or ())
     )
     if cases:
-        told = Study(file, asked, named_system)
-        _tell_cases(told, json=shared.json, quiet=shared.quiet)
+        _print_cases(Study(file, request, named_system), common)
         return
-    # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.cli.commands.study_run import carry_study
+    # It takes a second to load, and usage errors come first.
+    from kvmark.cli.commands.study_run import run_study
 
-    carry_study(file, asked, shared, report, on_existing=on_existing)
+    run_study(file, request, common, report, on_existing=on_existing)
 
 
 def _read(name: str) -> StudyFile:
     from kvmark.spec.study import load_study, parse_study
 
-    if name.endswith(_ENDINGS):
+    if name.endswith((".yaml", ".yml")):
         return load_study(Path(name))
     return parse_study(catalog.study_text(name), f"{name}.yaml")
 
 
-def _list(*, json: bool) -> None:
-    files = [_read(name) for name in catalog.study_names()]
+def _print_names(*, json: bool) -> None:
+    specs = [_read(name).spec for name in catalog.study_names()]
     if json:
-        each = [{"name": one.spec.name, "question": one.spec.question} for one in files]
-        _print_json("studies", {"studies": each})
+        studies = [{"name": one.name, "question": one.question} for one in specs]
+        print_json("studies", {"studies": studies})
         return
-    for one in files:
-        typer.echo(f"{one.spec.name}: {' '.join(one.spec.question.split())}")
+    for one in specs:
+        typer.echo(f"{one.name}: {' '.join(one.question.split())}")
 
 
-def _tell_cases(study: Study, *, json: bool, quiet: bool) -> None:
-    if json:
-        _print_json("study-cases", {"cases": [case.labels for case in study.cases]})
+def _print_cases(study: Study, common: ExperimentOptions) -> None:
+    if common.json:
+        print_json("study-cases", {"cases": [case.labels for case in study.cases]})
         return
     for case in study.cases:
         typer.echo(case.title)
-    if quiet:
-        return
-    count = len(study.cases)
-    runs = len(list(study.runs()))
-    told = f"{count} {'case' if count == 1 else 'cases'}, {runs} runs"
-    typer.echo(told, err=True)
-
-
-def _print_json(name: str, fields: Mapping[str, object]) -> None:
-    from kvmark.cli.output import print_json
-
-    print_json(name, fields)
+    if not common.quiet:
+        count = len(study.cases)
+        runs = len(list(study.runs()))
+        typer.echo(f"{count} {'case' if count == 1 else 'cases'}, {runs} runs", err=True)

@@ -1,125 +1,271 @@
-"""`kvmark import` makes a trace of a file, `kvmark trace` says what is in one."""
+"""`kvmark trace`: records, imports, describes and models traces."""
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.output import (
-    print_answer,
-    print_json,
-    tell_report,
-    terminal_width,
-    write_report,
-)
-from kvmark.errors import ImportFileError, UsageError
+from kvmark.cli.commands.compare import Allow, parse_allowed
+from kvmark.cli.experiment import execute_design, open_journal
+from kvmark.cli.options import ExperimentOptions, duration, flag, number, option, quantity
+from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.errors import AnswerIsNo, ImportFileError, SpecError, UsageError
+from kvmark.interrupts import listening
 from kvmark.outputs import refuse_existing, write_output
-from kvmark.spec.quantity import duration_ns
+from kvmark.spec.quantity import size_bytes
+from kvmark.spec.url import SystemName, parse_system_url, system_name
 
 if TYPE_CHECKING:
-    from kvmark.trace import Keep, Trace, TraceInfo
+    from kvmark.experiment.interleaved_ab import InterleavedAB
+    from kvmark.learn import Likeness
+    from kvmark.spec.run import RunSpec
+    from kvmark.trace import Keep, TapProgress, TapSettings, Trace, TraceInfo
 
-_HASH_KEY_BYTES = 16
-_SECOND_NS = 10**9
-_RATES_MAX = 40_000
+_HASH_KEY_BYTES: Final = 16
+_SECOND_NS: Final = 10**9
+_RATES_MAX: Final = 40_000
+_HOST: Final = "127.0.0.1"
+_PORT_MAX: Final = 65535
+_THREADS: Final = 4
+_LEAST_MEMORY: Final = 1 << 20
+_SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TLS_FILES: Final = ("ca_file", "cert_file", "key_file", "server_name")
+_BLOCKS: Final = 5
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="Operations: CSV, MONITOR's output, or what a recording left.",
-        show_default=False,
-    ),
-]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="X.trace", help="The trace's folder.")
-]
-Columns = Annotated[
-    str,
-    typer.Option(
-        metavar="OURS=THEIRS,…",
-        help="Which column is at, key, kind, client, ttl, count, value or a size.",
-        show_default=False,
-    ),
-]
-Time = Annotated[
-    Literal["s", "ms", "us", "ns", "iso"], typer.Option(help="The unit of a named file's times.")
-]
 HashKey = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="16 bytes to hash keys with, for equal hashes twice."),
+    Path | None, option("FILE", "16 bytes to hash keys with, for equal hashes in several traces.")
 ]
-KeepKeys = Annotated[
-    bool, typer.Option("--keep-keys", help="Keep keys as they are, and not their hashes alone.")
-]
-KeepValues = Annotated[
-    bool, typer.Option("--keep-values", help="Keep what is written, and not its size alone.")
-]
-Rates = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write the rate over time as CSV, which --rate file: takes."),
-]
-Every = Annotated[
-    int, options.quantity(duration_ns, "TIME", "The length of that file's slots; 1s when not said.")
-]
-TracePath = Annotated[
-    Path, typer.Argument(metavar="TRACE", help="A trace's folder, X.trace.", show_default=False)
-]
+KeepKeys = Annotated[bool, flag("Store keys instead of their hashes.", "--keep-keys")]
+KeepValues = Annotated[bool, flag("Store written values instead of their sizes.", "--keep-values")]
+
+
+def _size(text: str) -> int:
+    return size_bytes(text, _SIZES, "64M or 10G")
+
+
+def record(
+    listen: Annotated[
+        str, option("[HOST:]PORT", "Address for clients; HOST is 127.0.0.1 by default.")
+    ],
+    to: Annotated[
+        SystemName,
+        option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),
+    ],
+    output: Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")],
+    hash_key: HashKey = None,
+    threads: Annotated[
+        int | None, number("Forwarding threads (default: one per core, at most 4).")
+    ] = None,
+    duration: Annotated[int | None, duration("Stop after this time (default: Ctrl-C).")] = None,
+    memory: Annotated[
+        int, quantity(_size, "SIZE", "Limit of requests that wait for answers or disk (256M).")
+    ] = 256 << 20,
+    disk: Annotated[int, quantity(_size, "SIZE", "Limit of the recording (10G).")] = 10 << 30,
+    keep_keys: KeepKeys = False,
+    keep_values: KeepValues = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Records the traffic between clients and a server as a trace, until Ctrl-C."""
+    from kvmark.trace import Keep
+
+    keep = Keep(keys=keep_keys, values=keep_values)
+    driver, settings = _tap_settings(listen, to, threads, memory, disk, keep)
+    key = read_hash_key(hash_key)
+    # The thread that makes the trace at the end leaves other cores alone.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from kvmark.trace import record as record_trace
+
+    last: list[TapProgress] = []
+    with listening() as interrupts:
+
+        def continues(progress: TapProgress) -> bool:
+            if not last and not quiet:
+                kept = f"; {keep.words()} are kept as they are" if keep.words() else ""
+                typer.echo(f"Clients are taken at {progress.listens} until Ctrl-C{kept}", err=True)
+            if last and last[-1].recording and not progress.recording:
+                typer.echo("Recording has ended, and forwarding goes on until Ctrl-C", err=True)
+            last[:] = [progress]
+            return not interrupts.take() and (duration is None or progress.elapsed_ns < duration)
+
+        info = record_trace(settings, output, f"a tap before {driver}", key, continues)
+        interrupts.forget()
+    if json:
+        print_json("recorded-trace", {"trace": output, "info": info})
+    elif not quiet:
+        _print_info(f"{output} has", info)
+
+
+def _print_info(begin: str, info: TraceInfo) -> None:
+    from kvmark.trace import sentences
+
+    clients = "client" if info.clients == 1 else "clients"
+    typer.echo(f"{begin} {info.operations:,} operations of {info.clients:,} {clients}")
+    for sentence in sentences(info.told):
+        typer.echo(sentence)
+
+
+def _tap_settings(
+    listen: str, to: SystemName, threads: int | None, memory: int, disk: int, keep: Keep
+) -> tuple[str, TapSettings]:
+    """The driver of the system, and the settings of the tap."""
+    url = parse_system_url(to.reveal())
+    if "username" in url.options or url.password is not None:
+        raise UsageError("--to: clients log in by themselves; leave user and password out")
+    other = sorted(url.options.keys() - {"address", "tls", *_TLS_FILES})
+    if other:
+        raise UsageError(f"--to: a tap has no use for {other[0]}; leave it out")
+    address = url.options.get("address", "")
+    if "," in address:
+        raise UsageError("--to: a tap is before one server; start one before each")
+    if threads == 0:
+        raise UsageError("--threads: a tap needs 1 at least")
+    if memory < _LEAST_MEMORY:
+        raise UsageError("--memory: a tap needs 1M at least")
+    from kvmark.drivers import drivers
+    from kvmark.trace import TapSettings
+
+    host, port = _parse_listen(listen)
+    return url.driver, TapSettings(
+        host=host,
+        port=port,
+        protocol=url.driver,
+        address=address,
+        default_port=drivers()[url.driver].port or 0,
+        tls=url.options.get("tls") == "true",
+        **{name: url.options.get(name) for name in _TLS_FILES},
+        threads=threads or min(_THREADS, len(os.sched_getaffinity(0))),
+        keep_keys=keep.keys,
+        keep_values=keep.values,
+        memory_bytes=memory,
+        disk_bytes=disk,
+    )
+
+
+def _parse_listen(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > _PORT_MAX or (colon and not host):
+        raise UsageError(f"--listen: {listen!r} is no port, and no HOST:PORT; write it like 7000")
+    return host.removeprefix("[").removesuffix("]") or _HOST, int(port)
 
 
 def import_(
-    file: File,
-    output: Output = None,
-    columns: Columns = "",
-    time: Time = "s",
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Operations: CSV, output of MONITOR, or an interrupted recording.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")],
+    columns: Annotated[
+        str,
+        option(
+            "FIELD=COLUMN,…",
+            "Columns of the fields at, key, kind, client, ttl, count, value and sizes.",
+            show_default=False,
+        ),
+    ] = "",
+    time: Annotated[
+        Literal["s", "ms", "us", "ns", "iso"], typer.Option(help="Unit of times with --columns.")
+    ] = "s",
     hash_key: HashKey = None,
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
     json: options.Json = False,
 ) -> None:
-    """Makes a trace of a file of operations, whose keys are hashed."""
-    if output is None:
-        raise UsageError(
-            "import makes a trace: give -o X.trace; a run of another tool's results is made by"
-            " kvmark runs import"
-        )
-    from kvmark.trace import Keep, sentences
+    """Makes a trace of a log of operations, with hashed keys."""
+    from kvmark.trace import Keep
 
     keep = Keep(keys=keep_keys, values=keep_values)
-    info = _imported(file, output, _named(columns), time, hash_key_in(hash_key), keep)
+    info = _import(file, output, _parse_columns(columns), time, read_hash_key(hash_key), keep)
     if json:
         print_json("imported-trace", {"trace": output, "info": info})
-        return
-    typer.echo(
-        f"{file} is {info.source}, now {output}: {info.operations:,} operations of"
-        f" {info.clients:,} {'client' if info.clients == 1 else 'clients'}"
-    )
-    for sentence in sentences(info.told):
-        typer.echo(sentence)
+    else:
+        _print_info(f"{file} is {info.source}, now {output}:", info)
 
 
-def trace(
-    path: TracePath,
-    rates: Rates = None,
-    every: Every = _SECOND_NS,
+def _import(
+    file: Path, output: Path, columns: dict[str, str], time: str, hash_key: bytes, keep: Keep
+) -> TraceInfo:
+    """Imports the file with the reader of its format."""
+    from kvmark import trace
+
+    if not columns and trace.are_tapes(file):
+        source, recorded = trace.about_tapes(file)
+        lacks = trace.Keep(keep.keys and not recorded.keys, keep.values and not recorded.values)
+        if lacks.words():
+            raise UsageError(f"{file} was recorded without {lacks.words()}; leave that out")
+        with trace.TraceWriter(output, source, recorded) as writer:
+            return trace.import_tapes(file, writer)
+    if file.exists() and not file.is_file():
+        raise ImportFileError(f"{file} is no regular file, as a log is")
+    if not columns and trace.is_monitor(file):
+        with trace.TraceWriter(output, trace.MONITOR, keep) as writer:
+            return trace.import_monitor(file, writer, hash_key, keep)
+    layout = trace.layout_of(file, columns, time)
+    with trace.TraceWriter(output, layout.name, keep) as writer:
+        return trace.import_csv(file, layout, writer, hash_key, keep)
+
+
+def _parse_columns(text: str) -> dict[str, str]:
+    """The columns of `at=timestamp,key=id`, by field."""
+    columns: dict[str, str] = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        field, sign, column = (part.strip() for part in word.partition("="))
+        if not sign or not column:
+            raise UsageError(f"--columns: {word!r} isn't a name and a column, as in at=timestamp")
+        if field in columns:
+            raise UsageError(f"--columns: {field} is given twice")
+        columns[field] = column
+    return columns
+
+
+def read_hash_key(file: Path | None) -> bytes:
+    """The hash key in a file; without a file a random key."""
+    if file is None:
+        return secrets.token_bytes(_HASH_KEY_BYTES)
+    try:
+        key = file.read_bytes()
+    except OSError as problem:
+        raise UsageError(f"--hash-key: {file} can't be read: {problem.strerror}") from problem
+    if len(key) != _HASH_KEY_BYTES:
+        raise UsageError(
+            f"--hash-key: {file} has {len(key)} bytes and not {_HASH_KEY_BYTES}; make one by"
+            f" head -c {_HASH_KEY_BYTES} /dev/urandom"
+        )
+    return key
+
+
+def show(
+    path: options.TracePath,
+    rates: Annotated[
+        Path | None, option("FILE", "Write the rate over time as CSV, for --rate file:FILE.")
+    ] = None,
+    every: Annotated[
+        int, duration("Length of the intervals of --rates (default: 1s).")
+    ] = _SECOND_NS,
     report: options.RunReport = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Says what is in a trace: rate, kinds, keys, sizes, and what a cache would hit."""
+    """Prints a trace's rate, operations, keys, sizes and cache hit ratios."""
     from kvmark.analysis.trace import describe
     from kvmark.trace import Trace
 
-    opened = Trace.open(path)
+    trace = Trace.open(path)
     if rates is not None:
         refuse_existing(rates, "rates: ", force=force)
-        _write_rates(opened, rates, every)
-    answer = describe(opened)
+        _write_rates(trace, rates, every)
+    answer = describe(trace)
     if report is not None:
         from kvmark.report.views.trace import trace_page
 
@@ -133,78 +279,133 @@ def trace(
     tell_report(report)
 
 
-def _write_rates(opened: Trace, file: Path, every_ns: int) -> None:
+def _write_rates(trace: Trace, file: Path, every_ns: int) -> None:
     from kvmark.analysis.trace import rates
 
-    if every_ns == 0 or opened.info.end_ns // every_ns >= _RATES_MAX:
+    if every_ns == 0 or trace.info.end_ns // every_ns >= _RATES_MAX:
         raise UsageError(f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one")
-    rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates(opened, every_ns)]
+    rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates(trace, every_ns)]
     write_output(file, "\n".join(("seconds,rate", *rows, "")))
 
 
-def _imported(
-    file: Path,
-    output: Path,
-    columns: dict[str, str],
-    time: str,
-    hash_key: bytes,
-    keep: Keep,
-) -> TraceInfo:
-    """Makes the trace, in the way that the file's content says."""
-    from kvmark.trace import (
-        MONITOR,
-        Keep,
-        TraceWriter,
-        about_tapes,
-        are_tapes,
-        import_csv,
-        import_monitor,
-        import_tapes,
-        is_monitor,
-        layout_of,
+def learn(
+    path: options.TracePath,
+    output: Annotated[
+        Path | None, option("FILE", "File of the workload, .yaml.", "--output", "-o")
+    ] = None,
+    records: options.Records = None,
+    check: Annotated[
+        Path | None,
+        option("FILE", "Workload to check: measured interleaved with the trace on --system."),
+    ] = None,
+    system: options.System = None,
+    speed: options.Speed = None,
+    clients: options.Clients = None,
+    duration: options.Duration = None,
+    map_: options.StatementMap = None,
+    blocks: Annotated[int, option("N", "Number of blocks of --check.")] = _BLOCKS,
+    seed: options.Seed = 1,
+    allow: Allow = "",
+    force: options.Force = False,
+    *,
+    common: ExperimentOptions,
+) -> None:
+    """Fits a workload to a trace, or checks a workload against one."""
+    if check is None and output is not None:
+        for name, value in (("system", system), ("speed", speed), ("map", map_)):
+            if value is not None:
+                raise SpecError(f"--{name} is for --check, and nothing is measured without it")
+        refuse_existing(output, "output: ", force=force)
+        _learn(path, output, records, json=common.json)
+        return
+    if check is None or output is not None:
+        raise SpecError("learn: give -o FILE to make a workload, or --check FILE to judge one")
+    if system is None:
+        raise SpecError("--check measures a system: give --system, such as redis://HOST")
+    if records is not None:
+        raise SpecError("--records: the workload's file has the number of records")
+    if common.fleet is not None:
+        raise SpecError("--fleet: a replay is on one machine, and so is its twin")
+    from kvmark.cli.session import named_system
+    from kvmark.learn import AskedCheck, likeness, twin_sides
+    from kvmark.spec.replay import parse_speed
+    from kvmark.spec.workload import load_workload
+    from kvmark.trace import Trace
+
+    request = AskedCheck(
+        system=named_system(system),
+        speed=parse_speed(speed or "1"),
+        clients=clients,
+        duration_ns=duration,
+        map_file=map_,
+    )
+    allowed = parse_allowed(allow)
+    trace, workload = Trace.open(path), load_workload(check)
+    design = _twin_design(twin_sides(trace, workload, request), blocks, seed, allowed)
+    design.check()
+    journal = open_journal(design, common)
+    with execute_design(design, common, journal) as problem:
+        if problem is not None:
+            raise problem
+        base, twin = (
+            [journal.records.open(run) for run in design.blocks.runs(side)] for side in design.sides
+        )
+        result = likeness(trace, workload, (base, twin), allowed)
+        _print_check((path, check), result, [run.id for run in (*base, *twin)], json=common.json)
+
+
+def _learn(path: Path, output: Path, records: int | None, *, json: bool) -> None:
+    from kvmark.learn import learn as fit
+    from kvmark.learn import workload_text
+    from kvmark.trace import Trace
+
+    if output.suffix not in (".yaml", ".yml"):
+        raise SpecError(f"{output} doesn't end in .yaml, as a workload's file does")
+    learned = fit(Trace.open(path), output.stem, records)
+    write_output(output, workload_text(learned))
+    if json:
+        answer = {"operations": learned.operations, "parts": learned.parts}
+        print_json("learnt-workload", {"trace": path, "output": output, **answer})
+        return
+    from kvmark.report.views.trace import learnt_text
+
+    print_answer(learnt_text(learned.parts, terminal_width()))
+    typer.echo(f"{output} is the workload; kvmark trace learn {path} --check {output} judges it.")
+
+
+def _twin_design(
+    sides: Iterable[RunSpec], blocks: int, seed: int, allow: tuple[str, ...]
+) -> InterleavedAB:
+    from kvmark.experiment.interleaved_ab import InterleavedAB, Precision, SideRequest
+    from kvmark.spec.metric import parse_comparable
+
+    base, candidate = map(SideRequest, sides)
+    return InterleavedAB(
+        sides={"base": base, "candidate": candidate},
+        metric=parse_comparable("throughput"),
+        precision=Precision(None, None, blocks, exactly=blocks),
+        seed=seed,
+        # The plans of a replay and of a workload always differ.
+        allow=(*allow, "plan", "system"),
     )
 
-    if not columns and are_tapes(file):
-        source, recorded = about_tapes(file)
-        lacks = Keep(keep.keys and not recorded.keys, keep.values and not recorded.values)
-        if lacks.words():
-            raise UsageError(f"{file} was recorded without {lacks.words()}; leave that out")
-        with TraceWriter(output, source, recorded) as writer:
-            return import_tapes(file, writer)
-    if file.exists() and not file.is_file():
-        raise ImportFileError(f"{file} is no regular file, as a log is")
-    if not columns and is_monitor(file):
-        with TraceWriter(output, MONITOR, keep) as writer:
-            return import_monitor(file, writer, hash_key, keep)
-    layout = layout_of(file, columns, time)
-    with TraceWriter(output, layout.name, keep) as writer:
-        return import_csv(file, layout, writer, hash_key, keep)
 
+def _print_check(
+    files: tuple[Path, Path], result: Likeness, runs: list[str], *, json: bool
+) -> None:
+    """Prints the differences between a trace and a workload.
 
-def _named(text: str) -> dict[str, str]:
-    """`at=ts,key=id` as names; none of an empty text."""
-    named = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        ours, sign, theirs = word.partition("=")
-        if not sign or not theirs.strip():
-            raise UsageError(f"--columns: {word!r} isn't a name and a column, as in at=timestamp")
-        if ours.strip() in named:
-            raise UsageError(f"--columns: {ours.strip()} is said twice")
-        named[ours.strip()] = theirs.strip()
-    return named
+    Raises:
+        AnswerIsNo: they differ, or the runs are not conclusive.
+    """
+    from kvmark.report.views.trace import likeness_sentence, likeness_text
 
-
-def hash_key_in(file: Path | None) -> bytes:
-    """What is in the file, or else what nobody will know."""
-    if file is None:
-        return secrets.token_bytes(_HASH_KEY_BYTES)
-    try:
-        key = file.read_bytes()
-    except OSError as problem:
-        raise UsageError(f"--hash-key: {file} can't be read: {problem.strerror}") from problem
-    if len(key) != _HASH_KEY_BYTES:
-        raise UsageError(
-            f"--hash-key: {file} has {len(key)} bytes and not {_HASH_KEY_BYTES}; make one by"
-            f" head -c {_HASH_KEY_BYTES} /dev/urandom"
-        )
-    return key
+    if json:
+        fields = ("name", "trace", "twin", "difference", "margin", "judgement")
+        figures = [{name: getattr(one, name) for name in fields} for one in result.figures]
+        answer = {"judgement": result.judgement, "figures": figures, "runs": runs}
+        print_json("likeness", {"trace": files[0], "workload": files[1], **answer})
+    else:
+        print_answer(likeness_text(result, terminal_width()))
+    if result.judgement != "alike":
+        raise AnswerIsNo(likeness_sentence(result).rstrip("."))

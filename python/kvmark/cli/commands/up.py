@@ -1,8 +1,8 @@
-"""`kvmark up` starts a system to measure, or one again, or lists them; `kvmark down` stops them."""
+"""`kvmark up` starts, restarts or lists testbeds; `kvmark down` stops them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_origin
@@ -10,187 +10,139 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_origin
 import typer
 
 from kvmark.cli import completion, options
+from kvmark.cli.options import argument, flag, option
 from kvmark.cli.output import print_answer, print_json
 from kvmark.spec.url import SystemName, system_name
 from kvmark.testbed import testbeds_root
 
 if TYPE_CHECKING:
-    from kvmark.cli.commands.up_run import How
-    from kvmark.testbed.state import Testbed
-    from kvmark.testbed.system import OptionSpec, System
+    from kvmark.testbed.system import System
+    from kvmark.testbed.words import Wish
 
-_Name: Final = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The testbed's name; else the system's, or a proxy's kind."),
-]
-_New: Final = Annotated[
-    bool, typer.Option("--new", help="Another testbed beside the one that is there.")
-]
-# Options that servers have in common, by field.
-_Password: Final = Annotated[
-    bool, typer.Option("--password", help="Ask clients for a password, which is made up.")
-]
-_PasswordFile: Final = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Ask clients for the password in this file.")
-]
-_Tls: Final = Annotated[
-    bool, typer.Option("--tls", help="Encrypt, with certificates that are made.")
-]
-_Network: Final = Annotated[
-    bool,
-    typer.Option(
-        "--network", help="Give each server an address and a link that faults disturb; as root."
+_OF_ALL: Final[tuple[tuple[str, Any, Any], ...]] = (
+    (
+        "password",
+        Annotated[bool, flag("Require a generated password of clients.", "--password")],
+        False,
     ),
-]
-_Cores: Final = Annotated[
-    str | None,
-    typer.Option("--core", metavar="CORES", help="Bind the servers to these, such as 1 or 0,1."),
-]
-
-_DownName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="NAME", autocompletion=completion.testbed, help="A testbed; all when not said."
+    (
+        "password_file",
+        Annotated[Path | None, option("FILE", "Require the password in this file of clients.")],
+        None,
     ),
-]
-_Remove = Annotated[
-    bool, typer.Option("--remove", help="Remove the folder with logs and data too.")
-]
+    ("tls", Annotated[bool, flag("Encrypt, with generated certificates.", "--tls")], False),
+    (
+        "network",
+        Annotated[
+            bool,
+            flag(
+                "Give each server an address and a link for network faults; as root.", "--network"
+            ),
+        ],
+        False,
+    ),
+    (
+        "cores",
+        Annotated[str | None, option("CORES", "Cores for the servers: 1, or 0,1.", "--core")],
+        None,
+    ),
+    ("json", options.Json, False),
+    ("quiet", options.Quiet, False),
+)
+"""Options that servers of several systems have, and those of all commands."""
 
 
 def _with_options(up: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each that it or a system has; it takes them by name."""
+    """The command with the options of all systems."""
+    from kvmark.testbed.systems import SYSTEMS
+
+    *most, last = SYSTEMS
+    systems = f"{', '.join(most)} or {last}, or the name of a stopped testbed."
+    system = typer.Argument(metavar="SYSTEM|NAME", help=systems, show_default=False)
+    name = option("NAME", "Name of the testbed (default: the system's, or a proxy's kind).")
+    new = flag("Start another testbed besides an existing one.", "--new")
     parameters = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, annotation, default in (
+        Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for field, annotation, default in (
             ("context", typer.Context, Parameter.empty),
-            ("system", _system(), None),
-            ("name", _Name, None),
-            ("new", _New, False),
+            ("system", Annotated[str | None, system], None),
+            ("name", Annotated[str | None, name], None),
+            ("new", Annotated[bool, new], False),
             *_of_systems(),
-            ("password", _Password, False),
-            ("password_file", _PasswordFile, None),
-            ("tls", _Tls, False),
-            ("network", _Network, False),
-            ("cores", _Cores, None),
-            ("json", options.Json, False),
-            ("quiet", options.Quiet, False),
+            *_OF_ALL,
         )
     ]
-    # Typer asks for one, others who look for secrets for the other.
+    # Typer reads the signature, `get_type_hints` the annotations.
     up.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     up.__annotations__ = {one.name: one.annotation for one in parameters}
     return up
 
 
-def _system() -> Any:
-    """The argument, which names all of them."""
-    from kvmark.testbed.systems import SYSTEMS
-
-    *most, last = SYSTEMS
-    told = (
-        f"{', '.join(most)} or {last}, or the name of a testbed that is down; without it all"
-        " testbeds are listed."
-    )
-    return Annotated[
-        str | None, typer.Argument(metavar="SYSTEM|NAME", help=told, show_default=False)
-    ]
-
-
 def _of_systems() -> Iterator[tuple[str, Any, Any]]:
-    """The words of systems as parameters: first what several have, then what each has alone."""
-    from kvmark.testbed.system import option_specs
+    """The options of systems as parameters, those of several systems first."""
     from kvmark.testbed.systems import SYSTEMS
 
-    shared: dict[str, list[tuple[System, OptionSpec]]] = {}
+    by_field: dict[str, list[tuple[System, Wish]]] = {}
     for system in SYSTEMS.values():
-        for field, spec in option_specs(system.options).items():
-            shared.setdefault(field, []).append((system, spec))
-    for those in sorted(shared.values(), key=lambda those: len(those) == 1):
-        yield _option(those)
+        for field, wish in wishes_of(system.wanted).items():
+            by_field.setdefault(field, []).append((system, wish))
+    for wishes in sorted(by_field.values(), key=lambda wishes: len(wishes) == 1):
+        yield _parameter(wishes)
 
 
-def _option(those: Sequence[tuple[System, OptionSpec]]) -> tuple[str, Any, Any]:
-    """The parameter for a word of one or several systems."""
+def _parameter(wishes: Sequence[tuple[System, Wish]]) -> tuple[str, Any, Any]:
+    """The parameter for an option of one or several systems."""
     from kvmark.testbed.proxy import Target
 
-    _, spec = those[0]
-    helps = [f"{system.name.capitalize()}: {one.help}" for system, one in those]
-    helps += ["Repeatable."] if get_origin(spec.type) is list else []
-    reads_url = spec.type is Target
-    option = typer.Option(
-        f"--{spec.name.replace('_', '-')}",
-        metavar=spec.metavar,
-        min=spec.least,
-        help=" ".join(helps),
+    _, wish = wishes[0]
+    helps = [f"{system.name.capitalize()}: {one.word.help}" for system, one in wishes]
+    helps += ["Repeatable."] if get_origin(wish.type) is list else []
+    reads_url = wish.type is Target
+    settings = option(
+        wish.word.metavar,
+        " ".join(helps),
+        f"--{wish.written.replace('_', '-')}",
+        min=wish.word.least,
         parser=system_name if reads_url else None,
         autocompletion=completion.system if reads_url else None,
     )
-    kind = SystemName if reads_url else spec.type
-    # A usual value that isn't that of all would mislead.
-    default = spec.default if all(one.default == spec.default for _, one in those) else None
-    return spec.field, Annotated[kind if default is not None else kind | None, option], default
+    kind = SystemName if reads_url else wish.type
+    # A default that some of the systems don't have would mislead.
+    default = wish.default if all(one.default == wish.default for _, one in wishes) else None
+    return wish.field, Annotated[kind if default is not None else kind | None, settings], default
 
 
-# And after `kvmark down`.
-
-
-def up(
-    context: typer.Context, *, system: str | None, json: bool, quiet: bool, **typed: Any
-) -> None:
-    """Starts a system to measure, on this machine, or one again that is down; else lists all."""
-    from rich.text import Text
-
+def up(context: typer.Context, *, system: str | None, json: bool, quiet: bool, **_: Any) -> None:
+    """Starts a testbed, or restarts a stopped one. Without a name, lists them."""
     from kvmark.cli.commands import up_run
-    from kvmark.cli.commands.up_run import list_testbeds, started, telling, testbed_document
-    from kvmark.testbed.control import bring_back
 
     if system is None:
-        list_testbeds(json=json)
+        up_run.list_testbeds(json=json)
         return
-    root, said = testbeds_root(), up_run.said(context)
-    how: How = "up"
-    kept = up_run.kept_testbed(root, system, context)
-    up_run.check_words(kept.system if kept else system, said)
-    if kept is None:
-        testbed = _made(system, typed, said, root, quiet=quiet)
-    else:
-        up_run.check_same(kept, typed, said)
-        how = "up already" if kept.lives else "up again"
-        with telling(quiet=quiet) as tell:
-            testbed = bring_back(kept, tell)
+    testbed, state = up_run.start(testbeds_root(), system, context, quiet=quiet)
     if json:
-        print_json("testbed", testbed_document(testbed))
+        print_json("testbed", up_run.testbed_document(testbed))
     else:
-        print_answer(Text("\n").join(started(testbed, how)))
+        print_answer(up_run.started_text(testbed, state))
 
 
-def down(name: _DownName = None, remove: _Remove = False, json: options.Json = False) -> None:
-    """Stops what `kvmark up` started, and nothing else; its data stays unless it is removed."""
-    from rich.text import Text
-
-    from kvmark.cli.commands.up_run import ended, stopped_document
+def down(
+    name: Annotated[
+        str | None, argument("NAME", "Testbed (default: all).", autocompletion=completion.testbed)
+    ] = None,
+    remove: Annotated[bool, flag("Remove the folder with logs and data.", "--remove")] = False,
+    json: options.Json = False,
+) -> None:
+    """Stops testbeds that kvmark up started."""
+    from kvmark.cli.commands.up_run import stopped_document, stopped_text
     from kvmark.testbed.control import take_down
 
     stopped = take_down(testbeds_root(), name, remove=remove)
     if json:
         print_json("down", {"stopped": [stopped_document(one) for one in stopped]})
     else:
-        print_answer(Text("\n").join(ended(stopped, named=name is not None)))
-
-
-def _made(
-    name: str, typed: Mapping[str, Any], said: Sequence[str], root: Path, *, quiet: bool
-) -> Testbed:
-    """A new testbed."""
-    from kvmark.cli.commands.up_run import telling, wishes
-    from kvmark.testbed.systems import SYSTEMS
-
-    system = SYSTEMS[name]
-    options = system.options(**wishes(system, typed, said))
-    with telling(quiet=quiet) as tell:
-        return system.up(options, root, tell)
+        print_answer(stopped_text(stopped, named=name is not None))
 
 
 WITH_OPTIONS: Final = {"up": _with_options}
-"""Commands that get their options when they are asked for."""
+"""Commands whose options depend on other modules."""

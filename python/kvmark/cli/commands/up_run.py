@@ -1,4 +1,4 @@
-"""What a user said after `kvmark up`, and what it and `kvmark down` say of testbeds."""
+"""Starts testbeds from the options of `kvmark up`, and prints them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,54 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy, testbeds_root
-from kvmark.testbed.control import Stopped
+from kvmark.testbed import OF_STUDIES, names_of_testbeds, proxy
+from kvmark.testbed.control import Stopped, bring_back
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
 from kvmark.testbed.system import System, option_specs
 from kvmark.testbed.systems import SYSTEMS, system_of
 
-How: TypeAlias = Literal["up", "up again", "up already"]
+State: TypeAlias = Literal["up", "up again", "up already"]
 _PASSWORD_BYTES: Final = 24
 _PASSWORDS: Final = ("password", "password_file")
-# What several systems may have; where they differ a system says how.
 _COMMON: Final = {"tls": "tls", "network": "network", "cores": "core"}
+"""Fields that servers of several systems have, and their options."""
+
+
+def start(root: Path, system: str, context: typer.Context, *, quiet: bool) -> tuple[Testbed, State]:
+    """Starts a new testbed, or restarts the existing one.
+
+    Raises:
+        SpecError: options are missing or wrong.
+        UsageError: there is no such system or testbed, or the testbed has other options.
+        KvmarkError: it doesn't start.
+    """
+    known = {name for each in SYSTEMS.values() for name in _options_of(each)}
+    options = {
+        name: value
+        for name, value in context.params.items()
+        if name in known and _is_given(context, name)
+    }
+    existing = _existing_testbed(root, system, context.params)
+    kind = SYSTEMS[existing.system if existing else system]
+    for name in options:
+        if name not in _options_of(kind):
+            raise SpecError(
+                f"{_flag(name)} is no option of {kind.name}: leave it out, or see"
+                " `kvmark up --help`"
+            )
+    if existing is None:
+        wanted = kind.wanted(name=context.params["name"], **_values(kind, options))
+        with _progress(quiet=quiet) as tell:
+            return kind.up(wanted, root, tell), "up"
+    _check_same(existing, options)
+    state: State = "up already" if existing.lives else "up again"
+    with _progress(quiet=quiet) as tell:
+        return bring_back(existing, tell), state
 
 
 @contextmanager
-def telling(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Shows what goes on, on standard error: one line that changes, or elsewhere one a step."""
+def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Prints steps on standard error: one changing line on a terminal, or else a line per step."""
     if quiet:
         yield lambda _: None
         return
@@ -43,25 +75,27 @@ def telling(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         with console.status("") as status:
             yield lambda text: status.update(Text(text))
         return
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def tell(text: str) -> None:
         step, _, _ = text.partition(": ")
-        if step not in told:
-            told.add(step)
+        if step not in printed:
+            printed.add(step)
             console.print(Text(step))
 
     yield tell
 
 
 def list_testbeds(*, json: bool) -> None:
-    """Prints all testbeds and whether they are up."""
-    found = all_testbeds(testbeds_root())
+    """Prints all testbeds with their states."""
+    from kvmark.testbed import testbeds_root
+
+    testbeds = all_testbeds(testbeds_root())
     if json:
-        print_json("testbeds", {"testbeds": [testbed_document(testbed) for testbed in found]})
-    elif found:
-        width = max(len(testbed.name) for testbed in found)
-        print_answer(Text("\n").join(_line(testbed, width) for testbed in found))
+        print_json("testbeds", {"testbeds": [testbed_document(testbed) for testbed in testbeds]})
+    elif testbeds:
+        width = max(len(testbed.name) for testbed in testbeds)
+        print_answer(Text("\n").join(_line(testbed, width) for testbed in testbeds))
     else:
         print_answer(Text("Nothing is up; start a system with: kvmark up redis"))
 
@@ -78,29 +112,34 @@ def _line(testbed: Testbed, width: int) -> Text:
     return line.append(f"  {testbed.system} {testbed.version}  {where}")
 
 
-def started(testbed: Testbed, how: How) -> Iterator[Text]:
-    """What is said of a testbed that is up, up again or up already; its URL first, to be copied."""
-    servers = ", ".join(f"{node.name} {node.address}" for node in testbed.nodes)
-    yield Text(testbed.url, "bold")
-    yield Text(f"{testbed.system} {testbed.version} is {how} as '{testbed.name}': {servers}")
-    forgotten = system_of(testbed).forgets(testbed.made_with)
-    if how == "up again" and forgotten:
-        yield Text(forgotten)
-    yield Text(f"Stop it with: kvmark down {testbed.name}", "dim")
+def started_text(testbed: Testbed, state: State) -> Text:
+    """The lines about a started testbed; its URL first, to be copied."""
+    servers = _servers(testbed.nodes)
+    lines = [
+        Text(testbed.url, "bold"),
+        Text(f"{testbed.system} {testbed.version} is {state} as '{testbed.name}': {servers}"),
+    ]
+    lost = system_of(testbed).forgets(testbed.made_with)
+    if state == "up again" and lost:
+        lines.append(Text(lost))
+    return Text("\n").join([*lines, Text(f"Stop it with: kvmark down {testbed.name}", "dim")])
 
 
-def ended(stopped: list[Stopped], *, named: bool) -> Iterator[Text]:
-    """What is said of testbeds that were taken down, all or the one that was named."""
+def stopped_text(stopped: Sequence[Stopped], *, named: bool) -> Text:
+    """The lines about stopped testbeds, all or the named one."""
+    lines = []
     for one in stopped:
         if one.nodes:
-            servers = ", ".join(f"{node.name} {node.address}" for node in one.nodes)
-            yield Text(f"Stopped {one.name}: {servers}")
+            lines.append(f"Stopped {one.name}: {_servers(one.nodes)}")
         elif named:
-            yield Text(f"{one.name} was down already")
+            lines.append(f"{one.name} was down already")
         if one.removed:
-            yield Text(f"Removed the folder of {one.name}")
-    if not named and not any(one.nodes or one.removed for one in stopped):
-        yield Text("Nothing was up")
+            lines.append(f"Removed the folder of {one.name}")
+    return Text("\n".join(lines or ["Nothing was up"]))
+
+
+def _servers(nodes: Sequence[Node]) -> str:
+    return ", ".join(f"{node.name} {node.address}" for node in nodes)
 
 
 def testbed_document(testbed: Testbed) -> dict[str, Any]:
@@ -116,7 +155,7 @@ def testbed_document(testbed: Testbed) -> dict[str, Any]:
 
 
 def stopped_document(stopped: Stopped) -> dict[str, Any]:
-    """A testbed that was taken down, likewise."""
+    """A stopped testbed as values for JSON."""
     nodes = [_node_document(node) for node in stopped.nodes]
     return {"name": stopped.name, "nodes": nodes, "removed": stopped.removed}
 
@@ -132,24 +171,36 @@ def _node_document(node: Node) -> dict[str, Any]:
     }
 
 
-def _understood(system: System) -> dict[str, str]:
-    """The options of a system as users write them, by field."""
-    names = {field.name for field in fields(system.options)}
-    found = {spec.field: spec.name for spec in option_specs(system.options).values()}
-    found |= {name: written for name, written in _COMMON.items() if name in names}
-    return found | {name: name for name in _PASSWORDS if "password" in names}
+def _options_of(system: System) -> dict[str, str]:
+    """The fields that a user can set, and their options."""
+    names = {field.name for field in fields(system.wanted)}
+    options = {wish.field: wish.written for wish in wishes_of(system.wanted).values()}
+    options |= {name: written for name, written in _COMMON.items() if name in names}
+    return options | {name: name for name in _PASSWORDS if "password" in names}
 
 
-def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | None:
-    """The testbed that is to be brought back; None where a new one is to be made.
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _flag(name: str) -> str:
+    options = {
+        field: text for each in SYSTEMS.values() for field, text in _options_of(each).items()
+    }
+    return f"--{options[name].replace('_', '-')}"
+
+
+def _existing_testbed(root: Path, system: str, params: Mapping[str, Any]) -> Testbed | None:
+    """The testbed to restart; None for a new one.
 
     Raises:
-        UsageError: what is named is neither a system nor a testbed, or is of another system.
+        UsageError: the name is neither a system's nor a testbed's, or the testbed's system differs.
     """
-    name, new = context.params["name"], context.params["new"]
+    name, new = params["name"], params["new"]
     if system not in SYSTEMS:
-        found = known_testbed(root, system)
-        if found is None:
+        testbed = known_testbed(root, system)
+        if testbed is None:
             known = ", ".join(names_of_testbeds(root)) or "none"
             raise UsageError(
                 f"'{system}' is neither a system, which are {', '.join(SYSTEMS)}, nor a testbed in"
@@ -158,145 +209,119 @@ def kept_testbed(root: Path, system: str, context: typer.Context) -> Testbed | N
         if new or name:
             raise UsageError(
                 f"'{system}' is a testbed: give --{'new' if new else 'name'} with a system, such as"
-                f" kvmark up {found.system}, for another one"
+                f" kvmark up {testbed.system}, for another one"
             )
-        return found
-    if name is not None and name.startswith(STUDY_PREFIX):
+        return testbed
+    if name is not None and name.startswith(OF_STUDIES):
         raise UsageError(
             f"name: a study removes testbeds whose names begin with '{STUDY_PREFIX}'; give another"
         )
     named_by = SYSTEMS[system].named_by
-    usual = context.params[named_by] if named_by else system
-    chosen = name or usual
-    found = None if new or chosen is None else known_testbed(root, chosen)
-    if found is not None and found.system != system:
+    chosen = name or (params[named_by] if named_by else system)
+    testbed = None if new or chosen is None else known_testbed(root, chosen)
+    if testbed is not None and testbed.system != system:
         raise UsageError(
-            f"the testbed '{chosen}' is {found.system} and not {system}: give another --name, or"
+            f"the testbed '{chosen}' is {testbed.system} and not {system}: give another --name, or"
             " --new"
         )
-    return found
+    return testbed
 
 
-def said(context: typer.Context) -> list[str]:
-    """The wishes that were typed; the others have their usual values."""
-    known = {name for system in SYSTEMS.values() for name in _understood(system)}
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return [
-        name
-        for name, source in sources.items()
-        if name in known and source is not None and source.name == "COMMANDLINE"
-    ]
-
-
-def check_words(system: str, typed: Sequence[str]) -> None:
-    """Refuses options of another system: they would have no effect."""
-    understood = _understood(SYSTEMS[system])
-    for name in typed:
-        if name not in understood:
-            raise SpecError(
-                f"{_option(name)} is no option of {system}: leave it out, or see `kvmark up --help`"
-            )
-
-
-def wishes(system: System, params: Mapping[str, Any], typed: Sequence[str]) -> dict[str, Any]:
-    """What is wished of a new testbed of a system.
+def _values(system: System, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a new testbed.
 
     Raises:
-        SpecError: a wish is missing, or can't be read.
+        SpecError: an option is missing, or can't be parsed.
     """
-    required = (spec.field for spec in option_specs(system.options).values() if spec.is_required)
-    if not set(typed).issuperset(required):
+    required = (wish.field for wish in wishes_of(system.wanted).values() if wish.is_required)
+    if not options.keys() >= set(required):
         raise SpecError(system.required)
-    found = {name: _wish(system, name, params[name]) for name in typed if name not in _PASSWORDS}
-    if set(typed) & set(_PASSWORDS):
-        found["password"] = _password(params["password_file"], generate=params["password"])
-    return {"name": params["name"], **found}
+    values = {
+        name: _value(system, name, text) for name, text in options.items() if name not in _PASSWORDS
+    }
+    if options.keys() & set(_PASSWORDS):
+        values["password"] = _password(
+            options.get("password_file"), generate=options.get("password", False)
+        )
+    return values
 
 
-def check_same(testbed: Testbed, params: Mapping[str, Any], typed: Sequence[str]) -> None:
-    """Refuses words that say something else than what a testbed was made with.
+def _check_same(testbed: Testbed, options: Mapping[str, Any]) -> None:
+    """Rejects options that differ from those with which a testbed was made.
 
     Raises:
         UsageError: names the first of them.
     """
-    for word in typed:
-        kept = _kept(testbed, word)
-        if kept is not None and not _agrees(testbed, word, params[word]):
-            name = testbed.name
+    for name, given in options.items():
+        made_with = _made_with(testbed, name)
+        if made_with is not None and not _agrees(testbed, name, given):
             raise UsageError(
-                f"{_option(word)} says something else than testbed '{name}' was made with ({kept}):"
-                f" leave it out to have '{name}' as it is, or give --new for another, or forget it"
-                f" with kvmark down {name} --remove"
+                f"{_flag(name)} says something else than testbed '{testbed.name}' was made with"
+                f" ({made_with}): leave it out to have '{testbed.name}' as it is, or give --new for"
+                f" another, or forget it with kvmark down {testbed.name} --remove"
             )
 
 
-def _agrees(testbed: Testbed, word: str, typed: Any) -> bool:
-    if word in _PASSWORDS:
+def _agrees(testbed: Testbed, name: str, given: Any) -> bool:
+    if name in _PASSWORDS:
         file = testbed.facts.get("password_file")
-        wanted = _password(typed, generate=False) if word == "password_file" else None
-        return file is not None and wanted in (None, _password(Path(file), generate=False))
-    kept, wish = testbed.made_with[word], _wish(SYSTEMS[testbed.system], word, typed)
-    if word == "settings":
-        return all(kept.get(name) == value for name, value in wish)
-    if isinstance(wish, proxy.Target):
-        return bool(kept == wish.text)
-    return bool(kept == (list(wish) if isinstance(wish, tuple) else wish))
+        password = _password(given, generate=False) if name == "password_file" else None
+        return file is not None and password in (None, _password(Path(file), generate=False))
+    made_with, value = testbed.made_with[name], _value(SYSTEMS[testbed.system], name, given)
+    if name == "settings":
+        return all(made_with.get(key) == text for key, text in value)
+    if isinstance(value, proxy.Target):
+        return bool(made_with == value.text)
+    return bool(made_with == (list(value) if isinstance(value, tuple) else value))
 
 
-def _kept(testbed: Testbed, word: str) -> str | None:
-    """What a testbed was made with, for a sentence; None where that isn't known."""
-    if word in _PASSWORDS:
+def _made_with(testbed: Testbed, name: str) -> str | None:
+    """The value of a testbed's field as text; None where it isn't stored."""
+    if name in _PASSWORDS:
         return "another password" if "password_file" in testbed.facts else "none"
-    if word not in testbed.made_with:
+    if name not in testbed.made_with:
         return None
-    value = testbed.made_with[word]
+    value = testbed.made_with[name]
     match value:
         case True | False:
             return "yes" if value else "no"
         case dict():
-            return " ".join(f"{name}={text}" for name, text in value.items()) or "none"
+            return " ".join(f"{key}={text}" for key, text in value.items()) or "none"
         case list():
             return ",".join(map(str, value)) or "none"
-        case int() if word.endswith("_bytes"):
+        case int() if name.endswith("_bytes"):
             return f"{value // 2**20}M"
         case None | "":
             return "none"
     return str(value)
 
 
-def _wish(system: System, word: str, value: Any) -> Any:
-    """The value of a wish that is written so."""
-    if word == "settings":
-        return tuple(_setting(each) for each in value or ())
-    if word == "cores":
-        return tuple(listed(value, count)) if value else ()
-    if isinstance(value, SystemName):
-        return _target(value)
-    spec = option_specs(system.options).get(word)
-    return value if spec is None else spec.parse(value)
+def _value(system: System, name: str, given: Any) -> Any:
+    """The value of a field from its option."""
+    if name == "settings":
+        return tuple(_setting(each) for each in given or ())
+    if name == "cores":
+        return tuple(listed(given, count)) if given else ()
+    if isinstance(given, SystemName):
+        return _target(given)
+    wish = wishes_of(system.wanted).get(name)
+    return given if wish is None else wish.read(given)
 
 
 def _target(to: SystemName) -> proxy.Target:
-    """The system that a proxy stands before."""
+    """The system behind a proxy."""
     system = named_system(to)
-    known = system.options
-    if "address" not in known:
+    options = system.options
+    if "address" not in options:
         raise SpecError(f"to: {system} runs inside kvmark; a proxy needs a server before it")
     return proxy.Target(
         driver=system.driver,
-        address=known["address"],
+        address=options["address"],
         text=system.text,
-        encrypted=known.get("tls") == "true",
-        password=bool({"password_env", "password_file"} & known.keys()),
-        cluster=known.get("cluster") == "true",
+        encrypted=options.get("tls") == "true",
+        password=bool({"password_env", "password_file"} & options.keys()),
+        cluster=options.get("cluster") == "true",
     )
-
-
-def _option(word: str) -> str:
-    written = {
-        name: as_ for system in SYSTEMS.values() for name, as_ in _understood(system).items()
-    }
-    return f"--{written[word].replace('_', '-')}"
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -307,7 +332,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _password(file: Path | None, *, generate: bool) -> Secret | None:
-    """The password that clients will need; a line's end in a file isn't part of it."""
+    """The password for clients; a final line end of a file isn't part of it."""
     if file is None:
         return Secret(secrets.token_urlsafe(_PASSWORD_BYTES)) if generate else None
     try:

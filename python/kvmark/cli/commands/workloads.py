@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from kvmark import catalog
-from kvmark.cli import options
+from kvmark.cli import completion, options
+from kvmark.cli.options import argument
 from kvmark.cli.output import print_json
 
 
-def workloads(name: options.WorkloadName = None, json: options.Json = False) -> None:
-    """Lists the ready workloads, or prints one to copy and change."""
-    if json:
-        if name:
-            print_json("workload", {"name": name, "text": catalog.text(name)})
-            return
-        each = [{"name": one, "description": _described(one)} for one in catalog.names()]
-        print_json("workloads", {"workloads": each})
-        return
-    typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)
-
-
-def _described(name: str) -> str:
-    return " ".join(catalog.load(name).description.split())
+def workloads(
+    name: Annotated[
+        str | None, argument("NAME", "Workload to print.", autocompletion=completion.workload)
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Lists the ready workloads, or prints one."""
+    if json and name:
+        print_json("workload", {"name": name, "text": catalog.text(name)})
+    elif json:
+        descriptions = {one: catalog.load(one).description for one in catalog.names()}
+        listed = [
+            {"name": one, "description": " ".join(text.split())}
+            for one, text in descriptions.items()
+        ]
+        print_json("workloads", {"workloads": listed})
+    else:
+        typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)

@@ -1,4 +1,4 @@
-"""What a study's runs come to: the tries that stand for each case, read and judged; app tables."""
+"""The results of a study: the runs of each case, judged, with effects and notes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from kvmark.experiment.study.definition import (
     Study,
     StudyRequest,
     published_for,
-    read_published_ways,
 )
-from kvmark.experiment.study.published import PublishedCase
+from kvmark.experiment.study.published import PublishedCase, read_published_ways
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
 from kvmark.spec.study import DIRECT, THROUGH, EffectSpec, parse_study
@@ -47,38 +46,38 @@ CommandsCount = Callable[[Run], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class StudyResults:
-    """The answer to a study as far as it has been carried out."""
+    """The results of a study from the runs so far."""
 
     rows: tuple[StudyRow, ...]
     effects: tuple[StudyEffect, ...]
     runs: tuple[Run, ...]
-    #: The ids of those that came to their end and aren't INVALID.
+    #: The ids of complete runs that aren't INVALID.
     usable: frozenset[str]
-    #: Sentences that stand under the table.
+    #: Sentences below the table.
     notes: tuple[str, ...]
-    #: Runs that weren't made.
+    #: Number of missing runs.
     missing: int
-    #: What ways through proxies cost; empty where none are compared.
+    #: Costs of ways through proxies.
     costs: tuple[PathCost, ...] = ()
     published_costs: tuple[PathCost, ...] = ()
 
 
 def stored_request(journal: Journal) -> StudyRequest:
-    """What the user said when a study was begun, or added since."""
+    """The stored request of a study."""
     return StudyRequest.of_json(journal.definition.get("asked", {}))
 
 
 def newest_with_cases(records: Records, name: str, only: tuple[str, ...]) -> Journal | None:
-    """The newest study of a name with just this choice of cases."""
+    """The newest study of a name with this choice of cases."""
     return next((one for one in every(records, name) if stored_request(one).only == only), None)
 
 
 def stored_study(journal: Journal) -> Study:
-    """A study as its journal keeps it, of which no system needs to be there any more.
+    """A study as stored in its journal, without access to its systems.
 
     Raises:
-        RecordsError: the journal isn't that of a study of cases.
-        SpecError: its file isn't one that this version reads.
+        RecordsError: the journal isn't a study's.
+        SpecError: this version can't read the study's file.
     """
     definition = journal.definition
     if "text" not in definition or "asked" not in definition:
@@ -89,7 +88,7 @@ def stored_study(journal: Journal) -> Study:
         try:
             return parse_system_url(name.reveal())
         except UsageError:
-            # A testbed is long gone, a credential was never kept: the driver is all that matters.
+            # The testbed is gone or credentials are missing: only the driver matters.
             return SystemUrl(_driver(journal), {}, str(name))
 
     return Study(file, StudyRequest.of_json(definition["asked"]), resolve)
@@ -98,9 +97,9 @@ def stored_study(journal: Journal) -> Study:
 def study_results(
     study: Study, journal: Journal, commands_per_operation: CommandsCount
 ) -> StudyResults:
-    """The answer from all runs that there are.
+    """The results of the runs so far.
 
-    `commands_per_operation` gives the operations that count for one of each group, if not one.
+    `commands_per_operation` gives the operations counted per operation of each group, if not one.
 
     Raises:
         RecordsError: a run's files can't be read.
@@ -132,7 +131,7 @@ def study_results(
 
 
 def _driver(journal: Journal) -> str:
-    """What the study's first run was measured with."""
+    """The driver of the study's first run."""
     made = (attempt.run for attempt in journal.attempts() if attempt.run is not None)
     run = next(made, None)
     if run is None:
@@ -151,7 +150,7 @@ def _case(
     records: Records,
     commands_per_operation: CommandsCount,
 ) -> CaseRuns:
-    """The runs that stand for a case, and why there are not more of them."""
+    """The runs of a case, and the reasons for missing ones."""
     runs: dict[int, Run] = {}
     whole, cut, failures = set(), set(), []
     for repetition in range(study.repetitions_of(case)):
@@ -178,7 +177,7 @@ def _case(
     figures = published_for(case.labels, study.published)
     return CaseRuns(
         levels=case.labels,
-        # What somebody cut short is no repetition; what the system or a limit ended is a result.
+        # An interrupted run is no repetition; a run that the system or a limit ended is a result.
         runs={each: run for each, run in runs.items() if each not in cut or not whole},
         usable=frozenset(whole),
         failures=tuple(failures),
@@ -188,27 +187,27 @@ def _case(
 
 
 def _without(cold: Mapping[str, Reason], case: CaseRuns) -> CaseRuns:
-    """The case, of which no run takes part in an effect that was too slow for its place."""
+    """The case, with runs on cold servers excluded from effects."""
     slow = (each for each in case.usable if case.runs[each].id in cold)
     return replace(case, cold=frozenset(slow))
 
 
 def _judged(records: Records, beside: Sequence[Mapping[str, Reason]], run: Run) -> Verdict:
-    """The verdict on a run, to which the runs beside it may add reasons."""
+    """The verdict on a run, with reasons from the comparison with other runs."""
     verdict = known_verdict(records, run)
     more = [found[run.id] for found in beside if run.id in found]
     return Verdict.of([*verdict.reasons, *more]) if more else verdict
 
 
 def _from_cache(study: Study, case: Case, run: Run) -> str | None:
-    """Why a run says nothing of disks, where it has to; none where it does."""
+    """The reason why a run says nothing about disks, where the study requires it."""
     asked = study.spec.from_disk
     if asked is None or not matches(case.labels, asked.cases):
         return None
     read_bytes = disk_bytes_per_operation([run])
     if read_bytes is not None and read_bytes >= asked.least:
         return None
-    read = "nobody knows what" if read_bytes is None else f"{read_bytes:,.0f} bytes"
+    read = "an unknown number of bytes" if read_bytes is None else f"{read_bytes:,.0f} bytes"
     return (
         f"the servers read {read} from their disks for an operation, and {asked.least:,} at the"
         " least were asked for: give more records, or the nodes less memory"
@@ -216,7 +215,7 @@ def _from_cache(study: Study, case: Case, run: Run) -> str | None:
 
 
 def _has_cases(study: Study, spec: EffectSpec) -> bool:
-    """Whether the study, which may be narrowed, has cases on either side of an effect."""
+    """Whether the selected cases include both sides of an effect."""
     sides = ({**spec.within, **{name: (label,) for name, label in side.items()}}
              for side in (spec.from_, spec.to))  # fmt: skip
     return all(any(matches(case.labels, side) for case in study.cases) for side in sides)
@@ -227,12 +226,12 @@ def _asked(spec: EffectSpec) -> EffectAsked:
 
 
 def _notes(study: Study, runs: tuple[Run, ...]) -> list[str]:
-    # What a study says of its own servers is not true of another system.
+    # Notes about the study's own servers don't apply to another system.
     notes = [] if study.asked.system is not None else [*study.spec.notes]
     if nodes_shared(runs):
         notes.append(_SHARED)
     if study.scale != 1:
         scaled = " and ".join(study.spec.scale.of) if study.spec.scale else ""
-        notes.append(f"Scale {study.scale:g}: {scaled} are that share of what the study says.")
+        notes.append(f"Scale {study.scale:g}: {scaled} are multiplied by it.")
     same = "is the same for all cases on this system: left out."
     return [*notes, *(f"The factor {name} {same}" for name in study.without_effect)]

@@ -1,4 +1,4 @@
-"""The cases of a study: combinations of levels, the order of their runs, and the run of each."""
+"""The cases of a study: combinations of levels, their order, and the run of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from kvmark import catalog, records
@@ -44,26 +44,26 @@ class Case:
 
     @cached_property
     def title(self) -> str:
-        """The case in words; the same for no other case of the study."""
+        """The case's title, unique within the study."""
         return records.Case.of_levels(self.labels).title
 
 
 def combinations(
     spec: StudySpec, factors: Sequence[str], only: Sequence[_Choice] = ()
 ) -> tuple[Case, ...]:
-    """The combinations of these factors' levels that the study wants, in its order.
+    """The selected combinations of these factors' levels, in the study's order.
 
-    Rules that name a factor which isn't varied say nothing.
+    Rules about other factors have no effect.
     """
     levels = spec.levels
     rules = [rule for rule in spec.exclude if rule.keys() <= set(factors)]
-    found = (
+    cases = (
         Case(dict(zip(factors, chosen, strict=True)))
         for chosen in product(*(levels[name] for name in factors))
     )
     return tuple(
         case
-        for case in found
+        for case in cases
         if (not spec.include or any(matches(case.labels, wanted) for wanted in spec.include))
         and not any(matches(case.labels, rule) for rule in rules)
         and all(matches(case.labels, choice) for choice in only)
@@ -71,15 +71,15 @@ def combinations(
 
 
 def matches(labels: Mapping[str, str], choice: _Choice) -> bool:
-    """Whether each factor that is named has one of the labels; one that isn't varied has any."""
+    """Whether each named factor has one of the labels; other factors of the choice match."""
     return all(name not in labels or labels[name] in wanted for name, wanted in choice.items())
 
 
 def parse_choice(text: str, levels: Mapping[str, Sequence[Level]]) -> dict[str, tuple[str, ...]]:
-    """Reads `factor=level,level` as it stands on a command line.
+    """Parses `factor=level,level`.
 
     Raises:
-        SpecError: it isn't of the form, or there is no such factor or level.
+        SpecError: the form is wrong, or there is no such factor or level.
     """
     name, equals, listed = text.partition("=")
     if not equals:
@@ -103,12 +103,11 @@ def ordered(
     *,
     shuffled: bool,
 ) -> Iterator[tuple[int, Case]]:
-    """Every run, as a repetition from 0 and its case.
+    """All runs: the repetition from 0, and the case.
 
-    Repetitions are the outer loop, so that each is a block in which drift of the machine is shared
-    by all cases. Within a block cases that share what `together` says come one after the other,
-    because changing it is expensive: a cluster starts anew. Both the order of these parts and that
-    within each are drawn from the seed, anew for each block.
+    Each repetition is a block, so that drift of the machine affects all cases. Within a block,
+    cases with the same value of `together` are consecutive, because a change is expensive: it
+    restarts a cluster. The order of these parts and the order within them are random in each block.
     """
     parts: dict[_Key, list[Case]] = {}
     for case in cases:
@@ -130,16 +129,14 @@ def ordered(
 def content(
     file: StudyFile, case: Case, applies: Callable[[str], bool], scale: float
 ) -> dict[str, Any]:
-    """The file's values with those that a case's levels change, scaled.
-
-    The workload, which the file names, is its own content here.
+    """The file's values with the changes of a case's levels, scaled, and the workload's content.
 
     Raises:
-        SpecError: a path leads nowhere; says where it stands.
+        SpecError: a path doesn't exist; with its place.
     """
     values: dict[str, Any] = {name: file.raw.get(name) for name in (*ROOTS, "run")}
     values |= {"system": file.spec.system, "through": None}
-    # The workload as a whole is chosen before something in it is changed.
+    # The workload is selected before its content is changed.
     for deep in (False, True):
         for level in case.levels.values():
             for path, value in level.changes.items():
@@ -157,7 +154,7 @@ def content(
 
 
 def place_of(case: Case, root: str) -> tuple[str | int, ...]:
-    """Where the last level stands that changes something below a root; else the root itself."""
+    """The place of the last level that changes a value below a root, or else the root."""
     places = [
         level.place
         for level in case.levels.values()
@@ -181,17 +178,19 @@ def run_spec(
         case: one of its cases.
         system: where the case is measured.
         repetition: which of the runs of the case, from 0.
-        load: whether to load the records first, if the file doesn't say it.
-        lengthened: how often its length is doubled.
+        load: whether to load the records first, if the file has no `load`.
+        lengthened: how many times its length is doubled.
 
     Raises:
-        SpecError: the values can't be carried out; says where they stand.
+        SpecError: the values can't be executed; with their place.
     """
     values = study.content(case)
-    words = _words(study.file, case, values["run"] or {}).lengthened(2**lengthened)
-    workload, replay = _asked(study.file, case, system.driver, values["workload"], words)
+    words = _run_words(study.file, case, values["run"] or {}).lengthened(2**lengthened)
+    workload, replay = _workload_and_replay(
+        study.file, case, system.driver, values["workload"], words
+    )
     chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
-    said = {**words.as_spec(chance), "replay": replay}
+    options = {**words.as_spec(chance), "replay": replay}
     if study.asked.pin:
         changed = {split(path)[:2] for one in case.levels.values() for path in one.changes}
         if ("run", "pin") in changed:
@@ -199,22 +198,22 @@ def run_spec(
                 f"{case.title}: a level has its own pin, which --pin would undo; leave it out"
             )
             raise study.file.document.problem(sentence, *place_of(case, "run"))
-        said["pin"] = study.asked.pin
+        options["pin"] = study.asked.pin
     if workload.is_loaded_first:
-        said.setdefault("load", load)
-    # Cases of one block share their seeds: what is drawn by chance is no difference between them.
-    said["seed"] = study.seed * _SEEDS_APART + repetition
-    said["faults"] = (*workload.faults, *said["faults"])
-    options = (values["options"] or {}).get(system.driver, {})
+        options.setdefault("load", load)
+    # Cases of one block share their seeds, so that chance makes no difference between them.
+    options["seed"] = study.seed * _SEEDS_APART + repetition
+    options["faults"] = (*workload.faults, *options["faults"])
+    system = _with_options(system, (values["options"] or {}).get(system.driver, {}))
     try:
-        return RunSpec(workload=workload, system=_with_options(system, options), **said)
+        return RunSpec(workload=workload, system=system, **options)
     except SpecError as problem:
         sentence = f"{case.title}: {problem.message}"
         raise study.file.document.problem(sentence, *place_of(case, "run")) from None
 
 
-def _words(file: StudyFile, case: Case, run: Mapping[str, Any]) -> RunWords:
-    """The words of `kvmark run`; each level's own are checked first, for the place of errors."""
+def _run_words(file: StudyFile, case: Case, run: Mapping[str, Any]) -> RunWords:
+    """The options of a run; each level's own are checked first, for the place of errors."""
     for level in case.levels.values():
         split_paths = ((split(path), value) for path, value in level.changes.items())
         own = {parts[1]: value for parts, value in split_paths if parts[0] == "run"}
@@ -222,85 +221,73 @@ def _words(file: StudyFile, case: Case, run: Mapping[str, Any]) -> RunWords:
     return file.document.check_part(dict(run), RunWords, *place_of(case, "run"))
 
 
-def _asked(
+def _workload_and_replay(
     file: StudyFile, case: Case, driver: str, value: object, words: RunWords
 ) -> tuple[WorkloadSpec, ReplaySpec | None]:
-    """A case's workload, and where that is a trace how it is replayed."""
-    beside = file.folder or Path()
+    """A case's workload, and for a trace the options of its replay."""
+
+    def problem(sentence: str) -> SpecError:
+        return file.document.problem(f"{case.title}: {sentence}", *place_of(case, "run"))
+
     if not is_trace(value):
         if words.of_a_trace is not None:
-            sentence = f"{case.title}: {words.of_a_trace} is for a trace, X.trace"
-            raise file.document.problem(sentence, *place_of(case, "run"))
+            raise problem(f"{words.of_a_trace} is for a trace, X.trace")
         return _workload(file, case, value), None
-    trace, given = beside / str(value), None if words.map is None else beside / words.map
+    folder = file.folder or Path()
+    trace = folder / str(value)
     try:
-        return catalog.of_trace(trace, driver, given), words.as_replay(trace)
-    except SpecError as problem:
-        sentence = f"{case.title}: {problem.message}"
-        raise file.document.problem(sentence, *place_of(case, "run")) from None
+        statements = None if words.map is None else folder / words.map
+        return catalog.of_trace(trace, driver, statements), words.as_replay(trace)
+    except SpecError as cause:
+        raise problem(cause.message) from None
 
 
 def _workload(file: StudyFile, case: Case, value: object) -> WorkloadSpec:
-    name = _chosen(file, case)
-    named = _named_workload(file, case, name)
-    if not isinstance(named, _Trace) and named.value == value:
-        # As it was written, so that what is wrong is told with its line.
-        workload = named.check(WorkloadSpec)
-    else:
-        workload = file.document.check_part(value, WorkloadSpec, *place_of(case, "workload"))
-    called = {} if "name" in workload.model_fields_set else {"name": Path(word(name)).stem}
-    return workload.model_copy(update=called)
-
-
-def _chosen(file: StudyFile, case: Case) -> object:
-    """The name of a case's workload."""
     name = file.raw.get("workload")
     for level in case.levels.values():
         name = level.changes.get("workload", name)
-    return name
+    named = _named_workload(file, case, name)
+    if named.value == value and named.document is not None:
+        # The unchanged file, so that errors have their line.
+        workload = named.document.check(WorkloadSpec)
+    else:
+        place = ("workloads", word(name)) if named.value == value else place_of(case, "workload")
+        workload = file.document.check_part(value, WorkloadSpec, *place)
+    update = {} if "name" in workload.model_fields_set else {"name": Path(word(name)).stem}
+    return workload.model_copy(update=update)
 
 
-class _Plain:
-    """A workload that stands in the study's own file."""
+class _NamedWorkload(NamedTuple):
+    """A workload's content, or a trace's path; its file where it has one of its own."""
 
-    def __init__(self, file: StudyFile, name: str, value: Mapping[str, Any]) -> None:
-        self._file, self._name = file, name
-        self.value = value
-
-    def check(self, model: type[WorkloadSpec]) -> WorkloadSpec:
-        """The workload; it was checked with the file."""
-        return self._file.document.check_part(self.value, model, "workloads", self._name)
+    value: Any
+    document: Document | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Trace:
-    """A trace by its path: by what it is replayed depends on the system."""
-
-    value: str
-
-
-def _named_workload(file: StudyFile, case: Case, name: object) -> Document | _Plain | _Trace:
+def _named_workload(file: StudyFile, case: Case, name: object) -> _NamedWorkload:
     """A workload by its name in the study's file or the catalogue, or from a file."""
     if name is None:
         raise file.document.problem(f"{case.title}: the key 'workload' is missing", "name")
     text = word(name)
     own = file.raw.get("workloads") or {}
     if is_trace(text):
-        return _Trace(text)
+        return _NamedWorkload(text)
     if text in own:
-        return _Plain(file, text, {"name": f"{file.spec.name}/{text}", **own[text]})
+        return _NamedWorkload({"name": f"{file.spec.name}/{text}", **own[text]})
     if text.endswith((".yaml", ".yml")) and file.folder is not None:
         path = file.folder / text
-        return read_document(read_text(path), str(path))
-    try:
-        return _ready(text)
-    except SpecError as problem:
-        raise file.document.problem(problem.message, *place_of(case, "workload")) from None
+        document = read_document(read_text(path), str(path))
+    else:
+        try:
+            document = _ready(text)
+        except SpecError as problem:
+            raise file.document.problem(problem.message, *place_of(case, "workload")) from None
+    return _NamedWorkload(document.value, document)
 
 
 @cache
 def _ready(name: str) -> Document:
-    """A ready workload; its file is kvmark's own and doesn't change."""
+    """A ready workload, whose file doesn't change."""
     return read_document(catalog.text(name), f"{name}.yaml")
 
 
@@ -320,13 +307,13 @@ def _scaled(file: StudyFile, values: dict[str, Any], scale: float) -> dict[str, 
 
 
 def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:
-    """The system with more options of its driver; they win over those of the URL."""
+    """The system with further options of its driver, which override those of the URL."""
     if not options:
         return system
     check_options(options, system.driver)
     texts = {name: word(value) for name, value in options.items()}
     head, _, query = system.text.partition("?")
     kept = [part for part in query.split("&") if part and part.partition("=")[0] not in texts]
-    said = [f"{name}={quote(text, safe=':,/')}" for name, text in texts.items()]
-    shown = f"{head}?{'&'.join([*kept, *said])}"
-    return SystemUrl(system.driver, {**system.options, **texts}, shown, system.password)
+    added = [f"{name}={quote(text, safe=':,/')}" for name, text in texts.items()]
+    url = f"{head}?{'&'.join([*kept, *added])}"
+    return SystemUrl(system.driver, {**system.options, **texts}, url, system.password)

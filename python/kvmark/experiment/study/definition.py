@@ -1,8 +1,7 @@
-"""A study as it will be carried out: its file, what the user asked for, its ways and cases."""
+"""A study: its file, the user's request, its ways and cases."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
@@ -10,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from typing import Any, Final, Self
 
 from kvmark import _engine
@@ -35,28 +33,23 @@ from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url, system_name
-from kvmark.spec.yaml_file import read_text
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.trace import Trace
 
 _Resolve = Callable[[SystemName], SystemUrl]
-"""Makes a system of what a user names: a URL, or `up:NAME`."""
+"""The system of a URL or of `up:NAME`."""
 
 _PUBLISHED: Final = "published"
-"""The choice of the cases that somebody published figures for."""
+"""Selects the cases with published figures."""
 
 _UP: Final = "up:"
 _NAMED: Final = re.compile(r"([a-z0-9][a-z0-9._-]*)=(?=[a-z]+:)(.+)", re.DOTALL)
 _HOSTS: Final = re.compile(r"^[a-z]+://([^/?]+)")
-_PLACE: Final = ("through", "published", "file")
-_COLUMNS: Final = (
-    "proxy", "build", "threads", "ops_per_s", "p50_ms", "p95_ms", "p99_ms", "p999_ms", "memory_mb",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class StudyRequest:
-    """What the user said beside the file; None where the file decides."""
+    """The user's options; None where the file decides."""
 
     system: SystemName | None = None
     scale: float | None = None
@@ -64,42 +57,44 @@ class StudyRequest:
     repetitions: int | None = None
     seed: int | None = None
     through: tuple[SystemName, ...] = ()
-    """Proxies to go through too: URLs or `up:NAME`, `LEVEL=` before them where that is given."""
+    """Further proxies: URLs or `up:NAME`, behind `LEVEL=` where that is given."""
     pin: tuple[int, ...] = ()
-    """Cores for the load of every case."""
+    """Cores for the workers of every case."""
 
     def as_json(self) -> dict[str, Any]:
-        """The words as plain values, to be kept."""
-        said = {name: getattr(self, name) for name in self.__slots__}
+        """The request as plain values, without passwords."""
+        values = {name: getattr(self, name) for name in self.__slots__}
         system = None if self.system is None else str(self.system)
-        return {**said, "system": system, "through": tuple(map(str, self.through))}
+        return {**values, "system": system, "through": tuple(map(str, self.through))}
 
     @classmethod
-    def of_json(cls, kept: Mapping[str, Any]) -> Self:
-        """The words as they were kept; a password among them isn't."""
-        known = {name: value for name, value in kept.items() if name in cls.__slots__}
-        lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-        through = tuple(map(SystemName, kept.get("through") or ()))
-        system = system_name(kept.get("system"))
-        return cls(**{**known, **lists, "system": system, "through": through})
+    def of_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The stored request."""
+        values = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in stored.items()
+            if name in cls.__slots__
+        }
+        through = tuple(map(SystemName, stored.get("through") or ()))
+        return cls(**{**values, "system": system_name(stored.get("system")), "through": through})
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study with its cases. Making one of these reads nothing but the study's own files."""
+    """A study with its cases. Construction reads only the study's own files."""
 
     file: StudyFile
     asked: StudyRequest
     resolve: _Resolve
 
     def __post_init__(self) -> None:
-        """Checks what the spec leaves to those who know: the words of the study's own testbed."""
+        """Checks the options of the study's own testbed."""
         if self.file.spec.testbed is not None:
             self.file.document.check(TestbedWords, "testbed")
 
     @cached_property
     def spec(self) -> StudySpec:
-        """The file, with the ways to the system that the user named."""
+        """The file, with the user's proxies."""
         return _with_proxies(self.file.spec, self.asked.through)
 
     @property
@@ -109,90 +104,90 @@ class Study:
 
     @property
     def repetitions(self) -> int:
-        """How often each case is run."""
+        """Repetitions of each case."""
         return self.asked.repetitions or self.spec.repetitions
 
     @property
     def seed(self) -> int:
-        """Fixes the order and every run's own seeds."""
+        """The seed of the order and of every run."""
         return self.spec.seed if self.asked.seed is None else self.asked.seed
 
     @property
     def scale(self) -> float:
-        """What the counts and durations that the file names are multiplied by."""
-        if self.asked.scale is not None:
-            return self.asked.scale
-        return self._own_scale
+        """The factor for the counts and durations that the file scales."""
+        return self._default_scale if self.asked.scale is None else self.asked.scale
 
     @property
-    def _own_scale(self) -> float:
-        """The scale when the user says none."""
+    def _default_scale(self) -> float:
         return 1.0 if self.spec.scale is None else self.spec.scale.default
 
     @property
     def server_warmup_ns(self) -> int | None:
-        """How long servers are loaded at most before the first case on them.
+        """Longest warm-up of servers before their first case.
 
-        A study that is asked to be smaller than its file has it is a try, and as much smaller here.
+        It is scaled down with a study that is smaller than by default.
         """
-        longest_ns, part = self.spec.server_warmup_ns, self.scale / self._own_scale
+        longest_ns, part = self.spec.server_warmup_ns, self.scale / self._default_scale
         return None if longest_ns is None else math.ceil(longest_ns * min(part, 1.0))
 
     @cached_property
     def published(self) -> tuple[PublishedCase, ...]:
-        """The figures that somebody published for cases of this study."""
+        """The published figures of this study's cases."""
         return read_published(self.file)
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """The factors that change something of the system that is measured."""
+        """The factors that have an effect on the measured system."""
         return tuple(name for name in self.spec.levels if name not in self.without_effect)
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
-        """Factors whose levels are all the same here: another system has been named."""
-        found = []
-        for name, levels in self.spec.levels.items():
-            applied = [self._applied(level) for level in levels]
-            if len(levels) > 1 and all(one == applied[0] for one in applied):
-                found.append(name)
-        return tuple(found)
+        """Factors whose levels are equal for the system that the user named."""
+
+        def applied(level: Level) -> dict[str, Any]:
+            return {path: value for path, value in level.changes.items() if self._applies(path)}
+
+        return tuple(
+            name
+            for name, levels in self.spec.levels.items()
+            if len(levels) > 1 and all(applied(one) == applied(levels[0]) for one in levels)
+        )
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """The cases, in the file's order.
 
         Raises:
-            SpecError: a choice names what there is not.
+            SpecError: a choice names an unknown factor or level.
             UsageError: no case is left, or ways to the system are missing.
         """
         _check_through(self.spec, self.asked.system)
         words = [word for word in self.asked.only if word != _PUBLISHED]
         only = [parse_choice(word, self.spec.levels) for word in words]
-        found = combinations(self.spec, self.factors, only)
+        cases = combinations(self.spec, self.factors, only)
         if _PUBLISHED in self.asked.only:
-            found = tuple(case for case in found if self._is_published(case))
-        if not found:
+            cases = tuple(case for case in cases if published_for(case.labels, self.published))
+        if not cases:
             raise UsageError(f"{self.name}: no case is left; let --only choose more of them")
-        return found
+        return cases
 
     def repetitions_of(self, case: Case) -> int:
-        """How often a case is run."""
+        """Repetitions of a case."""
         once = any(matches(case.labels, choice) for choice in self.spec.once)
         return 1 if once else self.repetitions
 
     def most_lengthened(self, case: Case) -> int:
-        """How often the length of a case's run may be doubled."""
+        """How many times the length of a case's run may be doubled."""
         content = self.content(case)
         words = self.file.document.check_part(dict(content["run"] or {}), RunWords)
         spec = run_spec(self, case, self._stand_in(case), 0)
-        # A trace ends where it ends. A fault at a time would be another part of a longer run, and
-        # servers that are killed are warmed up for each.
+        # A trace has its length. A fault would affect another part of a longer run, and servers
+        # that are killed are warmed up for each run.
         longer = words.can_be_longer and spec.replay is None and not spec.faults
         return self.spec.lengthen if longer else 0
 
     def runs(self) -> Iterator[tuple[int, Case]]:
-        """Every run in its order, as a repetition from 0 and its case."""
+        """All runs in their order: the repetition from 0, and the case."""
         shuffled = self.spec.order == "random"
         together = {case.title: self._together(case) for case in self.cases}
         every = ordered(
@@ -202,7 +197,7 @@ class Study:
         return (one for one in every if one[0] < self.repetitions_of(one[1]))
 
     def testbed(self, case: Case) -> TestbedWords | None:
-        """The servers that the study starts for a case; None where it measures others."""
+        """The study's own servers for a case; None where it measures others."""
         content = self.content(case)
         if self.asked.system is not None or content.get("testbed") is None:
             return None
@@ -210,26 +205,26 @@ class Study:
         return self.file.document.check_part(content["testbed"], TestbedWords, *place)
 
     def system_name(self, case: Case) -> SystemName:
-        """The system of a case as it was named, or the proxy before it; for a testbed, its kind."""
+        """The name of a case's system, or of the proxy before it; the kind of a testbed."""
         way = case.levels.get(THROUGH)
         if way is not None and THROUGH in way.changes:
-            named: SystemName = way.changes[THROUGH]
-            return named
+            proxy: SystemName = way.changes[THROUGH]
+            return proxy
         if self.asked.system is not None:
             return self.asked.system
         testbed = self.testbed(case)
-        found = testbed.system if testbed else self.content(case)["system"]
-        return found if isinstance(found, SystemName) else SystemName(str(found))
+        system = testbed.system if testbed else self.content(case)["system"]
+        return system if isinstance(system, SystemName) else SystemName(str(system))
 
     def content(self, case: Case) -> dict[str, Any]:
-        """The file's values with a case's levels, as far as they apply."""
+        """The file's values with the levels of a case that apply."""
         return content(self.file, case, self._applies, self.scale)
 
     def check(self) -> None:
         """Checks every case before the first one begins.
 
         Raises:
-            KvmarkError: a case can't be carried out.
+            KvmarkError: a case can't be executed.
         """
         for case in self.cases:
             if THROUGH in case.levels:
@@ -237,38 +232,38 @@ class Study:
             _engine.check_plan(self.plan(case).to_json())
 
     def cases_beside(self, case: Case) -> tuple[Case, ...]:
-        """The cases that are measured on the same servers, itself too."""
+        """The cases on the same servers, this case included."""
         same = (self._together(case), self.system_name(case))
         return tuple(
             one for one in self.cases if (self._together(one), self.system_name(one)) == same
         )
 
     def plan(self, case: Case) -> Plan:
-        """The plan of a case's first run, on a system that needn't be there."""
+        """The plan of a case's first run, on a system that needn't exist."""
         return compile_run(run_spec(self, case, self._stand_in(case), 0))
 
     def request_title(self, case: Case, repetition: int) -> str:
-        """One of its runs in words."""
+        """The title of a run."""
         several = self.repetitions_of(case) > 1
         return f"{case.title}, repetition {repetition + 1}" if several else case.title
 
     def digest(self) -> str:
-        """Changes when any run of the study would; more repetitions change none of them."""
+        """A hash of all runs, independent of the number of repetitions."""
         parts: list[object] = [self.file.text, self.seed]
         for case in self.cases:
             system = self._stand_in(case)
-            asked = run_spec(self, case, system, 0)
-            named = {**asked.as_json(), "system": str(self.system_name(case))}
+            spec = run_spec(self, case, system, 0)
+            named = {**spec.as_json(), "system": str(self.system_name(case))}
             testbed = self.testbed(case)
-            words = None if testbed is None else testbed.model_dump(mode="json")
-            parts.append([case.title, named, dict(system.options), words])
-            if asked.replay is not None:
-                parts.append(Trace.open(asked.replay.trace).digest)
+            servers = None if testbed is None else testbed.model_dump(mode="json")
+            parts.append([case.title, named, dict(system.options), servers])
+            if spec.replay is not None:
+                parts.append(Trace.open(spec.replay.trace).digest)
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _check_way(self, case: Case) -> None:
-        """Makes sure that a way leads to the kind of system that is measured."""
+        """Checks that a way leads to the measured kind of system."""
         way, driver = self._stand_in(case), self._driver
         if driver is not None and way.driver != driver:
             label = case.levels[THROUGH].label
@@ -278,7 +273,7 @@ class Study:
             )
 
     def _stand_in(self, case: Case) -> SystemUrl:
-        """The system of a case; one that is nowhere for a testbed, which isn't there yet."""
+        """The system of a case; a placeholder for a testbed that isn't started."""
         testbed = self.testbed(case)
         if testbed is not None:
             driver = SYSTEMS[testbed.system].driver
@@ -290,11 +285,8 @@ class Study:
         testbed = self.testbed(case)
         return "" if testbed is None else testbed.model_dump_json()
 
-    def _applied(self, level: Level) -> dict[str, Any]:
-        return {path: value for path, value in level.changes.items() if self._applies(path)}
-
     def _applies(self, path: str) -> bool:
-        """Whether a path means something for the system that is measured."""
+        """Whether a path has a meaning for the measured system."""
         parts = split(path)
         own = self.asked.system is None
         match parts[0]:
@@ -303,7 +295,8 @@ class Study:
             case "options":
                 return self._driver is None or parts[1:2] == (self._driver,)
         if parts == ("run", "faults"):
-            return (own and self.spec.testbed is not None) or self._is_up
+            name = str(self.asked.system or self.spec.system or "")
+            return (own and self.spec.testbed is not None) or name.startswith(_UP)
         return True
 
     @cached_property
@@ -314,50 +307,38 @@ class Study:
             return self.resolve(name).driver
         return None if self.spec.testbed is None else SYSTEMS[self.spec.testbed["system"]].driver
 
-    @property
-    def _is_up(self) -> bool:
-        return str(self.asked.system or self.spec.system or "").startswith(_UP)
-
-    def _is_published(self, case: Case) -> bool:
-        return any(_matches_published(case.labels, one) for one in self.published)
-
-
-def _matches_published(labels: Mapping[str, str], published: PublishedCase) -> bool:
-    """Whether figures were published for a case: all factors that they name are the case's."""
-    return all(labels.get(name) == label for name, label in published.levels.items())
-
 
 def published_for(
     labels: Mapping[str, str], published: Sequence[PublishedCase]
 ) -> PublishedCase | None:
-    """The figures published for a case, where there are some."""
-    return next((one for one in published if _matches_published(labels, one)), None)
+    """The published figures of a case: all factors that they name have the case's levels."""
+    return next((one for one in published if one.levels.items() <= labels.items()), None)
 
 
 def named_proxies(names: Sequence[SystemName]) -> Mapping[str, SystemName]:
-    """Reads `URL`, `up:NAME` or `LEVEL=URL`, as they stand on a command line, by their level.
+    """The proxies of `URL`, `up:NAME` or `LEVEL=URL` by level.
 
-    Without a name a level is called as the testbed is, or by the proxy's host and port.
+    By default a level has the name of the testbed, or the proxy's host and port.
 
     Raises:
-        SpecError: two have the same name, or one has that of the straight way.
+        SpecError: two levels have the same name, or one has that of the direct way.
     """
-    found: dict[str, SystemName] = {}
+    proxies: dict[str, SystemName] = {}
     for one in names:
         named = _NAMED.fullmatch(one.reveal())
         url = SystemName(named[2]) if named else one
         name = named[1] if named else _name_of(str(one))
-        if name in found or name == DIRECT:
+        if name in proxies or name == DIRECT:
             raise SpecError(
                 f"through: two ways are called {shown(name)}; give one another name, as in"
                 f" other={shown(str(url))}"
             )
-        found[name] = url
-    return found
+        proxies[name] = url
+    return proxies
 
 
 def _with_proxies(spec: StudySpec, names: Sequence[SystemName]) -> StudySpec:
-    """The study with these proxies in place of those that its file names."""
+    """The study with these proxies instead of its file's."""
     if not names:
         return spec
     through = spec.through or ThroughSpec()
@@ -366,10 +347,10 @@ def _with_proxies(spec: StudySpec, names: Sequence[SystemName]) -> StudySpec:
 
 
 def _check_through(spec: StudySpec, system: SystemName | None) -> None:
-    """Makes sure that ways are named, and lead to a system that is there.
+    """Checks that proxies are named, before an existing system.
 
     Raises:
-        UsageError: they aren't, or don't.
+        UsageError: they aren't.
     """
     if spec.through is None:
         return
@@ -383,34 +364,6 @@ def _check_through(spec: StudySpec, system: SystemName | None) -> None:
             f"study {spec.name} starts its own servers, before which no proxy can stand yet: name"
             " the system behind the proxy with --system"
         )
-
-
-def read_published_ways(file: StudyFile) -> tuple[Mapping[str, str], ...]:
-    """The rows of what was published of ways through proxies, the straight way first.
-
-    Raises:
-        SpecError: there is no such file, or a column or the straight way is missing.
-    """
-    asked = file.spec.through.published if file.spec.through else None
-    if asked is None:
-        return ()
-    reader = csv.DictReader(_text(file, asked.file).splitlines())
-    rows = sorted(reader, key=lambda row: bool(row.get("proxy")))
-    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-    if missing or not rows or rows[0]["proxy"]:
-        what = f"column '{missing[0]}'" if missing else "row without a proxy"
-        raise file.document.problem(f"{asked.file} has no {what}", *_PLACE)
-    return tuple(rows)
-
-
-def _text(file: StudyFile, name: str) -> str:
-    if file.folder is not None and (file.folder / name).exists():
-        return read_text(file.folder / name)
-    try:
-        return resources.files("kvmark").joinpath("published", name).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        sentence = f"there is no file {name} beside the study or among kvmark's own"
-        raise file.document.problem(sentence, *_PLACE) from None
 
 
 def _name_of(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A study's runs: every case, repetition by repetition, whatever comes of each."""
+"""The design of a study: every case, repetition by repetition, also after failures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, Runs, prepare_run
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
+from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import has_insufficient_data
 from kvmark.experiment.study.cases import Case, run_spec
 from kvmark.experiment.study.definition import Study
@@ -34,14 +35,14 @@ from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 
 _WARM_UP: Final = 500_000
-"""Rounds of a warm-up are numbered from here: they ask for other keys than any repetition."""
+"""First number of warm-up rounds, so that they use other keys than any repetition."""
 _BEGINS_ANEW: Final[frozenset[Action]] = frozenset({"kill", "restart"})
-"""What is done to a server that is cold afterwards."""
+"""Faults after which a server is cold."""
 
 
 @dataclass
 class FactorialDesign:
-    """The design of a study. A case that fails is a result, and the study goes on."""
+    """The design of a study. A case that fails is a result, and the study continues."""
 
     kind: ClassVar[str] = "matrix"
     redoes_invalid: ClassVar[bool] = True
@@ -49,7 +50,7 @@ class FactorialDesign:
     study: Study
     environment: Environment
     _loaded: set[str] = field(default_factory=set)
-    #: Of the run that goes.
+    #: Of the present run.
     _dataset: str = ""
     _faults: frozenset[Action] = frozenset()
     _servers: dict[tuple[str, str], _Servers] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class FactorialDesign:
         return self.study.name
 
     def definition(self) -> Mapping[str, Any]:
-        """The study's file, and what was asked for beside it."""
+        """The study's file and request."""
         study = self.study
         return {
             "digest": study.digest(), "asked": study.asked.as_json(), "text": study.file.text,
@@ -71,18 +72,18 @@ class FactorialDesign:
         return self.study.plan(self.study.cases[0])
 
     def other_plans(self) -> Mapping[str, Plan]:
-        """None: all runs are alike."""
+        """None: all runs have one overhead."""
         return {}
 
-    def execute(self, runs: Runs) -> None:
-        """Every run in its order; the study's own servers are gone at the end.
+    def execute(self, runs: Executor) -> None:
+        """All runs in their order; then the study's own servers are removed.
 
         Raises:
             Interrupted: the user stopped it.
         """
         study = self.study
         every = list(study.runs())
-        # Now, while the system is known to be there.
+        # While the system is known to exist.
         lengthened_most = {case.title: study.most_lengthened(case) for case in study.cases}
         with self.environment:
             for number, (repetition, case) in enumerate(every, start=1):
@@ -92,9 +93,9 @@ class FactorialDesign:
                         break
 
     def _run(
-        self, runs: Runs, number: int, total: int, repetition: int, case: Case, lengthened: int
+        self, runs: Executor, number: int, total: int, repetition: int, case: Case, lengthened: int
     ) -> str | None:
-        """The id of one run; none where it came to no end."""
+        """The id of one run; None where it didn't come to its end."""
         longer = f", {2**lengthened} times as long" if lengthened else ""
         outcome = runs.run(
             RunRequest(
@@ -119,12 +120,12 @@ class FactorialDesign:
         if outcome.failure is None:
             self._loaded.add(self._dataset)
         if self._faults:
-            # What a server acknowledged last may be gone with it.
+            # A server may have lost its last acknowledged writes.
             self._loaded.clear()
         if self._faults & _BEGINS_ANEW:
             self._servers.clear()
 
-    def _made(self, case: Case, repetition: int, runs: Runs, lengthened: int) -> PreparedRun:
+    def _made(self, case: Case, repetition: int, runs: Executor, lengthened: int) -> PreparedRun:
         system = self.environment.system(case)
         servers = self._servers_of(case, system, runs)
         spec = self._spec(case, system, repetition, lengthened)
@@ -139,11 +140,11 @@ class FactorialDesign:
         }  # fmt: skip
         return prepare_run(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
 
-    def _servers_of(self, case: Case, system: SystemUrl, runs: Runs) -> _Servers:
-        """The servers of a case, warmed up when they were just started or met.
+    def _servers_of(self, case: Case, system: SystemUrl, runs: Executor) -> _Servers:
+        """The servers of a case, warmed up after their start or at their first use.
 
         Raises:
-            SystemUnderTestError: they ended meanwhile.
+            SystemUnderTestError: they ended during the warm-up.
         """
         incarnation = (self.environment.incarnation, system.text)
         if incarnation not in self._servers:
@@ -158,9 +159,9 @@ class FactorialDesign:
         return self._servers[incarnation]
 
     def _warm_up(
-        self, case: Case, system: SystemUrl, longest_ns: int, runs: Runs
+        self, case: Case, system: SystemUrl, longest_ns: int, runs: Executor
     ) -> ServerWarmup | None:
-        """Loads servers with the study's own cases; none where no case can do that.
+        """Loads servers with the study's own cases; None where no case is suitable.
 
         Raises:
             Interrupted: the user stopped it.
@@ -175,15 +176,15 @@ class FactorialDesign:
         }
         lent = self.environment.all_cores
         found = warm_up_servers(loads, longest_ns / 1e9, time.monotonic, runs.say, lent)
-        # What writes may have left other records than were loaded.
+        # Writes may have changed the records.
         written = (specs[place] for place in chosen if not is_read_only(specs[place]))
         self._loaded -= {self._dataset_of(one) for one in written}
         return found
 
     def _speed(
-        self, runs: Runs, case: Case, system: SystemUrl, length_ns: int, number: int
+        self, runs: Executor, case: Case, system: SystemUrl, length_ns: int, number: int
     ) -> float:
-        """How fast the load of a case was in a round of the servers' warm-up."""
+        """The speed of a case's load in a round of the warm-up."""
         spec = self._spec(case, system, _WARM_UP + number, 0)
         spec = shorten(spec, length_ns, settle=number == 1)
         self._make_room(spec)
@@ -200,10 +201,10 @@ class FactorialDesign:
             self.environment.empty(spec.system)
 
     def _spec(self, case: Case, system: SystemUrl, repetition: int, lengthened: int) -> RunSpec:
-        """The run; its records are loaded unless this very process put them there.
+        """The run; its records are loaded unless this process loaded them.
 
-        A load that was cut short leaves records that a look at a few of them may take for all.
-        Loading again is harmless, and what readers ask for has been acknowledged.
+        After an interrupted load a sample of the records may seem complete. Loading again is
+        harmless, and then every record that readers request is acknowledged.
         """
         wanted = partial(run_spec, self.study, case, system, repetition, lengthened=lengthened)
         spec = wanted()
@@ -219,18 +220,18 @@ class FactorialDesign:
 
 @dataclass(kw_only=True)
 class _Servers:
-    """The servers that are measured, since they were started or met."""
+    """The measured servers since their start or first use."""
 
-    #: Whether the study knows when they were started.
+    #: Whether the study started them.
     own: bool
-    #: Whether they were to be warmed up.
+    #: Whether a warm-up was requested.
     asked: bool
     warmup: ServerWarmup | None
-    #: How many runs they had since then.
+    #: Number of their runs since then.
     measured: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """What a run keeps of them."""
+        """Their part of a run's manifest."""
         warmup = None if self.warmup is None else self.warmup.as_json()
         return {
             **({"after_start": self.measured} if self.own else {}),
@@ -240,7 +241,7 @@ class _Servers:
 
 @dataclass
 class _Limit:
-    """The time that a case may take, from when its engine is first at work."""
+    """The time limit of a case, from the begin of the engine's work."""
 
     seconds: float
     clock: Callable[[], float] = time.monotonic
@@ -248,7 +249,7 @@ class _Limit:
     _until_s: float = math.inf
 
     def watch(self, progress: Mapping[str, Any]) -> None:
-        """What the engine does makes no difference."""
+        """Ignores the progress."""
 
     def may_go_on(self) -> bool:
         """Whether there is time left."""
@@ -258,6 +259,6 @@ class _Limit:
         return not self.is_over
 
     def failure(self) -> KvmarkError:
-        """Why the case failed."""
+        """The failure of the case."""
         limit = duration_text(self.seconds * 1e9)
         return SystemUnderTestError(f"the case took longer than its limit of {limit}")

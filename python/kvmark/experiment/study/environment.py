@@ -1,7 +1,7 @@
-"""Where the cases of a study are measured: systems that are there, and testbeds of its own.
+"""The systems of a study: existing ones, and testbeds that the study starts.
 
-A testbed of the study's is started when the first case needs it, stays for the cases after it that
-want the same, and is stopped and removed with all its data when another is wanted and in the end.
+A study's testbed is started for its first case, serves the following cases with the same options,
+and is stopped and removed with its data before another one and at the end.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _LONGEST: Final = 40
 
 @dataclass
 class Environment:
-    """The systems of a study, as a context at whose end its own testbeds are gone."""
+    """The systems of a study; its own testbeds are removed at the end of the context."""
 
     study: Study
     tell: Callable[[str], None]
-    #: What happens to records of a system that isn't the study's own testbed.
+    #: Action for records of a system that isn't the study's own testbed.
     on_existing: OnExisting = "refuse"
-    #: By what the study recognises its records; to be set once it has a journal.
+    #: Recognises the records of the study; set once it has a journal.
     claim: DatasetClaim | None = None
     _wanted: TestbedWords | None = None
     _up: Testbed | None = None
     _failed: dict[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
-        """Removes what a killed pass may have left."""
+        """Removes the testbed of a killed pass."""
         self._take_down()
         return self
 
@@ -54,10 +54,10 @@ class Environment:
         self._take_down()
 
     def system(self, case: Case) -> SystemUrl:
-        """The system of a case, started if it is the study's own.
+        """The system of a case, started if it is the study's own testbed.
 
         Raises:
-            KvmarkError: it isn't there or doesn't start.
+            KvmarkError: it doesn't exist or start.
         """
         wanted = self.study.testbed(case)
         if wanted is None:
@@ -68,20 +68,20 @@ class Environment:
         """Removes the records of a system, which must be the study's own.
 
         Raises:
-            UsageError: it holds records that the study can't prove to be its own.
+            UsageError: it has records that the study can't prove to be its own.
         """
-        # A testbed of the study's was started by this very process, and nobody else knows it.
+        # This process started the study's testbed: all its records are the study's.
         own = self._up is not None and system.text == parse_system_url(self._up.url).text
         make_room(system, "remove" if own else self.on_existing, self.claim)
 
     @property
     def incarnation(self) -> str:
-        """Differs when servers were started anew, and hold nothing."""
+        """Identifies one start of the servers, after which they are empty."""
         return "" if self._up is None else self._up.created
 
     @property
     def all_cores(self) -> Callable[[], AbstractContextManager[None]] | None:
-        """Lends the study's own servers every core there is; none where they have them all."""
+        """Lends the study's servers all cores; None where they have them."""
         return None if self._up is None else every_core(self._up)
 
     def _testbed(self, wanted: TestbedWords) -> Testbed:
@@ -95,14 +95,14 @@ class Environment:
         try:
             self._up = _started(wanted, self._name, self.tell)
         except KvmarkError as problem:
-            # Each case that wants it would wait for it in vain once more.
+            # Other cases with the same options would fail in the same way.
             self._failed[key] = str(problem)
             raise
         self._wanted = wanted
         return self._up
 
     def _is_whole(self, testbed: Testbed) -> bool:
-        """Whether all servers work together; one that was broken on purpose may need its time."""
+        """Whether all servers are healthy; a server after a fault may need some time."""
         try:
             self._up = Testbed.read(testbed.folder)
             if not self._up.lives:
@@ -120,12 +120,12 @@ class Environment:
 
     @property
     def _name(self) -> str:
-        """The testbed's name: the study's, as testbeds write theirs."""
-        return re.sub(r"[^a-z0-9-]", "-", f"{STUDY_PREFIX}{self.study.name}")[:_LONGEST]
+        """The testbed's name, made of the study's."""
+        return re.sub(r"[^a-z0-9-]", "-", f"{OF_STUDIES}{self.study.name}")[:_LONGEST]
 
 
 def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] | None:
-    """Lends a testbed's servers every core there is; none where they have them all."""
+    """Lends a testbed's servers all cores; None where they have them."""
     usable = os.sched_getaffinity(0)
     bound = [
         (node.process, node.cores)
@@ -139,10 +139,10 @@ def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] |
 def _lent(
     bound: Collection[tuple[Identity, Collection[int]]], usable: Collection[int]
 ) -> Iterator[None]:
-    """Servers on all usable cores; they have their own again after it.
+    """Servers on all usable cores; on their own cores afterwards.
 
     Raises:
-        SystemUnderTestError: they can't be bound to them.
+        SystemUnderTestError: they can't be bound.
     """
     try:
         for process, _ in bound:

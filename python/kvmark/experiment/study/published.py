@@ -1,10 +1,10 @@
-"""Figures that somebody else published for a study's cases, read from files of columns."""
+"""Published figures of a study's cases, and of ways through proxies, read from CSV files."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final
 
@@ -15,125 +15,126 @@ _SPREAD: Final = (
     "mean", "min", "max", "stddev", "median", "p1", "p5", "p10", "p90", "p95", "p99",
 )  # fmt: skip
 """The columns of an application's table."""
+_WAYS: Final = (
+    "proxy", "build", "threads", "ops_per_s", "p50_ms", "p95_ms", "p99_ms", "p999_ms", "memory_mb",
+)  # fmt: skip
+Place = tuple[str | int, ...]
 Numbers = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedCase:
-    """The figures of one case."""
+    """The published figures of one case."""
 
     levels: Mapping[str, str]
-    figures: Numbers
+    figures: dict[str, float] = field(default_factory=dict)
     """Operations or records per second as `throughput`, milliseconds as `p50_ms` and so on."""
-    spreads: Mapping[str, Numbers] = field(default_factory=dict)
+    spreads: dict[str, Numbers] = field(default_factory=dict)
     """Rows of an application's table by their names: mean, min and so on over intervals."""
-    operations: Mapping[str, Numbers] = field(default_factory=dict)
+    operations: dict[str, Numbers] = field(default_factory=dict)
     """`mean_us` and `p99_us` of a workload's operations by their names."""
     table: str | None = None
-    """The name of the published table in which it stands."""
+    """The name of the published table."""
 
 
 def read_published(file: StudyFile) -> tuple[PublishedCase, ...]:
     """The published figures that a study names, in the order of their files.
 
     Raises:
-        SpecError: there is no such file or column, or a figure is no number.
+        SpecError: a file or column is missing, or a figure is no number.
     """
-    tables = enumerate(file.spec.published)
-    return tuple(case for number, asked in tables for case in _Table(file, asked, number).cases())
+    return tuple(
+        case
+        for number, spec in enumerate(file.spec.published)
+        for case in _read_cases(file, spec, ("published", number))
+        if case.figures or case.spreads
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One of the files."""
+def read_published_ways(file: StudyFile) -> tuple[Mapping[str, str], ...]:
+    """The published rows of ways through proxies, the direct way first.
 
-    file: StudyFile
-    asked: PublishedSpec
-    number: int
+    Raises:
+        SpecError: the file, a column or the direct way is missing.
+    """
+    spec = file.spec.through.published if file.spec.through else None
+    if spec is None:
+        return ()
+    place = ("through", "published", "file")
+    columns, rows = _read_rows(file, spec.file, place)
+    rows = sorted(rows, key=lambda row: bool(row.get("proxy")))
+    missing = [name for name in _WAYS if name not in columns]
+    if missing or not rows or rows[0]["proxy"]:
+        what = f"column '{missing[0]}'" if missing else "row without a proxy"
+        raise file.document.problem(f"{spec.file} has no {what}", *place)
+    return tuple(rows)
 
-    def cases(self) -> tuple[PublishedCase, ...]:
-        """The cases in the order in which they first stand in the file."""
-        reader = csv.DictReader(self._text().splitlines())
-        self._check(tuple(reader.fieldnames or ()))
-        found: dict[tuple[str, ...], PublishedCase] = {}
-        for row in reader:
-            levels = {name: row[column] for name, column in self.asked.factors.items()}
-            place = tuple(levels.values())
-            case = found.get(place, PublishedCase(levels, {}))
-            found[place] = replace(
-                case,
-                figures=self._added(case, row),
-                spreads=self._spreads(case, row),
-                operations=self._operations(case, row),
-                table=row[self.asked.table] if self.asked.table else None,
-            )
-        return tuple(case for case in found.values() if case.figures or case.spreads)
 
-    def _check(self, columns: tuple[str, ...]) -> None:
-        asked = self.asked
-        named: list[tuple[tuple[str, ...], str]] = [
-            *((("factors", name), column) for name, column in asked.factors.items()),
-            *((("figures", name), column) for name, column in asked.figures.items()),
-            *((("where", column), column) for column in asked.where),
-            *((("operations", name), column) for name, column in asked.operations.items()),
-        ]
-        if asked.table is not None:
-            named.append((("table",), asked.table))
-        if asked.quantity is not None:
-            wanted = (asked.quantity, *_SPREAD)
-            named += [(("quantity",), column) for column in wanted]
-        for key, column in named:
-            if column not in columns:
-                raise self._problem(f"{asked.file} has no column '{column}'", *key)
+def _read_rows(
+    file: StudyFile, name: str, place: Place
+) -> tuple[Sequence[str], list[Mapping[str, str]]]:
+    """The columns and rows of a file beside the study or among kvmark's own."""
+    try:
+        if file.folder is not None and (file.folder / name).exists():
+            text = read_text(file.folder / name)
+        else:
+            own = resources.files("kvmark").joinpath("published", name)
+            text = own.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        sentence = f"there is no file {name} beside the study or among kvmark's own"
+        raise file.document.problem(sentence, *place) from None
+    reader = csv.DictReader(text.splitlines())
+    return reader.fieldnames or (), list(reader)
 
-    def _added(self, case: PublishedCase, row: Mapping[str, str]) -> Numbers:
-        """The case's figures and a row's: such as those of its readers and of its writers."""
-        asked = self.asked
-        if not all(row[column] in values for column, values in asked.where.items()):
-            return case.figures
-        figures = dict(case.figures)
-        for name, column in asked.figures.items():
-            if row[column]:
-                figures[name] = figures.get(name, 0.0) + self._number(row, column, "figures", name)
-        return figures
 
-    def _spreads(self, case: PublishedCase, row: Mapping[str, str]) -> Mapping[str, Numbers]:
-        """The case's rows of the application's table, and this one."""
-        quantity = self.asked.quantity
-        if quantity is None:
-            return case.spreads
-        numbers = {name: self._number(row, name, "quantity") for name in _SPREAD}
-        return {**case.spreads, row[quantity]: numbers}
+def _read_cases(file: StudyFile, spec: PublishedSpec, place: Place) -> list[PublishedCase]:
+    """The cases of a file, in the order of their first rows."""
+    columns, rows = _read_rows(file, spec.file, (*place, "file"))
+    for *key, column in _named_columns(spec):
+        if column not in columns:
+            sentence = f"{spec.file} has no column '{column}'"
+            raise file.document.problem(sentence, *place, *key)
 
-    def _operations(self, case: PublishedCase, row: Mapping[str, str]) -> Mapping[str, Numbers]:
-        """The times of the case's operations, and those of this row's."""
-        columns = self.asked.operations
-        if not columns:
-            return case.operations
-        times: dict[str, float] = {
-            name: self._number(row, column, "operations", name)
-            for name, column in columns.items()
-            if name != "operation"
-        }
-        return {**case.operations, row[columns["operation"]]: times}
-
-    def _number(self, row: Mapping[str, str], column: str, *key: str) -> float:
+    def number(row: Mapping[str, str], column: str, *key: str) -> float:
         try:
             return float(row[column])
         except ValueError:
-            sentence = f"{self.asked.file}: '{row[column]}' in column '{column}' is no number"
-            raise self._problem(sentence, *key) from None
+            sentence = f"{spec.file}: '{row[column]}' in column '{column}' is no number"
+            raise file.document.problem(sentence, *place, *key) from None
 
-    def _text(self) -> str:
-        folder, name = self.file.folder, self.asked.file
-        if folder is not None and (folder / name).exists():
-            return read_text(folder / name)
-        try:
-            own = resources.files("kvmark").joinpath("published", name)
-            return own.read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            sentence = f"there is no file {name} beside the study or among kvmark's own"
-            raise self._problem(sentence, "file") from None
+    cases: dict[tuple[str, ...], PublishedCase] = {}
+    for row in rows:
+        levels = {name: row[column] for name, column in spec.factors.items()}
+        table = row[spec.table] if spec.table else None
+        case = cases.setdefault(tuple(levels.values()), PublishedCase(levels, table=table))
+        if all(row[column] in values for column, values in spec.where.items()):
+            # Several rows of a case add up, such as those of its readers and writers.
+            for name, column in spec.figures.items():
+                if row[column]:
+                    figure = number(row, column, "figures", name)
+                    case.figures[name] = case.figures.get(name, 0.0) + figure
+        if spec.quantity is not None:
+            spread = {name: number(row, name, "quantity") for name in _SPREAD}
+            case.spreads[row[spec.quantity]] = spread
+        if spec.operations:
+            case.operations[row[spec.operations["operation"]]] = {
+                name: number(row, column, "operations", name)
+                for name, column in spec.operations.items()
+                if name != "operation"
+            }
+    return list(cases.values())
 
-    def _problem(self, sentence: str, *key: str) -> Any:
-        return self.file.document.problem(sentence, "published", self.number, *key)
+
+def _named_columns(spec: PublishedSpec) -> list[Any]:
+    """The columns that a study names, each behind its key."""
+    columns: list[Any] = [
+        *(("factors", *item) for item in spec.factors.items()),
+        *(("figures", *item) for item in spec.figures.items()),
+        *(("where", column, column) for column in spec.where),
+        *(("operations", *item) for item in spec.operations.items()),
+    ]
+    if spec.table is not None:
+        columns.append(("table", spec.table))
+    if spec.quantity is not None:
+        columns += [("quantity", column) for column in (spec.quantity, *_SPREAD)]
+    return columns

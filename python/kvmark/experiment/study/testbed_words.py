@@ -1,7 +1,6 @@
-"""What a study file can say of the servers that the study starts itself: the words of `kvmark up`.
+"""The key `testbed` of a study: options of `kvmark up` for the servers that the study starts.
 
-They are written without dashes, and what isn't said is decided as for that command. Which words
-there are the kinds of testbeds say, and a level of a factor may give them too.
+They are written without dashes, with the defaults of that command. Levels of factors may set them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _SECRET: Final = re.compile(r"(pass|password|auth|^user)$")
 
 
 def _text(value: object) -> object:
-    """A setting's value as one writes it after `--set key=`."""
+    """A setting's value as the text after `--set key=`."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -32,16 +31,16 @@ _TYPES: Final[Mapping[Any, Any]] = {int: Count, str: _Text, YES_OR_NO: bool}
 
 
 def _words_of(system: System) -> dict[str, Any]:
-    """The words that only some systems understand, with their types."""
-    specs = (spec for spec in option_specs(system.options).values() if spec.in_studies)
-    return {spec.name: _TYPES.get(spec.type, spec.type) for spec in specs}
+    """The options of a kind of system, with their types."""
+    wishes = (wish for wish in wishes_of(system.wanted).values() if wish.word.in_studies)
+    return {wish.written: _TYPES.get(wish.type, wish.type) for wish in wishes}
 
 
 _OF_SYSTEMS: Final = {name: _words_of(each) for name, each in SYSTEMS.items() if each.driver}
 
 
 class _TestbedWords(Strict):
-    """The servers that the study starts and stops itself, in the words of `kvmark up`."""
+    """Servers that the study starts and stops, with options of `kvmark up`."""
 
     system: str
     tls: bool = False
@@ -68,7 +67,7 @@ class _TestbedWords(Strict):
         return self
 
     def said(self) -> dict[str, Any]:
-        """The words that belong to one kind of system and are said."""
+        """The given options of the kind of system."""
         names = sorted({name for words in _OF_SYSTEMS.values() for name in words})
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 

@@ -1,9 +1,9 @@
-"""When servers that were just started are as fast as they will be.
+"""Warm-up of servers that were just started.
 
-A Java server compiles what it runs for minutes, and a run's own warm-up of seconds can't see a
-drift of minutes. So the servers are loaded in rounds, until throughput rises no more over a few of
-them. Where a compiler shares a core with what is served, it gets little of it: servers are lent
-other cores first. The load is that of the study's own cases, cut short.
+A Java server compiles its code for minutes, which a run's own warm-up of seconds doesn't detect. So
+the servers are loaded in rounds until throughput levels off. Where a compiler shares a core with
+the requests, it gets little of it: servers are lent other cores first. The loads are short runs of
+the study's own cases.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from kvmark.spec.run import RunSpec
 from kvmark.stats import warmup_gain
 
 Load = Callable[[int], float]
-"""Carries a load out in the round of a number, from 1, and says how fast it was."""
+"""Executes a load in a round, numbered from 1, and returns its speed."""
 
 MOST_ROUNDS: Final = 20
 BOUND: Final = 0.03
-"""How far the last two rounds may be above the best two before them."""
+"""Largest gain of the last two rounds over the best two before them."""
 _CLIENTS: Final = 64
-"""Enough to fill a server; of more it is their queue that grows."""
+"""Enough clients to fill a server; more only lengthen its queue."""
 _READS: Final = frozenset({"read", "scan"})
 
 
 @dataclass(frozen=True, slots=True)
 class ServerWarmup:
-    """How the warm-up of servers went."""
+    """The course of a warm-up."""
 
     took_s: float
     rounds: tuple[float, ...]
-    """The speed of each round on the servers' own cores, as a share of the last one's."""
+    """The speed of each round on the servers' own cores, relative to the last one."""
     rounds_on_all_cores: tuple[float, ...] = ()
-    """Those before them, in which they were lent more cores."""
+    """The speeds of earlier rounds with lent cores."""
 
     @property
     def has_levelled(self) -> bool:
-        """Whether the last rounds are no faster than those before."""
+        """Whether the last rounds are no faster than earlier ones."""
         return has_levelled(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
@@ -66,20 +66,20 @@ def warm_up_servers(
     say: Callable[[str], None],
     on_all_cores: Callable[[], AbstractContextManager[None]] | None = None,
 ) -> ServerWarmup | None:
-    """Carries out rounds of all loads until throughput rises no more, or there were enough of them.
+    """Executes rounds of all loads until throughput levels off, or the limits are reached.
 
-    A load that fails is left out from then on, as are the rounds before: its own case will tell.
+    A load that fails is excluded together with the rounds before; its own case reports the failure.
 
     Args:
         loads: by their titles.
-        longest_s: no round begins later after the first, in which records are loaded too.
-        clock_s: seconds since some instant.
-        say: takes what is worth knowing.
-        on_all_cores: lends the servers more cores than they have, on which their compiler doesn't
-            wait for what they serve: until throughput rises no more, for half of all rounds.
+        longest_s: limit for the begin of a round, after the first round, which loads records.
+        clock_s: a monotonic clock.
+        say: displays a sentence.
+        on_all_cores: lends the servers more cores, for their compiler, until throughput levels
+            off, for at most half of all rounds.
 
     Returns:
-        How it went; none where no load is left.
+        The course of the warm-up; None where no load is left.
 
     Raises:
         Interrupted: the user stopped it.
@@ -102,7 +102,7 @@ def warm_up_servers(
 
 @dataclass
 class _Rounds:
-    """Rounds of loads, counted and timed from the first one on."""
+    """Rounds of loads, with one counter and one time limit."""
 
     left: dict[str, Load]
     clock_s: Callable[[], float]
@@ -111,10 +111,9 @@ class _Rounds:
     _first_ended_s: float | None = None
 
     def until_no_rise(self, most: int, longest_s: float, where: str = "") -> tuple[float, ...]:
-        """Rounds until throughput rises no more, the time is over, or there were so many in all.
+        """The mean speeds of rounds until throughput levels off, or a limit is reached.
 
-        Returns:
-            Their mean speeds, of one at least; nothing where no load is left.
+        At least one round; empty where no load is left.
         """
         means: list[float] = []
         while self.left:
@@ -124,11 +123,11 @@ class _Rounds:
             if self._first_ended_s is None:
                 self._first_ended_s = self.clock_s()
             if speeds.keys() != self.left.keys():
-                # Means are of the same loads.
+                # Only means of the same loads are comparable.
                 self.left, means = {title: self.left[title] for title in speeds}, []
             if not speeds:
                 break
-            # Loads are of different speeds: each has the same weight.
+            # Each load has the same weight, whatever its speed.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
             if over or may_stop(means):
@@ -142,22 +141,18 @@ class _Rounds:
             except (Interrupted, RunError):
                 raise
             except KvmarkError as problem:
-                # Its records aren't kept, whatever the problem says of them.
+                # The sentence about stored records is dropped: these aren't stored.
                 self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
 def has_levelled(speeds: Sequence[float]) -> bool:
-    """Whether the last two are no more than the bound above the best two before."""
-    risen = warmup_gain(speeds)
+    """Whether the last two exceed the best two before by less than the bound."""
+    risen = rise(speeds)
     return risen is not None and risen < BOUND
 
 
 def may_stop(speeds: Sequence[float]) -> bool:
-    """Whether neither of the last two pairs is above what was before it: one may be chance.
-
-    Args:
-        speeds: of the rounds so far.
-    """
+    """Whether the last two pairs of rounds have levelled: one pair may be chance."""
     return has_levelled(speeds[:-2]) and has_levelled(speeds)
 
 
@@ -166,10 +161,10 @@ def _shares(speeds: Sequence[float]) -> tuple[float, ...]:
 
 
 def client_speed(manifest: Manifest) -> float:
-    """Operations a second of one client's time.
+    """Operations per second of one client's time.
 
-    It doesn't depend on whether an operation more or less had its end in a round: a full scan may
-    take a tenth of it.
+    Unlike throughput it doesn't depend on the last operation of a round: a full scan may take a
+    tenth of it.
 
     Raises:
         SystemUnderTestError: none succeeded.
@@ -187,11 +182,10 @@ def client_speed(manifest: Manifest) -> float:
 
 
 def warm_up_places(specs: Iterable[RunSpec]) -> list[int]:
-    """Which of these runs warm servers up for all of them, by their places.
+    """The places of the runs that warm servers up for all of them.
 
-    Of each workload as few as have all its operations, those with the most first, and of equals the
-    one whose clients are nearest to what fills a server. What can't be repeated at will warms
-    nothing up.
+    For each workload the fewest runs that cover its operations, those with the most operations
+    first, then those whose clients best fill a server. Runs that can't be repeated are excluded.
     """
     able = []
     for place, spec in enumerate(specs):
@@ -199,7 +193,7 @@ def warm_up_places(specs: Iterable[RunSpec]) -> list[int]:
             plan = compile_run(spec)
             operations = frozenset(operation_names(plan))
             clients = sum(group.clients for group in _measured(plan))
-            # Of several the last one: levels rise in most files, and more copies are more work.
+            # Of equal runs the last one: levels rise in most files.
             worth = (len(operations), -abs(math.log(clients / _CLIENTS)), place)
             able.append((worth, spec.workload.name, operations))
     covered: dict[str, set[str]] = {}
@@ -213,9 +207,9 @@ def warm_up_places(specs: Iterable[RunSpec]) -> list[int]:
 
 
 def shorten(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
-    """The same load for so long, as fast as its clients go, and with nothing broken.
+    """The same load in the closed model without pauses and faults, for a duration.
 
-    At a rate, or with pauses, a server is as fast when it isn't warm.
+    At a rate or with pauses, the speed wouldn't show whether a server is warm.
     """
     plan = compile_run(spec)
     clients = {group.name: group.clients for group in plan.groups}
@@ -248,7 +242,7 @@ def shorten(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
 
 
 def is_read_only(spec: RunSpec) -> bool:
-    """Whether the records are afterwards as they were."""
+    """Whether a run leaves the records unchanged."""
     groups = _measured(compile_run(spec))
     return {operation.kind for group in groups for operation in group.mix} <= _READS
 

@@ -8,7 +8,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli import options
-from kvmark.cli.experiment import ExperimentOptions, experiment_options
+from kvmark.cli.options import ExperimentOptions
 
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {
     "ignore_unknown_options": True,
@@ -28,7 +28,6 @@ _Strict = Annotated[
 ]
 
 
-@experiment_options
 def stress(
     words: _Words = None,
     pin: options.Pin = None,

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kvmark.cli.experiment import ExperimentOptions, execute_design, open_journal, report_maker
+from kvmark.cli.experiment import execute_design, open_journal, report_maker
+from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
@@ -287,7 +288,7 @@ def _results_of(
     from kvmark.experiment.judging import close_and_judge
     from kvmark.frontends.cassandra_stress.results import stress_results
 
-    judged = close_and_judge(ended, records)
+    judged = [close_and_judge(records, run) for run in ended]
     results = []
     for one in judged:
         figures = stress_results(one.run, *how)

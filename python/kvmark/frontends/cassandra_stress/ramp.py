@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, Runs, experiment_name
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, experiment_name
+from kvmark.experiment.executor import Executor
 from kvmark.frontends.cassandra_stress.command_line import Ladder, StressSpec
 from kvmark.frontends.cassandra_stress.lines import Collections, Line, LineMaker, LogTail
 from kvmark.frontends.cassandra_stress.plan import StressPlans
@@ -139,7 +140,7 @@ class StressLadder:
         plan = self.plans.plan(clients, first=first, warmup=warmup)
         return plan.model_copy(update={"pin": self.pin}) if self.pin else plan
 
-    def execute(self, runs: Runs) -> None:
+    def execute(self, runs: Executor) -> None:
         """Every level, until more clients bring nothing.
 
         Raises:
@@ -148,7 +149,7 @@ class StressLadder:
         for repetition in range(self.repetitions):
             self._climb(runs, repetition)
 
-    def _climb(self, runs: Runs, repetition: int) -> None:
+    def _climb(self, runs: Executor, repetition: int) -> None:
         alone = self.spec.threads is not None
         clients_of = [self.spec.threads] if self.spec.threads else levels(self.spec.ladder)
         climbed: list[LadderLevel] = []
@@ -164,7 +165,7 @@ class StressLadder:
                 return
 
     def _level(
-        self, runs: Runs, clients: int, repetition: int, climbed: Sequence[LadderLevel]
+        self, runs: Executor, clients: int, repetition: int, climbed: Sequence[LadderLevel]
     ) -> LadderLevel:
         # The first level that a pass measures warms up, whichever it is.
         gone_on_with = bool(climbed) and climbed[-1].outcome.carried is None

@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli import options
-from kvmark.cli.experiment import (
-    ExperimentOptions,
-    execute_design,
-    experiment_options,
-    open_journal,
-)
+from kvmark.cli.experiment import execute_design, open_journal
+from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, SpecError
@@ -39,7 +35,6 @@ BUDGET_S: Final = 600.0
 """Who starts a sequence without a word waits for it."""
 
 
-@experiment_options
 def ycsb(
     system: options.System = None,
     records: own.Sizes = None,
@@ -97,7 +92,7 @@ def ycsb(
     shared = replace(shared, tags=(*shared.tags, *([asked.label] if asked.label else ())))
     if report is not None:
         check_output(report, "report: ")
-    with _its_own(study, shared.records) if system is None else nullcontext(study) as study:
+    with _its_own(study, shared.open_records()) if system is None else nullcontext(study) as study:
         sequence = YcsbSequence(study=study, system=str(system or "rocksdb:scratch"))
         journal = open_journal(sequence, shared) if shared.resume else None
         if journal is None:
@@ -154,7 +149,7 @@ def _carry(
     sequence.watcher = Teller(sequence, journal.records).tell
     with execute_design(sequence, shared, journal) as problem:
         runs = [one.run for one in sequence.outcomes if one.run is not None]
-        closed = close_and_judge(runs, journal.records)
+        closed = [close_and_judge(journal.records, run) for run in runs]
         if problem is not None:
             raise problem
         course = sequence.rounds.course()

@@ -11,11 +11,11 @@ from kvmark.experiment.design import (
     PreparedRun,
     RunOutcome,
     RunRequest,
-    Runs,
     TimeLeft,
     experiment_name,
     prepare_run,
 )
+from kvmark.experiment.executor import Executor
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.rounds import Limit, Rounds
 from kvmark.frontends.ycsb.steps import LOADS, Repeating, Step, YcsbStudy
@@ -76,7 +76,7 @@ class YcsbSequence:
         """None: all runs are alike."""
         return {}
 
-    def execute(self, runs: Runs) -> None:
+    def execute(self, runs: Executor) -> None:
         """Every step, until what is wanted is done or the budget is used up.
 
         Raises:

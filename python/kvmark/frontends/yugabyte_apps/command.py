@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from kvmark.cli.completion import offered
-from kvmark.cli.experiment import ExperimentOptions, execute_design, open_journal, report_maker
+from kvmark.cli.experiment import execute_design, open_journal, report_maker
+from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
-from kvmark.cli.session import fleet_request
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
 from kvmark.spec.suggest import shown
 
@@ -112,9 +112,9 @@ def _shared(asked: Asked) -> ExperimentOptions:
         commit=asked.text("commit"),
         resume=asked.has("resume"),
         prometheus=asked.whole("prometheus"),
-        fleet=fleet_request(
-            asked.text("fleet"), asked.whole("machines"), insecure=asked.has("insecure-fleet")
-        ),
+        fleet=asked.text("fleet"),
+        machines=asked.whole("machines"),
+        insecure_fleet=asked.has("insecure-fleet"),
         stall_limit_ns=asked.whole("stall-limit"),
         folder=None if folder is None else Path(folder),
         json=asked.has("json") or asked.has("output_json_metrics"),
@@ -143,7 +143,8 @@ def _answer(
     from kvmark.frontends.yugabyte_apps.table import app_table
     from kvmark.frontends.yugabyte_apps.table_view import app_part
 
-    closed = close_and_judge([one.run for one in runs.outcomes if one.run is not None], records)
+    ended = (one.run for one in runs.outcomes if one.run is not None)
+    closed = [close_and_judge(records, run) for run in ended]
     counted = [one for one in closed if one.run.counted]
     if not counted:
         first = closed[0].run.id if closed else "none"

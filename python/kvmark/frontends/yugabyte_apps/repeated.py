@@ -11,10 +11,10 @@ from kvmark.experiment.design import (
     PreparedRun,
     RunOutcome,
     RunRequest,
-    Runs,
     experiment_name,
     prepare_run,
 )
+from kvmark.experiment.executor import Executor
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
@@ -66,7 +66,7 @@ class AppRuns:
         """None: all runs are alike."""
         return {}
 
-    def execute(self, runs: Runs) -> None:
+    def execute(self, runs: Executor) -> None:
         """One run after the other.
 
         Raises:

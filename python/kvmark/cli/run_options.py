@@ -1,0 +1,333 @@
+"""Options of commands that measure one workload, and the run that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+import typer
+
+from kvmark.cli import options
+from kvmark.cli.options import (
+    ExperimentOptions,
+    argument,
+    duration,
+    expand_options,
+    number,
+    option,
+    quantity,
+)
+from kvmark.cli.registry import StrictCommand
+from kvmark.errors import SpecError
+from kvmark.spec.curve import pace, parse_curve
+from kvmark.spec.quantity import share
+from kvmark.spec.replay import is_trace, parse_scale_keys, parse_speed
+
+if TYPE_CHECKING:
+    from kvmark.spec.objective import Objective
+    from kvmark.spec.replay import ReplaySpec
+    from kvmark.spec.run import RunSpec
+    from kvmark.spec.url import SystemUrl
+    from kvmark.spec.workload import WorkloadSpec
+
+_OF_COMMANDS: Final = (
+    "slo", "sweep", "repetitions", "resume", "report", "record", "prometheus", "fleet", "machines",
+    "insecure_fleet", "folder", "json", "quiet",
+)  # fmt: skip
+"""Options of a command, and not of one of its runs."""
+
+
+Warmup = Annotated[
+    int | None,
+    duration(
+        "Warm-up with the same load, such as 5s (default: none; without a length of the run,"
+        " until throughput is steady, at most 30 s).",
+        "--warmup",
+    ),
+]
+
+
+def _rate_text(text: str) -> str | None:
+    """A rate's text once it is parsed; None for `max`."""
+    return None if pace(text) is None else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(ExperimentOptions):
+    """Options of a load: the workload, the system, and how long it is measured."""
+
+    command: ClassVar[str]
+
+    workload: options.Workload
+    system: options.System = None
+    clients: options.Clients = None
+    duration_ns: options.Duration = None
+    warmup_ns: Warmup = None
+    records: options.Records = None
+    load: Annotated[
+        Literal["auto", "always", "never"],
+        typer.Option(help="Whether to load the records first; auto: missing records only."),
+    ] = "auto"
+    groups: Annotated[
+        tuple[str, ...],
+        option("NAME", "Measure only this group of clients; repeatable.", "--group"),
+    ] = ()
+    pipeline_depth: Annotated[
+        int | None, number("Commands that an operation sends at once (default: the workload's).")
+    ] = None
+    workers: Annotated[
+        int | None, number("Executor threads of an asynchronous driver (default: one per core).")
+    ] = None
+    seed: options.Seed = 1
+    interval_ns: Annotated[
+        int | None,
+        duration(
+            "Length of a recorded interval (default: 100ms to 1s, by the duration).", "--interval"
+        ),
+    ] = None
+    timeout_ns: options.Timeout = None
+    drain_limit_ns: Annotated[
+        int | None,
+        duration(
+            "Longest wait for operations in flight at the end (default: 30s).", "--drain-limit"
+        ),
+    ] = None
+    pin: options.Pin = None
+    slo: options.Slo = ()
+    report: options.RunReport = None
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The objectives of `--slo`."""
+        from kvmark.spec.objective import parse_objective
+
+        return tuple(map(parse_objective, self.slo))
+
+    def run_spec(self, workload: WorkloadSpec, **values: Any) -> RunSpec:
+        """The run of these options, with other values of its fields."""
+        from kvmark.spec.run import RunSpec
+
+        names = RunSpec.__dataclass_fields__.keys() - {"workload", "system", "rate", "faults"}
+        given = {name: getattr(self, name, None) for name in names}
+        known = {name: value for name, value in given.items() if value is not None}
+        return RunSpec(workload=workload, system=self.system_url, **{**known, **values})
+
+    @property
+    def system_url(self) -> SystemUrl:
+        """The system of `--system`.
+
+        Raises:
+            SpecError: the option is missing.
+            UsageError: there is no such testbed.
+        """
+        from kvmark.cli.session import named_system
+
+        if self.system is None:
+            raise SpecError(
+                f"{self.command} needs a system to measure: give --system, such as rocksdb:PATH"
+            )
+        return named_system(self.system)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(LoadOptions):
+    """Options of `kvmark run`."""
+
+    command: ClassVar[str] = "run"
+
+    rate: Annotated[
+        str | None,
+        quantity(_rate_text, "RATE", "Open model: operations per second, such as 5k, or a curve."),
+    ] = None
+    ramp: Annotated[
+        str | None,
+        quantity(
+            lambda text: parse_curve(f"ramp:{text}").text,
+            "RATE..RATE",
+            "Open model with a rising rate: 1k..50k.",
+        ),
+    ] = None
+    arrival: Annotated[
+        Literal["constant", "poisson"] | None,
+        typer.Option(help="Arrival process of the open model (default: constant)."),
+    ] = None
+    operations: Annotated[int | None, number("Number of operations.")] = None
+    until_stderr: Annotated[
+        float | None,
+        option("BOUND", "Stop below this standard error of the mean rate, as cassandra-stress."),
+    ] = None
+    precision: Annotated[
+        float | None,
+        quantity(
+            share,
+            "PERCENT",
+            "Stop when the throughput's 95 % confidence interval is within ± PERCENT"
+            " (default: 3 % and at most 60 s, where nothing else ends the run).",
+        ),
+    ] = None
+    warmup_until: Annotated[
+        Literal["stationary"] | None,
+        typer.Option(help="End the warm-up when throughput is steady; --warmup is its limit."),
+    ] = None
+    settle: Annotated[bool, typer.Option(help="Wait after a load until the system is quiet.")] = (
+        True
+    )
+    verify: Annotated[
+        bool,
+        options.flag("Read every written record at the end and count lost writes.", "--verify"),
+    ] = False
+    fault: Annotated[
+        tuple[str, ...],
+        option("TEXT", "Fault of a testbed, such as '10s pause primary-1 for 2s'; repeatable."),
+    ] = ()
+    fault_file: Annotated[
+        Path | None, option("FILE", "Faults as a YAML file with the key faults.", "--faults")
+    ] = None
+    sweep: Annotated[
+        tuple[str, ...],
+        option(
+            "OPTION=V,V,…",
+            "Run once per value of an option: clients=1,10,100; repeatable for combinations.",
+        ),
+    ] = ()
+    repetitions: Annotated[
+        int | None, option("N", "Repetitions of each case, in random order.", min=1)
+    ] = None
+    record: Annotated[
+        Path | None, option("X.trace", "Record every measured operation as a trace.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Checks options that exclude each other."""
+        super().__post_init__()
+        if self.rate is not None and self.ramp is not None:
+            raise SpecError("--ramp: the rate can't be one and rise; leave --rate out")
+        if self.record is not None and (self.fleet or self.is_study):
+            raise SpecError(
+                "--record is for one run on one machine: leave --sweep, --repetitions and --fleet"
+                " out"
+            )
+
+    @property
+    def is_study(self) -> bool:
+        """Whether several runs are requested."""
+        return bool(self.sweep) or self.repetitions is not None
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """The run.
+
+        Raises:
+            SpecError: the options are wrong, alone or together.
+        """
+        from kvmark.spec.faults import load_faults, parse_fault
+
+        workload = self._workload
+        planned = load_faults(self.fault_file) if self.fault_file else ()
+        rate = self.rate if self.ramp is None else self.ramp
+        return self.run_spec(
+            workload,
+            rate=None if rate is None else pace(rate),
+            faults=(*workload.faults, *planned, *map(parse_fault, self.fault)),
+            replay=self._replay,
+        )
+
+    @property
+    def _workload(self) -> WorkloadSpec:
+        from kvmark import catalog
+
+        if is_trace(self.workload):
+            raise SpecError(f"{self.workload} is a trace; replay it with kvmark replay")
+        return catalog.find(self.workload)
+
+    @property
+    def _replay(self) -> ReplaySpec | None:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(RunOptions):
+    """Options of `kvmark replay`: those of a run, and how the trace is replayed."""
+
+    workload: Annotated[str, argument("TRACE", "Folder of a trace, X.trace.")]
+    speed: options.Speed = None
+    keep_order: Annotated[
+        Literal["key", "client", "none"] | None,
+        typer.Option(help="Scope within which operations keep their order (default: key)."),
+    ] = None
+    skip: Annotated[str | None, option("VERB,…", "Operations to leave out, such as ping.")] = None
+    from_ns: Annotated[int | None, duration("Start within the trace.", "--from")] = None
+    until_ns: Annotated[int | None, duration("End within the trace.", "--until")] = None
+    scale_keys: Annotated[
+        float | None,
+        quantity(
+            parse_scale_keys, "N", "Scale the key space by N; below 1, replay a sample of the keys."
+        ),
+    ] = None
+    loop: Annotated[int | None, number("Number of consecutive replays.")] = None
+    map_file: options.StatementMap = None
+
+    @property
+    def _workload(self) -> WorkloadSpec:
+        from kvmark import catalog
+
+        if is_trace(self.workload):
+            driver = self.system_url.driver
+            return catalog.of_trace(Path(self.workload), driver, self.map_file)
+        for name in ("speed", "keep_order", "skip", "from", "until", "scale_keys", "loop", "map"):
+            fields = {"from": "from_ns", "until": "until_ns", "map": "map_file"}
+            if getattr(self, fields.get(name, name)) is not None:
+                raise SpecError(
+                    f"--{name.replace('_', '-')} is for a trace, X.trace, and {self.workload} is"
+                    " none"
+                )
+        return catalog.find(self.workload)
+
+    @property
+    def _replay(self) -> ReplaySpec | None:
+        from kvmark.spec.replay import ReplaySpec
+
+        if not is_trace(self.workload):
+            return None
+        return ReplaySpec(
+            trace=Path(self.workload),
+            speed=parse_speed(self.speed or "1"),
+            order=self.keep_order or "key",
+            skip=tuple(filter(None, (self.skip or "").split(","))),
+            from_ns=self.from_ns or 0,
+            until_ns=self.until_ns,
+            scale_keys=1 if self.scale_keys is None else self.scale_keys,
+            loops=1 if self.loop is None else self.loop,
+        )
+
+
+def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) -> RunOptions:
+    """Parses arguments of `kvmark run` or `kvmark replay`, and runs nothing.
+
+    Options in `rejected` belong to the command that the run is a part of.
+
+    Raises:
+        SpecError: the arguments are wrong.
+    """
+
+    def run(given: ReplayOptions) -> RunOptions:
+        for name in rejected:
+            if getattr(given, name) not in (None, False, ()):
+                flag = "runs" if name == "folder" else name
+                raise SpecError(f"--{flag} is not for a part of a command: give it to the whole")
+        return given
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("run", cls=StrictCommand)(expand_options(run))
+    try:
+        parsed = app(args=list(words), prog_name="kvmark run", standalone_mode=False)
+    except typer.TyperException as problem:
+        raise SpecError(problem.format_message().rstrip(".")) from problem
+    if not isinstance(parsed, RunOptions):
+        raise SpecError("give arguments of kvmark run, without --help")
+    # What is wrong is reported before anything else begins.
+    parsed.spec, parsed.objectives  # noqa: B018
+    return parsed
