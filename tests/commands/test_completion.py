@@ -58,7 +58,7 @@ def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
     assert {"--older-than", "--keep"} <= set(tab("runs", "prune", "--"))
 
 
-def test_what_stands_under_runs_is_offered(tab: Tab) -> None:
+def test_subcommands_are_offered(tab: Tab) -> None:
     assert tab("runs", "") == [
         "list", "show", "compare", "history", "scaling", "report", "export", "archive", "rm",
         "prune",

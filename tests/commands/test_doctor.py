@@ -8,13 +8,13 @@ from kvmark.cli.commands import doctor
 
 
 @pytest.mark.parametrize("source", ["", "tsc", "arch_sys_counter", "kvm-clock", "hpet"])
-def test_a_quick_time_stamp_is_good_whatever_the_kernel_uses(source: str) -> None:
+def test_a_quick_time_stamp_is_good_with_any_clock_source(source: str) -> None:
     found = doctor._clock_diagnosis(19.0, 10, source)
     assert (found.state, found.advice) == ("good", "")
     assert found.found.endswith(source)
 
 
-def test_only_another_clock_source_is_blamed_on_the_kernel() -> None:
+def test_advice_names_the_clock_source_only_where_it_is_the_cause() -> None:
     other = doctor._clock_diagnosis(488.2, 10, "hpet")
     assert other.state == "mind"
     assert "the kernel uses hpet and not the time stamp counter" in other.advice

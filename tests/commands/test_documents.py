@@ -21,7 +21,7 @@ def test_the_published_schema_is_that_of_the_source() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_the_page_on_documents_says_which_command_prints_which() -> None:
+def test_the_page_on_documents_lists_their_commands() -> None:
     page = PUBLISHED.with_name("json.md").read_text()
     for name, one in documents().items():
         assert f"| `{name}` | {', '.join(f'`kvmark {each}`' for each in one.commands)} |" in page
@@ -43,7 +43,7 @@ def test_each_kind_of_document_has_a_version() -> None:
         ({"kept": [{"run": "a"}]}, "'because' is a required property"),
     ],
 )
-def test_a_document_that_is_not_as_its_schema_says_is_refused(
+def test_a_document_that_violates_its_schema_is_found(
     change: dict[str, Any], wrong: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fields: dict[str, Any] = {
@@ -55,7 +55,7 @@ def test_a_document_that_is_not_as_its_schema_says_is_refused(
         output.print_json("removal", {**fields, **change})
 
 
-def test_what_has_no_form_in_json_is_not_printed_in_some_form() -> None:
+def test_a_value_without_a_json_form_is_an_error() -> None:
     with pytest.raises(TypeError, match="has no form in JSON"):
         output.print_json("serve", {"address": object()})
 
@@ -79,7 +79,7 @@ def test_what_has_no_form_in_json_is_not_printed_in_some_form() -> None:
         ("workloads",),
     ],
 )
-def test_what_a_command_prints_is_as_published(
+def test_documents_of_commands_have_the_published_schema(
     words: tuple[str, ...], make_run: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ids = [make_run(), make_run(1)]

@@ -1,4 +1,4 @@
-"""A run that ended is kept, whenever its tables are interrupted."""
+"""A complete run is stored when its output is interrupted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kvmark.cli import main
 
 
-def test_who_interrupts_the_tables_is_told_where_the_run_is(
+def test_interrupted_output_names_the_stored_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:

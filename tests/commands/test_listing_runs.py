@@ -1,4 +1,4 @@
-"""What is kept beside runs makes their list quick, and changes nothing in it."""
+"""The list of runs, with and without stored verdicts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def listed(records: Records, capsys: pytest.CaptureFixture[str]) -> List:
 
 
 def is_running(process: int) -> bool:
-    """Whether it is there and not only waits for somebody to fetch its exit code."""
+    """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes() != b""
     except OSError:
@@ -59,18 +59,6 @@ def is_running(process: int) -> bool:
 def unkept(records: Records) -> None:
     for path in records.root.glob("*.verdict.json"):
         path.unlink()
-
-
-def test_the_list_is_the_same_with_and_without_what_is_kept(
-    make_run: MakeRun, listed: List, records: Records
-) -> None:
-    for age in range(3):
-        make_run(age, f"age-{age}")
-    first = listed()
-    assert [line["judgement"] for line in first] != [None] * 3
-    assert listed() == first
-    unkept(records)
-    assert listed() == first
 
 
 def test_a_second_list_loads_no_library_that_reads_runs(make_run: MakeRun, listed: List) -> None:
@@ -97,7 +85,7 @@ def test_nothing_is_written_into_the_folder_of_a_run(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"made_of": 3}'])
-def test_what_is_kept_and_damaged_is_made_again(
+def test_a_damaged_verdict_is_made_again(
     make_run: MakeRun, listed: List, records: Records, text: str
 ) -> None:
     run = make_run()
@@ -112,7 +100,7 @@ def test_what_is_kept_and_damaged_is_made_again(
     ("name", "value"),
     [("judgement", "INVALID"), ("throughput", 1.0), ("response_ns_p99", 7), ("repetitions", 9)],
 )
-def test_what_somebody_changed_in_it_is_not_believed(
+def test_a_changed_verdict_is_ignored(
     make_run: MakeRun, listed: List, records: Records, name: str, value: object
 ) -> None:
     run = make_run()
@@ -123,7 +111,7 @@ def test_what_somebody_changed_in_it_is_not_believed(
     assert records.line(run).entry.name == "ycsb/c"
 
 
-def test_a_run_that_was_put_in_the_place_of_another_is_read_anew(
+def test_a_run_that_replaces_another_is_read_again(
     make_run: MakeRun, listed: List, records: Records
 ) -> None:
     run = make_run(0, "old")
@@ -134,37 +122,14 @@ def test_a_run_that_was_put_in_the_place_of_another_is_read_anew(
     assert [line["entry"]["tags"] for line in listed()] == [["new"]]
 
 
-def test_what_is_kept_of_one_run_is_nothing_under_the_name_of_another(
-    make_run: MakeRun, records: Records, listed: List
-) -> None:
-    one, other = make_run(1), make_run(2)
-    listed()
-    kept = records.verdict_path(one).read_bytes()
-    records.verdict_path(other).write_bytes(kept)
-    assert records.line(other).judgement is None
-
-
-def test_other_rules_judge_a_listed_run_anew(
-    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run()
-    listed()
-    before = json.loads(records.verdict_path(run).read_text())["made_of"]
-    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
-    assert records.line(run).judgement is None
-    [line] = listed()
-    assert line["judgement"] is not None
-    assert json.loads(records.verdict_path(run).read_text())["made_of"] != before
-
-
-def test_a_verdict_that_an_older_kvmark_kept_is_made_anew(
+def test_a_verdict_of_an_older_format_is_made_again(
     make_run: MakeRun, listed: List, records: Records
 ) -> None:
     run = make_run()
     (line,) = listed()
     path = records.verdict_path(run)
     kept = json.loads(path.read_text())
-    # It judged a run as one of so many repetitions.
+    # That format judged a run as a repetition.
     path.write_text(json.dumps({**kept, "format": 2, "repetitions": 20, "made_of": "older"}))
     assert listed() == [line]
     assert "repetitions" not in json.loads(path.read_text())
@@ -236,7 +201,7 @@ def test_runs_are_listed_where_nothing_can_be_written(
     assert not list(records.root.glob("*.json"))
 
 
-def test_two_lists_at_once_say_the_same(make_run: MakeRun, records: Records) -> None:
+def test_two_concurrent_lists_are_equal(make_run: MakeRun, records: Records) -> None:
     for age in range(4):
         make_run(age)
     program = "from kvmark.cli import main; main(['runs', '--json', '-q'])"
@@ -248,16 +213,6 @@ def test_two_lists_at_once_say_the_same(make_run: MakeRun, records: Records) -> 
     assert answers[0] == answers[1]
     assert [line.judgement is None for line in records.lines()] == [False] * 4
     assert not [path for path in records.root.iterdir() if path.name.startswith(".")]
-
-
-def test_a_folder_can_be_named_in_place_of_the_variable(
-    make_run: MakeRun, listed: List, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run()
-    monkeypatch.setenv("KVMARK_RUNS", "elsewhere")
-    assert listed() == []
-    [line] = listed("--runs", str(records.root))
-    assert line["entry"]["id"] == run
 
 
 def test_a_folder_that_is_not_there_is_refused_by_name(

@@ -48,7 +48,7 @@ def ask(made: list[str], capsys: pytest.CaptureFixture[str]) -> Ask:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_answer_is_the_same_whatever_is_kept_beside_runs(
+def test_an_answer_doesnt_depend_on_stored_verdicts(
     name: str, ask: Ask, made: list[str], records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [records.verdict_path(run) for run in made]
@@ -69,7 +69,7 @@ def test_an_answer_is_the_same_whatever_is_kept_beside_runs(
 
 
 @pytest.mark.parametrize("name", ["compare", "history without INVALID", "report"])
-def test_verdicts_that_are_not_kept_are_kept_from_then_on(
+def test_missing_verdicts_are_stored(
     name: str, ask: Ask, made: list[str], records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ask(name)

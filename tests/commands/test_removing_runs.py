@@ -1,4 +1,4 @@
-"""`kvmark runs rm` and `kvmark runs prune`: what goes, what stays, and who is asked."""
+"""`kvmark runs rm` and `kvmark runs prune`: removed runs, runs that stay, confirmation."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ def of_study(make_run: MakeRun, records: Records) -> str:
     return make_run(30, f"study:{STUDY}")
 
 
+def failing(problem: BaseException) -> Callable[[Path], None]:
+    def fail(_: Path) -> None:
+        raise problem
+
+    return fail
+
+
 def left(records: Records) -> list[str]:
     return sorted(records.ids(), reverse=True)
 
@@ -52,7 +59,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str, exits: int = 2) -> 
 Capsys = pytest.CaptureFixture[str]
 
 
-def test_a_run_goes_with_all_that_is_kept_of_it(
+def test_a_run_is_removed_with_its_stored_verdict(
     records: Records, ids: list[str], capsys: Capsys
 ) -> None:
     assert main(["runs", "-q"]) == 0
@@ -64,22 +71,35 @@ def test_a_run_goes_with_all_that_is_kept_of_it(
     assert not [path for path in records.root.iterdir() if ids[1] in path.name]
 
 
-def test_runs_go_by_the_words_that_other_commands_take(
+def test_runs_are_removed_by_the_names_of_other_commands(
     records: Records, ids: list[str], capsys: Capsys
 ) -> None:
-    assert answer(capsys, "rm", "last", "last~2", "--yes")["runs"] == [ids[0], ids[2]]
+    words = ("last", f"last~2,{ids[0]}")
+    assert answer(capsys, "rm", *words, "--yes")["runs"] == [ids[0], ids[2]]
     assert answer(capsys, "rm", "tag:nightly", "--yes")["runs"] == [ids[1], ids[3]]
     assert left(records) == []
 
 
-def test_a_run_that_is_named_twice_goes_once(
-    records: Records, ids: list[str], capsys: Capsys
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("rm", "nightly", "--yes"), "'nightly'"),
+        (("rm", "last", "nosuch", "--yes"), "'nosuch'"),
+        (("rm", "last"), "--yes"),
+        (("prune", "--keep", "1"), "--yes"),
+        (("prune", "--yes"), "--older-than"),
+        (("--limit", "3", "rm", "last"), "'rm' is one word too many"),
+    ],
+)
+def test_unclear_or_unconfirmed_removals_remove_nothing(
+    records: Records, ids: list[str], capsys: Capsys, words: tuple[str, ...], problem: str
 ) -> None:
-    assert answer(capsys, "rm", ids[0], f"last,{ids[0]}", "--yes")["runs"] == [ids[0]]
+    assert problem in refusal(capsys, *words)
+    assert left(records) == ids
 
 
 @pytest.mark.parametrize("words", [("rm", "tag:nightly"), ("prune", "--tag", "nightly")])
-def test_a_rehearsal_removes_nothing_and_names_what_would_go(
+def test_a_dry_run_removes_nothing_and_lists_the_runs(
     records: Records, ids: list[str], capsys: Capsys, words: tuple[str, ...]
 ) -> None:
     told = answer(capsys, *words, "--dry-run")
@@ -87,32 +107,10 @@ def test_a_rehearsal_removes_nothing_and_names_what_would_go(
     assert left(records) == ids
 
 
-def test_a_tag_alone_is_not_enough_to_remove_runs(
-    records: Records, ids: list[str], capsys: Capsys
-) -> None:
-    assert "'nightly'" in refusal(capsys, "rm", "nightly", "--yes")
-    assert left(records) == ids
-
-
-def test_one_word_that_means_no_run_keeps_them_all(
-    records: Records, ids: list[str], capsys: Capsys
-) -> None:
-    assert "'nosuch'" in refusal(capsys, "rm", ids[0], "nosuch", "--yes")
-    assert left(records) == ids
-
-
-def test_without_a_terminal_nothing_goes_unless_it_is_confirmed(
-    records: Records, ids: list[str], capsys: Capsys
-) -> None:
-    assert "--yes" in refusal(capsys, "rm", ids[0])
-    assert "--yes" in refusal(capsys, "prune", "--keep", "1")
-    assert left(records) == ids
-
-
 @pytest.mark.parametrize(
     ("typed", "code", "removed"), [(True, 0, 1), (False, 1, 0), (None, 130, 0)]
 )
-def test_on_a_terminal_the_user_is_asked(
+def test_a_removal_is_confirmed_on_a_terminal(
     records: Records,
     ids: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -158,7 +156,7 @@ def test_on_a_terminal_the_user_is_asked(
         (("--tag", "none-has-it"), []),
     ],
 )
-def test_all_bounds_that_are_given_must_hold_for_a_run_to_be_pruned(
+def test_a_pruned_run_meets_all_given_conditions(
     records: Records, ids: list[str], capsys: Capsys, words: tuple[str, ...], gone: list[int]
 ) -> None:
     told = answer(capsys, "prune", *words, "--yes")
@@ -166,14 +164,7 @@ def test_all_bounds_that_are_given_must_hold_for_a_run_to_be_pruned(
     assert left(records) == [run for index, run in enumerate(ids) if index not in gone]
 
 
-def test_nothing_is_pruned_without_a_bound(
-    records: Records, ids: list[str], capsys: Capsys
-) -> None:
-    assert "--older-than" in refusal(capsys, "prune", "--yes")
-    assert left(records) == ids
-
-
-def test_a_run_that_goes_is_not_removed(
+def test_a_run_in_progress_is_not_removed(
     records: Records, ids: list[str], make_going: MakeRun, capsys: Capsys
 ) -> None:
     going = make_going(0, "nightly")
@@ -247,7 +238,7 @@ def test_a_run_of_a_study_stays_unless_it_is_forced(
     assert left(records) == [of_study]
 
 
-def test_a_study_goes_with_the_last_of_its_runs(
+def test_a_study_is_removed_with_the_last_of_its_runs(
     records: Records, of_study: str, make_run: MakeRun, capsys: Capsys
 ) -> None:
     other = make_run(31, f"study:{STUDY}")
@@ -258,7 +249,7 @@ def test_a_study_goes_with_the_last_of_its_runs(
     assert not folder.exists()
 
 
-def test_a_study_that_goes_keeps_its_runs(records: Records, of_study: str, capsys: Capsys) -> None:
+def test_a_going_study_keeps_its_runs(records: Records, of_study: str, capsys: Capsys) -> None:
     with journal.Journal(records.root / journal.FOLDER / STUDY, records).alone():
         said = refusal(capsys, "rm", of_study, "--force", "--yes")
     assert "another process" in said
@@ -275,11 +266,8 @@ def test_a_run_with_a_study_s_tag_whose_folder_is_gone_is_a_run_like_any_other(
 def test_an_interrupt_leaves_every_run_whole_or_gone(
     records: Records, ids: list[str], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(folder: Path) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as during:
-        during.setattr(store, "_remove_folder", interrupted)
+        during.setattr(store, "_remove_folder", failing(KeyboardInterrupt()))
         assert main(["runs", "rm", ids[0], ids[1], "--yes"]) == 130
     assert "1 of 2" in capsys.readouterr().err
     assert left(records) == ids[1:]
@@ -291,15 +279,12 @@ def test_an_interrupt_leaves_every_run_whole_or_gone(
 def test_a_run_that_cannot_be_removed_is_one_sentence(
     records: Records, ids: list[str], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(folder: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(folder))
-
-    monkeypatch.setattr(store, "_remove_folder", refused)
+    monkeypatch.setattr(store, "_remove_folder", failing(PermissionError(13, "denied", ids[0])))
     said = refusal(capsys, "rm", ids[0], "--yes", exits=3)
     assert said.startswith(f"kvmark: run {ids[0]} can't be removed")
 
 
-def test_a_link_to_a_run_goes_and_the_run_stays(
+def test_a_link_to_a_run_is_removed_and_the_run_stays(
     records: Records, measured: Path, capsys: Capsys
 ) -> None:
     records.root.mkdir()
@@ -308,10 +293,3 @@ def test_a_link_to_a_run_goes_and_the_run_stays(
     answer(capsys, "rm", "last", "--yes")
     assert not link.is_symlink()
     assert (measured / "manifest.json").exists()
-
-
-def test_options_of_the_list_before_rm_are_refused(
-    records: Records, ids: list[str], capsys: Capsys
-) -> None:
-    assert "'rm' is one word too many" in refusal(capsys, "--limit", "3", "rm", ids[0])
-    assert left(records) == ids

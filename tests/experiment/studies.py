@@ -1,4 +1,4 @@
-"""Studies made of texts, and the command `kvmark study` in processes that start at once."""
+"""Studies of texts, and `kvmark study` in preloaded processes."""
 
 from __future__ import annotations
 
@@ -51,11 +51,16 @@ class Program:
     def begin_study(
         self, folder: Path, text: str, *words: object, logs: str = "runs/*/intervals.jsonl"
     ) -> ForkServerProcess:
-        """Begins a study of a text, and comes back when an interval of it has ended."""
+        """Begins a study of a text, and waits for its first interval."""
         (folder / "begun.yaml").write_text(text)
         process = self.start(folder, "study", "begun.yaml", *words)
         wait_for_an_interval(logs, process, folder)
         return process
+
+    def study(self, folder: Path, text: str, *words: object) -> Ended:
+        """Runs a study of a text, quietly and without a report."""
+        (folder / "study.yaml").write_text(text)
+        return self(folder, "study", "study.yaml", "-q", "--report", "none", *words)
 
     def __call__(self, folder: Path, *words: object) -> Ended:
         """Runs a command to its end."""

@@ -1,4 +1,4 @@
-"""Studies that start their own servers, break them on purpose, or lose those they were given."""
+"""Studies that start their own servers, inject faults, or lose their servers."""
 
 import json
 from pathlib import Path
@@ -26,8 +26,7 @@ factors:
 def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
     tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
-    (tmp_path / "broken.yaml").write_text(TEXT)
-    ended = program(tmp_path, "study", "broken.yaml", "-q", "--json", "--report", "none")
+    ended = program.study(tmp_path, TEXT, "--json")
     assert ended.json["missing"] == 0, ended
     made = manifests(tmp_path / "runs").values()
     found = {one["spec"]["study"]["levels"]["killed"]: one for one in made}
@@ -59,7 +58,7 @@ run: {records: 300, interval: 50ms, duration: 1h}
     assert not list(own_testbeds.iterdir())
 
 
-def test_a_system_that_goes_down_meanwhile_fails_its_case_and_not_the_study(
+def test_a_system_that_goes_down_fails_its_case_and_not_the_study(
     tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
     text = """

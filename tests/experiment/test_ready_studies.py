@@ -1,4 +1,4 @@
-"""A slice of each ready study on real servers: what a factor says it varies is what was varied."""
+"""A slice of each ready study on real servers: each factor has its effect on the plan."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def done(manifest: dict[str, Any]) -> set[str]:
     return {total["outcome"] for total in manifest["engine"]["totals"] if total["count"]}
 
 
-def test_smoke_has_so_many_clients_and_bytes(tmp_path: Path, program: Program, root: Path) -> None:
+def test_smoke_varies_clients_and_value_size(tmp_path: Path, program: Program, root: Path) -> None:
     system = up(root)
     words = ("--system", system.url, "--only", "clients=1,4", "--repetitions", "1")
     ended = program(tmp_path, "study", "smoke", *words, *QUIET)
@@ -124,7 +124,7 @@ def test_yugabyte_has_the_applications_writers_and_readers(
 # Cassandra's, on nodes that they start.
 
 
-def test_what_exceeds_the_nodes_memory_does_so_however_many_share_it(
+def test_datasets_exceed_memory_at_any_number_of_nodes(
     study: Callable[..., Study],
 ) -> None:
     made = study(catalog.study_text("cassandra-initial"))
@@ -132,7 +132,6 @@ def test_what_exceeds_the_nodes_memory_does_so_however_many_share_it(
     assert {case.labels["nodes"] for case in bounded} == {"1", "2", "3"}
     for case in bounded:
         testbed = made.testbed(case)
-        assert testbed is not None
         sizes = (read_size(name, getattr(testbed, name)) for name in ("memory", "heap"))
         memory_bytes, heap_bytes = sizes
         dataset = made.plan(case).dataset
@@ -150,7 +149,7 @@ def bounds_memory() -> None:
         pytest.skip(str(refused))
 
 
-def test_cassandra_initial_reads_what_exceeds_memory_from_the_disk(
+def test_cassandra_initial_reads_large_datasets_from_disk(
     tmp_path: Path, program: Program, root: Path
 ) -> None:
     needs("java", "mvn")

@@ -1,4 +1,4 @@
-"""A study that is killed at any instant loses nothing, and goes on with what is missing."""
+"""A study that is killed at any instant loses nothing, and is resumed with its missing runs."""
 
 import json
 import random
@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from studies import Program, journal_lines, manifests, terminate, wait_for
 
 TINY = """
@@ -97,64 +98,63 @@ def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     assert any("interrupted" in failure for row in rows for failure in row["failures"])
 
 
-def test_a_finished_study_has_nothing_left_to_run(tmp_path: Path, program: Program) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 1"))
-    first = program(tmp_path, "study", "tiny.yaml", *WORDS)
-    again = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
-    assert again.json["study"] == first.json["study"]
-    assert again.json["runs"] == first.json["runs"]
+ONCE = TINY.replace("repetitions: 4", "repetitions: 1")
+RESUME = ("--json", "--resume")
 
 
-def test_a_changed_study_is_not_gone_on_with(tmp_path: Path, program: Program) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 1"))
-    first = program(tmp_path, "study", "tiny.yaml", *WORDS, "--only", "clients=1")
-    assert len(first.json["rows"]) == 2
-    other = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", "--only", "clients=2")
-    assert other.code == 2
-    assert "was begun with" in other.err
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("3000", "4000"))
-    changed = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
-    assert changed.code == 2
-    assert "was begun with another file" in changed.err
+def test_a_finished_study_has_no_missing_run(tmp_path: Path, program: Program) -> None:
+    first = program.study(tmp_path, ONCE, "--json").json
+    again = program.study(tmp_path, ONCE, *RESUME).json
+    assert (again["study"], again["runs"]) == (first["study"], first["runs"])
 
 
-def test_repetitions_are_added_to_those_that_were_measured(
-    tmp_path: Path, program: Program
+@pytest.mark.parametrize(
+    ("text", "words", "sentence"),
+    [
+        (ONCE, ("--only", "clients=2"), "was begun with"),
+        (ONCE.replace("3000", "4000"), (), "was begun with another file"),
+    ],
+)
+def test_a_changed_study_is_not_resumed(
+    tmp_path: Path, program: Program, text: str, words: tuple[str, ...], sentence: str
 ) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 2"))
-    runs = tmp_path / "runs"
-    first = program(tmp_path, "study", "tiny.yaml", *WORDS)
-    fewer = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", "--repetitions", "1")
+    first = program.study(tmp_path, ONCE, "--json", "--only", "clients=1")
+    assert len(first.json["rows"]) == 2
+    changed = program.study(tmp_path, text, *RESUME, *words)
+    assert changed.code == 2
+    assert sentence in changed.err
+
+
+def test_repetitions_are_added_to_measured_ones(tmp_path: Path, program: Program) -> None:
+    twice, runs = TINY.replace("repetitions: 4", "repetitions: 2"), tmp_path / "runs"
+    first = program.study(tmp_path, twice, "--json").json
+    fewer = program.study(tmp_path, twice, *RESUME, "--repetitions", "1")
     assert fewer.code == 2
     assert "was begun with 2, and 1 are fewer" in fewer.err
     before = manifests(runs)
-    more = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", "--repetitions", "3")
-    assert more.json["study"] == first.json["study"]
-    assert set(first.json["runs"]) < set(more.json["runs"])
+    more = program.study(tmp_path, twice, *RESUME, "--repetitions", "3").json
+    assert more["study"] == first["study"]
+    assert set(first["runs"]) < set(more["runs"])
     assert Counter(place(one)[1] for one in manifests(runs).values()) == {0: 6, 1: 6, 2: 6}
     assert {run: manifests(runs)[run] for run in before} == before
-    # Whoever goes on with it needn't say it again.
-    again = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
-    assert again.json["runs"] == more.json["runs"]
-    assert again.json["missing"] == 0
+    # The increased number is stored.
+    again = program.study(tmp_path, twice, *RESUME).json
+    assert (again["runs"], again["missing"]) == (more["runs"], 0)
 
 
-def test_a_study_of_a_choice_of_cases_is_gone_on_with_beside_a_newer_one(
+def test_a_study_of_selected_cases_is_resumed_besides_a_newer_one(
     tmp_path: Path, program: Program
 ) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("repetitions: 4", "repetitions: 1"))
     one, other = ("--only", "clients=1"), ("--only", "clients=2")
-    first = program(tmp_path, "study", "tiny.yaml", *WORDS, *one)
-    second = program(tmp_path, "study", "tiny.yaml", *WORDS, *other)
-    assert first.json["study"] != second.json["study"]
-    again = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume", *one)
-    assert (again.json["study"], again.json["runs"]) == (first.json["study"], first.json["runs"])
-    newest = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
-    assert newest.json["study"] == second.json["study"]
+    first = program.study(tmp_path, ONCE, "--json", *one).json
+    second = program.study(tmp_path, ONCE, "--json", *other).json
+    assert first["study"] != second["study"]
+    again = program.study(tmp_path, ONCE, *RESUME, *one).json
+    assert (again["study"], again["runs"]) == (first["study"], first["runs"])
+    assert program.study(tmp_path, ONCE, *RESUME).json["study"] == second["study"]
 
 
-def test_there_must_be_a_study_to_go_on_with(tmp_path: Path, program: Program) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    ended = program(tmp_path, "study", "tiny.yaml", *WORDS, "--resume")
+def test_there_must_be_a_study_to_resume(tmp_path: Path, program: Program) -> None:
+    ended = program.study(tmp_path, TINY, *RESUME)
     assert ended.code == 2
     assert ended.err == "kvmark: no study tiny was begun in runs; leave --resume out\n"

@@ -19,7 +19,7 @@ from studies import Program, manifests, terminate
 
 from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
 from kvmark.experiment.journal import Journal
-from kvmark.experiment.study.answer import stored_study, study_results
+from kvmark.experiment.study.answer import StudyResults, stored_study, study_results
 from kvmark.experiment.study.definition import Study
 from kvmark.experiment.study.design import FactorialDesign
 from kvmark.experiment.study.environment import Environment
@@ -33,6 +33,7 @@ from kvmark.experiment.study.warm_up import (
     warm_up_places,
     warm_up_servers,
 )
+from kvmark.frontends import commands_per_operation
 from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records
 from kvmark.spec.run import RunSpec
@@ -65,10 +66,8 @@ class Simulated:
 
         return one_round
 
-    def warm_up_servers(self, loads: dict[str, Load]) -> ServerWarmup:
-        found = warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
-        assert found is not None
-        return found
+    def warmed_up(self, loads: dict[str, Load]) -> ServerWarmup:
+        return warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -125,7 +124,6 @@ def test_a_load_that_fails_is_left_out_and_so_are_the_rounds_before() -> None:
 
     said: list[str] = []
     found = warm_up_servers({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
-    assert found is not None
     assert found.rounds == (1.0,) * 6
     assert asked == [f"good {number}" for number in range(1, 8)]
     assert "bad warms nothing up: it is gone" in said
@@ -142,7 +140,6 @@ def test_a_load_that_fails_in_the_last_round_makes_no_other_round() -> None:
 
     loads: dict[str, Load] = {"good": lambda _: 5.0, "late": late}
     found = warm_up_servers(loads, 100, lambda: 0.0, said.append)
-    assert found is not None
     assert (found.rounds, found.has_levelled) == ((1.0,), False)
     assert sum("round" in line for line in said) == MOST_ROUNDS
 
@@ -167,10 +164,8 @@ class Starved:
         self.to_do_s = max(self.to_do_s - (2 if self.is_alone else 20), 0)
         return found
 
-    def warm_up_servers(self, *lent: Callable[[], AbstractContextManager[None]]) -> ServerWarmup:
-        found = warm_up_servers({"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent)
-        assert found is not None
-        return found
+    def warmed_up(self, *lent: Callable[[], AbstractContextManager[None]]) -> ServerWarmup:
+        return warm_up_servers({"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent)
 
 
 class Restless(Starved):
@@ -257,7 +252,7 @@ def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
     assert warm_up_places(specs(once)) == []
 
 
-def test_what_warms_up_is_the_same_load_unpaced_and_breaks_nothing(
+def test_a_warm_up_is_the_same_load_without_rate_and_faults(
     study: Callable[..., Study],
 ) -> None:
     text = LOADS.replace("faults: []", "rate: 500, arrival: poisson").replace(
@@ -271,7 +266,7 @@ def test_what_warms_up_is_the_same_load_unpaced_and_breaks_nothing(
     assert short.workload.dataset == asked.workload.dataset
 
 
-def test_groups_that_keep_to_a_rate_pause_or_end_early_go_on_at_full_speed(
+def test_groups_with_a_rate_pauses_or_an_end_warm_up_at_full_speed(
     study: Callable[..., Study],
 ) -> None:
     [asked] = specs(study(GROUPS))
@@ -359,6 +354,18 @@ factors:
 """
 
 
+def simulated(system: str) -> str:
+    """The study on a simulated store, without a warm-up."""
+    text = COLD.format(port=1).replace("redis://127.0.0.1:1", system)
+    return text.replace("redis/set", "ycsb/c").replace("server_warmup: 10s\n", "")
+
+
+def stored_results(records: Records) -> StudyResults:
+    """The results of the only study."""
+    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
+    return study_results(stored_study(journal), journal, commands_per_operation)
+
+
 def judged(rows: Any) -> set[str]:
     return {one["code"] for row in rows for one in row["figures"]["verdict"]["reasons"]}
 
@@ -374,8 +381,8 @@ def test_a_server_that_gets_faster_is_warm_before_its_first_case(
             time.sleep(0.1)
 
     with store(slower_at_first) as served:
-        (tmp_path / "cold.yaml").write_text(COLD.format(port=served.server_address[1]))
-        ended = program(tmp_path, "study", "cold.yaml", *QUIET, "--json")
+        text = COLD.format(port=served.server_address[1])
+        ended = program.study(tmp_path, text, "--json")
     assert ended.json["missing"] == 0, ended
     kept = [one["spec"]["study"] for one in manifests(tmp_path / "runs").values()]
     # Who started a server knows when; a study that meets one doesn't.
@@ -391,15 +398,11 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
     tmp_path: Path, program: Program
 ) -> None:
     """Runs of a simulated store, of which what they did is changed as if it had been cold."""
-    text = COLD.format(port=1).replace("redis://127.0.0.1:1", "sim:?clock=virtual&mean_us=900")
-    text = text.replace("redis/set", "ycsb/c").replace("server_warmup: 10s\n", "")
-    (tmp_path / "cold.yaml").write_text(text)
-    warm = program(tmp_path, "study", "cold.yaml", *QUIET, "--json").json
+    warm = program.study(tmp_path, simulated("sim:?clock=virtual&mean_us=900"), "--json").json
     assert "cold_servers" not in judged(warm["rows"])
     [effect] = warm["effects"]
     assert effect["change"]["n"] == 3
     records = Records(tmp_path / "runs")
-    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
     for path in records.root.glob("2*/manifest.json"):
         manifest = json.loads(path.read_bytes())
         own = manifest["spec"]["study"]
@@ -409,7 +412,7 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
             share = math.exp(-1.0 * 2.0 ** (1 - own["after_start"]))
             total["in_window"] = round(total["in_window"] * share)
         path.write_text(json.dumps(manifest))
-    found = study_results(stored_study(journal), journal)
+    found = stored_results(records)
     codes = [{one.code for one in row.figures.verdict.reasons} for row in found.rows if row.figures]
     assert all("cold_servers" in one for one in codes)
     assert found.effects[0].change is None
@@ -417,12 +420,8 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
 
 def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program: Program) -> None:
     """Runs of a simulated store, in whose samples the machine is changed."""
-    text = COLD.format(port=1).replace("redis://127.0.0.1:1", "sim:?mean_us=900")
-    text = text.replace("redis/set", "ycsb/c").replace("server_warmup: 10s\n", "")
-    (tmp_path / "cold.yaml").write_text(text)
-    program(tmp_path, "study", "cold.yaml", *QUIET, "--json")
+    program.study(tmp_path, simulated("sim:?mean_us=900"), "--json")
     records = Records(tmp_path / "runs")
-    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
     for folder in [path.parent for path in records.root.glob("2*/manifest.json")]:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         own = manifest["spec"]["study"]
@@ -435,7 +434,7 @@ def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program:
             for number in range(10)
         ]
         pl.DataFrame(samples).write_parquet(folder / "resources.parquet")
-    found = study_results(stored_study(journal), journal)
+    found = stored_results(records)
     codes = {
         row.levels["value_size"]: {one.code for one in row.figures.verdict.reasons}
         for row in found.rows
@@ -465,8 +464,7 @@ factors:
 def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
     tmp_path: Path, program: Program, own_testbeds: Path
 ) -> None:
-    (tmp_path / "killed.yaml").write_text(KILLED)
-    ended = program(tmp_path, "study", "killed.yaml", *QUIET, "--json")
+    ended = program.study(tmp_path, KILLED, "--json")
     assert ended.json["missing"] == 0, ended
     kept = {
         one["spec"]["study"]["levels"]["killed"]: one["spec"]["study"]

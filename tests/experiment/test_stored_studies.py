@@ -62,7 +62,7 @@ def test_a_page_of_a_stored_study_is_its_report(archive: Path) -> None:
         assert drawn == (archive / "tiny" / name).read_bytes()
 
 
-def test_a_system_that_is_gone_is_not_asked_for(archive: Path) -> None:
+def test_a_stored_study_needs_no_system(archive: Path) -> None:
     page = made(archive, "from=gone.tar.xz view=every-case")
     assert "| 1 |" in page
     assert "The factor consistency is the same for all cases on this system: left out." in page
@@ -113,11 +113,10 @@ factors:
 """
 
 
-def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_those_that_stand(
+def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_the_longest(
     tmp_path: Path, program: Program
 ) -> None:
-    (tmp_path / "short.yaml").write_text(TOO_SHORT)
-    ended = program(tmp_path, "study", "short.yaml", "--report", "none", "-q", "--json")
+    ended = program.study(tmp_path, TOO_SHORT, "--json")
     assert ended.code in (0, 1), ended
     standing = sorted(run for row in ended.json["rows"] for run in row["figures"]["runs"])
     made = sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
@@ -130,17 +129,15 @@ def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_those_that_stan
     unpack(tmp_path / "short.tar.xz", tmp_path / "runs")
     for run in set(made) - set(standing):
         shutil.rmtree(tmp_path / "runs" / run)
-    words = ("study", "short.yaml", "--report", "none", "-q", "--json", "--resume")
-    assert program(tmp_path, *words).json["rows"] == ended.json["rows"]
+    resumed = program.study(tmp_path, TOO_SHORT, "--json", "--resume")
+    assert resumed.json["rows"] == ended.json["rows"]
     assert sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json")) == standing
     # Nor do missing folders prevent another archive.
     words = ("runs", "archive", "study:short", "-o", "again.tar.xz", "--json")
     assert program(tmp_path, *words).json["runs"] == standing
 
 
-def test_an_effect_is_told_only_of_cases_that_the_study_has(
-    tmp_path: Path, program: Program
-) -> None:
+def test_an_effect_is_reported_only_for_selected_cases(tmp_path: Path, program: Program) -> None:
     (tmp_path / "tiny.yaml").write_text(TINY)
     told = {}
     for word in ("clients=1", "consistency=one"):

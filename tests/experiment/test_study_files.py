@@ -1,4 +1,4 @@
-"""Study files: what they can say, and that what is wrong is told with its line."""
+"""Study files: their keys, and errors with lines."""
 
 from collections.abc import Callable
 from functools import partial
@@ -64,7 +64,7 @@ def refusal(text: str, study: Callable[..., Study] | None = None) -> str:
         ("repetitons: 3", "study.yaml:5:1: unknown key 'repetitons' — did you mean"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_told_with_its_line(text: str, sentence: str) -> None:
+def test_errors_in_the_file_have_their_line(text: str, sentence: str) -> None:
     assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"))
 
 
@@ -92,7 +92,7 @@ def test_what_is_wrong_in_the_file_is_told_with_its_line(text: str, sentence: st
         ),
     ],
 )
-def test_a_level_that_cannot_be_is_told_with_its_line(
+def test_an_impossible_level_is_reported_with_its_line(
     study: Callable[..., Study], text: str, sentence: str
 ) -> None:
     assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"), study)
@@ -131,7 +131,7 @@ def test_pin_of_the_command_line_undoes_no_level_s_own(study: Callable[..., Stud
         study(text, pin=(1,)).check()
 
 
-def test_a_workload_may_stand_in_the_study_or_beside_it(
+def test_a_workload_may_be_in_the_study_or_in_a_file_beside_it(
     study: Callable[..., Study], tmp_path: Path
 ) -> None:
     (tmp_path / "beside.yaml").write_text("groups: [{mix: {read: 1}}]\n")
@@ -167,7 +167,7 @@ def test_scale_multiplies_counts_and_durations_down_to_one() -> None:
 
 
 @pytest.mark.parametrize("name", catalog.study_names())
-def test_a_ready_study_says_what_it_is(name: str) -> None:
+def test_a_ready_study_has_a_name_and_a_question(name: str) -> None:
     file = parse_study(catalog.study_text(name), f"{name}.yaml")
     assert file.spec.name == name
     assert file.spec.question.rstrip().endswith("?")
@@ -192,7 +192,7 @@ factors:
 """
 
 
-def test_a_file_is_kept_without_the_credentials_in_it_and_is_the_same_file() -> None:
+def test_a_file_is_stored_without_credentials_and_otherwise_unchanged() -> None:
     file = parse_study(WITH_SECRETS, "study.yaml")
     assert "s3" not in file.text
     kept = parse_study(file.text, "study.yaml")
@@ -209,7 +209,7 @@ def test_a_file_is_kept_without_the_credentials_in_it_and_is_the_same_file() -> 
     assert file.spec.system.reveal() == "redis://u:s3cret@x@h/0?tls=true"
 
 
-def test_a_file_without_credentials_is_kept_as_it_is() -> None:
+def test_a_file_without_credentials_is_stored_unchanged() -> None:
     for name in catalog.study_names():
         text = catalog.study_text(name)
         assert parse_study(text, f"{name}.yaml").text == text

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from studies import Program, make_study, manifests
 
-from kvmark.analysis.models.path_costs import published_costs
+from kvmark.analysis.models.path_costs import PathCost, published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
 from kvmark.experiment.study.definition import Study, named_proxies
@@ -24,8 +24,6 @@ from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
-
-QUIET = ("-q", "--report", "none")
 
 SIMULATED = """
 name: ways
@@ -72,7 +70,7 @@ def test_a_proxy_of_another_kind_of_system_is_refused(study: Callable[..., Study
         other.check()
 
 
-def test_a_study_of_its_own_servers_has_no_proxy_before_them(study: Callable[..., Study]) -> None:
+def test_a_study_with_own_servers_rejects_proxies(study: Callable[..., Study]) -> None:
     text = SIMULATED.replace(
         'system: "sim:?clock=virtual&servers=8&mean_us=1000"', "testbed: {system: redis}"
     )
@@ -96,13 +94,11 @@ def test_a_difference_of_quantiles_is_that_of_merged_blocks() -> None:
     direct = [Counts.of([100, 200, 300]), Counts.of([110, 210, 310])]
     through = [Counts.of([400, 500, 600]), Counts.of([410, 510, 610])]
     found = paired_difference_of(direct, through, 0.5, "ns", 0.95)
-    assert found is not None
     assert found.value == 300
     # Of equal blocks it is known what their clock can tell apart: half a nanosecond of each side.
     half = 12.706 * 0.5**0.5
     assert (found.low, found.high) == pytest.approx((300 - half, 300 + half), rel=1e-3)
     alone = paired_difference_of(direct[:1], through[:1], 0.5, "ns", 0.95)
-    assert alone is not None
     assert (alone.value, alone.low) == (300, None)
     assert paired_difference_of([Counts.empty()], through[:1], 0.5, "ns", 0.95) is None
 
@@ -110,8 +106,7 @@ def test_a_difference_of_quantiles_is_that_of_merged_blocks() -> None:
 def test_a_slower_way_loses_throughput_and_adds_response_time(
     tmp_path: Path, program: Program
 ) -> None:
-    (tmp_path / "ways.yaml").write_text(SIMULATED)
-    ended = program(tmp_path, "study", "ways.yaml", *QUIET, "--json")
+    ended = program.study(tmp_path, SIMULATED, "--json")
     assert ended.code in (0, 1), ended
     (cost,) = ended.json["ways"]["costs"]
     assert cost["through"] == "slow"
@@ -123,26 +118,28 @@ def test_a_slower_way_loses_throughput_and_adds_response_time(
     assert lost["low"] <= lost["value"] <= lost["high"]
     assert added["value"] == pytest.approx(math.log(2), rel=0.1)
     assert added["low"] <= added["value"] <= added["high"]
-    told = program(tmp_path, "study", "ways.yaml", *QUIET, "--resume")
+    told = program.study(tmp_path, SIMULATED, "--resume")
     assert "What the way through each proxy costs" in told.out
     assert "Through slow " in told.out
 
 
-def test_the_published_figures_are_those_of_the_report(tmp_path: Path) -> None:
-    study = make_study(study_text("proxy"), tmp_path)
-    debug, release = published_costs(read_published_ways(study.file))
-    assert release.throughput_lost is not None
+@pytest.fixture
+def published(tmp_path: Path) -> tuple[PathCost, ...]:
+    """The published costs."""
+    return published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
+
+
+def test_the_published_figures_are_those_of_the_report(published: tuple[PathCost, ...]) -> None:
+    debug, release = published
     assert release.throughput_lost.value == pytest.approx(26.7, abs=0.05)
-    assert release.response_added["p50"] is not None
     assert release.response_added["p50"].value == pytest.approx(0.3)
     assert release.proxy_memory_bytes == 10e6
-    assert debug.proxy is not None
     assert (debug.proxy.build, debug.proxy.threads) == ("debug", 4)
 
 
-def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(tmp_path: Path) -> None:
-    study = make_study(study_text("proxy"), tmp_path)
-    published = published_costs(read_published_ways(study.file))
+def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(
+    published: tuple[PathCost, ...],
+) -> None:
     mine = dataclasses.replace(published[1], through="haproxy", levels={"load": "closed"})
     ways = Ways((mine,), published, "a report")
     grid = costs_grid(("load", "through"), ways)
@@ -160,8 +157,7 @@ def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(tmp_path:
     ]
 
 
-def test_a_way_that_is_not_precise_enough_says_why_nothing_is_compared(tmp_path: Path) -> None:
-    published = published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
+def test_an_imprecise_way_is_not_compared_with_a_reason(published: tuple[PathCost, ...]) -> None:
     won = Estimate(-1.2, -10, 7.6, 5, "%", "paired")
     mine = dataclasses.replace(published[1], throughput_lost=won)
     known = to_text(costs_grid(("through",), Ways((mine,))), 140).plain
@@ -172,18 +168,20 @@ def test_a_way_that_is_not_precise_enough_says_why_nothing_is_compared(tmp_path:
     assert "isn't precise enough to stand in a comparison" in " ".join(unknown.split())
 
 
-def test_a_loss_that_chance_explains_is_none(tmp_path: Path) -> None:
-    rows = read_published_ways(make_study(study_text("proxy"), tmp_path).file)
-    cost = published_costs(rows)[0]
-
-    def told(value: float, low: float, high: float) -> str:
-        lost = Estimate(value, low, high, 5, "%", "paired")
-        (sentence,) = cost_sentences(Ways((dataclasses.replace(cost, throughput_lost=lost),)))
-        return sentence
-
-    assert "no loss of throughput is seen" in told(0.1, -0.2, 0.4)
-    assert "12.0 % of the throughput is lost (10.0 to 14.0)" in told(12, 10, 14)
-    assert "3.00 % of the throughput is won (2.00 to 4.00)" in told(-3, -4, -2)
+@pytest.mark.parametrize(
+    ("value", "low", "high", "sentence"),
+    [
+        (0.1, -0.2, 0.4, "no loss of throughput is seen"),
+        (12, 10, 14, "12.0 % of the throughput is lost (10.0 to 14.0)"),
+        (-3, -4, -2, "3.00 % of the throughput is won (2.00 to 4.00)"),
+    ],
+)
+def test_an_insignificant_loss_is_none(
+    published: tuple[PathCost, ...], value: float, low: float, high: float, sentence: str
+) -> None:
+    lost = Estimate(value, low, high, 5, "%", "paired")
+    (text,) = cost_sentences(Ways((dataclasses.replace(published[0], throughput_lost=lost),)))
+    assert sentence in text
 
 
 # A real proxy before a real system.

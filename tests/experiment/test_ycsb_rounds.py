@@ -1,4 +1,4 @@
-"""How often each case of a YCSB sequence is run, and in what time: on a clock of the test's own."""
+"""Repetitions and time budget of a YCSB sequence, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def within(budget_s: float) -> Repeating:
     return Repeating(budget_s=budget_s)
 
 
-def test_cases_that_scatter_little_are_run_five_times() -> None:
+def test_cases_with_little_variation_have_five_repetitions() -> None:
     done = Going(second)
     assert set(done.counts.values()) == {5}
     assert {step.stage for step in done.steps} == {1}
 
 
-def test_a_case_that_scatters_is_run_as_often_as_it_needs_and_twenty_times_at_most() -> None:
+def test_a_case_with_variation_has_up_to_twenty_repetitions() -> None:
     done = Going(second, needs=lambda place: {1: 9, 10: 99}.get(place, 5))
     # A with 1000 records is the second case, with 3000 the eleventh; each needs the load before it.
     assert done.of(1000) == [9, 9, 5, 5, 5, 5, 5, 5, 5]
@@ -110,11 +110,11 @@ def test_a_case_that_scatters_is_run_as_often_as_it_needs_and_twenty_times_at_mo
     assert {step.stage for step in done.steps if step.repetition >= 5} == {2}
 
 
-def test_the_scatter_is_looked_at_once() -> None:
+def test_the_variation_is_evaluated_once() -> None:
     assert Going(second, needs=lambda _: 12).looks == 1
 
 
-def test_a_number_of_repetitions_is_kept_and_nobody_looks() -> None:
+def test_a_fixed_number_of_repetitions_ignores_variation() -> None:
     done = Going(second, needs=lambda _: 20, repeating=Repeating(3, 3, None))
     assert set(done.counts.values()) == {3}
     assert done.looks == 0
@@ -141,14 +141,14 @@ def test_the_first_repetition_goes_from_the_smallest_number_of_records_up() -> N
     assert len(later) > 1
 
 
-def test_what_takes_the_time_is_cut_before_the_rest() -> None:
+def test_the_slowest_cases_are_cut_first() -> None:
     done = Going(redis, records=(1000, 3000, 6000, 10000), repeating=within(600))
     assert done.now_s <= 600
     assert [done.counts["e", size] for size in (1000, 3000, 6000, 10000)] == [5, 5, 2, 1]
     assert {done.counts[name, size] for name, size in done.counts if name != "e"} == {5}
 
 
-def test_a_case_that_no_time_is_left_for_is_told_with_what_it_would_take() -> None:
+def test_a_case_without_time_is_reported_with_the_time_it_needs() -> None:
     course = Going(redis, records=(1000, 3000, 6000, 10000), repeating=within(600)).rounds.course()
     short = {(case.workload, case.records): case.repetitions for case in course.cases}
     assert short["e", 10000] == 1
@@ -167,7 +167,7 @@ def test_a_budget_that_is_too_short_for_anything_still_gives_each_case_one_run()
     assert not any(case.cut for case in done.rounds.course().cases)
 
 
-def test_a_case_that_alone_takes_longer_than_the_budget_is_ended_and_is_told() -> None:
+def test_a_case_beyond_the_budget_is_ended_and_reported() -> None:
     def slow(step: Step) -> float:
         return 12_000.0 if step.workload == "e" else 1.0
 
@@ -187,7 +187,7 @@ def test_a_case_that_takes_too_long_leaves_an_equal_part_to_each_that_comes_afte
     assert done.case("e", 1000).repetitions == 1
 
 
-def test_steps_whose_length_the_user_said_and_loads_are_never_ended() -> None:
+def test_timed_steps_and_loads_are_never_ended() -> None:
     def slow(_: Step) -> float:
         return 1800.0
 
@@ -249,7 +249,7 @@ def test_the_mathematics_is_that_of_ab() -> None:
     assert needed_repetitions([quiet, noisy, some], precision) == [5, 20, 6]
 
 
-def test_a_step_is_ended_as_the_user_would_and_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_an_ended_step_keeps_its_measurements(tmp_path: Path) -> None:
     study = YcsbStudy(
         system=parse_system_url("null:"),
         properties=read_ycsb([], []),

@@ -89,6 +89,20 @@ def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | No
         writers[form](make(page), path)
 
 
+def save_report(
+    make: Callable[[ModuleType], Any], path: Path | None, *, quiet: bool = False
+) -> None:
+    """Writes a requested report, and prints its path.
+
+    Raises:
+        RunError: the file can't be written.
+    """
+    if path is not None:
+        write_report(make, path)
+        if not quiet:
+            tell_report(path)
+
+
 def document(value: object) -> Any:
     """A value of the analysis as JSON values, without histograms."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

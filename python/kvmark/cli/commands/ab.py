@@ -169,7 +169,7 @@ def _print(
         reason = " ".join([*first, f"no block of {name} can be used: {unusable}"])
         raise AnswerIsNo(reason) if problem is None or isinstance(problem, AnswerIsNo) else problem
     from kvmark.analysis.compare.comparison import compare
-    from kvmark.cli.output import tell_report, write_report
+    from kvmark.cli.output import save_report
     from kvmark.report.model.page import Section
     from kvmark.report.views.comparison import answers, grids
 
@@ -200,8 +200,7 @@ def _print(
             text = " ".join((*first, *answers(comparison), *notes))
             part = Section("comparison", "Comparison", answer=text, grids=tuple(grids(comparison)))
             every_run = [*runs["base"], *runs["candidate"]]
-            write_report(report_maker(every_run, part), output.report)
-            tell_report(output.report)
+            save_report(report_maker(every_run, part), output.report)
     if problem is not None:
         raise problem
 

@@ -10,7 +10,7 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import option
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.run_options import LoadOptions, Warmup
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate, share
@@ -114,11 +114,8 @@ def _print(
         print_answer(capacity_text(answer, terminal_width()))
     if options.report is not None:
         part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
-        names = dict.fromkeys(line.run for line in answer.lines)
-        runs = [journal.records.open(run) for run in names]
-        write_report(report_maker(runs, part), options.report)
-        if not options.json:
-            tell_report(options.report)
+        runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in found.runs)]
+        save_report(report_maker(runs, part), options.report, quiet=options.json)
     if found.found != "found":
         raise AnswerIsNo(f"capacity: {found.reason}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kvmark.cli.command_line import command_line
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.run_options import ReplayOptions, RunOptions
 from kvmark.cli.session import run_context
 from kvmark.errors import AnswerIsNo, Interrupted, SpecError
@@ -132,21 +132,18 @@ def _answer(carried: Carried, records: Records, options: RunOptions) -> None:
     answer = run_answer(run, verdict)
     figures = [figure([run], objective) for objective in options.objectives]
     if options.json:
+        names = ("value", "held", "sentence")
         objectives = [
-            {"objective": one.objective.text, "value": one.value, "held": one.held,
-             "sentence": one.sentence}
+            {"objective": one.objective.text, **{name: getattr(one, name) for name in names}}
             for one in figures
-        ]  # fmt: skip
+        ]
         document = {"run": run.id, "summary": summarize(run), "verdict": verdict}
         print_json("run", {**document, "objectives": objectives})
     else:
         print_answer(run_text(answer, terminal_width()))
         for one in figures:
             print(f"{one.sentence}.")
-    if options.report is not None:
-        write_report(lambda page: page.run_page(answer), options.report)
-        if not options.json:
-            tell_report(options.report)
+    save_report(lambda page: page.run_page(answer), options.report, quiet=options.json)
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:
         raise AnswerIsNo(f"run {run.id} is INVALID, for the reasons above")

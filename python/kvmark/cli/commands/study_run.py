@@ -13,7 +13,7 @@ import typer
 
 from kvmark.cli.command_line import command_line
 from kvmark.cli.experiment import AGAIN, execute_design
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.experiment.journal import Journal, begin, find
@@ -291,10 +291,7 @@ def _answer(
         print_json("study", document)
     else:
         print_answer(study_text(answer, terminal_width()))
-    if report is not None:
-        write_report(lambda _: study_page(answer), report)
-        if not json:
-            tell_report(report)
+    save_report(lambda _: study_page(answer), report, quiet=json)
     if problem is not None:
         raise problem
     rows = answer.rows

@@ -1,4 +1,4 @@
-"""Cases: which combinations there are, and in what order they are run."""
+"""Cases: their combinations and order."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -44,7 +44,7 @@ def test_all_combinations_are_cases_but_those_that_a_rule_excludes(
     ]
 
 
-def test_a_choice_of_what_there_is_not_is_refused(study: Callable[..., Study]) -> None:
+def test_a_choice_of_an_unknown_factor_or_level_is_rejected(study: Callable[..., Study]) -> None:
     with pytest.raises(SpecError, match="clients has no level '4'; known are 1, 2, 3"):
         titles(study(TEXT, only=("clients=4",)))
     with pytest.raises(SpecError, match="there is no factor 'client' — did you mean"):
@@ -53,7 +53,7 @@ def test_a_choice_of_what_there_is_not_is_refused(study: Callable[..., Study]) -
         titles(study(TEXT, only=("clients=2", "keys=sequential")))
 
 
-def test_each_repetition_is_a_block_of_all_cases_in_an_order_of_its_own(
+def test_each_repetition_is_a_block_of_all_cases_in_random_order(
     study: Callable[..., Study],
 ) -> None:
     runs = [(block, case.title) for block, case in study(TEXT).runs()]
@@ -65,7 +65,7 @@ def test_each_repetition_is_a_block_of_all_cases_in_an_order_of_its_own(
     assert runs != [(block, case.title) for block, case in study(TEXT, seed=4).runs()]
 
 
-def test_the_files_own_order_is_kept_when_it_is_asked_for(study: Callable[..., Study]) -> None:
+def test_the_order_of_the_file_is_an_option(study: Callable[..., Study]) -> None:
     made = study(f"{TEXT}order: written\n")
     assert [case.title for _, case in made.runs()] == titles(made) * 5
 

@@ -1,4 +1,4 @@
-"""The words of a command, as they are kept: without the secrets that its grammar knows."""
+"""Commands as they are stored: without secrets."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_siz
         ("ycsb -p recordcount=10 -P file", "ycsb -p recordcount=10 -P file"),
     ],
 )  # fmt: skip
-def test_words_are_kept_as_their_grammar_has_them(typed: str, kept: str) -> None:
+def test_secrets_are_redacted_by_the_grammar_of_the_command(typed: str, kept: str) -> None:
     assert redacted_words(typed.split()) == tuple(kept.split())
 
 
-def test_the_words_of_a_side_are_kept_in_one() -> None:
+def test_arguments_of_a_side_are_redacted() -> None:
     words = ("ab", "--base", "--system redis://u:pw@h --clients 3", "--candidate", "--clients 4")
     kept = ("ab", "--base", "--system redis://h --clients 3", "--candidate", "--clients 4")
     assert redacted_words(words) == kept
 
 
 @given(WORDS)
-def test_no_password_of_a_flag_is_kept_however_it_is_written(word: str) -> None:
+def test_every_form_of_a_password_is_redacted(word: str) -> None:
     secret = f"S3{word}CR"
     for words in (
         ("app", "X", "--username", "u", "--password", secret),
@@ -65,12 +65,12 @@ def test_no_password_of_a_flag_is_kept_however_it_is_written(word: str) -> None:
 
 
 @given(st.lists(st.text(max_size=12), max_size=6))
-def test_any_words_can_be_kept(words: list[str]) -> None:
+def test_any_arguments_can_be_redacted(words: list[str]) -> None:
     for first in ("app", "stress", "run"):
         assert redacted_words([first, *words])[0] == first
 
 
-def test_every_option_that_takes_a_url_makes_the_name_of_a_system() -> None:
+def test_every_url_option_is_a_system_name() -> None:
     found = []
     for command in COMMANDS:
         function = function_of(command)
@@ -83,7 +83,7 @@ def test_every_option_that_takes_a_url_makes_the_name_of_a_system() -> None:
     assert {("run", "system"), ("study", "through"), ("up", "to"), ("ycsb", "system")} <= {*found}
 
 
-def test_a_secret_is_equal_to_itself_and_shown_by_nothing() -> None:
+def test_a_secret_is_never_printed() -> None:
     secret, name = Secret("pw"), SystemName("redis://u:pw@h")
     assert secret == Secret("pw") != Secret("pw2")
     assert secret != "pw"

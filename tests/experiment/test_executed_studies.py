@@ -1,4 +1,4 @@
-"""Studies carried out: failures are results, readers find what they ask for, answers are drawn."""
+"""Executed studies: failures, datasets, reports and run lengths."""
 
 import json
 import re
@@ -12,6 +12,7 @@ from kvmark.analysis import Level, Reason, Verdict, save_verdict
 from kvmark.records import Records
 
 QUIET = ("-q", "--report", "none")
+AGAIN = ("study", "study.yaml", *QUIET, "--resume")
 
 
 def misses(manifest: dict[str, Any]) -> int:
@@ -25,7 +26,9 @@ def repetition(manifest: dict[str, Any]) -> int:
     return int(manifest["spec"]["study"]["repetition"])
 
 
-def test_a_failing_case_is_a_result_and_the_study_goes_on(tmp_path: Path, program: Program) -> None:
+def test_a_failing_case_is_a_result_and_the_study_continues(
+    tmp_path: Path, program: Program
+) -> None:
     (tmp_path / "file").write_text("no folder")
     text = f"""
 name: failing
@@ -35,15 +38,14 @@ run: {{operations: 500, records: 100, clients: 1}}
 factors:
   system: {{levels: {{none: "rocksdb:{tmp_path}/file", there: "null:"}}}}
 """
-    (tmp_path / "failing.yaml").write_text(text)
-    ended = program(tmp_path, "study", "failing.yaml", *QUIET, "--json")
+    ended = program.study(tmp_path, text, "--json")
     assert ended.code == 1, ended
     rows = {row["levels"]["system"]: row for row in ended.json["rows"]}
     assert rows["none"]["figures"] is None
     [reason] = rows["none"]["failures"]
     assert f"{tmp_path}/file" in reason
     assert rows["there"]["figures"]["verdict"]["judgement"] != "INVALID"
-    told = program(tmp_path, "study", "failing.yaml", *QUIET, "--resume")
+    told = program(tmp_path, *AGAIN)
     assert "FAILED" in told.out
     assert "Cases that came to no end" in told.out
 
@@ -53,8 +55,7 @@ def test_a_study_of_which_nothing_could_be_measured_failed(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     text = 'name: failing\nquestion: Does it?\nsystem: "rocksdb:./file"\nworkload: ycsb/c\n'
-    (tmp_path / "failing.yaml").write_text(text)
-    ended = program(tmp_path, "study", "failing.yaml", *QUIET)
+    ended = program.study(tmp_path, text)
     assert ended.code == 3, ended
     assert "kvmark: no case measured anything: " in ended.err
 
@@ -72,8 +73,7 @@ limit: {limit}
 factors: {{clients: [1]}}
 run: {{duration: {duration}, records: 10, interval: 10ms}}
 """
-    (tmp_path / "limited.yaml").write_text(text)
-    ended = program(tmp_path, "study", "limited.yaml", *QUIET)
+    ended = program.study(tmp_path, text)
     # It fails with 1 or, where nothing was measured until then, with 3.
     is_over = "the case took longer than its limit" in ended.out + ended.err
     assert is_over == (ended.code in (1, 3)) == (duration == "1h"), ended
@@ -103,8 +103,7 @@ factors:
       read: {{workload: read, operations: 5000}}
 repetitions: 2
 """
-    (tmp_path / "readers.yaml").write_text(text)
-    ended = program(tmp_path, "study", "readers.yaml", *QUIET, "--json")
+    ended = program.study(tmp_path, text, "--json")
     # Runs of milliseconds may be imprecise.
     assert ended.code in (0, 1), ended
     assert ended.json["missing"] == 0
@@ -145,7 +144,7 @@ def test_a_ready_study_runs_to_its_end(
     assert "vega" in page
 
 
-def test_published_figures_stand_beside_the_measured_ones(tmp_path: Path, program: Program) -> None:
+def test_published_figures_are_listed_with_measured_ones(tmp_path: Path, program: Program) -> None:
     (tmp_path / "theirs.csv").write_text("threads,rate,p99\n1,1000,2.5\n2,1900,3.5\n")
     text = """
 name: beside
@@ -190,7 +189,7 @@ def test_a_study_can_be_looked_at_before_it_is_run(tmp_path: Path, program: Prog
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_runs_folder_says_which_case_it_is(tmp_path: Path, program: Program) -> None:
+def test_the_manifest_of_a_run_has_its_case(tmp_path: Path, program: Program) -> None:
     words = ("--runs", "elsewhere", "--scale", "0.05", "--repetitions", "1")
     ended = program(tmp_path, "study", "smoke", *words, *QUIET, "--json", "--only", "clients=2")
     made = manifests(tmp_path / "elsewhere")
@@ -221,11 +220,10 @@ factors:
 """
 
 
-def test_a_run_that_says_too_little_is_made_longer_and_only_as_often_as_asked(
+def test_a_run_with_insufficient_data_is_lengthened_up_to_the_limit(
     tmp_path: Path, program: Program
 ) -> None:
-    (tmp_path / "short.yaml").write_text(TOO_SHORT)
-    ended = program(tmp_path, "study", "short.yaml", *QUIET, "--json")
+    ended = program.study(tmp_path, TOO_SHORT, "--json")
     made = list(manifests(tmp_path / "runs").values())
     lengths = sorted(
         (one["spec"]["clients"], one["spec"]["duration_ns"] // 10**6, repetition(one))
@@ -237,24 +235,23 @@ def test_a_run_that_says_too_little_is_made_longer_and_only_as_often_as_asked(
     assert 1 < len(few) <= 4
     rows = {row["levels"]["clients"]: row["figures"] for row in ended.json["rows"]}
     assert [len(rows[clients]["runs"]) for clients in ("8", "2")] == [1, 2]
-    again = program(tmp_path, "study", "short.yaml", *QUIET, "--json", "--resume")
+    again = program(tmp_path, *AGAIN, "--json")
     assert len(manifests(tmp_path / "runs")) == len(made)
     assert again.json["rows"] == ended.json["rows"]
 
 
-def test_a_run_that_is_only_imprecise_stands_when_its_study_goes_on(
+def test_an_imprecise_run_is_not_repeated_when_its_study_is_resumed(
     tmp_path: Path, program: Program
 ) -> None:
     study = TOO_SHORT.replace("lengthen: 3", "lengthen: 0").replace("50ms", "250ms")
     effects = "effects: [{title: fewer, from: {clients: 8}, to: {clients: 2}}]\n"
-    (tmp_path / "short.yaml").write_text(f"{study}{effects}")
-    ended = program(tmp_path, "study", "short.yaml", *QUIET, "--json")
+    ended = program.study(tmp_path, f"{study}{effects}", "--json")
     [row] = [row for row in ended.json["rows"] if row["levels"]["clients"] == "8"]
     reasons = row["figures"]["verdict"]["reasons"]
     # As few operations end as there are clients, and all in one interval.
     assert [one["code"] for one in reasons if one["level"] == "INVALID"] == ["imprecise"], ended
     made = sorted(manifests(tmp_path / "runs"))
-    again = program(tmp_path, "study", "short.yaml", *QUIET, "--json", "--resume")
+    again = program(tmp_path, *AGAIN, "--json")
     assert sorted(manifests(tmp_path / "runs")) == made
     assert again.json["rows"] == ended.json["rows"]
     # It stands for its case, and in no effect.

@@ -20,6 +20,7 @@ REST = (
     "<!-- kvmark: report from=../records/one.tar.xz view=belief,operations -->\n<!-- /kvmark -->\n"
 )
 DRAWN = "<!-- kvmark: report from=../records/one.tar.xz view=rate -->\n<!-- /kvmark -->\n"
+WAYS = "proxies from=../records/one.tar.xz direct=straight ways=debug"
 PAGE = Path("docs/results/page.md")
 
 
@@ -45,6 +46,11 @@ def page(run: str) -> None:
     assert main(["doc", "-q", str(PAGE)]) == 0
 
 
+def mark(words: str) -> None:
+    """Writes a page with one block."""
+    PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+
+
 def checked(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     capsys.readouterr()
     code = main(["doc", "--check", str(PAGE)])
@@ -59,7 +65,7 @@ def change_a_digit() -> None:
 
 
 @pytest.mark.usefixtures("page")
-def test_a_page_made_of_stored_records_holds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_of_stored_records_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(capsys) == (0, "")
     page = PAGE.read_text()
     for word in ("Measured", "Commit: 0123456789ab", "Machine", "Verdicts", "Command"):
@@ -81,7 +87,7 @@ def test_a_page_made_of_stored_records_holds(capsys: pytest.CaptureFixture[str])
         (PAGE.unlink, 2, "page.md: it can't be read"),
     ],
 )
-def test_a_planted_fault_is_found(
+def test_a_stale_or_unreadable_block_is_reported(
     plant: Callable[[], object], code: int, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant()
@@ -99,15 +105,13 @@ PROXIED = {"system": "proxy", "version": "shotover 0.7.4", "kind": "shotover", "
 
 
 @pytest.mark.usefixtures("page")
-def test_ways_through_proxies_stand_beside_the_straight_one(
+def test_ways_through_proxies_are_listed_with_the_direct_way(
     run: str, make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     straight = [run, make_run(2, "straight", commit=COMMIT), make_run(3, "straight", commit=COMMIT)]
     through = [make_run(age, "debug", commit=COMMIT, testbed=PROXIED) for age in (4, 5)]
     stored("one", *straight[1:], *through)
-    words = "proxies from=../records/one.tar.xz direct=straight ways=debug"
-    PAGE.write_text(f"# Ways\n\n{TOP}\n<!-- kvmark: {words} published=shotover-proxy.csv -->\n"
-                    "<!-- /kvmark -->\n")  # fmt: skip
+    mark(f"{WAYS} published=shotover-proxy.csv")
     assert main(["doc", "-q", str(PAGE)]) == 0
     assert checked(capsys) == (0, "")
     page = PAGE.read_text()
@@ -116,7 +120,7 @@ def test_ways_through_proxies_stand_beside_the_straight_one(
 
 
 @pytest.mark.usefixtures("page")
-def test_a_way_is_held_against_the_straight_one_of_its_own_round(
+def test_a_way_is_compared_with_the_direct_way_of_the_same_round(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     straight = [make_run(age, "straight", commit=COMMIT) for age in (9, 7, 5)]
@@ -128,8 +132,7 @@ def test_a_way_is_held_against_the_straight_one_of_its_own_round(
         lambda _, runs: [run for run in runs if run.id not in invalid],
     )
     stored("one", *straight, *through)
-    words = "proxies from=../records/one.tar.xz direct=straight ways=debug"
-    PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+    mark(WAYS)
     assert main(["doc", "-q", str(PAGE)]) == 0
     row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| debug "))
     # The rounds in which either is INVALID have no pair: one is left of three.
@@ -137,13 +140,12 @@ def test_a_way_is_held_against_the_straight_one_of_its_own_round(
 
 
 @pytest.mark.usefixtures("page")
-def test_ways_that_were_not_measured_in_rounds_are_refused(
+def test_ways_without_common_rounds_are_rejected(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     straight = [make_run(age, "straight", commit=COMMIT) for age in (9, 7)]
     stored("one", *straight, make_run(8, "debug", commit=COMMIT, testbed=PROXIED))
-    words = "proxies from=../records/one.tar.xz direct=straight ways=debug"
-    PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+    mark(WAYS)
     assert main(["doc", str(PAGE)]) == 2
     assert "as many runs of each way, one a round, not straight 2, debug 1" in (
         capsys.readouterr().err
@@ -159,10 +161,10 @@ def test_ways_that_were_not_measured_in_rounds_are_refused(
     ],
 )
 @pytest.mark.usefixtures("page")
-def test_what_a_mark_can_not_mean_is_told_with_its_line(
+def test_a_wrong_mark_is_reported_with_its_line(
     words: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
+    mark(words)
     assert main(["doc", str(PAGE)]) == 2
     err = capsys.readouterr().err
     assert told in err
@@ -170,7 +172,7 @@ def test_what_a_mark_can_not_mean_is_told_with_its_line(
 
 
 @pytest.mark.usefixtures("page")
-def test_a_picture_is_held_against_the_records_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_picture_is_stale(capsys: pytest.CaptureFixture[str]) -> None:
     PAGE.write_text(f"{PAGE.read_text()}\n{DRAWN}\n")
     assert main(["doc", "-q", str(PAGE)]) == 0
     assert checked(capsys)[0] == 0
