@@ -82,12 +82,12 @@ def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """The last of several runs separated by commas: an id, tag or study."""
     before, comma, word = incomplete.rpartition(",")
     if word.startswith("tag:"):
-        found = [f"tag:{tag}" for tag in _tags(ctx)]
+        names = [f"tag:{tag}" for tag in _tags(ctx)]
     elif word.startswith("study:"):
-        found = [tag for tag in _tags(ctx) if tag.startswith("study:")]
+        names = [tag for tag in _tags(ctx) if tag.startswith("study:")]
     else:
-        found = one_run(ctx, word)
-    yield from (f"{before}{comma}{one}" for one in found)
+        names = one_run(ctx, word)
+    yield from (f"{before}{comma}{one}" for one in names)
 
 
 @offered

@@ -42,7 +42,7 @@ _RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
 
 def json_schema() -> dict[str, Any]:
     """The schema of all documents; `$defs` has the schema of each kind."""
-    _, made = TypeAdapter.json_schemas(
+    _, definitions = TypeAdapter.json_schemas(
         ((name, "serialization", _kind(name, one)) for name, one in documents().items()),
         title="What kvmark prints with --json",
         schema_generator=_Written,
@@ -50,7 +50,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "oneOf": [{"$ref": f"#/$defs/{name}"} for name in documents()],
-        **made,
+        **definitions,
     }
 
 

@@ -24,25 +24,25 @@ _WORTH_A_PROCESS: Final = 8
 
 def judged_lines(records: Records, lines: Sequence[RunLine]) -> list[RunLine]:
     """The lines with figures and judgements of closed runs, which are stored beside the runs."""
-    known = partial(known_line, records, keep=True)
+    judge_line = partial(known_line, records, keep=True)
     waiting = [line for line in lines if line.entry.state == "closed" and line.judgement is None]
     processes = min(len(os.sched_getaffinity(0)), len(waiting) // _WORTH_A_PROCESS)
     if processes < 2:
-        return [known(line) for line in lines]
+        return [judge_line(line) for line in lines]
     # Not forked: a library's threads may hold locks that are never released in the fork.
     with ProcessPoolExecutor(processes, get_context("spawn"), _belong_to_command) as pool:
         try:
-            judging = [pool.submit(known, line) for line in waiting]
-            while wait(judging, _LOOK_S).not_done:
+            pending = [pool.submit(judge_line, line) for line in waiting]
+            while wait(pending, _LOOK_S).not_done:
                 check()
-            made = dict(zip(waiting, (one.result() for one in judging), strict=True))
+            judged = dict(zip(waiting, (one.result() for one in pending), strict=True))
         except BrokenProcessPool:
             # A process was killed, mostly for memory: one at a time needs less.
-            return [known(line) for line in lines]
+            return [judge_line(line) for line in lines]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [made.get(line, line) for line in lines]
+    return [judged.get(line, line) for line in lines]
 
 
 def judge_and_keep(records: Records, runs: Iterable[str]) -> Judge:

@@ -131,20 +131,21 @@ def _blocks(
 def _kinds(kinds: Sequence[Kind], width: int) -> Iterator[Text]:
     """A line for each kind, under a heading."""
     several = len({kind.group for kind in kinds}) > 1
-    shown = kinds[:_MOST_KINDS]
+    listed = kinds[:_MOST_KINDS]
     names = [
-        printable(f"{kind.group} {kind.operation}" if several else kind.operation) for kind in shown
+        printable(f"{kind.group} {kind.operation}" if several else kind.operation)
+        for kind in listed
     ]
     column = min(max(map(cell_len, names), default=0), max(width - 3 * _FIGURE, _LABEL))
     if kinds:
         yield Text(" " * column).append(_figures("ops/s", "p50", "p99"), "dim")
-    for kind, name in zip(shown, names, strict=True):
+    for kind, name in zip(listed, names, strict=True):
         line = Text(name)
         line.truncate(column, overflow="ellipsis", pad=True)
         times = map(units.with_unit, (kind.response_ns_p50, kind.response_ns_p99))
         yield line.append(_figures(units.significant(kind.succeeded_per_s), *times))
-    if len(kinds) > len(shown):
-        yield Text(f"and {len(kinds) - len(shown)} more", "dim")
+    if len(kinds) > len(listed):
+        yield Text(f"and {len(kinds) - len(listed)} more", "dim")
 
 
 def _figures(*texts: str) -> str:
@@ -318,8 +319,8 @@ class LiveDisplay:
 
     def _plain(self, line: Text) -> Text:
         """The line with characters that the terminal can show, of the same width."""
-        shown = writable(line.plain, self._console.encoding)
-        return line if shown == line.plain else Text(shown, no_wrap=True, overflow="crop")
+        safe = writable(line.plain, self._console.encoding)
+        return line if safe == line.plain else Text(safe, no_wrap=True, overflow="crop")
 
 
 @dataclass(slots=True)

@@ -91,11 +91,9 @@ def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def expanded(**values: Any) -> Any:
         for name, kind in groups.items():
-            given = {one.name: values.pop(one.name) for one in fields(kind)}
-            values[name] = kind(
-                **{key: tuple(value) if type(value) is list else value
-                   for key, value in given.items() if value is not None}
-            )  # fmt: skip
+            options = {one.name: values.pop(one.name) for one in fields(kind)}
+            several = {one.name for one in fields(kind) if one.default == ()}
+            values[name] = kind(**options | {key: tuple(options[key] or ()) for key in several})
         return command(**values)
 
     # Typer reads the signature, `get_type_hints` the annotations.
@@ -115,7 +113,7 @@ def _parameters(group: type[Any]) -> Iterator[Parameter]:
         default = Parameter.empty if defaults[name] is MISSING else defaults[name]
         if default == ():
             # Typer knows lists only.
-            kind, default = list[str] | None, None
+            kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
         yield Parameter(
             name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, settings]
         )

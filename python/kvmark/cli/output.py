@@ -48,8 +48,8 @@ def print_answer(answer: Text) -> None:
     from rich.text import Text
 
     console = Console(width=terminal_width(), highlight=False, soft_wrap=True)
-    shown = writable(answer.plain, console.encoding)
-    console.print(answer if shown == answer.plain else Text(shown))
+    safe = writable(answer.plain, console.encoding)
+    console.print(answer if safe == answer.plain else Text(safe))
 
 
 def print_json(name: str, fields: Mapping[str, object]) -> None:

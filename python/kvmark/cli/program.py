@@ -111,12 +111,12 @@ def _cannot_write(problem: OSError) -> int:
     if isinstance(problem, BrokenPipeError):
         return 0
     if problem.filename is not None:
-        said = f"{problem.filename} can't be used because {problem.strerror}"
-        return _complain(f"{said}: check it and its permissions", RunError.exit_code)
+        sentence = f"{problem.filename} can't be used because {problem.strerror}"
+        return _complain(f"{sentence}: check it and its permissions", RunError.exit_code)
     if problem.strerror is None:
         return _complain(str(problem), RunError.exit_code)
-    said = f"standard output can't be written because {problem.strerror}"
-    return _complain(said, RunError.exit_code)
+    sentence = f"standard output can't be written because {problem.strerror}"
+    return _complain(sentence, RunError.exit_code)
 
 
 class _Dropping(io.FileIO):

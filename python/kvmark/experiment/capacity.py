@@ -61,7 +61,7 @@ class CapacitySearch:
     asked: CapacityRequest
     #: First rate, which replaces the closed model; ops/s.
     first: float | None = None
-    found: Capacity | None = None
+    result: Capacity | None = None
     _number: int = 0
     _repetitions: Counter[str] = field(default_factory=Counter)
     _executor: Executor = field(init=False)
@@ -117,7 +117,7 @@ class CapacitySearch:
             if most <= 0:
                 raise AnswerIsNo(f"no operation of run {run} succeeded: see kvmark show")
             first = most / 2
-        self.found = search(self, first, self.asked)
+        self.result = search(self, first, self.asked)
 
     def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         """One run at a rate, judged."""

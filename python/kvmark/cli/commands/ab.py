@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from kvmark.cli import options
 from kvmark.cli.commands.compare import (
+    FAIL_IF,
     Allow,
-    FailIf,
-    Form,
     Junit,
     OutputFormat,
     UnknownIs,
@@ -25,92 +24,105 @@ from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
+from kvmark.spec.condition import Gate
 from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB, SideFailures, SideRequest
     from kvmark.experiment.journal import Journal
-    from kvmark.records import Records
-    from kvmark.spec.condition import Gate
 
 _WITHIN = 0.01
 _NAMES = {"base": "baseline", "candidate": "candidate"}
 
 
-def ab(
+@dataclass(frozen=True, kw_only=True)
+class ABOptions(ExperimentOptions):
+    """Options of `kvmark ab`."""
+
     shared_words: Annotated[
         str, argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.")
-    ] = "",
+    ] = ""
     base: Annotated[
         str, option("ARGUMENTS", "Further arguments for the baseline, quoted: '--system …'.")
-    ] = "",
+    ] = ""
     candidate: Annotated[
         str, option("ARGUMENTS", "Further arguments for the candidate, quoted.")
-    ] = "",
+    ] = ""
     within: Annotated[
         float | None,
         quantity(share, "PERCENT", "Stop when the ratio is known to ± PERCENT (default: 1%)."),
-    ] = None,
+    ] = None
     find: Annotated[
         float | None,
         quantity(share, "PERCENT", "Stop when a difference of PERCENT would have been found."),
-    ] = None,
-    repetitions: Annotated[int | None, option("N", "Fixed number of blocks.")] = None,
+    ] = None
+    repetitions: Annotated[int | None, option("N", "Fixed number of blocks.")] = None
     metric: Annotated[
         str, option("NAME", "Metric that decides: throughput, p50, p99, READ.p99, ….")
-    ] = "throughput",
-    max_blocks: Annotated[int, option("N", "Largest number of blocks.")] = 100,
+    ] = "throughput"
+    max_blocks: Annotated[int, option("N", "Largest number of blocks.")] = 100
     answer: Annotated[
         str | None, option("NAME", "Print an interrupted comparison, and measure nothing.")
-    ] = None,
-    seed: options.Seed = 1,
-    pin: options.Pin = None,
-    allow: Allow = "",
-    fail_if: FailIf = None,
-    if_unknown: UnknownIs = "fail",
-    format: OutputFormat = "text",
-    junit_file: Junit = None,
-    report: options.RunReport = None,
-    *,
-    common: ExperimentOptions,
-) -> None:
+    ] = None
+    seed: options.Seed = 1
+    pin: options.Pin = None
+    allow: Allow = ""
+    fail_if: Annotated[tuple[str, ...], FAIL_IF] = ()
+    if_unknown: UnknownIs = "fail"
+    format: OutputFormat = "text"
+    junit_file: Junit = None
+    report: options.RunReport = None
+
+    @cached_property
+    def allowed(self) -> tuple[str, ...]:
+        """The caveats of `--allow`."""
+        return parse_allowed(self.allow)
+
+    @cached_property
+    def gate(self) -> Gate:
+        """The conditions of `--fail-if`."""
+        return parse_gate(self.fail_if, self.if_unknown)
+
+
+def ab(options: ABOptions) -> None:
     """Compares baseline and candidate in interleaved blocks, to a given precision."""
     from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations, parse_comparable
 
-    decided_by, gate = parse_comparable(metric), parse_gate(fail_if or (), if_unknown)
-    if junit_file is not None:
-        check_output(junit_file, "junit: ")
-    form: Form = "json" if common.json else format
-    output = _Output(parse_allowed(allow), gate, form, junit_file, report)
-    if answer is not None:
-        if shared_words or base or candidate:
+    decided_by, gate = parse_comparable(options.metric), options.gate
+    if options.junit_file is not None:
+        check_output(options.junit_file, "junit: ")
+    allowed = options.allowed
+    if options.answer is not None:
+        if options.shared_words or options.base or options.candidate:
             raise SpecError("--answer measures nothing: leave the arguments of the sides out")
-        _print_stored(answer, output, common.open_records())
+        _print_stored(options.answer, options)
         return
-    words = f"{shared_words} --pin {','.join(map(str, pin))}" if pin else shared_words
-    sides = {"base": _side("base", words, base), "candidate": _side("candidate", words, candidate)}
+    words, pin = options.shared_words, options.pin
+    words = f"{words} --pin {','.join(map(str, pin))}" if pin else words
+    sides = {name: _side(name, words, getattr(options, name)) for name in _NAMES}
     # It takes a second to load, and usage errors of a side come first.
     from kvmark.analysis.compare.metrics import metrics_of_operations
     from kvmark.experiment.interleaved_ab import InterleavedAB, Precision
 
+    within, find, repetitions = options.within, options.find, options.repetitions
     if within is None and find is None and repetitions is None:
         within = _WITHIN
     design = InterleavedAB(
         sides=sides,  # type: ignore[arg-type]
         metric=decided_by,
-        precision=Precision(within, find, max_blocks, exactly=repetitions),
-        seed=seed,
-        allow=output.allow,
+        precision=Precision(within, find, options.max_blocks, exactly=repetitions),
+        seed=options.seed,
+        allow=allowed,
     )
     names = dict.fromkeys(name for plan in design.check() for name in operation_names(plan))
     metrics = [decided_by, *(one.metric for one in gate.conditions)]
     check_operations(metrics, names, "there is")
     claims = len({*metrics_of_operations(names), *metrics})
     design = replace(design, precision=replace(design.precision, claims=claims))
-    journal = open_journal(design, common)
-    with execute_design(design, common, journal) as problem:
-        _print(design, journal, output, problem)
+    journal = open_journal(design, options)
+    with execute_design(design, options, journal) as problem:
+        _print(design, journal, options, problem)
 
 
 def _side(name: str, shared: str, words: str) -> SideRequest:
@@ -123,18 +135,7 @@ def _side(name: str, shared: str, words: str) -> SideRequest:
     return SideRequest(side.spec, side.tags, side.commit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """Options of the answer."""
-
-    allow: tuple[str, ...]
-    gate: Gate
-    form: Form
-    junit_file: Path | None
-    report: Path | None
-
-
-def _print_stored(name: str, output: _Output, records: Records) -> None:
+def _print_stored(name: str, options: ABOptions) -> None:
     """Prints the comparison of a name from its runs.
 
     Raises:
@@ -144,19 +145,20 @@ def _print_stored(name: str, output: _Output, records: Records) -> None:
     from kvmark.experiment.interleaved_ab import InterleavedAB, tag
     from kvmark.experiment.journal import named
 
+    records = options.open_records()
     journal = named(records, name.removeprefix(tag("")))
     if journal is None or journal.definition.get("design") != InterleavedAB.kind:
         raise RecordsError(
             f"there is no run of a comparison '{name}' in {records.root}: give the tag of its runs"
             " as kvmark runs lists it, without :base or :candidate"
         )
-    design = InterleavedAB.of_definition(journal.definition["asked"], output.allow)
+    design = InterleavedAB.of_definition(journal.definition["asked"], options.allowed)
     design.gather(journal)
-    _print(design, journal, output, None)
+    _print(design, journal, options, None)
 
 
 def _print(
-    design: InterleavedAB, journal: Journal, output: _Output, problem: KvmarkError | None
+    design: InterleavedAB, journal: Journal, options: ABOptions, problem: KvmarkError | None
 ) -> None:
     """Prints the answer of the complete blocks, then raises what ended the comparison early."""
     from kvmark.experiment.interleaved_ab import SIDES, tag
@@ -175,9 +177,9 @@ def _print(
 
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
     # Each side names its servers: their differences are what is compared.
-    allow = (*output.allow, "environment")
+    allow = (*options.allowed, "environment")
     try:
-        comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=output.gate)
+        comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=options.gate)
     except UsageError as refusal:
         # What ended the comparison explains the blocks.
         raise problem or refusal from refusal
@@ -187,20 +189,25 @@ def _print(
     )
     try:
         print_comparison(
-            comparison, output.form, output.junit_file, first=first, notes=notes, failures=failures
+            comparison,
+            "json" if options.json else options.format,
+            options.junit_file,
+            first=first,
+            notes=notes,
+            failures=failures,
         )
-        if first and "invalid" not in output.allow:
+        if first and "invalid" not in options.allowed:
             counts = first[0].rstrip(".")
             raise AnswerIsNo(f"{counts}: fix what made them so, or allow them with --allow invalid")
     except AnswerIsNo:
         if problem is None:
             raise
     finally:
-        if output.report is not None:
+        if options.report is not None:
             text = " ".join((*first, *answers(comparison), *notes))
             part = Section("comparison", "Comparison", answer=text, grids=tuple(grids(comparison)))
             every_run = [*runs["base"], *runs["candidate"]]
-            save_report(report_maker(every_run, part), output.report)
+            save_report(report_maker(every_run, part), options.report)
     if problem is not None:
         raise problem
 

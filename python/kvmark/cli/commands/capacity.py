@@ -73,9 +73,9 @@ def capacity(options: CapacityOptions) -> None:
     check_operations([one.metric for one in objectives], operation_names(plan), "there is")
     journal = open_journal(search, options)
     with execute_design(search, options, journal) as problem:
-        if problem is not None or search.found is None:
+        if problem is not None or search.result is None:
             raise problem or AnswerIsNo("capacity: the search came to no end")
-        _print(search, search.found, journal, options)
+        _print(search, search.result, journal, options)
 
 
 def _request(options: CapacityOptions, spec: RunSpec) -> CapacityRequest:
@@ -90,7 +90,7 @@ def _request(options: CapacityOptions, spec: RunSpec) -> CapacityRequest:
 
 
 def _print(
-    search: CapacitySearch, found: Capacity, journal: Journal, options: CapacityOptions
+    search: CapacitySearch, result: Capacity, journal: Journal, options: CapacityOptions
 ) -> None:
     """Prints the answer, and writes the report.
 
@@ -101,26 +101,26 @@ def _print(
     from kvmark.report.model.page import Section
     from kvmark.report.views.capacity import capacity_grid, capacity_sentence, capacity_text
 
-    answer = _answer(search, found, journal)
+    answer = _answer(search, result, journal)
     sentence = capacity_sentence(answer)
     if options.json:
         document: dict[str, object] = {
             "workload": answer.workload, "system": answer.system,
             "objectives": [objective.text for objective in search.objectives],
-            "tag": answer.tag, "capacity": answer.estimate, "search": found, "sentence": sentence,
+            "tag": answer.tag, "capacity": answer.estimate, "search": result, "sentence": sentence,
         }  # fmt: skip
         print_json("capacity", document)
     else:
         print_answer(capacity_text(answer, terminal_width()))
     if options.report is not None:
         part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
-        runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in found.runs)]
+        runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in result.runs)]
         save_report(report_maker(runs, part), options.report, quiet=options.json)
-    if found.found != "found":
-        raise AnswerIsNo(f"capacity: {found.reason}")
+    if result.found != "found":
+        raise AnswerIsNo(f"capacity: {result.reason}")
 
 
-def _answer(search: CapacitySearch, found: Capacity, journal: Journal) -> CapacityAnswer:
+def _answer(search: CapacitySearch, result: Capacity, journal: Journal) -> CapacityAnswer:
     from kvmark.experiment.capacity import tag
     from kvmark.experiment.capacity_search import estimated
     from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
@@ -129,18 +129,18 @@ def _answer(search: CapacitySearch, found: Capacity, journal: Journal) -> Capaci
         workload=search.spec.workload.name,
         system=search.spec.system.text,
         objectives=search.objectives,
-        found=found.found,
-        low=found.low,
-        high=found.high,
-        reason=found.reason,
-        clients=found.clients,
-        estimate=estimated(found, search.objectives),
+        found=result.found,
+        low=result.low,
+        high=result.high,
+        reason=result.reason,
+        clients=result.clients,
+        estimate=estimated(result, search.objectives),
         tag=tag(journal.id),
         lines=tuple(
             CapacityLine(
                 one.rate, one.stage, one.run, one.outcome, one.reasons, one.figures,
                 one.throughput, one.clients,
             )
-            for one in found.runs
+            for one in result.runs
         ),
     )  # fmt: skip

@@ -31,14 +31,10 @@ _MOST_PRINTED: Final = 3
 _RUNS: Final = "a run, several with commas, tag:NAME, study:ID or commit:ID"
 
 Allow = Annotated[str, option("CAVEAT,…", f"Compare in spite of a caveat: {', '.join(_CAVEATS)}.")]
-FailIf = Annotated[
-    list[str] | None,
-    option(
-        "CONDITION",
-        "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%';"
-        " repeatable.",
-    ),
-]
+FAIL_IF: Final = option(
+    "CONDITION",
+    "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%'; repeatable.",
+)
 UnknownIs = Annotated[
     IfUnknown,
     typer.Option("--if-unknown", help="Result of a condition that the runs can't decide."),
@@ -82,7 +78,7 @@ def compare(
         list[str] | None, argument("CONDITION", "Further conditions of --fail-if.")
     ] = None,
     allow: Allow = "",
-    fail_if: FailIf = None,
+    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
     if_unknown: UnknownIs = "fail",
     confidence: Annotated[
         float, option("SHARE", "Coverage of the confidence intervals, such as 0.99.")

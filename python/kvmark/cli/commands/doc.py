@@ -99,16 +99,16 @@ def _read(path: Path, sources: Sources) -> _Document:
         reason = problem.strerror if isinstance(problem, OSError) else "it isn't UTF-8"
         raise SpecError(f"it can't be read: {reason}", file=str(path)) from problem
     try:
-        found = blocks(text)
-        if not found:
+        marked = blocks(text)
+        if not marked:
             raise SpecError(
                 "it has no marks: put <!-- kvmark: table --> and <!-- /kvmark --> on lines of their"
                 " own where a table belongs"
             )
-        contents = tuple(content(block, sources.of(block, path)) for block in found)
+        contents = tuple(content(block, sources.of(block, path)) for block in marked)
     except SpecError as problem:
         raise problem.at(file=str(path), line=problem.line) from problem
-    return _Document(path, text, found, contents)
+    return _Document(path, text, marked, contents)
 
 
 def _write(document: _Document) -> None:

@@ -49,7 +49,7 @@ def printed_by_tool(run: Run) -> str:
 class Sources:
     """Records by the files that hold them, each unpacked once, until the context is left."""
 
-    kept: Records
+    records: Records
     _open: ExitStack = field(default_factory=ExitStack)
     _unpacked: dict[tuple[Path, ...], Records] = field(default_factory=dict)
     _reports: dict[tuple[Path, str, str], Page] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class Sources:
             if not path.is_file():
                 raise SpecError(f"there is no {name}: keep records there", line=block.line)
         if len(paths) == 1 and paths[0].name.endswith(_PEERS):
-            report = partial(self._report, self.kept)
+            report = partial(self._report, self.records)
             return BlockSource(
-                self.kept, report, document.stem, printed_by_tool, read_peers(paths[0])
+                self.records, report, document.stem, printed_by_tool, read_peers(paths[0])
             )
         for name in names:
             if not name.endswith(ENDING):
                 raise SpecError(f"from: {name} doesn't end in {ENDING}", line=block.line)
-        records = self._records(paths) if paths else self.kept
+        records = self._records(paths) if paths else self.records
         return BlockSource(records, partial(self._report, records), document.stem, printed_by_tool)
 
     def _records(self, paths: tuple[Path, ...]) -> Records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,46 +22,49 @@ if TYPE_CHECKING:
 _SYSTEM = {"parser": system_name, "autocompletion": completion.system}
 
 
-def study(
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions(ExperimentOptions):
+    """Options of `kvmark study`."""
+
     name: Annotated[
         str | None,
         argument(
             "STUDY", "Name such as hcassandra, or YAML file.", autocompletion=completion.study
         ),
-    ] = None,
+    ] = None
     system: Annotated[
         SystemName | None, option("URL", "System to measure instead of the study's.", **_SYSTEM)
-    ] = None,
+    ] = None
     through: Annotated[
-        list[SystemName] | None,
+        tuple[SystemName, ...],
         option(
             "URL",
             "Proxy to measure through as well: a URL or up:NAME, or LEVEL=URL to name its level;"
             " repeatable.",
             **_SYSTEM,
         ),
-    ] = None,
+    ] = ()
     scale: Annotated[
         float | None, option("X", "Factor for the counts and durations that the study scales.")
-    ] = None,
+    ] = None
     only: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         option(
             "FACTOR=LEVEL,…",
             "Only cases with these levels, or published for cases with published figures;"
             " repeatable.",
         ),
-    ] = None,
+    ] = ()
     repetitions: Annotated[
         int | None, option("N", "Repetitions of each case (default: the study's).", min=1)
-    ] = None,
+    ] = None
     seed: Annotated[
         int | None, option("N", "Seed of order and runs (default: the study's).", min=0)
-    ] = None,
-    pin: options.Pin = None,
-    on_existing: options.OnExisting = "refuse",
-    cases: Annotated[bool, flag("List the cases, and measure nothing.", "--cases")] = False,
-    text: Annotated[bool, flag("Print the study's file.", "--text")] = False,
+    ] = None
+    pin: options.Pin = None
+    on_existing: options.OnExisting = "refuse"
+    cases: Annotated[bool, flag("List the cases, and measure nothing.", "--cases")] = False
+    text: Annotated[bool, flag("Print the study's file.", "--text")] = False
     report: Annotated[
         Path | None,
         quantity(
@@ -69,16 +73,17 @@ def study(
             "Report, .html or .md, or none (default: kvmark-study.html).",
             "--report",
         ),
-    ] = Path("kvmark-study.html"),
-    *,
-    common: ExperimentOptions,
-) -> None:
+    ] = Path("kvmark-study.html")
+
+
+def study(options: StudyOptions) -> None:
     """Measures all cases of a study. Without a name, lists the ready studies."""
+    name, scale = options.name, options.scale
     if name is None:
-        _print_names(json=common.json)
+        _print_names(json=options.json)
         return
     file = _read(name)
-    if text:
+    if options.text:
         typer.echo(file.text, nl=False)
         return
     if scale is not None and not 0 < scale < float("inf"):
@@ -91,15 +96,16 @@ def study(
     from kvmark.experiment.study.definition import Study, StudyRequest
 
     request = StudyRequest(
-        system, scale, tuple(only or ()), repetitions, seed, tuple(through or ()), tuple(pin or ())
-    )
-    if cases:
-        _print_cases(Study(file, request, named_system), common)
+        options.system, scale, options.only, options.repetitions, options.seed, options.through,
+        tuple(options.pin or ()),
+    )  # fmt: skip
+    if options.cases:
+        _print_cases(Study(file, request, named_system), options)
         return
     # It takes a second to load, and usage errors come first.
     from kvmark.cli.commands.study_run import run_study
 
-    run_study(file, request, common, report, on_existing=on_existing)
+    run_study(file, request, options, options.report, on_existing=options.on_existing)
 
 
 def _read(name: str) -> StudyFile:
@@ -120,13 +126,13 @@ def _print_names(*, json: bool) -> None:
         typer.echo(f"{one.name}: {' '.join(one.question.split())}")
 
 
-def _print_cases(study: Study, common: ExperimentOptions) -> None:
-    if common.json:
+def _print_cases(study: Study, options: StudyOptions) -> None:
+    if options.json:
         print_json("study-cases", {"cases": [case.labels for case in study.cases]})
         return
     for case in study.cases:
         typer.echo(case.title)
-    if not common.quiet:
+    if not options.quiet:
         count = len(study.cases)
         runs = len(list(study.runs()))
         typer.echo(f"{count} {'case' if count == 1 else 'cases'}, {runs} runs", err=True)
