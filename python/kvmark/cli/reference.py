@@ -7,17 +7,15 @@ from typing import Any, Final
 
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.program import program
-from kvmark.cli.registry import LazyGroup
+from kvmark.cli.registry import CompleteGroup
 from kvmark.cli.run_options import RunOptions
 
 _SHARED: Final = {one.name for one in fields(ExperimentOptions)} - {"resume"}
 _OF_RUN: Final = {one.name for one in fields(RunOptions)} - {"workload"}
 
 
-class _Reference(LazyGroup):
+class _Reference(CompleteGroup):
     """The commands with their options; those that many commands share are described once."""
-
-    loads_all = True
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
