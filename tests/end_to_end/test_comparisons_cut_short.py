@@ -70,7 +70,7 @@ def test_a_comparison_that_nobody_made_is_told(kvmark: Kvmark) -> None:
     kvmark.runs.mkdir(exist_ok=True)
     said = kvmark.refuses("ab", "--answer", "ab:never")
     assert "no run of a comparison 'ab:never'" in said
-    assert "leave the words" in kvmark.refuses("ab", "ycsb/c", "--answer", "ab:never")
+    assert "leave the arguments" in kvmark.refuses("ab", "ycsb/c", "--answer", "ab:never")
 
 
 @pytest.fixture
