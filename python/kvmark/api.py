@@ -178,7 +178,7 @@ def run(  # noqa: PLR0913 - they are the options of the command
         Interrupted: the user stopped it; the measured data is kept.
         RunError: the run couldn't be executed or written.
     """
-    options = {
+    given = {
         "clients": clients,
         "rate": rate,
         "arrival": arrival,
@@ -191,14 +191,14 @@ def run(  # noqa: PLR0913 - they are the options of the command
         "seed": seed,
     }
     arguments = [str(workload), "--system", system]
-    for name, value in options.items():
+    for name, value in given.items():
         arguments += [] if value is None else [f"--{name}", str(value)]
     for tag in tags:
-        words += ["--tag", tag]
-    words += more
-    options, kept = parse_run(words, rejected=_OTHERWISE_SET), _records(folder)
+        arguments += ["--tag", tag]
+    arguments += more
+    options, kept = parse_run(arguments, rejected=_OTHERWISE_SET), _records(folder)
     name = "replay" if is_trace(str(workload)) else "run"
-    command = ("kvmark", *redacted_words([name, *words]))
+    command = ("kvmark", *redacted_words([name, *arguments]))
     options = replace(options, quiet=True)
     carried = measured_run(options, compile_run(options.spec), kept, command)
     return load(carried.or_raise().folder.id, folder=kept.root)

@@ -171,7 +171,7 @@ def issued(path: Path) -> list[tuple[object, ...]]:
 def test_what_a_replay_sends_to_redis_is_the_trace_again(user: Kvmark) -> None:
     (user.folder / "t.csv").write_text(TWITTER)
     user("trace", "import", "t.csv", "-o", "t.trace")
-    testbed = redis.up(redis.Wanted(), Path(user.more["KVMARK_TESTBEDS"]))
+    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
     told, port = user.folder / "m.txt", str(testbed.nodes[0].port)
     words = ("--system", testbed.url, "--speed", "max", "--load", "never", "-q")
     with told.open("w") as file:

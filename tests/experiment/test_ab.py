@@ -68,7 +68,7 @@ def log_ratios(
 
 def differs(seed: int, ratio: float) -> bool:
     """Whether a comparison finds a difference."""
-    asked = Asked(FIND.within, FIND.find, FIND.most_blocks)
+    asked = PrecisionTarget(FIND.within, FIND.find, FIND.most_blocks)
     return decide(log_ratios(seed, noisy(seed, ratio), FIND), asked).effect.significant()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kvmark.cli.options import ExperimentOptions
     from kvmark.plan.model import Plan
     from kvmark.records import Records
-    from kvmark.run.setting import Setting
+    from kvmark.run.context import RunContext
 
 _UP: Final = "up:"
 
@@ -69,7 +69,7 @@ def run_context(
     plan: Plan,
     options: ExperimentOptions,
     other_plans: Mapping[str, Plan] | None = None,
-) -> Iterator[Setting]:
+) -> Iterator[RunContext]:
     """The context of all runs of a command, calibrated with its first or typical plan.
 
     `other_plans` are plans of cases with another engine overhead, by the cases' titles.
@@ -87,7 +87,7 @@ def run_context(
     others = other_plans or {}
     with ExitStack() as stack:
         generator = stack.enter_context(LocalGenerator())
-        setting = make_setting(command, plan, generator, records, options.tags, options.commit)
+        setting = make_run_context(command, plan, generator, records, options.tags, options.commit)
         setting = replace(
             setting,
             overheads={case: engine_overhead(one, generator) for case, one in others.items()},

@@ -18,7 +18,7 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
-from kvmark.run.execution import Carried
+from kvmark.run.execution import ExecutedRun
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.run import RunSpec
@@ -92,7 +92,7 @@ class RunRequest:
     commit: str | None = None
     limit: TimeLimit | None = None
     #: What the design needs of the run, as plain values, also when it is resumed.
-    keep: Callable[[Carried], Mapping[str, Any]] | None = None
+    keep: Callable[[ExecutedRun], Mapping[str, Any]] | None = None
     watch: Callable[[RunFolder, Mapping[str, Any]], object] | None = None
 
 

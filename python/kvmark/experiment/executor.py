@@ -99,7 +99,7 @@ class Executor:
 
     journal: Journal
     #: Called before the first run is executed.
-    begin: Callable[[], Setting]
+    begin: Callable[[], RunContext]
     audience: Audience
     progress: Progress
     known: Mapping[RunKey, Attempt] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class Executor:
         """Complete blocks of earlier passes."""
         return frozenset(one.block for one in self.known.values() if one.block is not None)
 
-    def _outcome(self, request: RunRequest, setting: Setting) -> RunOutcome:
+    def _outcome(self, request: RunRequest, setting: RunContext) -> RunOutcome:
         limit = request.limit
 
         def progress(folder: RunFolder, state: Mapping[str, Any]) -> None:
@@ -219,15 +219,15 @@ def _check_interrupts() -> None:
 
 
 def _execute(
-    prepared: PreparedRun, setting: Setting, progress: Progress, limit: TimeLimit | None
-) -> Carried:
-    return carry_out(
+    prepared: PreparedRun, setting: RunContext, progress: Progress, limit: TimeLimit | None
+) -> ExecutedRun:
+    return execute(
         prepared.plan, prepared.spec, setting, progress, prepared.faults, prepared.exporters,
         may_go_on=None if limit is None else limit.may_go_on, password=prepared.password,
     )  # fmt: skip
 
 
-def _failure(carried: Carried, limit: TimeLimit | None) -> KvmarkError | None:
+def _failure(carried: ExecutedRun, limit: TimeLimit | None) -> KvmarkError | None:
     """The reason for an early end; the limit's where that ended the run."""
     if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
         return limit.failure()

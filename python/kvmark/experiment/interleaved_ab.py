@@ -183,7 +183,7 @@ def block_progress(log_ratios: Sequence[float], precision: Precision) -> _Progre
     number = len(log_ratios)
     if precision.exactly is not None:
         return _Progress(number, precision.exactly, None, number >= precision.exactly)
-    asked = Asked(
+    asked = PrecisionTarget(
         precision.within,
         precision.find,
         precision.most_blocks,

@@ -66,7 +66,7 @@ def has_insufficient_data(records: Records, run: str) -> bool:
     if verdict is None:
         return False
     codes = {reason.code for reason in verdict.reasons}
-    insufficient = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(TOO_LITTLE)
+    insufficient = verdict.judgement is Judgement.INVALID or not codes.isdisjoint(INSUFFICIENT_DATA)
     return insufficient and codes.isdisjoint(CUT_SHORT)
 
 

@@ -18,7 +18,7 @@ from kvmark.spec.replay import is_trace
 if TYPE_CHECKING:
     from kvmark.plan.model import Plan
     from kvmark.records import Records
-    from kvmark.run.execution import Carried
+    from kvmark.run.execution import ExecutedRun
     from kvmark.trace import RunRecording
 
 
@@ -96,7 +96,7 @@ def measured_run(
     records: Records,
     command: tuple[str, ...],
     recording: RunRecording | None = None,
-) -> Carried:
+) -> ExecutedRun:
     """Executes one run, and shows its progress."""
     from kvmark.cli.live import LiveDisplay, show
     from kvmark.run.execution import execute
@@ -109,13 +109,13 @@ def measured_run(
         display.step(spec.workload.name, 1, 1)
         log = None if recording is None else (recording.folder, recording.hash_key)
         context = replace(shared, recording=log)
-        return carry_out(
+        return execute(
             plan, spec.as_json(), context, show(display), spec.faults,
             password=spec.system.password,
         )  # fmt: skip
 
 
-def _answer(carried: Carried, records: Records, options: RunOptions) -> None:
+def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None:
     """Closes one run and prints its answer.
 
     Raises:

@@ -24,7 +24,7 @@ from kvmark.spec.url import SystemName, parse_system_url, system_name
 
 if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB
-    from kvmark.learn import Likeness
+    from kvmark.learn import TwinCheck
     from kvmark.spec.run import RunSpec
     from kvmark.trace import Keep, TapProgress, TapSettings, Trace, TraceInfo
 
@@ -327,12 +327,12 @@ def learn(
     if common.fleet is not None:
         raise SpecError("--fleet: a replay is on one machine, and so is its twin")
     from kvmark.cli.session import named_system
-    from kvmark.learn import AskedCheck, likeness, twin_sides
+    from kvmark.learn import TwinCheckRequest, check_twin, twin_sides
     from kvmark.spec.replay import parse_speed
     from kvmark.spec.workload import load_workload
     from kvmark.trace import Trace
 
-    request = AskedCheck(
+    request = TwinCheckRequest(
         system=named_system(system),
         speed=parse_speed(speed or "1"),
         clients=clients,
@@ -350,7 +350,7 @@ def learn(
         base, twin = (
             [journal.records.open(run) for run in design.blocks.runs(side)] for side in design.sides
         )
-        result = likeness(trace, workload, (base, twin), allowed)
+        result = check_twin(trace, workload, (base, twin), allowed)
         _print_check((path, check), result, [run.id for run in (*base, *twin)], json=common.json)
 
 
@@ -391,7 +391,7 @@ def _twin_design(
 
 
 def _print_check(
-    files: tuple[Path, Path], result: Likeness, runs: list[str], *, json: bool
+    files: tuple[Path, Path], result: TwinCheck, runs: list[str], *, json: bool
 ) -> None:
     """Prints the differences between a trace and a workload.
 

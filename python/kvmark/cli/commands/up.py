@@ -16,8 +16,7 @@ from kvmark.spec.url import SystemName, system_name
 from kvmark.testbed import testbeds_root
 
 if TYPE_CHECKING:
-    from kvmark.testbed.system import System
-    from kvmark.testbed.words import Wish
+    from kvmark.testbed.system import OptionSpec, System
 
 _OF_ALL: Final[tuple[tuple[str, Any, Any], ...]] = (
     (
@@ -80,29 +79,30 @@ def _with_options(up: Callable[..., None]) -> Callable[..., None]:
 
 def _of_systems() -> Iterator[tuple[str, Any, Any]]:
     """The options of systems as parameters, those of several systems first."""
+    from kvmark.testbed.system import option_specs
     from kvmark.testbed.systems import SYSTEMS
 
-    by_field: dict[str, list[tuple[System, Wish]]] = {}
+    by_field: dict[str, list[tuple[System, OptionSpec]]] = {}
     for system in SYSTEMS.values():
-        for field, wish in wishes_of(system.wanted).items():
+        for field, wish in option_specs(system.options).items():
             by_field.setdefault(field, []).append((system, wish))
     for wishes in sorted(by_field.values(), key=lambda wishes: len(wishes) == 1):
         yield _parameter(wishes)
 
 
-def _parameter(wishes: Sequence[tuple[System, Wish]]) -> tuple[str, Any, Any]:
+def _parameter(wishes: Sequence[tuple[System, OptionSpec]]) -> tuple[str, Any, Any]:
     """The parameter for an option of one or several systems."""
     from kvmark.testbed.proxy import Target
 
     _, wish = wishes[0]
-    helps = [f"{system.name.capitalize()}: {one.word.help}" for system, one in wishes]
+    helps = [f"{system.name.capitalize()}: {one.help}" for system, one in wishes]
     helps += ["Repeatable."] if get_origin(wish.type) is list else []
     reads_url = wish.type is Target
     settings = option(
-        wish.word.metavar,
+        wish.metavar,
         " ".join(helps),
-        f"--{wish.written.replace('_', '-')}",
-        min=wish.word.least,
+        f"--{wish.name.replace('_', '-')}",
+        min=wish.least,
         parser=system_name if reads_url else None,
         autocompletion=completion.system if reads_url else None,
     )

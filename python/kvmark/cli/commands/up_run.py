@@ -19,7 +19,7 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import OF_STUDIES, names_of_testbeds, proxy
+from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy
 from kvmark.testbed.control import Stopped, bring_back
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
 from kvmark.testbed.system import System, option_specs
@@ -55,7 +55,7 @@ def start(root: Path, system: str, context: typer.Context, *, quiet: bool) -> tu
                 " `kvmark up --help`"
             )
     if existing is None:
-        wanted = kind.wanted(name=context.params["name"], **_values(kind, options))
+        wanted = kind.options(name=context.params["name"], **_values(kind, options))
         with _progress(quiet=quiet) as tell:
             return kind.up(wanted, root, tell), "up"
     _check_same(existing, options)
@@ -173,8 +173,8 @@ def _node_document(node: Node) -> dict[str, Any]:
 
 def _options_of(system: System) -> dict[str, str]:
     """The fields that a user can set, and their options."""
-    names = {field.name for field in fields(system.wanted)}
-    options = {wish.field: wish.written for wish in wishes_of(system.wanted).values()}
+    names = {field.name for field in fields(system.options)}
+    options = {wish.field: wish.name for wish in option_specs(system.options).values()}
     options |= {name: written for name, written in _COMMON.items() if name in names}
     return options | {name: name for name in _PASSWORDS if "password" in names}
 
@@ -212,7 +212,7 @@ def _existing_testbed(root: Path, system: str, params: Mapping[str, Any]) -> Tes
                 f" kvmark up {testbed.system}, for another one"
             )
         return testbed
-    if name is not None and name.startswith(OF_STUDIES):
+    if name is not None and name.startswith(STUDY_PREFIX):
         raise UsageError(
             f"name: a study removes testbeds whose names begin with '{STUDY_PREFIX}'; give another"
         )
@@ -233,7 +233,7 @@ def _values(system: System, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         SpecError: an option is missing, or can't be parsed.
     """
-    required = (wish.field for wish in wishes_of(system.wanted).values() if wish.is_required)
+    required = (wish.field for wish in option_specs(system.options).values() if wish.is_required)
     if not options.keys() >= set(required):
         raise SpecError(system.required)
     values = {
@@ -304,8 +304,8 @@ def _value(system: System, name: str, given: Any) -> Any:
         return tuple(listed(given, count)) if given else ()
     if isinstance(given, SystemName):
         return _target(given)
-    wish = wishes_of(system.wanted).get(name)
-    return given if wish is None else wish.read(given)
+    wish = option_specs(system.options).get(name)
+    return given if wish is None else wish.parse(given)
 
 
 def _target(to: SystemName) -> proxy.Target:

@@ -25,8 +25,6 @@ from kvmark.experiment.study.warm_up import (
     warm_up_places,
     warm_up_servers,
 )
-from kvmark.experiment.environment import Environment
-from kvmark.experiment.judging import has_insufficient_data
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.faults import Action

@@ -121,7 +121,7 @@ class Environment:
     @property
     def _name(self) -> str:
         """The testbed's name, made of the study's."""
-        return re.sub(r"[^a-z0-9-]", "-", f"{OF_STUDIES}{self.study.name}")[:_LONGEST]
+        return re.sub(r"[^a-z0-9-]", "-", f"{STUDY_PREFIX}{self.study.name}")[:_LONGEST]
 
 
 def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] | None:

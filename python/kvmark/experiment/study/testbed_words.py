@@ -32,8 +32,8 @@ _TYPES: Final[Mapping[Any, Any]] = {int: Count, str: _Text, YES_OR_NO: bool}
 
 def _words_of(system: System) -> dict[str, Any]:
     """The options of a kind of system, with their types."""
-    wishes = (wish for wish in wishes_of(system.wanted).values() if wish.word.in_studies)
-    return {wish.written: _TYPES.get(wish.type, wish.type) for wish in wishes}
+    wishes = (wish for wish in option_specs(system.options).values() if wish.in_studies)
+    return {wish.name: _TYPES.get(wish.type, wish.type) for wish in wishes}
 
 
 _OF_SYSTEMS: Final = {name: _words_of(each) for name, each in SYSTEMS.items() if each.driver}

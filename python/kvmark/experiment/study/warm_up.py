@@ -147,7 +147,7 @@ class _Rounds:
 
 def has_levelled(speeds: Sequence[float]) -> bool:
     """Whether the last two exceed the best two before by less than the bound."""
-    risen = rise(speeds)
+    risen = warmup_gain(speeds)
     return risen is not None and risen < BOUND
 
 
