@@ -3,7 +3,7 @@
     python -m bench.tap [--times 5] [--operations 500000] [--generator-core 0] [--server-core 1]
         [--middle-core 0]
 
-Between client and server is, on its own core, HAProxy in TCP mode with one thread, `kvmark record`
+Between client and server is, on its own core, HAProxy in TCP mode with one thread, `kvmark trace record`
 with one thread, MONITOR's reader, or nothing. Throughput is that of redis-benchmark; CPU time is
 that of the program between, during the measurement.
 """
@@ -107,7 +107,7 @@ def between(peer: str, testbed: Testbed, core: int) -> Iterator[tuple[int, psuti
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         file = Path(name) / "haproxy.cfg"
         file.write_text(HAPROXY_FILE.format(port=port, address=node.address))
-        tap = ("record", "--listen", port, "--to", testbed.url, "--threads", 1, "-q", "-o")
+        tap = ("trace", "record", "--listen", port, "--to", testbed.url, "--threads", 1, "-q", "-o")
         commands: dict[str, tuple[int, list[object]]] = {
             TAP: (port, [*KVMARK, *tap, Path(name) / "T.trace"]),
             HAPROXY: (port, ["haproxy", "-db", "-f", file]),

@@ -42,13 +42,13 @@ class Case(PeerCase):
     bounds: tuple[PeerBound, ...] = (at_most(COST, 1.0),)
 
 
-IMPORT: Final = ("import", "twitter.csv", "-o")
+IMPORT: Final = ("trace", "import", "twitter.csv", "-o")
 CASES: Final = (
     Case(name="import twitter/cache-trace", words=(*IMPORT, "new.trace")),
-    Case(name="trace of it", words=("trace", "T.trace"), bounds=()),
+    Case(name="trace of it", words=("trace", "show", "T.trace"), bounds=()),
     Case(
         name="import MONITOR",
-        words=("import", "monitor.txt", "-o", "new.trace"),
+        words=("trace", "import", "monitor.txt", "-o", "new.trace"),
         operations=LINES,
         bounds=(),
     ),
