@@ -3,9 +3,9 @@
     python -m bench.tap [--times 5] [--operations 500000] [--generator-core 0] [--server-core 1]
         [--middle-core 0]
 
-Between client and server is, on its own core, HAProxy in TCP mode with one thread, `kvmark trace record`
-with one thread, MONITOR's reader, or nothing. Throughput is that of redis-benchmark; CPU time is
-that of the program between, during the measurement.
+Between client and server is, on its own core, HAProxy in TCP mode with one thread, `kvmark trace
+record` with one thread, MONITOR's reader, or nothing. Throughput is that of redis-benchmark; CPU
+time is that of the program between, during the measurement.
 """
 
 from __future__ import annotations
