@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
-from kvmark.frontends.yugabyte_apps import study_tables
-from kvmark.frontends.yugabyte_apps.table import app_table
-from kvmark.frontends.yugabyte_apps.table_view import app_grid
+from kvmark.frontends.yugabyte_apps.table import app_grid, app_table, by_operation, case_runs
 from kvmark.records import Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
@@ -70,31 +68,24 @@ def lasting(healthy: Make, times: float, response_ns: int = 100_000) -> Run:
     return run
 
 
-def test_all_usable_runs_stand_for_a_case_s_operations_with_merged_histograms(
-    healthy: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of YCSB's operations, beside those that were published."""
+def test_figures_of_a_case_s_operations_merge_its_usable_runs(healthy: Make) -> None:
     slow, quick = lasting(healthy, 5, 400_000), lasting(healthy, 1, 200_000)
     runs = {0: slow, 1: quick, 2: lasting(healthy, 1, 100_000)}
     rows = study_rows([CaseRuns({"workload": "a"}, runs, frozenset({1, 2}))])
-    theirs = SimpleNamespace(
-        published=(), figures={}, operations={"READ": {"mean_us": 1.0}}, spreads={}
-    )
-    monkeypatch.setattr(study_tables, "published_for", lambda levels, published: theirs)
 
-    def shown(*usable: Run) -> Any:
-        ids = {run.id for run in usable}
-        found = study_tables.operations(cast("Any", theirs), rows, list(runs.values()), ids)
-        return next(one for one in found if one.operation == "READ")
+    def reads(*usable: Run) -> Any:
+        found: Any = SimpleNamespace(runs=tuple(runs.values()), usable={run.id for run in usable})
+        operations = by_operation(case_runs(rows[0], found))
+        return next(one for one in operations if one.operation == "READ")
 
-    both = shown(quick, runs[2])
+    both = reads(quick, runs[2])
     assert both.runs == 2
     assert both.throughput == pytest.approx(quick.manifest.rate, rel=0.01)
     # Half of all reads took 100 µs and half 200 µs: no mean of the runs' quantiles.
     assert both.response_us_mean == pytest.approx(150, rel=0.01)
     assert both.response_us_p99 == pytest.approx(200, rel=0.01)
-    # Where none is usable, all of them.
-    assert (shown().runs, shown().response_us_p99) == (3, pytest.approx(400, rel=0.01))
+    # If none is usable, all of them.
+    assert (reads().runs, reads().response_us_p99) == (3, pytest.approx(400, rel=0.01))
 
 
 def test_a_case_s_application_table_is_over_all_its_runs(healthy: Make) -> None:

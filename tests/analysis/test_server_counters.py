@@ -10,7 +10,7 @@ import pytest
 from kvmark.analysis.models.path_costs import PathCost, path_costs
 from kvmark.analysis.study import CaseRuns, study_rows
 from kvmark.analysis.summary.counters import disk_bytes_per_operation
-from kvmark.frontends.cassandra_stress.results import stress_results
+from kvmark.frontends.cassandra_stress.output import CountingRules, stress_results
 
 Make = Callable[[], Any]
 
@@ -67,7 +67,7 @@ def test_collections_of_a_node_that_was_started_again_are_those_of_the_run(healt
         row["gc_count"] = 500 + second if second <= 5 else second - 10
         row["gc_time_s"] = row["gc_count"] / 20
     draft.resources = draft.resources[:6] + draft.resources[10:]
-    garbage = stress_results(draft.run(), "service", {}, frozenset()).garbage
+    garbage = stress_results(draft.run(), CountingRules("service", {}, frozenset())).garbage
     assert garbage is not None
     assert garbage.count == 5 + 10
     assert garbage.time_s == pytest.approx(15 / 20)

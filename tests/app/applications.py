@@ -1,10 +1,15 @@
-"""Applications made from words, as `kvmark app` makes them."""
+"""Applications from command lines, as `kvmark app` makes them."""
 
-from kvmark import catalog
-from kvmark.frontends.yugabyte_apps.run_spec import nodes_url, run_of, with_flags
-from kvmark.frontends.yugabyte_apps.servers import REDIS, Server
-from kvmark.frontends.yugabyte_apps.words import Asked, parse_words
-from kvmark.frontends.yugabyte_apps.workload import workload_of
+from typing import Any
+
+from kvmark.frontends.yugabyte_apps.dialect import Server
+from kvmark.frontends.yugabyte_apps.flags import AppRequest, parse_request
+from kvmark.frontends.yugabyte_apps.workload import (
+    nodes_url,
+    run_of,
+    with_flag_options,
+    workload_of,
+)
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan, Statement
 from kvmark.spec.run import RunSpec
@@ -15,26 +20,34 @@ ACCORD = Server("cassandra", "6.0-alpha1", has_transactions=True)
 YUGABYTE = Server("yugabyte", "3.9-SNAPSHOT", has_transactions=True)
 
 
-def asked(words: str) -> Asked:
-    return parse_words(words.split())
+def request(line: str) -> AppRequest:
+    parsed = parse_request(line.split())
+    assert parsed is not None
+    return parsed
 
 
-def workload(words: str, server: Server | None = None) -> WorkloadSpec:
-    given = asked(words)
-    assert given.app is not None
-    default = REDIS if given.app.store == "redis" else CASSANDRA
-    return workload_of(given, catalog.text(f"apps/{given.app.name}"), server or default)
+def workload(line: str, server: Server = CASSANDRA) -> WorkloadSpec:
+    return workload_of(request(line), server)
 
 
-def run(words: str, server: Server | None = None) -> RunSpec:
-    given = asked(f"{words} --nodes 127.0.0.1:1")
-    made = workload(words, server)
-    return run_of(given, made, with_flags(nodes_url(given), given))
+def run(line: str) -> RunSpec:
+    parsed = request(f"{line} --nodes 127.0.0.1:1")
+    return run_of(parsed, workload(line), with_flag_options(nodes_url(parsed), parsed))
 
 
-def plan(words: str, server: Server | None = None) -> Plan:
-    return compile_run(run(words, server), 2)
+def plan(line: str) -> Plan:
+    return compile_run(run(line), 2)
 
 
 def statement(plan: Plan, name: str) -> Statement:
     return next(one for one in plan.statements if one.name == name)
+
+
+def operation_limits(plan: Plan) -> dict[str, int | None]:
+    """The number of operations that ends each group."""
+    return {plan.groups[one.group].name: one.operations for one in plan.phases[0].groups}
+
+
+def generators(plan: Plan, name: str) -> dict[str, dict[str, Any]]:
+    """The argument generators of a statement."""
+    return {one.name: one.generator.model_dump() for one in statement(plan, name).arguments}

@@ -1,16 +1,21 @@
-"""The applications' files have the original's defaults, and its flags change what they name."""
+"""The applications have the original's defaults, and its flags change them."""
 
 import uuid
-from typing import Any
 
 import pytest
-from applications import CASSANDRA, asked, plan, run, statement, workload
+from applications import (
+    generators,
+    operation_limits,
+    plan,
+    request,
+    run,
+    statement,
+    workload,
+)
 
-from kvmark import catalog
 from kvmark.errors import SpecError
 from kvmark.frontends.yugabyte_apps.flags import APPS
-from kvmark.frontends.yugabyte_apps.run_spec import ENDLESS_NS
-from kvmark.frontends.yugabyte_apps.workload import counted_commands, workload_of
+from kvmark.frontends.yugabyte_apps.workload import ENDLESS_NS, operations_per_request
 from kvmark.plan.compile import compile_run
 from kvmark.secret import Secret
 
@@ -28,12 +33,6 @@ DEFAULTS: dict[str, tuple[int, int, int | None, int | None, int | None]] = {
 }
 
 
-def test_every_application_has_a_file_to_copy() -> None:
-    assert {name for name in catalog.names() if name.startswith("apps/")} == {
-        f"apps/{name}" for name in APPS
-    }
-
-
 @pytest.mark.parametrize("name", APPS)
 def test_the_defaults_are_the_originals(name: str) -> None:
     readers, writers, unique, reads, writes = DEFAULTS[name]
@@ -43,8 +42,8 @@ def test_the_defaults_are_the_originals(name: str) -> None:
     assert made.dataset.full_at == unique
     assert made.dataset.count == 0, "the writers begin with nothing"
     (phase,) = made.phases
-    commands = counted_commands(asked(name), workload(name))
-    ends = {made.groups[one.group].name: one.operations for one in phase.groups}
+    commands = operations_per_request(request(name), workload(name))
+    ends = operation_limits(made)
     total = ends["writers"] and ends["writers"] * commands["Write"]
     assert (ends["readers"], total) == (reads, writes)
     assert phase.duration_ns == (None if reads else ENDLESS_NS)
@@ -52,7 +51,7 @@ def test_the_defaults_are_the_originals(name: str) -> None:
     assert made.interval_ns == 5_000_000_000
 
 
-def test_keys_begin_with_a_uuid_unless_they_are_told_not_to() -> None:
+def test_keys_have_a_uuid_as_prefix_unless_nouuid_is_passed() -> None:
     given = str(uuid.uuid4())
     assert plan(f"RedisKeyValue --uuid {given}").dataset.key.prefix == f"{given}:"
     assert plan("RedisKeyValue --nouuid").dataset.key.prefix == "key:"
@@ -61,17 +60,12 @@ def test_keys_begin_with_a_uuid_unless_they_are_told_not_to() -> None:
     assert len(one) == 37
 
 
-def _value(words: str) -> dict[str, Any]:
-    made = statement(plan(words), "WRITE")
-    found = next(one for one in made.arguments if one.name == "value")
-    return found.generator.model_dump()
-
-
-def test_values_are_val_and_number_or_have_a_checksum_when_a_size_is_given() -> None:
-    plain = _value("CassandraKeyValue")
+def test_values_are_val_and_number_and_have_a_checksum_if_a_size_is_given() -> None:
+    plain = generators(plan("CassandraKeyValue"), "WRITE")["value"]
     assert plain["generator"] == "format"
     assert [part["literal"] for part in plain["parts"]] == ["val:", ""]
-    sized = _value("CassandraKeyValue --value_size 100 --use_ascii_values")
+    line = "CassandraKeyValue --value_size 100 --use_ascii_values"
+    sized = generators(plan(line), "WRITE")["value"]
     assert sized["generator"] == "checked"
     assert sized["ascii"] is True
     assert sized["length"] == {"law": "constant", "size": 100}
@@ -84,15 +78,13 @@ def test_writers_and_readers_have_their_own_number_rate_and_end() -> None:
     assert (readers.clients, writers.clients) == (7, 3)
     assert readers.arrival.process == "constant"
     assert writers.arrival.process == "closed"
-    ends = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
-    assert ends == {"readers": None, "writers": 900}
+    assert operation_limits(made) == {"readers": None, "writers": 900}
 
 
-def test_what_is_counted_by_rows_ends_after_as_many_batches() -> None:
+def test_a_number_of_rows_ends_after_the_batches_that_hold_them() -> None:
     made = plan("CassandraBatchKeyValue --batch_size 25 --num_writes 1010 --num_reads 10")
     assert statement(made, "WRITE").commands.model_dump()["size"] == 25
-    ends = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
-    assert ends == {"readers": 10, "writers": 41}
+    assert operation_limits(made) == {"readers": 10, "writers": 41}
 
 
 def test_pipelines_have_a_length_and_a_pause() -> None:
@@ -102,7 +94,7 @@ def test_pipelines_have_a_length_and_a_pause() -> None:
     assert all(group.arrival.model_dump()["think_time_ns"] == 3_000_000 for group in made.groups)
 
 
-def test_without_writers_a_hundred_thousand_keys_are_written_first() -> None:
+def test_without_writers_a_hundred_thousand_keys_are_loaded_first() -> None:
     made = plan("CassandraKeyValue --num_threads_write 0")
     assert [phase.name for phase in made.phases] == ["load", "measure"]
     assert made.dataset.count == 100_000
@@ -111,18 +103,18 @@ def test_without_writers_a_hundred_thousand_keys_are_written_first() -> None:
     assert few.dataset.count == 50
 
 
-def test_keys_of_an_earlier_run_are_read_and_not_written() -> None:
+def test_read_only_reads_keys_of_an_earlier_run() -> None:
     made = plan("CassandraKeyValue --read_only --nouuid --max_written_key 99")
     assert [group.name for group in made.groups] == ["readers"]
     assert (made.dataset.count, len(made.phases)) == (100, 1)
     assert not any("DROP" in text for text in made.prepare)
 
 
-def test_a_metric_has_its_points_in_turn_and_readers_look_at_the_newest() -> None:
+def test_writers_cycle_through_metrics_and_readers_read_the_newest() -> None:
     words = "CassandraBatchTimeseries --min_metrics_count 7 --max_metrics_count 7"
     made = plan(f"{words} --batch_size 50 --read_batch_size 20 --read_back_delta_from_now 30")
     write, read = statement(made, "WRITE"), statement(made, "READ")
-    arguments = {one.name: one.generator.model_dump() for one in write.arguments}
+    arguments = generators(made, "WRITE")
     assert write.record == "operation"
     assert arguments["series"]["modulus"] == 7
     assert (arguments["ts"]["divisor"], arguments["ts"]["factor"]) == (7, 50)
@@ -132,11 +124,10 @@ def test_a_metric_has_its_points_in_turn_and_readers_look_at_the_newest() -> Non
     assert readers.keys.distribution.model_dump() == {"law": "newest", "window": 7}
 
 
-def test_the_number_of_metrics_lies_where_it_should_and_follows_the_seed() -> None:
+def test_the_number_of_metrics_follows_the_seed() -> None:
     def metrics(words: str) -> int:
-        made = statement(plan(f"CassandraBatchTimeseries {words}"), "WRITE")
-        arguments = {one.name: one.generator.model_dump() for one in made.arguments}
-        return int(arguments["series"]["modulus"])
+        made = plan(f"CassandraBatchTimeseries {words}")
+        return int(generators(made, "WRITE")["series"]["modulus"])
 
     assert 5_000 <= metrics("--seed 3") < 10_000
     assert metrics("--seed 3") == metrics("--seed 3") != metrics("--seed 4")
@@ -148,7 +139,7 @@ def test_coupons_are_divided_among_stores() -> None:
     assert statement(made, "READ").checks[0].model_dump()["least"] == 10
 
 
-def test_a_hash_is_written_whole_before_any_of_its_sub_keys_again() -> None:
+def test_a_hash_is_inserted_whole_before_sub_keys_are_updated() -> None:
     words = "RedisHashPipelined --num_subkeys_per_key 25 --num_subkeys_per_write 10"
     made = plan(f"{words} --num_subkeys_per_read 4 --key_freq_zipf_exponent 0")
     insert, read = statement(made, "INSERT"), statement(made, "READ")
@@ -174,13 +165,13 @@ def test_a_hash_is_written_whole_before_any_of_its_sub_keys_again() -> None:
          "'a-b' can't name a table: use letters, digits and _"),
     ],
 )  # fmt: skip
-def test_what_contradicts_is_refused(words: str, sentence: str) -> None:
-    with pytest.raises(SpecError) as refusal:
+def test_contradicting_flags_are_rejected(words: str, sentence: str) -> None:
+    with pytest.raises(SpecError) as error:
         workload(words)
-    assert str(refusal.value) == sentence
+    assert str(error.value) == sentence
 
 
-def test_connections_consistency_and_limits_are_the_drivers() -> None:
+def test_flags_set_consistency_datacenter_login_and_timeouts() -> None:
     options = run("CassandraKeyValue --local_reads --with_local_dc dc2").system.options
     assert options["consistency"] == "QUORUM"
     assert options["read_consistency"] == "ONE"
@@ -193,19 +184,12 @@ def test_connections_consistency_and_limits_are_the_drivers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked_for", "pinned", "workers", "each"),
+    ("connections", "pinned", "workers", "each"),
     [(8, "0", 1, 8), (8, "0,1", 2, 4), (5, "0,1", 2, 3), (1, "0,1", 1, 1), (4, "0,1,2", 3, 2)],
 )
-def test_no_fewer_connections_than_asked_for_are_divided_among_the_workers(
-    asked_for: int, pinned: str, workers: int, each: int
+def test_connections_are_divided_among_the_workers_and_rounded_up(
+    connections: int, pinned: str, workers: int, each: int
 ) -> None:
-    made = run(f"CassandraKeyValue --concurrent_clients {asked_for} --pin {pinned}")
+    made = run(f"CassandraKeyValue --concurrent_clients {connections} --pin {pinned}")
     assert compile_run(made, 2).workers == workers
     assert made.system.options["connections_per_node"] == str(each)
-
-
-def test_a_file_that_was_changed_is_an_application_too() -> None:
-    given = asked("CassandraKeyValue --num_threads_read 1")
-    text = catalog.text("apps/CassandraKeyValue").replace("clients: 2\n", "clients: 5\n")
-    made = workload_of(given, text, CASSANDRA)
-    assert [group.clients for group in made.groups] == [5, 1]

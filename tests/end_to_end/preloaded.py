@@ -26,8 +26,8 @@ COMMANDS = (
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",
     "experiment.capacity", "experiment.interleaved_ab",
-    "frontends.cassandra_stress.measuring", "frontends.yugabyte_apps.command",
-    "frontends.ycsb.command", "frontends.ycsb.progress",
+    "frontends.cassandra_stress.execution", "frontends.yugabyte_apps.execution",
+    "frontends.ycsb.execution",
 )  # fmt: skip
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(

@@ -38,14 +38,14 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return kvmark.finish(kvmark.start("ycsb", *words), exits=(0, 1))
 
 
-def test_what_a_default_run_will_do_is_announced_before_it_begins(default: Result) -> None:
+def test_cases_and_time_limit_are_announced(default: Result) -> None:
     assert default.err.splitlines()[0] == (
-        "3 cases, each 5 times, then as often as ± 5 % of its throughput needs, 20 times at most;"
-        " 10 min at most for the whole (--budget)."
+        "3 cases, each 5 times, then up to 20 times until its throughput is within ± 5 %;"
+        " time limit 10 min (--budget)."
     )
 
 
-def test_how_often_each_case_was_run_and_why_is_in_the_document(default: Result) -> None:
+def test_the_document_has_the_repetitions_of_each_case(default: Result) -> None:
     document = json.loads(default.out)
     plan = document["repetitions"]
     assert (plan["first_stage"], plan["most"], plan["within"]) == (5, 20, 0.05)
@@ -61,13 +61,13 @@ def test_how_often_each_case_was_run_and_why_is_in_the_document(default: Result)
     assert all(got[name] >= wanted[name] for name in got)
 
 
-def test_each_run_says_which_stage_it_belongs_to(default: Result) -> None:
+def test_each_run_records_its_stage(default: Result) -> None:
     kvmark = Kvmark(default.folder, default.folder / "runs")
     steps = [kvmark.manifest(run)["spec"]["sequence"] for run in json.loads(default.out)["runs"]]
     assert all(step["stage"] == (1 if step["repetition"] < 5 else 2) for step in steps)
 
 
-def test_a_budget_that_is_too_short_runs_each_case_once_and_says_what_would_do(
+def test_a_short_budget_runs_each_case_once_and_prints_one_that_is_enough(
     tmp_path: Path,
 ) -> None:
     kvmark = Kvmark(tmp_path, tmp_path / "runs")
@@ -75,7 +75,7 @@ def test_a_budget_that_is_too_short_runs_each_case_once_and_says_what_would_do(
     done = kvmark("ycsb", *words, "--budget", "1ms")
     told = " ".join(done.out.split())
     assert "load with 100 records and A with 100 records ran once instead of 5" in told
-    assert "--budget 1m would do." in told
+    assert "--budget 1m is enough." in told
     assert len(run_folders(kvmark.runs)) == 2
 
 
@@ -86,7 +86,7 @@ def test_a_budget_that_is_too_short_runs_each_case_once_and_says_what_would_do(
         ("soon", "'soon' is not a duration; write it like 30s, 500ms or 1h30m"),
     ],
 )
-def test_a_budget_that_is_no_time_is_refused(tmp_path: Path, budget: str, sentence: str) -> None:
+def test_an_invalid_budget_is_rejected(tmp_path: Path, budget: str, sentence: str) -> None:
     told = Kvmark(tmp_path, tmp_path / "runs").refuses("ycsb", "--budget", budget)
     assert told.endswith(sentence)
 
@@ -110,7 +110,7 @@ def test_progress_is_on_standard_error_only(sequence: Result) -> None:
     assert "[1/36]" not in sequence.out
 
 
-def test_the_report_is_one_page_and_its_place_is_told(sequence: Result, folder: Path) -> None:
+def test_the_report_is_one_page_and_its_path_is_printed(sequence: Result, folder: Path) -> None:
     report = folder / "kvmark-ycsb.html"
     assert str(report) in sequence.err
     page = report.read_text()
@@ -118,7 +118,7 @@ def test_the_report_is_one_page_and_its_place_is_told(sequence: Result, folder: 
     assert "RocksDB" in page
 
 
-def test_the_database_of_its_own_is_gone(sequence: Result, folder: Path) -> None:
+def test_the_scratch_database_is_removed(sequence: Result, folder: Path) -> None:
     assert len(run_folders(folder / "runs")) == 36
     assert not list((folder / "runs").glob("scratch*"))
 
@@ -130,17 +130,17 @@ def test_json_is_one_document_with_every_row_and_nothing_else(document: Result) 
     assert all(row["figures"]["throughput"]["value"] > 0 for row in rows)
 
 
-def test_published_figures_stand_beside_the_measured_ones(document: Result) -> None:
+def test_rows_have_the_published_figures(document: Result) -> None:
     rows = json.loads(document.out)["rows"]
     published = [row["case"]["workload"] for row in rows if row["published"]]
     assert published == [name for name in SEQUENCE if name not in ("delete", "reload")]
 
 
-def test_no_report_is_written_when_none_is_wanted(document: Result) -> None:
+def test_report_none_writes_no_report(document: Result) -> None:
     assert not list(document.folder.glob("*.html"))
 
 
-def test_delete_removes_what_was_inserted_too_and_every_scan_hits(document: Result) -> None:
+def test_delete_removes_inserted_records_too_and_every_scan_hits(document: Result) -> None:
     kvmark = Kvmark(document.folder, document.folder / "runs")
     kinds: dict[str, dict[str, int]] = {}
     plans: dict[str, int] = {}
@@ -159,9 +159,9 @@ def test_delete_removes_what_was_inserted_too_and_every_scan_hits(document: Resu
     assert kinds["ycsb/e"]["SCAN"] > 900
 
 
-def test_a_load_by_the_word_of_ycsb_is_done_once(kvmark: Kvmark) -> None:
+def test_the_load_flag_loads_once(kvmark: Kvmark) -> None:
     done = kvmark("ycsb", "-load", "--records", "50", "--system", "null:", "--report", "none")
-    assert done.err.splitlines()[0] == "One case, once; no limit of time."
+    assert done.err.splitlines()[0] == "One case, once; no time limit."
     assert len(run_folders(kvmark.runs)) == 1
 
 

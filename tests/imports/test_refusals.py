@@ -88,12 +88,12 @@ def test_a_table_with_more_figures_than_anyone_reads_is_refused(
     [
         (YCSB.rstrip("\n"), 6, "the last line has no end"),
         (YCSB[:30], 2, "no end"),
-        ("".join(YCSB.splitlines(keepends=True)[:1]), 1, "[OVERALL] isn't whole"),
+        ("".join(YCSB.splitlines(keepends=True)[:1]), 1, "[OVERALL] isn't complete"),
         ("".join(YCSB.splitlines(keepends=True)[:2]), 2, ""),
-        ("".join(YCSB.splitlines(keepends=True)[:3]), 3, "[READ] isn't whole"),
-        (YCSB.replace("10.0", "20.0"), 6, "add up to 10 and [OVERALL] tells of 20"),
+        ("".join(YCSB.splitlines(keepends=True)[:3]), 3, "[READ] isn't complete"),
+        (YCSB.replace("10.0", "20.0"), 6, "add up to 10, those of [OVERALL] to 20"),
         (YCSB + YCSB, 7, "a second runtime value"),
-        (YCSB + "hello there\n[READ], MinLatency(us), 1\n", 7, "stands between YCSB's results"),
+        (YCSB + "hello there\n[READ], MinLatency(us), 1\n", 7, "is among YCSB's results"),
         (YCSB.replace("8.5", "8,5"), 4, "decimal comma"),
         (YCSB.replace("8.5", "8.5.1"), 4, "stands where a number belongs"),
         (YCSB.replace("8.5", ""), 4, "stands where a number belongs"),
@@ -128,7 +128,7 @@ def test_a_cassandra_stress_log_that_ends_early_is_refused(read: Read, data: Pat
 @pytest.mark.parametrize(
     ("old", "new", "line", "says"),
     [
-        ("  6826,  ", "  6,826,  ", 4, "20 columns stand under a header of 19"),
+        ("  6826,  ", "  6,826,  ", 4, "20 columns under a header of 19"),
         ("0.21138", "O.21138", 4, "stands where a number belongs"),
         (
             "Latency mean              :    0.5 ms",
@@ -136,7 +136,7 @@ def test_a_cassandra_stress_log_that_ends_early_is_refused(read: Read, data: Pat
             72,
             "decimal",
         ),
-        ("Row rate  ", "Raw rate  ", 71, "stands among the results"),
+        ("Row rate  ", "Raw rate  ", 71, "is among the results"),
     ],
 )
 def test_damaged_lines_of_cassandra_stress_are_named(
@@ -223,4 +223,4 @@ def test_nothing_of_a_file_can_command_the_terminal(read: Read) -> None:
     text = YCSB.replace("8.5", "\x1b[2J8")
     assert "\x1b" not in str(refused(read, text))
     text = YCSB.replace("[READ], Operations, 10\n", "").replace("[READ]", "[RE\x07AD]")
-    assert "[RE\N{REPLACEMENT CHARACTER}AD] isn't whole" in str(refused(read, text))
+    assert "[RE\N{REPLACEMENT CHARACTER}AD] isn't complete" in str(refused(read, text))

@@ -101,14 +101,14 @@ def test_a_row_of_cassandra_stress_that_is_cut_is_refused_among_warnings(
 ) -> None:
     lines = stress.splitlines(keepends=True)
     lines[5:5] = [DRIVER, cut + "\n", DRIVER]
-    with pytest.raises(ImportFileError, match=r"results:7: .* columns stand under a header of"):
+    with pytest.raises(ImportFileError, match=r"results:7: .* columns under a header of"):
         read("".join(lines))
 
 
 def test_a_row_behind_a_line_of_a_logger_is_not_lost(read: Read, stress: str) -> None:
     lines = stress.splitlines(keepends=True)
     lines[5] = DRIVER.rstrip("\n") + lines[5]
-    with pytest.raises(ImportFileError, match="results:6: a row stands behind a line of a logger"):
+    with pytest.raises(ImportFileError, match="results:6: a logger's line contains a row"):
         read("".join(lines))
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.frontends.ycsb.run_spec import ycsb_run
-from kvmark.frontends.ycsb.workloads import read_ycsb
+from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.frontends.yugabyte_apps.flags import APPS
 from kvmark.plan.compile import compile_run
 from kvmark.spec.run import RunSpec

@@ -17,8 +17,8 @@ import pytest
 
 from kvmark import _engine, catalog
 from kvmark.errors import KvmarkError
-from kvmark.frontends.cassandra_stress.command_line import read_stress
-from kvmark.frontends.cassandra_stress.profile import read_profile
+from kvmark.frontends.cassandra_stress.options import read_stress
+from kvmark.frontends.cassandra_stress.profiles import read_profile
 from kvmark.frontends.ycsb.properties import parse_properties
 from kvmark.frontends.ycsb.workloads import read_ycsb
 from kvmark.plan.compile import compile_run

@@ -1,4 +1,4 @@
-"""Published logs and profiles, and command lines as a shell would hand them on."""
+"""Published logs and profiles, and parsed command lines."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
-from kvmark.frontends.cassandra_stress.command_line import StressSpec, read_stress
+from kvmark.frontends.cassandra_stress.options import StressSpec, read_stress
 
 
 @pytest.fixture(scope="session")
@@ -19,5 +19,5 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def line() -> Callable[[str], StressSpec]:
-    """Reads a command line as a shell would hand it on."""
+    """Parses a command line."""
     return lambda text: read_stress(text.split())

@@ -1,4 +1,4 @@
-"""The command as a user has it, on the simulated and the null driver."""
+"""`kvmark stress` with the simulated and the null driver."""
 
 import json
 import os
@@ -10,9 +10,8 @@ import preloaded
 import pytest
 
 from kvmark.errors import SpecError
-from kvmark.frontends.cassandra_stress.printed import text_of_run
-from kvmark.frontends.cassandra_stress.text import HEAD
-from kvmark.records import Entry, Records
+from kvmark.frontends.cassandra_stress.output import HEAD, text_of_run
+from kvmark.records import Records, Run
 
 PATIENCE_S = 300.0
 SIM = "sim:?service=constant&mean_us=100&servers=4&clock=virtual"
@@ -20,8 +19,8 @@ FAST = "-node null: -log no-settings"
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
+class Output:
+    """The output and exit code of a command."""
 
     code: int
     output: str
@@ -35,15 +34,15 @@ class Said:
 
 @dataclass(frozen=True)
 class Stress:
-    """Runs the command in a folder of its own."""
+    """Runs the command in an empty folder."""
 
     folder: Path
 
-    def __call__(self, words: str, *own: str) -> Said:
+    def __call__(self, words: str, *own: str) -> Output:
         variables = {**os.environ, "KVMARK_RUNS": str(self.folder / "runs")}
         command = ("stress", *own, *words.split())
         ended = preloaded.run(command, self.folder, variables, PATIENCE_S)
-        return Said(ended.code, ended.out, ended.err)
+        return Output(ended.code, ended.out, ended.err)
 
 
 @pytest.fixture
@@ -52,64 +51,53 @@ def stress(tmp_path: Path) -> Stress:
     return Stress(tmp_path)
 
 
-def stored_runs(stress: Stress) -> list[Entry]:
-    """All that were kept."""
-    return list(Records(stress.folder / "runs").list())
+def stored_runs(stress: Stress) -> list[Run]:
+    records = Records(stress.folder / "runs")
+    return [records.open(one.id) for one in records.list()]
 
 
-def test_a_run_has_as_many_records_as_its_population(stress: Stress) -> None:
-    for words, start, count in (
-        ("write n=500 no-warmup", 1, 500),
-        ("write n=10 no-warmup -pop seq=101..300", 101, 200),
-    ):
-        said = stress(f"{words} -rate threads=2 {FAST}")
-        assert said.code == 0, said
-        plan = stored_runs(stress)[0].path / "manifest.json"
-        dataset = json.loads(plan.read_text())["plan"]["dataset"]
-        assert (dataset["start"], dataset["count"]) == (start, count)
-
-
-def figure(said: Said, name: str) -> float:
+def figure(result: Output, name: str) -> float:
     """A figure of the Results block."""
-    match = re.search(rf"^{name}\s*:\s*([\d,.]+)", said.output, re.MULTILINE)
-    assert match, said
+    match = re.search(rf"^{name}\s*:\s*([\d,.]+)", result.output, re.MULTILINE)
+    assert match, result
     return float(match[1].replace(",", ""))
 
 
-def test_a_stored_run_reads_as_it_was_printed(stress: Stress) -> None:
-    said = stress(f"write n=200k no-warmup -rate threads=8 -node {SIM} -log no-settings")
-    (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
-    assert len(said.lines) > 1
-    told = text_of_run(run)
-    assert told.strip() in said.output
+def test_a_stored_run_is_printed_as_before(stress: Stress) -> None:
+    result = stress(f"write n=200k no-warmup -rate threads=8 -node {SIM} -log no-settings")
+    (run,) = stored_runs(stress)
+    assert len(result.lines) > 1
+    assert text_of_run(run).strip() in result.output
 
 
-def test_a_stored_run_of_another_command_is_no_line_of_cassandra_stress(stress: Stress) -> None:
+def test_a_run_of_another_command_has_no_output_of_cassandra_stress(stress: Stress) -> None:
     words = ("run", "ycsb/c", "--system", "null:", "--operations", "100", "-q")
     preloaded.run(words, stress.folder, dict(os.environ), PATIENCE_S)
-    (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
+    (run,) = stored_runs(stress)
     with pytest.raises(SpecError, match="none of kvmark stress"):
         text_of_run(run)
 
 
 def test_a_write_prints_cassandra_stress_s_columns_and_results(stress: Stress) -> None:
-    said = stress(f"write n=20k no-warmup -rate threads=8 {FAST}")
-    assert said.code == 0, said
-    assert "Running WRITE with 8 threads for 20000 iteration" in said.output
-    assert HEAD in said.output
-    assert int(said.lines[-1].split(",")[1]) == 20_000
-    assert figure(said, "Total partitions") == 20_000
-    assert figure(said, "Total errors") == 0
-    assert "Total GC count            : not known" in said.output
-    assert said.output.rstrip().endswith("END")
+    result = stress(f"write n=20k no-warmup -rate threads=8 {FAST}")
+    assert result.code == 0, result
+    assert "Running WRITE with 8 threads for 20000 iteration" in result.output
+    assert HEAD in result.output
+    assert int(result.lines[-1].split(",")[1]) == 20_000
+    assert figure(result, "Total partitions") == 20_000
+    assert figure(result, "Total errors") == 0
+    assert "Total GC count            : not known" in result.output
+    assert result.output.rstrip().endswith("END")
 
 
-def test_a_pinned_core_has_one_worker_and_what_is_written_is_told(stress: Stress) -> None:
+def test_a_pinned_core_has_one_worker_and_the_dataset_is_the_population(stress: Stress) -> None:
     core = min(os.sched_getaffinity(0))
-    words = f"write n=20k no-warmup -rate threads=8 -node {SIM} -log no-settings"
+    words = f"write n=20k no-warmup -rate threads=8 -pop seq=101..300 {FAST}"
     assert stress(words, "--pin", str(core)).code == 0
-    (run,) = (Records(stress.folder / "runs").open(one.id) for one in stored_runs(stress))
-    assert (run.manifest.plan["workers"], run.manifest.plan["pin"]) == (1, [core])
+    (run,) = stored_runs(stress)
+    plan = run.manifest.plan
+    assert (plan["workers"], plan["pin"]) == (1, [core])
+    assert (plan["dataset"]["start"], plan["dataset"]["count"]) == (101, 200)
     shown = preloaded.run(("runs", "show", run.id), stress.folder, dict(os.environ), PATIENCE_S)
     assert " records of 5 fields of 34 bytes\n" in shown.out
 
@@ -123,42 +111,42 @@ def test_a_pinned_core_has_one_worker_and_what_is_written_is_told(stress: Stress
         ("", "-graph file=gone/x.html", "-graph: file= there is no folder gone; make it"),
     ],
 )
-def test_what_can_not_be_is_told_before_anything_is_measured(
+def test_wrong_options_are_reported_before_the_measurement(
     stress: Stress, own: str, words: str, sentence: str
 ) -> None:
-    said = stress(f"write n=100 no-warmup -rate threads=2 -node null: {words}", *own.split())
-    assert said.code == 2
-    assert sentence in said.errors
-    assert said.output == ""
+    result = stress(f"write n=100 no-warmup -rate threads=2 -node null: {words}", *own.split())
+    assert result.code == 2
+    assert sentence in result.errors
+    assert result.output == ""
     assert stored_runs(stress) == []
 
 
 def test_ten_thousand_threads_are_clients_of_one_process(stress: Stress) -> None:
     """Each is served within its turn: the queue's throughput is that of its servers."""
-    said = stress(f"write n=200k no-warmup -rate threads=10000 -node {SIM} -log no-settings")
-    assert said.code == 0, said
-    assert figure(said, "Total partitions") == 200_000
+    result = stress(f"write n=200k no-warmup -rate threads=10000 -node {SIM} -log no-settings")
+    assert result.code == 0, result
+    assert figure(result, "Total partitions") == 200_000
     # Four servers of 100 µs; ten thousand clients keep them busy.
-    assert figure(said, "Op rate") == pytest.approx(40_000, rel=0.01)
-    assert figure(said, "Latency median") == pytest.approx(250.0, rel=0.01)
+    assert figure(result, "Op rate") == pytest.approx(40_000, rel=0.01)
+    assert figure(result, "Latency median") == pytest.approx(250.0, rel=0.01)
 
 
 def test_a_run_ends_when_the_error_of_its_mean_is_small(stress: Stress) -> None:
-    said = stress(f"write err<0.02 n>30 n<40 no-warmup -rate threads=4 -node {SIM}")
-    assert said.code == 0, said
-    lines = [line for line in said.lines if line.startswith("total,")]
+    result = stress(f"write err<0.02 n>30 n<40 no-warmup -rate threads=4 -node {SIM}")
+    assert result.code == 0, result
+    lines = [line for line in result.lines if line.startswith("total,")]
     assert 30 <= len(lines) <= 42
     assert float(lines[29].split(",")[12]) < 0.02
-    assert "******************** Stress Settings ********************" in said.output
+    assert "******************** Stress Settings ********************" in result.output
 
 
 def test_a_mix_has_a_line_for_each_operation(stress: Stress) -> None:
-    # The null driver holds nothing, so that what is read can't be what must be there.
+    # The null driver stores no values, so reads can't be checked.
     words = f"mixed ratio(write=1,read=3) n=8k no-warmup -rate threads=4 {FAST}"
-    said = stress(f"{words} -errors skip-read-validation")
-    assert said.code == 0, said
-    assert {line.split(",")[0] for line in said.lines} == {"READ", "WRITE", "total"}
-    assert re.search(r"Op rate .*\[READ: [\d,]+ op/s, WRITE: [\d,]+ op/s\]", said.output)
+    result = stress(f"{words} -errors skip-read-validation")
+    assert result.code == 0, result
+    assert {line.split(",")[0] for line in result.lines} == {"READ", "WRITE", "total"}
+    assert re.search(r"Op rate .*\[READ: [\d,]+ op/s, WRITE: [\d,]+ op/s\]", result.output)
 
 
 def test_failed_operations_end_a_run_with_failure_unless_they_are_ignored(stress: Stress) -> None:
@@ -174,27 +162,27 @@ def test_failed_operations_end_a_run_with_failure_unless_they_are_ignored(stress
 
 
 def test_a_fixed_rate_shows_response_service_and_wait_time(stress: Stress) -> None:
-    said = stress(f"write n=2k no-warmup -rate threads=50 fixed=1000/s -node {SIM}")
-    assert said.code == 0, said
-    shown = {line.split()[0] for line in said.output.splitlines() if line[:7].strip()}
+    result = stress(f"write n=2k no-warmup -rate threads=50 fixed=1000/s -node {SIM}")
+    assert result.code == 0, result
+    shown = {line.split()[0] for line in result.output.splitlines() if line[:7].strip()}
     assert {"response", "service", "wait"} <= shown
-    assert figure(said, "Op rate") == pytest.approx(1000, rel=0.05)
+    assert figure(result, "Op rate") == pytest.approx(1000, rel=0.05)
 
 
-def test_files_are_written_where_they_were_asked_for(stress: Stress) -> None:
-    said = stress(
+def test_log_and_graph_files_are_written(stress: Stress) -> None:
+    result = stress(
         f"write n=5k -rate threads=4 -node {SIM} -log no-settings file=out.log"
         " hdrfile=out.hdr -graph file=page.html title=first"
     )
-    assert said.code == 0, said
-    assert said.output == ""
+    assert result.code == 0, result
+    assert result.output == ""
     assert HEAD in (stress.folder / "out.log").read_text()
     tags = set(re.findall(r"^Tag=([^,]+),", (stress.folder / "out.hdr").read_text(), re.MULTILINE))
     assert tags == {"WRITE-rt", "WRITE-st", "WRITE-wt"}
     assert (stress.folder / "page.html").read_text().startswith("<!")
 
 
-def test_a_graph_is_drawn_in_the_terminal_too_and_only_when_it_is_asked_for(stress: Stress) -> None:
+def test_a_graph_is_also_drawn_in_the_terminal(stress: Stress) -> None:
     words = f"write n=100k no-warmup -rate threads=8 -node {SIM} -log no-settings"
     plain, drawn = stress(words), stress(f"{words} -graph file=page.html")
     assert "Timeline" not in plain.output
@@ -205,48 +193,39 @@ def test_a_graph_is_drawn_in_the_terminal_too_and_only_when_it_is_asked_for(stre
     assert pictures.rstrip().endswith("END")
 
 
-def test_a_ladder_climbs_until_more_clients_bring_nothing(stress: Stress) -> None:
-    said = stress(
+def test_a_ramp_ends_when_more_clients_bring_no_gain(stress: Stress) -> None:
+    result = stress(
         f"read n=2k no-warmup -rate auto threads>=2 threads<=32 -node {SIM} -log no-settings"
         " -errors skip-read-validation"
     )
-    assert said.code == 0, said
-    climbed = [int(one) for one in re.findall(r"Running with (\d+) threadCount", said.output)]
-    assert climbed == [2, 4, 8, 16, 24]
-    assert said.output.count("Improvement over") == len(climbed) - 1
-    assert "id, type" in said.output
+    assert result.code == 0, result
+    clients = [int(one) for one in re.findall(r"Running with (\d+) threadCount", result.output)]
+    assert clients == [2, 4, 8, 16, 24]
+    assert result.output.count("Improvement over") == len(clients) - 1
+    assert "id, type" in result.output
 
 
-def test_a_profile_s_rows_are_counted(stress: Stress, data: Path) -> None:
-    said = stress(
-        f"user profile={data / 'user-profile-clustering.yaml'} ops(insert=1) n=1k no-warmup"
-        f" -rate threads=4 {FAST}"
-    )
-    assert said.code == 0, said
-    assert "Running [insert] with 4 threads for 1000 iteration" in said.output
-    assert figure(said, "Total partitions") == 1000
-
-
-def test_an_operation_s_partitions_are_counted_and_n_is_theirs(stress: Stress, data: Path) -> None:
+def test_n_counts_partitions(stress: Stress, data: Path) -> None:
     """Uniform from 1 to 50: far fewer operations than partitions."""
-    said = stress(
+    result = stress(
         f"user profile={data / 'example.yaml'},{data / 'lwt-example.yaml'} ops(wide.insert=1)"
         f" n=5003 no-warmup -rate threads=4 {FAST}"
     )
-    assert said.code == 0, said
-    assert figure(said, "Total partitions") == 5003
-    assert 150 < int(said.lines[-1].split(",")[1]) < 250
+    assert result.code == 0, result
+    assert "Running [wide.insert] with 4 threads for 5003 iteration" in result.output
+    assert figure(result, "Total partitions") == 5003
+    assert 150 < int(result.lines[-1].split(",")[1]) < 250
 
 
-def test_one_json_document_stands_on_standard_output(stress: Stress) -> None:
-    said = stress(f"write n=1k no-warmup -rate threads=4 {FAST}", "--json")
-    assert said.code == 0, said
-    (run,) = json.loads(said.output)["runs"]
+def test_json_prints_one_document_on_standard_output(stress: Stress) -> None:
+    result = stress(f"write n=1k no-warmup -rate threads=4 {FAST}", "--json")
+    assert result.code == 0, result
+    (run,) = json.loads(result.output)["runs"]
     assert run["results"]["total"]["operations"] == 1000
-    assert HEAD in said.errors
+    assert HEAD in result.errors
 
 
-def test_wrong_words_exit_with_2_and_help_with_0(stress: Stress) -> None:
+def test_an_unknown_parameter_exits_with_2_and_help_with_0(stress: Stress) -> None:
     wrong = stress("write n=1 -rate threds=1")
     assert wrong.code == 2
     assert wrong.errors.count("\n") == 1

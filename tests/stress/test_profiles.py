@@ -1,4 +1,4 @@
-"""User profiles: tables, laws, statements, and what they become."""
+"""User profiles: tables, distributions, statements and their plans."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 
 from kvmark.errors import KvmarkError, PlanError, SpecError
-from kvmark.frontends.cassandra_stress.command_line import StressSpec
-from kvmark.frontends.cassandra_stress.ddl import Type, create_if_missing, read_table, read_types
-from kvmark.frontends.cassandra_stress.laws import Law, fixed, parse_law, uniform
+from kvmark.frontends.cassandra_stress.options import StressSpec
 from kvmark.frontends.cassandra_stress.plan import StressPlans
-from kvmark.frontends.cassandra_stress.profile import load_profile, read_profile
+from kvmark.frontends.cassandra_stress.profiles import (
+    Law,
+    Type,
+    create_if_missing,
+    fixed,
+    load_profile,
+    parse_law,
+    read_profile,
+    read_table,
+    read_types,
+)
 from kvmark.plan.model import AtRates, Plan
+from kvmark.plan.rows import Rows
 
 Line = Callable[[str], StressSpec]
 
@@ -42,6 +51,12 @@ def compiled(line: Line, ops: str, text: str = PROFILE, more: str = "") -> Plan:
     return StressPlans(spec, (read_profile(text, "p.yaml"),), "cql", {}, cores=2).plan(4)
 
 
+def rows_of(plan: Plan, place: int = 0) -> Rows:
+    rows = plan.statements[place].rows
+    assert rows is not None
+    return rows
+
+
 def test_a_table_s_columns_types_and_key_are_read(data: Path) -> None:
     events = load_profile(data / "user-profile-clustering.yaml")
     assert events.table.partition == ("host",)
@@ -54,7 +69,7 @@ def test_a_table_s_columns_types_and_key_are_read(data: Path) -> None:
     assert sensor.columns["note"].size == Law(4, 60, "gaussian", mean=32, stddev=28 / 3)
 
 
-def test_types_stand_within_types() -> None:
+def test_types_are_nested() -> None:
     table = read_table(
         'create table if not exists "K".T (k uuid primary key, v map<text, frozen<set<int>>>,'
         " u frozen<Pair>, s int static) with compression = {'enabled': false};"
@@ -68,51 +83,43 @@ def test_types_stand_within_types() -> None:
     assert types == {"pair": {"x": Type("int"), "y": Type("list", (Type("text"),))}}
 
 
-def test_what_exists_is_left_alone() -> None:
-    made = create_if_missing("CREATE KEYSPACE k WITH replication = {'class': 'S'};")
-    assert made == "CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'S'}"
-    assert create_if_missing(made) == made
+def test_existing_objects_are_not_created() -> None:
+    made = create_if_missing("CREATE KEYSPACE k WITH x = {};")
+    assert made == create_if_missing(made) == "CREATE KEYSPACE IF NOT EXISTS k WITH x = {}"
 
 
 def test_an_insert_writes_all_columns_of_some_rows_in_a_batch(line: Line) -> None:
-    statement = compiled(line, "insert=1").statements[0]
+    plan = compiled(line, "insert=1")
+    statement = plan.statements[0]
     assert statement.texts == (
         'UPDATE "ks"."t" SET "d" = "d" + {c3}, "e" = {c4}, "f" = {c5}, "g" = {c6}'
         ' WHERE "a" = {c0} AND "b" = {c1} AND "c" = {c2}',
     )
     assert statement.options == {"batch": "logged"}
-    assert statement.rows is not None
-    assert statement.rows.visit.model_dump() == {
-        "rows": "each",
-        "law": statement.rows.clustering[0].count.model_dump() | {"min": 1, "max": 1},
-        "of": 2,
-    }
-    assert (statement.rows.clustering[0].count.min, statement.rows.clustering[0].count.max) == (
-        2,
-        5,
-    )
+    rows = rows_of(plan)
+    count = rows.clustering[0].count
+    law = count.model_dump() | {"min": 1, "max": 1}
+    assert rows.visit.model_dump() == {"rows": "each", "law": law, "of": 2}
+    assert (count.min, count.max) == (2, 5)
 
 
-def test_the_command_line_s_insert_words_come_before_the_profile_s(line: Line) -> None:
+def test_the_command_line_s_insert_parameters_win(line: Line) -> None:
     plan = compiled(
         line,
         "insert=1",
         more="-insert batchtype=unlogged partitions=fixed(3) select-ratio=fixed(1)/1"
         " row-population-ratio=fixed(1)/2",
     )
-    statement = plan.statements[0]
-    assert statement.options == {"batch": "unlogged"}
-    assert statement.rows is not None
-    assert (statement.rows.partitions, statement.rows.partitions_in_all) == ((3,), 10)
-    assert statement.rows.filled.of == 2
+    rows = rows_of(plan)
+    assert plan.statements[0].options == {"batch": "unlogged"}
+    assert (rows.partitions, rows.partitions_in_all, rows.filled.of) == ((3,), 10, 2)
     assert plan.phases[0].groups[0].operations == 4
 
 
-def test_an_operation_has_as_many_partitions_as_its_law_says_and_n_counts_them(line: Line) -> None:
+def test_an_operation_s_partitions_follow_their_distribution_and_n_counts_them(line: Line) -> None:
     text = PROFILE.replace("batchtype: LOGGED", "partitions: uniform(1..50)")
     plan = compiled(line, "insert=1", text, "-rate threads=4 fixed=1000/s")
-    rows = plan.statements[0].rows
-    assert rows is not None
+    rows = rows_of(plan)
     assert {*rows.partitions} == {*range(1, 51)}
     assert rows.mean_partitions == pytest.approx(25.5, rel=0.05)
     assert rows.visited(10**6) == rows.partitions_in_all == 10
@@ -127,15 +134,13 @@ def test_an_operation_has_as_many_partitions_as_its_law_says_and_n_counts_them(l
     assert [many.operations_for(n) for n in (1, 3, 4, 5, 10, 11, 100)] == [1, 1, 2, 3, 3, 4, 30]
 
 
-def test_what_a_profile_leaves_out_is_as_cassandra_stress_has_it(line: Line) -> None:
+def test_a_profile_has_cassandra_stress_s_defaults(line: Line) -> None:
     text = PROFILE.replace("insert: {batchtype: LOGGED, select: fixed(1)/2}\n", "")
     text = text.replace(", fields: multirow", "")
-    insert, one = compiled(line, "insert=1,one=1", text).statements
-    assert insert.options == {"batch": "logged"}
-    assert insert.rows is not None
-    assert insert.rows.partitions == (1,)
-    assert one.rows is not None
-    assert one.rows.visit.model_dump() == {"rows": "several"}
+    plan = compiled(line, "insert=1,one=1", text)
+    assert plan.statements[0].options == {"batch": "logged"}
+    assert rows_of(plan).partitions == (1,)
+    assert rows_of(plan, 1).visit.model_dump() == {"rows": "several"}
 
 
 def test_a_write_of_many_clustering_columns_ends_where_cassandra_stress_s_does(
@@ -144,13 +149,12 @@ def test_a_write_of_many_clustering_columns_ends_where_cassandra_stress_s_does(
     """Compared with 3.11.4: one row of each partition, however many there could be."""
     spec = line("user profile=p ops(insert=1) n=10 no-warmup")
     profile = load_profile(data / "example.yaml")
-    rows = StressPlans(spec, (profile,), "cql", {}, cores=2).plan(4).statements[0].rows
-    assert rows is not None
-    assert rows.ends == (80, 0, 0, 0, 0, 0)
+    plan = StressPlans(spec, (profile,), "cql", {}, cores=2).plan(4)
+    assert rows_of(plan).ends == (80, 0, 0, 0, 0, 0)
 
 
-def test_laws_have_cassandra_stress_s_averages() -> None:
-    """What 3.11.4 says of them."""
+def test_distributions_have_cassandra_stress_s_averages() -> None:
+    """Compared with 3.11.4."""
     averages = {
         "fixed(7)": 7,
         "uniform(1..4)": 2,
@@ -186,8 +190,7 @@ def test_the_operations_of_several_profiles_run_together(line: Line, data: Path)
 
 
 def test_user_defined_types_and_collections_have_values(line: Line) -> None:
-    rows = compiled(line, "insert=1").statements[0].rows
-    assert rows is not None
+    rows = rows_of(compiled(line, "insert=1"))
     made: dict[str, Any] = {column.label: column.becomes for column in rows.values}
     pair = made["seed for stresse"]
     assert [part.label for part in pair.of] == ["seed for stresse.x", "seed for stresse.y"]
@@ -201,8 +204,7 @@ def test_a_query_s_markers_are_the_columns_before_them(line: Line) -> None:
     plan = compiled(line, "one=1,put=1")
     one, put = plan.statements
     assert one.texts == ("SELECT * FROM t WHERE a = {c0} AND b = {c1} AND c >= {c2}",)
-    assert one.rows is not None
-    assert one.rows.visit.model_dump() == {"rows": "several"}
+    assert rows_of(plan).visit.model_dump() == {"rows": "several"}
     assert put.texts == ("INSERT INTO t (a, b, c) VALUES ({c0}, {c1}, {c2})",)
     assert put.options == {"consistency": "one"}
     assert [weight.kind for weight in plan.groups[0].mix] == ["read", "update"]
@@ -228,7 +230,7 @@ def test_token_ranges_cover_the_ring_once(line: Line) -> None:
     [
         (("table: t\n", "table: u\n"), "table is 'u', but table_definition makes 't'"),
         (("name: d", "name: dd"), "columnspec: the table has no column 'dd'"),
-        (("fixed(3)", "fixd(3)"), "'fixd' is not a law — did you mean 'fixed'?"),
+        (("fixed(3)", "fixd(3)"), "'fixd' is not a distribution — did you mean 'fixed'?"),
         (("queries:", "querys:"), "did you mean 'queries'?"),
         (("PRIMARY KEY ((a, b), c)", "h int"), "names no PRIMARY KEY"),
         (("batchtype: LOGGED", "visits: fixed(2)"), "unknown key 'visits'"),
@@ -236,14 +238,14 @@ def test_token_ranges_cover_the_ring_once(line: Line) -> None:
         (("select: fixed(1)/2", "select: fixed(0)/2"), "selects no row"),
     ],
 )
-def test_a_profile_s_mistakes_are_told_with_the_file(
+def test_a_profile_s_mistakes_are_reported_with_the_file(
     change: tuple[str, str], sentence: str
 ) -> None:
     assert change[0] in PROFILE
-    with pytest.raises(SpecError) as refusal:
+    with pytest.raises(SpecError) as error:
         read_profile(PROFILE.replace(*change), "p.yaml")
-    assert str(refusal.value).startswith("p.yaml")
-    assert sentence in str(refusal.value)
+    assert str(error.value).startswith("p.yaml")
+    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_a_profile_s_mistakes_are_told_with_the_file(
         ("insert=1", ("c int,", "c list<int>,"), "a clustering column can't be a collection"),
     ],
 )
-def test_operations_that_cannot_be_carried_out_are_refused(
+def test_impossible_operations_are_rejected(
     line: Line, ops: str, change: tuple[str, str], sentence: str
 ) -> None:
     with pytest.raises(PlanError, match=sentence.replace("?", r"\?")):
@@ -270,11 +272,9 @@ def test_an_operation_can_be_named_by_its_profile(line: Line) -> None:
         compiled(line, "other.one=1", text)
 
 
-def test_what_has_no_entry_has_cassandra_stress_s_defaults(line: Line) -> None:
-    rows = compiled(line, "insert=1").statements[0].rows
-    assert rows is not None
+def test_columns_have_cassandra_stress_s_defaults(line: Line) -> None:
+    rows = rows_of(compiled(line, "insert=1"))
     (a, b) = rows.partition
     assert (b.identity.min, b.identity.max) == (1, 10**11)
     assert (b.size.min, b.size.max) == (4, 8)
     assert a.count.model_dump() == b.count.model_dump()
-    assert uniform(4, 8) == Law(4, 8)

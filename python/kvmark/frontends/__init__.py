@@ -23,7 +23,7 @@ FRONT_ENDS: Final = ("ycsb", "cassandra_stress", "yugabyte_apps")
 
 
 class FrontEnd:
-    """A front end's command, and what it adds to others. Methods import what they need."""
+    """A front end's command and its additions to other commands. Methods import modules late."""
 
     #: The command's name, which its function has too.
     command: str
@@ -34,7 +34,9 @@ class FrontEnd:
 
     def formats(self) -> Sequence[Format]:
         """The formats of the tool's results."""
-        return ()
+        package = self.module.rpartition(".")[0]
+        formats: Sequence[Format] = import_module(f"{package}.importer").FORMATS
+        return formats
 
     def documents(self) -> Mapping[str, Answers]:
         """The JSON documents of the command, by their kinds."""

@@ -9,7 +9,6 @@ from kvmark.frontends import FrontEnd
 
 if TYPE_CHECKING:
     from kvmark.cli.documents import Answers
-    from kvmark.imports.reading import Format
     from kvmark.records import Run
 
 
@@ -18,25 +17,20 @@ class _CassandraStress(FrontEnd):
     module = "kvmark.frontends.cassandra_stress.command"
     purpose = "Takes the command line of cassandra-stress, and prints what it would print."
 
-    def formats(self) -> Sequence[Format]:
-        from kvmark.frontends.cassandra_stress.importer import CASSANDRA_STRESS
-
-        return (CASSANDRA_STRESS,)
-
     def documents(self) -> Mapping[str, Answers]:
         from kvmark.cli.documents import Answers
-        from kvmark.frontends.cassandra_stress.results import StressRun
+        from kvmark.frontends.cassandra_stress.output import StressRun
 
         purpose = "cassandra-stress's results of each run."
         return {"stress": Answers({"runs": tuple[StressRun, ...]}, ("stress",), purpose)}
 
     def without_secrets(self, words: Sequence[str]) -> tuple[str, ...] | None:
-        from kvmark.frontends.cassandra_stress.reading import without_secrets
+        from kvmark.frontends.cassandra_stress.grammar import without_secrets
 
         return without_secrets(words)
 
     def printed_by_tool(self, run: Run) -> str | None:
-        from kvmark.frontends.cassandra_stress.printed import text_of_run
+        from kvmark.frontends.cassandra_stress.output import text_of_run
 
         return text_of_run(run) if "stress" in run.manifest.spec else None
 

@@ -9,22 +9,23 @@ import typer
 from kvmark import __version__
 from kvmark.cli import options
 from kvmark.cli.options import ExperimentOptions
+from kvmark.frontends.cassandra_stress.grammar import help_text
 
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {
     "ignore_unknown_options": True,
     "allow_interspersed_args": False,
 }
-"""Words that begin with a dash belong to cassandra-stress's grammar, not to Typer's."""
+"""Typer passes cassandra-stress's options on: `grammar` parses them."""
 
 _Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="COMMAND [WORDS]…", help="As cassandra-stress takes them; see: help."),
+    typer.Argument(metavar="COMMAND [WORDS]…", help="As for cassandra-stress; see: help."),
 ]
 _Repetitions = Annotated[
-    int, typer.Option(metavar="N", min=1, help="How often the whole command line is carried out.")
+    int, typer.Option(metavar="N", min=1, help="Number of executions of the command line.")
 ]
 _Strict = Annotated[
-    bool, typer.Option("--strict", help="End with 1 if the run is INVALID, as other commands do.")
+    bool, typer.Option("--strict", help="Exit 1 if the run is INVALID, as other commands do.")
 ]
 
 
@@ -40,21 +41,20 @@ def stress(
 ) -> None:
     """Takes the command line of cassandra-stress, and prints what it would print.
 
-    kvmark's own options stand before the command. `kvmark stress help` lists all words.
+    Put kvmark's own options before the command. `kvmark stress help` lists all parameters.
     """
-    from kvmark.frontends.cassandra_stress.command_line import read_stress
-    from kvmark.frontends.cassandra_stress.help import help_text
-
-    said = words or []
-    if not said or said[0].lower() == "help":
-        typer.echo(help_text(said[1:]), nl=False)
+    command = words[0].lower() if words else "help"
+    if words is None or command == "help":
+        typer.echo(help_text((words or [])[1:]), nl=False)
         return
-    if said[0].lower() == "version":
+    if command == "version":
         typer.echo(f"kvmark {__version__}")
         return
-    spec = read_stress(said)
-    # What follows takes a second to load, and a usage error is told before it.
-    from kvmark.frontends.cassandra_stress.measuring import Wanted, carry_out_stress
+    from kvmark.frontends.cassandra_stress.options import read_stress
 
-    wanted = Wanted(tuple(pin or ()), repetitions, report, on_existing, strict=strict)
-    carry_out_stress(spec, wanted, shared)
+    spec = read_stress(words)
+    # It takes a second to load, and usage errors are reported before it.
+    from kvmark.frontends.cassandra_stress.execution import StressOptions, execute_stress
+
+    own = StressOptions(tuple(pin or ()), repetitions, report, on_existing, strict)
+    execute_stress(spec, own, shared)

@@ -32,13 +32,9 @@ _TIMES: Final = {
     "mean": "mean", "med": "median", ".95": "p95", ".99": "p99", ".999": "p99.9", "max": "max",
 }  # fmt: skip
 _RESULT_TIMES: Final = {
-    "latency mean": "mean",
-    "latency median": "median",
-    "latency 95th percentile": "p95",
-    "latency 99th percentile": "p99",
-    "latency 99.9th percentile": "p99.9",
-    "latency max": "max",
-}
+    "latency mean": "mean", "latency median": "median", "latency 95th percentile": "p95",
+    "latency 99th percentile": "p99", "latency 99.9th percentile": "p99.9", "latency max": "max",
+}  # fmt: skip
 _RESULT_OTHERS: Final = {
     "op rate": (THROUGHPUT, "op/s"),
     "partition rate": ("partition rate", "pk/s"),
@@ -63,14 +59,14 @@ _DURATION: Final = "total operation time"
 
 @dataclass
 class _State:
-    """Where in the log the reader is."""
+    """The reader's place in the log."""
 
     columns: list[str] = field(default_factory=list)
     case: int | None = None
     time: TimeName = "service"
     in_results: bool = False
     finished: bool = True
-    #: The table of all thread counts that ends a log; its rows are in the results already.
+    #: Within the final table of all thread counts, whose rows are in the results already.
     in_summary: bool = False
     #: Seconds and operations at the end of each type's last interval.
     reached: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -82,38 +78,35 @@ def _is_header(text: str) -> bool:
 
 def _read(source: Source) -> Reading:
     source.ends()
-    found, state = Collector(source, _TOOL), _State()
+    collector, state = Collector(source, _TOOL), _State()
     labels: dict[str, str] = {}
     for line in sorted(source.noise):
         if _ROW_BEHIND.search(source.lines[line - 1]):
-            raise source.error(line, "a row stands behind a line of a logger: the log is mixed up")
-    for line, text in found.lines():
+            raise source.error(line, "a logger's line contains a row: the log is mixed up")
+    for line, text in collector.lines():
         running = _RUNNING.fullmatch(text.strip())
         if running:
-            named = {
-                "command": running[1],
-                "threads": running[2],
-                "until": running[3].strip().removeprefix("until "),
-            }
-            labels = {name: value for name, value in named.items() if value}
+            values = (*running.groups()[:2], running[3].strip().removeprefix("until "))
+            named = zip(("command", "threads", "until"), values, strict=True)
+            labels = {name: value for name, value in named if value}
         elif _is_header(text):
-            _begin(found, state, labels, line, text)
+            _begin(collector, state, labels, line, text)
         elif state.in_results:
-            _read_result(found, state, line, text)
+            _read_result(collector, state, line, text)
         elif text.strip() == "Results:":
             state.in_results = True
-            _need_case(found, state, line)
+            _need_case(collector, state, line)
         elif _is_row(state, text):
-            _read_row(found, state, line, text)
+            _read_row(collector, state, line, text)
         else:
-            _read_around(found, state, text)
+            _read_around(collector, state, text)
     if state.case is None or not state.finished:
         raise source.error(len(source.lines), "the log ends before its results: it may be cut off")
-    return found.done()
+    return collector.done()
 
 
 def _is_row(state: _State, text: str) -> bool:
-    """Whether a line under a header is a row, or what is left of one."""
+    """Whether a line under a header is a row, or a part of one."""
     if not state.columns:
         return False
     begin, cells = text.strip(), text.split(",")
@@ -125,11 +118,11 @@ def _is_row(state: _State, text: str) -> bool:
 
 
 def _begin(
-    found: Collector, state: _State, labels: Mapping[str, str], line: int, text: str
+    collector: Collector, state: _State, labels: Mapping[str, str], line: int, text: str
 ) -> None:
-    """A header begins a case, unless it is that of the summary over all thread counts."""
+    """A header begins a case, except the header of the table of all thread counts."""
     if not state.finished:
-        raise found.source.error(line, "a second header stands before the results of the first")
+        raise collector.source.error(line, "a second header precedes the results of the first")
     state.in_summary = text.strip().startswith("id,")
     state.columns = [
         name for part in text.split(",") for name in re.split(r"(?<=^type)\s+", part.strip())
@@ -137,42 +130,44 @@ def _begin(
     state.in_results = False
     state.reached = {}
     if not state.in_summary:
-        state.case = found.case(labels)
+        state.case = collector.case(labels)
         state.finished = False
 
 
-def _read_around(found: Collector, state: _State, text: str) -> None:
-    """What stands outside of tables: settings, and the logger's lines."""
+def _read_around(collector: Collector, state: _State, text: str) -> None:
+    """Lines outside of tables: settings, and a logger's lines."""
     if _FIXED.search(text):
-        # At a fixed rate cassandra-stress counts from the intended start.
+        # At a fixed rate, cassandra-stress measures from the intended start.
         state.time = "response"
     if text.strip() == "FAILURE":
-        found.notes.append("cassandra-stress ended with FAILURE.")
+        collector.notes.append("cassandra-stress ended with FAILURE.")
     version = _VERSION.search(text)
-    if version and found.version is None:
-        found.version = version[1]
+    if version and collector.version is None:
+        collector.version = version[1]
 
 
-def _read_row(found: Collector, state: _State, line: int, text: str) -> None:
+def _read_row(collector: Collector, state: _State, line: int, text: str) -> None:
     if state.in_summary:
         return
-    case = _need_case(found, state, line)
+    case = _need_case(collector, state, line)
     cells = [cell.strip() for cell in text.split(",")]
     if len(cells) != len(state.columns):
         message = (
-            f"{len(cells)} columns stand under a header of {len(state.columns)}: the line is"
-            " damaged, or its numbers have decimal commas"
+            f"{len(cells)} columns under a header of {len(state.columns)}: the line is damaged, or"
+            " its numbers have decimal commas"
         )
-        raise found.source.error(line, message)
+        raise collector.source.error(line, message)
     row = dict(zip(state.columns, cells, strict=True))
     kind = row.pop("type", _TOTAL)
-    values = {name: number(found.source, line, cell) for name, cell in row.items()}
+    values = {name: number(collector.source, line, cell) for name, cell in row.items()}
     done, at_s = values.get("total ops"), values.get("time")
     if done is None or at_s is None:
-        raise found.source.error(line, "the line has no total of operations or no time")
+        raise collector.source.error(line, "the line has no total of operations or no time")
     previous_s, previous = state.reached.get(kind, (0.0, 0))
     if at_s < previous_s or done < previous:
-        raise found.source.error(line, "operations or seconds run backwards: lines are mixed up")
+        raise collector.source.error(
+            line, "operations or seconds run backwards: lines are mixed up"
+        )
     state.reached[kind] = (at_s, done)
     times = {
         statistic: value * NS["ms"]
@@ -188,71 +183,66 @@ def _read_row(found: Collector, state: _State, line: int, text: str) -> None:
         times={state.time: times},
         written=values,
     )
-    found.interval(line, interval)
+    collector.interval(line, interval)
 
 
-def _read_result(found: Collector, state: _State, line: int, text: str) -> None:
+def _read_result(collector: Collector, state: _State, line: int, text: str) -> None:
     stripped = text.strip()
     if not stripped:
         return
     result = _RESULT.fullmatch(stripped)
     name = result[1].lower() if result else ""
-    case = _need_case(found, state, line)
+    case = _need_case(collector, state, line)
     if result and name == _DURATION:
-        found.add(line, RUNTIME, clock_s(found.source, line, result[2]), "s", case=case)
+        collector.add(line, RUNTIME, clock_s(collector.source, line, result[2]), "s", case=case)
         done = state.reached.get(_TOTAL)
-        found.add(line, OPERATIONS, None if done is None else done[1], case=case)
-        _check_whole(found, case, line)
+        collector.add(line, OPERATIONS, None if done is None else done[1], case=case)
+        if collector.value(THROUGHPUT, case=case) is None:
+            raise collector.source.error(line, "the results have no op rate: lines are missing")
         state.in_results, state.finished = False, True
         state.columns = []
     elif result and name in _RESULT_TIMES:
-        for operation, value, unit in _values(found, line, result[2]):
-            found.add(
+        for operation, value, unit in _values(collector, line, result[2]):
+            collector.add(
                 line, state.time, value, unit or "ms",
                 statistic=_RESULT_TIMES[name], case=case, operation=operation,
             )  # fmt: skip
     elif result and name in _RESULT_OTHERS:
         quantity, usual = _RESULT_OTHERS[name]
-        for operation, value, unit in _values(found, line, result[2]):
+        for operation, value, unit in _values(collector, line, result[2]):
             plain = {"seconds": "s"}.get(unit, unit) or usual
-            found.add(line, quantity, value, plain, case=case, operation=operation)
+            collector.add(line, quantity, value, plain, case=case, operation=operation)
     else:
-        message = f"{shown(stripped)} stands among the results: the file is mixed or damaged"
-        raise found.source.error(line, message)
+        message = f"{shown(stripped)} is among the results: the file is mixed or damaged"
+        raise collector.source.error(line, message)
 
 
 def _values(
-    found: Collector, line: int, text: str
+    collector: Collector, line: int, text: str
 ) -> Iterator[tuple[str | None, int | float | None, str]]:
     """The value of all operations, then those of each in brackets, with their units."""
     whole = _WHOLE.fullmatch(text)
     if whole is None:
         message = f"{shown(text)} is no value of a result: the line is damaged"
-        raise found.source.error(line, message)
-    yield None, grouped(found.source, line, whole[1]), whole[2]
+        raise collector.source.error(line, message)
+    yield None, grouped(collector.source, line, whole[1]), whole[2]
     rest = whole[3] or ""
     at = 0
     for each in _SERIES.finditer(rest):
         if rest[at : each.start()].strip(" ,"):
             break
-        yield each[1], grouped(found.source, line, each[2]), each[3]
+        yield each[1], grouped(collector.source, line, each[2]), each[3]
         at = each.end()
     if rest[at:].strip(" ,"):
-        raise found.source.error(line, f"{shown(rest)} can't be read: the line is damaged")
+        raise collector.source.error(line, f"{shown(rest)} can't be read: the line is damaged")
 
 
-def _check_whole(found: Collector, case: int, line: int) -> None:
-    """The results must have the rate and the times that every version prints."""
-    if found.value(THROUGHPUT, case=case) is None:
-        raise found.source.error(line, "the results have no op rate: lines are missing")
-
-
-def _need_case(found: Collector, state: _State, line: int) -> int:
+def _need_case(collector: Collector, state: _State, line: int) -> int:
     if state.case is None:
-        raise found.source.error(line, "results stand before the header of their columns")
+        raise collector.source.error(line, "results precede the header of their columns")
     return state.case
 
 
 _begins = first_line(lambda text: _is_header(text) or _RUNNING.match(text))
 
-CASSANDRA_STRESS: Final = Format("cassandra-stress", "a cassandra-stress log", _begins, _read)
+FORMATS: Final = (Format("cassandra-stress", "a cassandra-stress log", _begins, _read),)

@@ -1,103 +1,509 @@
-"""A command line of cassandra-stress becomes plans: one for each number of clients."""
+"""A cassandra-stress command line as plans: rows, statements, groups and phases."""
+
+# ruff: noqa: S608 - the grammar restricts names to identifiers, and profiles are the user's CQL.
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
 
-from kvmark.frontends.cassandra_stress.command_line import SchemaSpec, StressSpec
-from kvmark.frontends.cassandra_stress.profile import Profile
-from kvmark.frontends.cassandra_stress.rows import row_law
-from kvmark.frontends.cassandra_stress.statements import Operation, operations
-from kvmark.frontends.cassandra_stress.target import TargetSpec
-from kvmark.plan.compile import derive_seeds
-from kvmark.plan.model import (
-    FORMAT,
-    ActiveGroup,
-    Arrival,
-    AtRates,
-    Closed,
-    ConstantSize,
-    Dataset,
-    FieldLayout,
-    Group,
-    KeyChoice,
-    KeyText,
-    Phase,
-    Plan,
-    RatePoint,
-    RowDistribution,
-    Sequential,
-    Share,
-    System,
-    Until,
-    Weight,
+from pydantic import TypeAdapter
+
+from kvmark import _engine
+from kvmark.errors import PlanError
+from kvmark.frontends.cassandra_stress.options import SchemaSpec, StressSpec
+from kvmark.frontends.cassandra_stress.profiles import (
+    WHOLE,
+    ColumnSpec,
+    Law,
+    Profile,
+    Query,
+    RangeQuery,
+    Ratio,
+    Type,
+    fixed,
 )
+from kvmark.plan import model
+from kvmark.plan.compile import derive_seeds
+from kvmark.plan.rows import Becomes, RowColumn, RowLaw, Rows, RowShare, Visit
 from kvmark.spec.owned_tables import TableRemoval, marked
 from kvmark.spec.run import STALL_LIMIT_NS
+from kvmark.spec.suggest import did_you_mean, shown
 
 GROUP: Final = "stress"
-"""The one group of clients that is measured."""
+"""The name of the measured group of clients."""
 WARMING: Final = "warm_up_"
-"""How the names of those begin that warm up."""
-WARM_UP_PARTITIONS: Final = 50_000
-"""Partitions of a warm-up where nothing says how many are measured."""
-WARM_UP_SHARE: Final = 4
-"""Of those that are measured, one in so many at most."""
-WARM_UP_CLIENTS: Final = 100
-"""Clients of a warm-up at most."""
-_ONE: Final = ConstantSize(law="constant", size=1)
-_SECOND_NS: Final = 10**9
+"""The prefix of the groups that warm up."""
+_WARM_UP_PARTITIONS: Final = 50_000
+"""Most partitions of a warm-up."""
+_WARM_UP_SHARE: Final = 4
+"""A warm-up has at most one partition per four measured ones."""
+_WARM_UP_CLIENTS: Final = 100
+_ONE: Final = model.ConstantSize(law="constant", size=1)
 _SEED: Final = 1
+
+_IDENTITY: Final = Law(1, 100_000_000_000)
+_TIMES: Final = Law(1, 50 * 365 * 24 * 3600 * 1000)
+"""Fifty years in milliseconds, as in cassandra-stress."""
+_SIZE: Final = Law(4, 8)
+_SINGLE: Final = fixed(1)
+_SALT: Final = "seed for stress"
+_DRAWS: Final = 1000
+"""Numbers of partitions that are drawn before they are reused."""
+_BECOMES: Final[TypeAdapter[Becomes]] = TypeAdapter(Becomes)
+_VISIT: Final[TypeAdapter[Visit]] = TypeAdapter(Visit)
+_PLAIN: Final = {
+    "ascii": "text", "text": "text", "varchar": "text", "blob": "bytes", "boolean": "boolean",
+    "uuid": "uuid", "timeuuid": "time_uuid", "timestamp": "timestamp", "inet": "inet",
+}  # fmt: skip
+_BITS: Final = {
+    "tinyint": 8, "smallint": 16, "int": 32, "date": 32, "bigint": 64, "varint": 64, "counter": 64,
+    "time": 64, "decimal": 64,
+}  # fmt: skip
+
+_GENERATOR: Final[TypeAdapter[model.Generator]] = TypeAdapter(model.Generator)
+_RANGES: Final = 256
+"""Parts of the ring, one per token range query; split-factor multiplies them."""
+_MARKER: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\?|:(\w+)|[{}]")
+_COLUMN_BEFORE: Final = re.compile(
+    r"(\"[^\"]+\"|\w+)\s*\)?\s*(?:=|<=|>=|!=|<|>|\+|-|\bIN\b|\bLIKE\b|\bCONTAINS(?:\s+KEY)?\b)"
+    r"\s*(?:token\s*\(\s*)?$",
+    re.IGNORECASE,
+)
+_INSERT: Final = re.compile(
+    r"\s*INSERT\s+INTO\s+[\w.\"]+\s*\(([^)]*)\)\s*VALUES\s*\(", re.IGNORECASE
+)
+
+
+def _row_law(law: Law) -> RowLaw:
+    shape: dict[str, Any] = {"law": "uniform" if law.is_fixed else law.shape}
+    if shape["law"] == "gaussian":
+        shape |= {"mean": law.mean, "stddev": law.stddev}
+    elif shape["law"] in ("extreme", "quantized_extreme"):
+        shape["shape"] = law.exponent
+    if shape["law"] == "quantized_extreme":
+        shape["steps"] = law.steps
+    content = {"min": law.min, "max": law.max, "shape": shape, "inverted": law.inverted}
+    return RowLaw.model_validate(content)
+
+
+def _share_of_rows(ratio: Ratio) -> Visit:
+    """Visits each row with a probability."""
+    law = _row_law(ratio.law)
+    return _VISIT.validate_python({"rows": "each", "law": law, "of": ratio.divisor})
+
+
+_EVERY_ROW: Final = _share_of_rows(WHOLE)
+
+
+def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
+    """The predefined table: a key of digits, and columns of bytes or counters."""
+
+    def value(name: str) -> RowColumn:
+        # Each run draws its own increments: runs need not agree on a counter's value.
+        if counters:
+            return _column(f"randomstr{name}", {"type": "integer", "bits": 64}, spec.add, _SINGLE)
+        return _column(f"randomstr{name}", {"type": "bytes"}, _IDENTITY, spec.columns.size)
+
+    key = _column("randomstrkey", {"type": "digits"}, _IDENTITY, fixed(spec.key_size))
+    values = tuple(map(value, spec.columns.names))
+    return _rows((key,), (), values, spec, _EVERY_ROW)
+
+
+def _profile_rows(profile: Profile, spec: StressSpec, visit: Visit) -> Rows:
+    """A profile's table.
+
+    Raises:
+        PlanError: a column's type is unsupported.
+    """
+    table = profile.table
+
+    def columns(names: Sequence[str]) -> tuple[RowColumn, ...]:
+        return tuple(
+            _typed_column(f"{_SALT}{name}", table.columns[name], profile, name) for name in names
+        )
+
+    for name in table.clustering:
+        if table.columns[name].of or table.columns[name].name in profile.types:
+            raise PlanError(f"{name}: a clustering column can't be a collection; use another type")
+    partition, clustering = columns(table.partition), columns(table.clustering)
+    return _rows(partition, clustering, columns(table.values), spec, visit)
+
+
+def _ends(counts: Sequence[Law]) -> tuple[int, ...]:
+    """The place in a partition at which cassandra-stress ends a write.
+
+    It follows from the numbers of clustering values (`PartitionIterator.decompose`, with the most
+    rows that a partition can have): with three columns or more it lies within the partition.
+    """
+    averages = [max(law.average, 1) for law in counts]
+    left, ends = math.prod(law.max for law in counts), []
+    for place in range(len(counts)):
+        end, left = divmod(left, math.prod(averages[place + 1 :]))
+        ends.append(end)
+    for place in range(len(counts) - 1, 0, -1):
+        carry, ends[place] = divmod(ends[place], averages[place])
+        ends[place - 1] += carry
+    return tuple(ends)
+
+
+def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
+    """A profile's table in an insert: several partitions, with a share of the rows of each."""
+    visit = _share_of_rows(spec.insert.select or profile.insert.select)
+    filled = spec.insert.filled or profile.insert.row_population
+    partitions = spec.insert.partitions or profile.insert.partitions
+    drawn: tuple[int, ...] = (partitions.min,)
+    if not partitions.is_fixed:
+        law = _row_law(partitions).model_dump_json()
+        drawn = tuple(_engine.draw_law(law, _SEED, _DRAWS))
+    columns = (profile.columns.get(name) for name in profile.table.clustering)
+    counts = [one.cluster if one and one.cluster else _SINGLE for one in columns]
+    changes = {
+        "ends": _ends(counts),
+        "partitions": drawn,
+        # In a mix, the last insert is unknown.
+        "partitions_in_all": spec.partitions if len(spec.shares) == 1 else None,
+        "filled": RowShare(law=_row_law(filled.law), of=filled.divisor),
+    }
+    return _profile_rows(profile, spec, visit).model_copy(update=changes)
+
+
+def _rows(
+    partition: tuple[RowColumn, ...],
+    clustering: tuple[RowColumn, ...],
+    values: tuple[RowColumn, ...],
+    spec: StressSpec,
+    visit: Visit,
+) -> Rows:
+    """One whole partition in each operation."""
+    return Rows(
+        partition=partition,
+        clustering=clustering,
+        values=values,
+        sorted=spec.population.sorted,
+        visit=visit,
+        ends=(),
+        partitions=(1,),
+        partitions_in_all=None,
+        filled=RowShare(law=_row_law(WHOLE.law), of=WHOLE.divisor),
+    )
+
+
+def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> RowColumn:
+    """A column, or a part of a collection, with the column's distributions."""
+
+    def inner(kind: Type, part: str = "") -> RowColumn:
+        return _typed_column(f"{label}{part}", kind, profile, name)
+
+    fields = profile.types.get(kind.name)
+    if fields is not None:
+        parts = tuple(inner(one, f".{field}") for field, one in fields.items())
+        becomes: dict[str, Any] = {"type": "tuple", "of": parts}
+    elif kind.name == "tuple":
+        parts = tuple(inner(one, f".{place}") for place, one in enumerate(kind.of))
+        becomes = {"type": "tuple", "of": parts}
+    elif kind.name in ("list", "set"):
+        # The engine seeds the elements of a list separately, under the same label.
+        becomes = {"type": "list", "of": inner(kind.of[0])}
+    elif kind.name == "map":
+        becomes = {"type": "map", "keys": inner(kind.of[0]), "values": inner(kind.of[1], ".value")}
+    elif kind.name in ("double", "float"):
+        becomes = {"type": "fraction", "single": kind.name == "float"}
+    elif kind.name in _BITS:
+        becomes = {"type": "integer", "bits": _BITS[kind.name]}
+    elif kind.name in _PLAIN:
+        becomes = {"type": _PLAIN[kind.name]}
+    else:
+        raise PlanError(f"{name}: there are no values of type {kind.name}; use another type")
+    identity = _TIMES if kind.name in ("timestamp", "timeuuid") else _IDENTITY
+    spec = profile.columns.get(name, ColumnSpec(name=name))
+    return _column(
+        label, becomes, spec.population or identity, spec.size or _SIZE, spec.cluster or _SINGLE
+    )
+
+
+def _column(
+    label: str, becomes: dict[str, Any], identity: Law, size: Law, count: Law = _SINGLE
+) -> RowColumn:
+    return RowColumn(
+        label=label,
+        becomes=_BECOMES.validate_python(becomes),
+        identity=_row_law(identity),
+        size=_row_law(size),
+        count=_row_law(count),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """An operation of a mix."""
+
+    kind: Literal["read", "update"]
+    weight: float
+    statement: model.Statement
+    ranges: int | None = None
+    """Number of token ranges, in a token range query."""
+
+
+def _predefined(kind: str, weight: float, spec: StressSpec) -> _Operation:
+    counters, reads = kind.startswith("counter"), kind.endswith("read")
+    rows = _predefined_rows(spec, counters=counters)
+    names = spec.columns.names
+    columns = range(len(names) + 1)
+    table = '"counter1"' if counters else '"standard1"'
+    expects: Sequence[int] = ()
+    options: dict[str, Any] = {}
+    if reads:
+        everything = spec.columns.slice or counters
+        selected = "*" if everything else ", ".join(f'"{name}"' for name in names)
+        text = f"SELECT {selected} FROM {table} WHERE key = {{c0}}"
+        if not counters and spec.checks_reads:
+            expects = columns if everything else columns[1:]
+        else:
+            columns = range(1)
+    else:
+        places = zip(names, columns[1:], strict=True)
+        added = {name: f'"{name}" + ' if counters else "" for name in names}
+        written = ", ".join(f'"{name}" = {added[name]}{{c{place}}}' for name, place in places)
+        text = f"UPDATE {table} SET {written} WHERE key = {{c0}}"
+        if not counters and spec.columns.timestamp is not None:
+            options["timestamp"] = spec.columns.timestamp
+    statement = _statement(kind.upper(), text, rows, columns, options, expects)
+    return _Operation("read" if reads else "update", weight, statement)
+
+
+def _of_profile(
+    name: str, weight: float, spec: StressSpec, profiles: Sequence[Profile]
+) -> _Operation:
+    """An operation of the first profile that has one of this name."""
+    owner, _, short = name.rpartition(".")
+    for profile in profiles:
+        if owner not in ("", profile.name):
+            continue
+        if short == "insert":
+            return _insert(name, weight, spec, profile)
+        if short in profile.queries:
+            return _query(name, weight, spec, profile, profile.queries[short])
+        if short in profile.ranges:
+            return _range(name, weight, spec, profile, profile.ranges[short])
+    names = ["insert", *(query for one in profiles for query in (*one.queries, *one.ranges))]
+    raise PlanError(f"user: ops: there is no operation {shown(name)}{did_you_mean(name, names)}")
+
+
+def _insert(name: str, weight: float, spec: StressSpec, profile: Profile) -> _Operation:
+    table = profile.table
+    place = {column: f"{{c{index}}}" for index, column in enumerate(table.order)}
+    if table.values:
+        # As cassandra-stress, it adds to counters and to lists and sets that aren't frozen.
+        adds = {
+            name: kind.name in ("counter", "list", "set") and not kind.frozen
+            for name, kind in table.columns.items()
+        }
+        written = ", ".join(
+            f'"{one}" = ' + (f'"{one}" + ' if adds[one] else "") + place[one]
+            for one in table.values
+        )
+        keys = (*table.partition, *table.clustering)
+        where = " AND ".join(f'"{key}" = {place[key]}' for key in keys)
+        text = f"UPDATE {_table(profile)} SET {written} WHERE {where}"
+    else:
+        names = ", ".join(f'"{column}"' for column in table.order)
+        text = f"INSERT INTO {_table(profile)} ({names}) VALUES ({', '.join(place.values())})"
+    columns = list(range(len(table.order)))
+    if profile.insert.condition:
+        bare = re.sub(r"^\s*IF\s+", "", profile.insert.condition, flags=re.IGNORECASE)
+        condition, bound = _bound(bare, profile)
+        text, columns = f"{text} IF {condition}", columns + bound
+    options = {"batch": spec.insert.batch or profile.insert.batchtype}
+    statement = _statement(name, text, _inserted_rows(profile, spec), columns, options)
+    return _Operation("update", weight, statement)
+
+
+def _query(
+    name: str, weight: float, spec: StressSpec, profile: Profile, query: Query
+) -> _Operation:
+    visit = _VISIT.validate_python({"rows": "one" if query.fields == "samerow" else "several"})
+    text, columns = _bound(query.cql.strip().rstrip(";"), profile)
+    levels = {
+        "consistency": query.consistency,
+        "serial_consistency": query.serial_consistency,
+    }
+    options = {option: level for option, level in levels.items() if level}
+    reads = text[:6].upper() == "SELECT"
+    rows = _profile_rows(profile, spec, visit)
+    statement = _statement(name, text, rows, columns, options)
+    return _Operation("read" if reads else "update", weight, statement)
+
+
+def _range(
+    name: str, weight: float, spec: StressSpec, profile: Profile, query: RangeQuery
+) -> _Operation:
+    """A query of a whole range of tokens, one after the other around the ring."""
+    ranges = _RANGES * spec.split_factor
+    width = 2**64 // ranges
+    token = "token(" + ", ".join(f'"{key}"' for key in profile.table.partition) + ")"
+    text = (
+        f"SELECT {query.columns} FROM {_table(profile)}"
+        f" WHERE {token} >= {{first}} AND {token} <= {{last}}"
+    )
+    computed = {
+        "generator": "computed", "of": "operation", "divisor": 1, "modulus": ranges,
+        "factor": width, "step": 0,
+    }  # fmt: skip
+    arguments = (
+        _argument("first", {**computed, "start": -(2**63)}),
+        _argument("last", {**computed, "start": -(2**63) + width - 1}),
+    )
+    # Also checks that the columns' types are supported.
+    rows = _profile_rows(profile, spec, _EVERY_ROW)
+    statement = _statement(name, text, rows, (), {"page_size": query.page_size})
+    changed = statement.model_copy(update={"arguments": arguments, "rows": None})
+    return _Operation("read", weight, changed, ranges)
+
+
+def _table(profile: Profile) -> str:
+    return f'"{profile.keyspace}"."{profile.table.name}"'
+
+
+def _bound(cql: str, profile: Profile) -> tuple[str, list[int]]:
+    """The text with a placeholder for each bind marker, and the column of each."""
+    order = profile.table.order
+    columns: list[int] = []
+
+    def placeholder(match: re.Match[str]) -> str:
+        if match[0] in "{}":
+            return match[0] * 2
+        if match[0] != "?" and match[1] is None:
+            return match[0]
+        column = match[1] or _column_of_marker(cql, match.start())
+        bare = column.strip('"') if column.startswith('"') else column.lower()
+        if bare not in order:
+            hint = did_you_mean(bare, order)
+            raise PlanError(f"{profile.name}: {shown(cql)} binds {shown(column)}{hint}")
+        columns.append(order.index(bare))
+        return f"{{c{columns[-1]}}}"
+
+    return _MARKER.sub(placeholder, cql), columns
+
+
+def _column_of_marker(cql: str, place: int) -> str:
+    """The column of a question mark: that of an INSERT's value, or the one before it."""
+    insert = _INSERT.match(cql)
+    if insert is not None and place >= insert.end():
+        names = [name.strip() for name in insert[1].split(",")]
+        number = cql[insert.end() : place].count(",")
+        if number < len(names):
+            return names[number]
+    match = _COLUMN_BEFORE.search(cql[:place].rstrip().removesuffix("("))
+    if match is None:
+        raise PlanError(
+            f"the column bound at character {place + 1} of {shown(cql)} is unknown; write :column"
+            " in place of the question mark"
+        )
+    return match[1]
+
+
+def _statement(
+    name: str,
+    text: str,
+    rows: Rows,
+    columns: Sequence[int],
+    options: dict[str, Any],
+    expects: Sequence[int] = (),
+) -> model.Statement:
+    """A statement whose arguments are columns of its rows, each once."""
+    used = tuple(dict.fromkeys(columns))
+    return model.Statement(
+        name=name,
+        texts=(text,),
+        commands=_ONE,
+        items=_ONE,
+        record="command",
+        rows=rows,
+        arguments=tuple(
+            _argument(f"c{column}", {"generator": "column", "column": column}) for column in used
+        ),
+        expects=tuple(used.index(column) for column in expects),
+        checks=(),
+        when_full=None,
+        options=options,
+    )
+
+
+def _argument(name: str, generator: dict[str, Any]) -> model.Argument:
+    return model.Argument(
+        name=name, each="command", generator=_GENERATOR.validate_python(generator)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class StressPlans:
-    """What all plans of one command line share. Making one reads nothing."""
+    """Makes the plans of a command line, one for each number of clients."""
 
     spec: StressSpec
     profiles: tuple[Profile, ...]
     driver: str
     options: Mapping[str, Any]
-    """The driver's, without what depends on the number of clients."""
+    """The driver's options, without those that depend on the number of clients."""
     cores: int = 0
-    """How many the workers may use; 0 for all that this process may."""
+    """Cores of the workers; 0 for all that this process may use."""
 
-    def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
-        """The plan for so many clients; the first one makes the schema and warms up.
+    def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> model.Plan:
+        """The plan for a number of clients; the first one warms up, unless `warmup` decides.
 
         Raises:
-            PlanError: an operation can't be carried out.
+            PlanError: an operation can't be executed.
         """
         spec = self.spec
-        mix = operations(spec, self.profiles)
-        warms = (spec.warmup and first) if warmup is None else warmup
-        groups = [_measured(spec, mix, clients)]
-        phases: list[Phase] = []
-        for index, operation in enumerate(mix if warms else ()):
-            groups.append(_warming(spec, index, operation, clients))
-            count = _reaching((operation,), warm_up_partitions(spec))
-            phases.append(_phase("warm_up", len(groups) - 1, count, None, None))
-        limit = _operations(spec, mix)
-        phases.append(_phase("measure", 0, limit, spec.duration_ns, _until(spec)))
-        workers = _workers(spec, self.cores or len(os.sched_getaffinity(0)), clients)
-        return Plan(
-            format=FORMAT,
+        mix = [
+            _of_profile(name, weight, spec, self.profiles)
+            if spec.command == "user"
+            else _predefined(name, weight, spec)
+            for name, weight in spec.shares.items()
+        ]
+        rate = spec.rate or spec.throttle
+        arrival: model.Arrival = model.Closed(process="closed", think_time_ns=0)
+        if rate is not None:
+            # The rate counts partitions.
+            points = (model.RatePoint(at_ns=0, rate=rate / _mean_partitions(mix)),)
+            arrival = model.AtRates(process="constant", rates=points)
+        groups = [_group(GROUP, spec, tuple(enumerate(mix)), clients, arrival)]
+        phases: list[model.Phase] = []
+        # As in `StressAction.warmup`.
+        share = math.inf if spec.operations is None else spec.operations // _WARM_UP_SHARE
+        partitions = int(max(min(_WARM_UP_PARTITIONS, share), 1)) * len(spec.target.hosts)
+        for index, one in enumerate(
+            mix if (first and spec.warmup if warmup is None else warmup) else ()
+        ):
+            own, closed = ((index, one),), model.Closed(process="closed", think_time_ns=0)
+            most = min(clients, _WARM_UP_CLIENTS)
+            groups.append(_group(f"{WARMING}{index}", spec, own, most, closed))
+            count = _operations_for((one,), partitions)
+            phases.append(_phase("warm_up", len(groups) - 1, count))
+        limit, until = _operations(spec, mix), None
+        if spec.until is not None:
+            until = model.Until(rule="cassandra-stress", **asdict(spec.until))
+        phases.append(_phase("measure", 0, limit, duration_ns=spec.duration_ns, until=until))
+        cores = self.cores or len(os.sched_getaffinity(0))
+        workers = max(1, min(cores, clients, spec.target.connections))
+        return model.Plan(
+            format=model.FORMAT,
             name=f"stress/{spec.command}",
-            system=System(driver=self.driver, options=self._options(workers)),
+            system=model.System(driver=self.driver, options=self._options(workers)),
             seeds=derive_seeds(_SEED),
-            share=Share(index=0, of=1),
+            share=model.Share(index=0, of=1),
             dataset=_dataset(spec),
             prepare=_prepare(spec, self.profiles) if self.driver == "cql" else (),
-            statements=tuple(operation.statement for operation in mix),
+            statements=tuple(one.statement for one in mix),
             groups=tuple(groups),
             phases=tuple(phases),
             interval_ns=spec.log.interval_ns,
-            timeout_ns=spec.target.request_timeout_ms * 1_000_000,
-            drain_limit_ns=30 * _SECOND_NS,
+            timeout_ns=spec.target.request_timeout_ms * 10**6,
+            drain_limit_ns=30 * 10**9,
             verify_memory_bytes=None,
             stall_limit_ns=STALL_LIMIT_NS,
             workers=workers,
@@ -105,37 +511,30 @@ class StressPlans:
         )
 
     def removals(self, *, first: bool) -> tuple[TableRemoval, ...]:
-        """The tables that are emptied before a plan is carried out, where they exist."""
+        """The tables to empty before a plan is executed, if they exist."""
         spec = self.spec
         if not (spec.truncate == "always" or (spec.truncate == "once" and first)):
             return ()
         if spec.command == "user":
             names = {f"{one.keyspace}.{one.table.name}" for one in self.profiles}
         else:
-            kinds = {
+            kinds = (
                 "counter" if kind.startswith("counter") else "standard" for kind in spec.shares
-            }
+            )
             names = {f"{spec.schema.keyspace}.{kind}1" for kind in kinds}
         return tuple(TableRemoval(name, drops=False) for name in sorted(names))
 
     def _options(self, workers: int) -> dict[str, Any]:
         if self.driver != "cql":
             return dict(self.options)
-        # Each worker has connections of its own: together as many as were asked for.
-        each = -(-self.spec.target.connections // workers)
+        # Each worker has its own connections.
+        each = math.ceil(self.spec.target.connections / workers)
         return {**self.options, "connections_per_node": str(each)}
 
 
-def warm_up_partitions(spec: StressSpec) -> int:
-    """Partitions of each kind's warm-up, as `StressAction.warmup` has them."""
-    share = WARM_UP_PARTITIONS
-    if spec.operations is not None:
-        share = min(WARM_UP_PARTITIONS, spec.operations // WARM_UP_SHARE)
-    return max(share, 1) * len(spec.target.hosts)
-
-
-def driver_options(target: TargetSpec, spec: StressSpec) -> dict[str, str]:
-    """What the CQL driver needs to know of the nodes, all but the connections."""
+def driver_options(spec: StressSpec) -> dict[str, str]:
+    """The options of the CQL driver, without the connections."""
+    target = spec.target
     options = {
         "address": target.address,
         "consistency": spec.consistency,
@@ -151,44 +550,30 @@ def driver_options(target: TargetSpec, spec: StressSpec) -> dict[str, str]:
     return options
 
 
-def _workers(spec: StressSpec, cores: int, clients: int) -> int:
-    return max(1, min(cores, clients, spec.target.connections))
-
-
-def _measured(spec: StressSpec, mix: Sequence[Operation], clients: int) -> Group:
-    rate = spec.rate or spec.throttle
-    # It is one of partitions.
-    arrival: Arrival = Closed(process="closed", think_time_ns=0)
-    if rate is not None:
-        points = (RatePoint(at_ns=0, rate=rate / _mean_partitions(mix)),)
-        arrival = AtRates(process="constant", rates=points)
-    return _group(GROUP, spec, tuple(enumerate(mix)), clients, arrival)
-
-
-def _warming(spec: StressSpec, index: int, operation: Operation, clients: int) -> Group:
-    name = f"{WARMING}{index}"
-    arrival = Closed(process="closed", think_time_ns=0)
-    return _group(name, spec, ((index, operation),), min(clients, WARM_UP_CLIENTS), arrival)
-
-
 def _group(
     name: str,
     spec: StressSpec,
-    mix: Sequence[tuple[int, Operation]],
+    mix: Sequence[tuple[int, _Operation]],
     clients: int,
-    arrival: Arrival,
-) -> Group:
-    checks = any(operation.statement.expects for _, operation in mix)
-    weights = (
-        Weight(kind=operation.kind, statement=index, weight=operation.weight)
-        for index, operation in mix
-    )
-    return Group(
+    arrival: model.Arrival,
+) -> model.Group:
+    checks = any(one.statement.expects for _, one in mix)
+    population = spec.population
+    distribution: Any = model.Sequential(law="sequential")
+    if population.law is not None:
+        distribution = model.RowDistribution(law="row", of=_row_law(population.law))
+    return model.Group(
         name=name,
         clients=clients,
         arrival=arrival,
-        mix=tuple(weights),
-        keys=_keys(spec),
+        mix=tuple(
+            model.Weight(kind=one.kind, statement=index, weight=one.weight) for index, one in mix
+        ),
+        keys=model.KeyChoice(
+            start=population.first,
+            count=population.last - population.first + 1,
+            distribution=distribution,
+        ),
         read_fields="all",
         write_fields="all",
         scan_length=_ONE,
@@ -196,76 +581,58 @@ def _group(
     )
 
 
-def _keys(spec: StressSpec) -> KeyChoice:
-    population = spec.population
-    count = population.last - population.first + 1
-    law = population.law
-    if law is None:
-        chosen: Any = Sequential(law="sequential")
-    else:
-        chosen = RowDistribution(law="row", of=row_law(law))
-    return KeyChoice(start=population.first, count=count, distribution=chosen)
+def _phase(
+    name: Literal["warm_up", "measure"],
+    group: int,
+    operations: int | None,
+    *,
+    duration_ns: int | None = None,
+    until: model.Until | None = None,
+) -> model.Phase:
+    active = (model.ActiveGroup(group=group, operations=operations),)
+    return model.Phase(
+        name=name, groups=active, only_if_missing=False, duration_ns=duration_ns, until=until
+    )
 
 
-def _operations(spec: StressSpec, mix: Sequence[Operation]) -> int | None:
-    """How many operations end the run, where something other than time does."""
-    limits = [None if spec.partitions is None else _reaching(mix, spec.partitions)]
-    if not spec.wrap_ranges and all(operation.ranges for operation in mix):
-        limits.append(max(operation.ranges or 0 for operation in mix))
-    return min((limit for limit in limits if limit is not None), default=None)
+def _operations(spec: StressSpec, mix: Sequence[_Operation]) -> int | None:
+    """Number of operations that ends the run; None if only time does."""
+    limits = [] if spec.partitions is None else [_operations_for(mix, spec.partitions)]
+    if not spec.wrap_ranges and all(one.ranges for one in mix):
+        limits.append(max(one.ranges or 0 for one in mix))
+    return min(limits, default=None)
 
 
-def _reaching(mix: Sequence[Operation], partitions: int) -> int:
-    """Operations that are about so many partitions; of several kinds on the average."""
+def _operations_for(mix: Sequence[_Operation], partitions: int) -> int:
+    """Operations with this number of partitions; on average if there are several kinds."""
     rows = mix[0].statement.rows
     if len(mix) == 1 and rows is not None:
         return rows.operations_for(partitions)
     return math.ceil(partitions / _mean_partitions(mix))
 
 
-def _mean_partitions(mix: Sequence[Operation]) -> float:
-    """Partitions of an operation."""
-    weighed = ((one.weight, one.statement.rows) for one in mix)
-    partitions = sum(weight * (rows.mean_partitions if rows else 1) for weight, rows in weighed)
+def _mean_partitions(mix: Sequence[_Operation]) -> float:
+    weighted = ((one.weight, one.statement.rows) for one in mix)
+    partitions = sum(weight * (rows.mean_partitions if rows else 1) for weight, rows in weighted)
     return partitions / sum(one.weight for one in mix)
 
 
-def _until(spec: StressSpec) -> Until | None:
-    if spec.until is None:
-        return None
-    return Until(
-        rule="cassandra-stress",
-        bound=spec.until.bound,
-        min_intervals=spec.until.min_intervals,
-        max_intervals=spec.until.max_intervals,
-    )
-
-
-def _phase(
-    name: Any, group: int, operations: int | None, duration_ns: int | None, until: Until | None
-) -> Phase:
-    active = (ActiveGroup(group=group, operations=operations),)
-    return Phase(
-        name=name, groups=active, only_if_missing=False, duration_ns=duration_ns, until=until
-    )
-
-
-def _dataset(spec: StressSpec) -> Dataset:
-    """Every partition that can be chosen counts as there: what isn't is a miss."""
-    return Dataset(
+def _dataset(spec: StressSpec) -> model.Dataset:
+    """Every partition of the population counts as present: a missing one is a miss."""
+    return model.Dataset(
         table="standard1",
         start=spec.population.first,
         count=spec.population.last - spec.population.first + 1,
         full_at=None,
-        key=KeyText(prefix="", zero_padding=1, order="ordered"),
-        fields=FieldLayout(count=1, name_prefix="C", length=_ONE),
+        key=model.KeyText(prefix="", zero_padding=1, order="ordered"),
+        fields=model.FieldLayout(count=1, name_prefix="C", length=_ONE),
         values="random",
         probe=None,
     )
 
 
 def _prepare(spec: StressSpec, profiles: Sequence[Profile]) -> tuple[str, ...]:
-    """What makes the schema."""
+    """The statements that create the schema."""
     if spec.command == "user":
         return tuple(text for profile in profiles for text in profile.prepare)
     use = f'USE "{spec.schema.keyspace}"'
@@ -274,33 +641,32 @@ def _prepare(spec: StressSpec, profiles: Sequence[Profile]) -> tuple[str, ...]:
 
 
 def _keyspace(schema: SchemaSpec) -> str:
-    given = dict(schema.replication)
-    strategy = given.pop("strategy", "NetworkTopologyStrategy")
-    factor = given.pop("factor", None)
-    if factor is not None or not given:
-        given = {"replication_factor": factor or "1", **given}
+    replication = dict(schema.replication)
+    strategy = replication.pop("strategy", "NetworkTopologyStrategy")
+    factor = replication.pop("factor", None)
+    if factor is not None or not replication:
+        replication = {"replication_factor": factor or "1", **replication}
     text = f'CREATE KEYSPACE IF NOT EXISTS "{schema.keyspace}" WITH replication = '
-    text += _map({"class": strategy, **given}) + " AND durable_writes = true"
-    storage = dict(schema.storage)
-    return text + (f" AND storage = {_map(storage)}" if storage else "")
+    text += _map({"class": strategy, **replication}) + " AND durable_writes = true"
+    return text + (f" AND storage = {_map(schema.storage)}" if schema.storage else "")
 
 
 def _tables(spec: StressSpec) -> tuple[str, ...]:
-    schema, names = spec.schema, spec.columns.names
+    schema = spec.schema
     compression = {"class": schema.compression} if schema.compression else {"enabled": "false"}
     options = f"compression = {_map(compression)}"
-    compaction = dict(schema.compaction)
-    if compaction:
-        strategy = compaction.pop("strategy")
-        options += f" AND compaction = {_map({'class': strategy, **compaction})}"
+    if schema.compaction:
+        others = {key: value for key, value in schema.compaction.items() if key != "strategy"}
+        options += f" AND compaction = {_map({'class': schema.compaction['strategy'], **others})}"
 
     def table(name: str, kind: str) -> str:
-        columns = ", ".join(f'"{column}" {kind}' for column in names)
+        columns = ", ".join(f'"{column}" {kind}' for column in spec.columns.names)
         head = f'CREATE TABLE IF NOT EXISTS "{name}" (key blob PRIMARY KEY, {columns})'
         return marked(f"{head} WITH {options}")
 
-    made = (table("standard1", "blob"),)
-    return (*made, table("counter1", "counter")) if spec.command == "counter_write" else made
+    standard = (table("standard1", "blob"),)
+    counters = spec.command == "counter_write"
+    return (*standard, table("counter1", "counter")) if counters else standard
 
 
 def _map(pairs: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,6 @@ from kvmark.frontends import FrontEnd
 
 if TYPE_CHECKING:
     from kvmark.cli.documents import Answers
-    from kvmark.imports.reading import Format
 
 
 class _Ycsb(FrontEnd):
@@ -18,22 +17,17 @@ class _Ycsb(FrontEnd):
     module = "kvmark.frontends.ycsb.command"
     purpose = "Runs YCSB's sequence of workloads and prints its table."
 
-    def formats(self) -> Sequence[Format]:
-        from kvmark.frontends.ycsb.importer import YCSB_JSON, YCSB_TEXT
-
-        return (YCSB_JSON, YCSB_TEXT)
-
     def documents(self) -> Mapping[str, Answers]:
         from kvmark.analysis import SequenceRow
         from kvmark.cli.documents import Answers
-        from kvmark.frontends.ycsb.rounds import Course
+        from kvmark.frontends.ycsb.scheduling import SequenceRepetitions
 
         fields = {
             "rows": tuple[SequenceRow, ...],
             "published_source": str,
             "runs": tuple[str, ...],
             "report": Path | None,
-            "repetitions": Course,
+            "repetitions": SequenceRepetitions,
             "said": tuple[str, ...],
         }
         purpose = "YCSB's sequence, a row for each workload and size."

@@ -1,37 +1,49 @@
-r"""Java property files, read as `java.util.Properties` reads them, with the line of each value.
+r"""YCSB's properties as text: property files, the parsers of values, and unsupported properties.
 
-The rules, from the class's documentation: the text is ISO 8859-1; a line whose first visible
+Files are parsed like `java.util.Properties`: the text is ISO 8859-1; a line whose first visible
 character is `#` or `!` is a comment; an odd number of backslashes at a line's end continues it on
 the next, whose leading blanks are dropped; the key ends at the first unescaped `=`, `:` or blank;
 `\t`, `\n`, `\r`, `\f` and `\uXXXX` are escapes, any other escaped character is itself.
+
+A value parser raises `SpecError` for an invalid value and `UnsupportedProperty` for a value that
+only YCSB supports. The caller adds the place.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeVar
 
-from kvmark.errors import SpecError
-from kvmark.spec.suggest import is_text, shown
+from kvmark.errors import SpecError, UnsupportedProperty
+from kvmark.spec.quantity import LARGEST
+from kvmark.spec.suggest import did_you_mean, is_text, shown
 
-LARGEST_FILE: Final = 1 << 20
+LARGEST_INT: Final = 2**31 - 1
+_LARGEST_FILE: Final = 1 << 20
+
+_T = TypeVar("_T")
 
 _BLANKS: Final = " \t\f"
 _ENDING: Final = re.compile(r"\r\n|\r|\n")
-_BACKSLASHES: Final = re.compile(r"\\*\Z")
-_KEY: Final = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
-_SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_CONTINUED: Final = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+_KEY: Final = re.compile(r"(?P<key>(?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(u.{0,4}|.|\Z)", re.DOTALL)
 _HEX: Final = re.compile(r"u[0-9A-Fa-f]{4}", re.ASCII)
 _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Given:
-    """One property as it was given, and where."""
+class Property:
+    """A property and its place."""
 
     name: str
     value: str
@@ -39,13 +51,17 @@ class Given:
     """The file, or the option of the command line."""
     line: int | None = None
 
-    def error(self, sentence: str) -> SpecError:
-        """A complaint about this property."""
-        return SpecError(sentence, file=self.file, line=self.line)
+    def error(self, message: str) -> SpecError:
+        """An error about this property."""
+        return SpecError(message, file=self.file, line=self.line)
 
 
-def read_properties(path: Path) -> tuple[Given, ...]:
-    """The properties of a file, in order."""
+def read_properties(path: Path) -> tuple[Property, ...]:
+    """The properties of a file, in order.
+
+    Raises:
+        SpecError: the file can't be read, is too large or has an invalid escape.
+    """
     try:
         raw = path.read_bytes()
     except OSError as problem:
@@ -53,60 +69,40 @@ def read_properties(path: Path) -> tuple[Given, ...]:
         raise SpecError(f"cannot be read: {reason}", file=str(path)) from problem
     except ValueError as problem:  # a NUL in the path
         raise SpecError(f"{shown(str(path))} is not the name of a file") from problem
-    if len(raw) > LARGEST_FILE:
+    if len(raw) > _LARGEST_FILE:
         raise SpecError("is larger than 1 MiB, which no property file is", file=str(path))
     return parse_properties(raw.decode("iso-8859-1"), str(path))
 
 
-def parse_properties(text: str, file: str) -> tuple[Given, ...]:
-    """The properties in a text, in order; a name given twice appears twice."""
+def parse_properties(text: str, file: str) -> tuple[Property, ...]:
+    """The properties of a text, in order; a name may occur twice."""
     return tuple(_property(logical, file, line) for line, logical in _logical_lines(text))
 
 
-def parse_assignment(text: str, option: str = "-p") -> Given:
-    """`key=value` from the command line; everything after the first `=` is the value."""
+def parse_assignment(text: str) -> Property:
+    """`key=value` of `-p`; everything after the first `=` is the value."""
     name, equals, value = text.partition("=")
     if not equals or not name or not is_text(text):
-        raise SpecError(f"{option} {shown(text)} is not an assignment; write {option} key=value")
-    return Given(name, value, option)
-
-
-def merged(files: Sequence[Sequence[Given]], assigned: Sequence[Given]) -> dict[str, Given]:
-    """What holds in the end: later files win over earlier ones, the command line over all."""
-    everything = [given for file in files for given in file]
-    return {given.name: given for given in [*everything, *assigned]}
+        raise SpecError(f"-p {shown(text)} is not an assignment; write -p key=value")
+    return Property(name, value, "-p")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Logical lines without leading blanks, and the number of the line each begins on."""
-    lines = _ENDING.split(text)
-    index = 0
-    while index < len(lines):
-        first, line = index, lines[index].lstrip(_BLANKS)
-        index += 1
+    """Continued lines joined, without leading blanks, each with the number of its first line."""
+    lines = enumerate(_ENDING.split(text), start=1)
+    for number, physical in lines:
+        line = physical.lstrip(_BLANKS)
         if not line or line[0] in "#!":
             continue
-        while _continues(line):
-            line = line[:-1]
-            if index == len(lines):
-                break
-            line += lines[index].lstrip(_BLANKS)
-            index += 1
-        yield first + 1, line
+        while _CONTINUED.search(line):
+            line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANKS)
+        yield number, line
 
 
-def _continues(line: str) -> bool:
-    backslashes = _BACKSLASHES.search(line)
-    return backslashes is not None and len(backslashes[0]) % 2 == 1
-
-
-def _property(logical: str, file: str, line: int) -> Given:
-    key = _KEY.match(logical)
-    end = key.end() if key else 0
-    separator = _SEPARATOR.match(logical, end)
-    rest = logical[separator.end() :] if separator else ""
+def _property(logical: str, file: str, line: int) -> Property:
+    key = next(_KEY.finditer(logical))
     try:
-        return Given(_unescaped(logical[:end]), _unescaped(rest), file, line)
+        return Property(_unescaped(key["key"]), _unescaped(logical[key.end() :]), file, line)
     except SpecError as problem:
         raise problem.at(file=file, line=line) from None
 
@@ -127,3 +123,169 @@ def _character(escape: re.Match[str]) -> str:
     if not _HEX.fullmatch(body):
         raise SpecError(f"the escape {shown(escape[0])} is not \\u and four hexadecimal digits")
     return chr(int(body[1:], 16))
+
+
+def text(value: str) -> str:
+    """A text that is not empty."""
+    if not value:
+        raise SpecError("must not be empty")
+    return value
+
+
+def integer(low: int, high: int = LARGEST) -> Callable[[str], int]:
+    """A whole number from `low` to `high`, both included."""
+
+    def parse(value: str) -> int:
+        plain = value.strip()
+        if not _INTEGER.fullmatch(plain):
+            raise SpecError(f"must be a whole number, not {shown(value)}")
+        if not low <= int(plain) <= high:
+            raise SpecError(f"must be a whole number from {low} to {high}, not {shown(value)}")
+        return int(plain)
+
+    return parse
+
+
+def number(low: float, high: float = math.inf) -> Callable[[str], float]:
+    """A finite decimal number from `low` to `high`, both included."""
+
+    def parse(value: str) -> float:
+        plain = value.strip()
+        if not _NUMBER.fullmatch(plain) or not math.isfinite(float(plain)):
+            raise SpecError(f"must be a number, not {shown(value)}")
+        if not low <= float(plain) <= high:
+            bound = f"not be below {low:g}" if high == math.inf else f"be from {low:g} to {high:g}"
+            raise SpecError(f"must {bound}, not {shown(value)}")
+        return float(plain)
+
+    return parse
+
+
+def boolean(value: str) -> bool:
+    """`true` or `false`; YCSB silently reads any other value as false."""
+    plain = value.strip().lower()
+    if plain not in ("true", "false"):
+        raise SpecError(f"must be true or false, not {shown(value)}")
+    return plain == "true"
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    """One of several values."""
+
+    def parse(value: str) -> str:
+        plain = value.strip()
+        if plain not in values:
+            raise SpecError(f"has no value {shown(plain)}{did_you_mean(plain, values)}")
+        return plain
+
+    return parse
+
+
+def only(reason: str, *values: str) -> Callable[[str], str]:
+    """One of the supported values; the reason is why others aren't supported."""
+
+    def parse(value: str) -> str:
+        plain = value.strip()
+        if plain not in values:
+            raise UnsupportedProperty(f"is not supported with the value {shown(plain)}: {reason}")
+        return plain
+
+    return parse
+
+
+def percentiles(value: str) -> tuple[float, ...]:
+    """Percentiles separated by commas, above 0 and up to 100."""
+    parsed = tuple(map(number(0, 100), value.split(",")))
+    if not all(parsed):
+        raise SpecError("must be percentiles above 0")
+    return parsed
+
+
+def read_length_histogram(name: str) -> tuple[int, tuple[int, ...]]:
+    """Block size and bucket weights of YCSB's histogram file.
+
+    The first line is `BlockSize`, a tab and the size; each further line is a bucket's number, from
+    0 upwards, a tab and its weight.
+    """
+    try:
+        lines = Path(name).read_text("utf-8").splitlines()
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise SpecError(f"names the file {shown(name)}, which cannot be read: {reason}") from None
+    except ValueError:
+        raise SpecError(f"names the file {shown(name)}, which is not text") from None
+    rows = [line.split("\t") for line in lines]
+    if not rows or len(rows[0]) != 2 or rows[0][0] != "BlockSize":
+        raise SpecError("the first line must be BlockSize, a tab and a number", file=name, line=1)
+    block_size = _in_line(integer(1, LARGEST_INT), rows[0][1], name, 1)
+    weights = []
+    for bucket, row in enumerate(rows[1:]):
+        if len(row) != 2 or row[0].strip() != str(bucket):
+            message = f"the line must be {bucket}, a tab and the bucket's weight"
+            raise SpecError(message, file=name, line=bucket + 2)
+        weights.append(_in_line(integer(0, LARGEST_INT), row[1], name, bucket + 2))
+    if not any(weights):
+        raise SpecError("one of the buckets must have a weight above 0", file=name)
+    return block_size, tuple(weights)
+
+
+def _in_line(parse: Callable[[str], _T], value: str, file: str, line: int) -> _T:
+    try:
+        return parse(value)
+    except SpecError as problem:
+        raise SpecError(f"the number {problem.message}", file=file, line=line) from None
+
+
+_CLASSES: Final = ("site.ycsb", "com.yahoo.ycsb")
+ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
+    {
+        "workload": only(
+            "kvmark supports CoreWorkload only; write the operations of another class as statements"
+            " in a workload file",
+            *(f"{package}.workloads.CoreWorkload" for package in _CLASSES),
+        ),
+        "measurementtype": only(
+            "kvmark records HDR histograms per interval, not single operations",
+            *("hdrhistogram", "histogram", "hdrhistogram+histogram"),
+        ),
+        "histogram.buckets": integer(1, LARGEST_INT),
+        "timeseries.granularity": integer(1, LARGEST_INT),
+        "hdrhistogram.fileoutput": boolean,
+        "measurement.histogram.verbose": only(
+            "all buckets are in the run's histograms.hlog", "false"
+        ),
+        "measurement.trackjvm": only("there is no JVM to track", "false"),
+        "reportlatencyforeacherror": boolean,
+        "latencytrackederrors": str,
+        "core_workload_insertion_retry_limit": only(
+            "a failed insert is recorded as failed and not retried", "0"
+        ),
+        "core_workload_insertion_retry_interval": integer(0, LARGEST_INT),
+        "spin.sleep": boolean,
+        "status": boolean,
+        "exporter": only(
+            "write other formats with 'kvmark runs export RUN --format json'",
+            *(f"{package}.measurements.exporter.TextMeasurementsExporter" for package in _CLASSES),
+        ),
+    }
+)
+"""Properties whose accepted values all request kvmark's fixed behaviour.
+
+Histograms of every outcome are always recorded, over the whole range and by interval, and their log
+is always written; the schedule is as exact as possible; progress is always shown; the retry
+interval only matters to retries, of which there are none.
+"""
+
+_DECLARED: Final = tomllib.loads((files(__package__) / "properties.toml").read_text("utf-8"))
+REFUSED: Final[Mapping[str, str]] = _DECLARED["unsupported"]
+"""Unsupported properties, and why."""
+REFUSED_PREFIXES: Final[Mapping[str, str]] = _DECLARED["unsupported_prefixes"]
+CORE_WORKLOADS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        letter: {name: str(value) for name, value in (_DECLARED["common"] | workload).items()}
+        for letter, workload in _DECLARED["workloads"].items()
+    }
+)
+"""The properties of YCSB's six core workloads."""
+STEPS: Final = ("load", *CORE_WORKLOADS, "delete", "run")
+"""The steps of a sequence; `run` executes the transactions that the properties describe."""

@@ -1,12 +1,21 @@
-"""A YCSB sequence as an experiment."""
+"""The YCSB sequence as an experiment: load, A, B, C, F, D, delete, reload, E at each size.
+
+Repetitions are the outer loop, so that all sizes share the machine's drift; within one the sizes
+come in an order drawn from the seed. Steps keep their order, since each needs the dataset that the
+steps before it left. `scheduling` decides the number of repetitions.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+from kvmark import _engine
+from kvmark.drivers import drivers
+from kvmark.errors import UsageError
 from kvmark.experiment.design import (
     PreparedRun,
     RunOutcome,
@@ -17,103 +26,224 @@ from kvmark.experiment.design import (
 )
 from kvmark.experiment.executor import Executor
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
-from kvmark.frontends.ycsb.rounds import Limit, Rounds
-from kvmark.frontends.ycsb.steps import LOADS, Repeating, Step, YcsbStudy
+from kvmark.frontends.ycsb.properties import CORE_WORKLOADS
+from kvmark.frontends.ycsb.scheduling import RepetitionPolicy, Scheduler, Step, StepLimit
+from kvmark.frontends.ycsb.workloads import YcsbProperties, ycsb_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.run.execution import ExecutedRun
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import SystemUrl
 
-Say = Callable[[str], None]
-Watcher = Callable[[Step, Limit | None, Say], object]
-"""Takes a step when it begins, without its limit, and whenever an interval of it ended, with it;
-and who says a sentence to the user."""
+SEQUENCE: Final = ("load", "a", "b", "c", "f", "d", "delete", "reload", "e")
+"""The published order."""
 
-
-def _nobody(*_: object) -> None:
-    """Is told nothing."""
+_Say = Callable[[str], None]
 
 
-def _nothing() -> None:
-    """Leaves a system as it is."""
+@dataclass(frozen=True, kw_only=True)
+class YcsbStudy:
+    """The steps of a sequence and their options."""
+
+    system: SystemUrl
+    properties: YcsbProperties
+    records: tuple[int, ...]
+    operations: int | None
+    workloads: tuple[str, ...]
+    targets: tuple[float | None, ...]
+    policy: RepetitionPolicy
+    seed: int
+    #: Fields of `RunSpec` for every run.
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Checks that each step finds the dataset it needs."""
+        loaded = True
+        for workload in self.workloads:
+            if workload == "reload" and loaded and "delete" not in self.workloads:
+                raise UsageError("workloads: reload comes after delete; add delete or use load")
+            if workload in CORE_WORKLOADS and not loaded:
+                raise UsageError(
+                    f"workloads: {workload} comes after delete and would find no records; put"
+                    " reload between them"
+                )
+            loaded = workload != "delete" and (loaded or workload in ("load", "reload"))
+
+    def as_json(self) -> dict[str, Any]:
+        """The study as plain values, without the system."""
+        names = ("records", "operations", "workloads", "targets", "seed")
+        repeating = asdict(self.policy)
+        if repeating["budget_s"] == math.inf:
+            repeating["budget_s"] = None
+        return {
+            **{name: getattr(self, name) for name in names},
+            "more": self.overrides,
+            "repeating": repeating,
+            "properties": {name: one.value for name, one in self.properties.given.items()},
+        }
+
+    def first_steps(self) -> list[Step]:
+        """The first repetition at all sizes."""
+        return [
+            Step(workload, records, 0, target, workload == "load" and index == 0)
+            for records in dict.fromkeys(self.records)
+            for index, workload in enumerate(self.workloads)
+            for target in ((None,) if workload in ("load", "reload", "delete") else self.targets)
+        ]
+
+    def work(self, step: Step) -> int:
+        """Number of operations of a step; 1 if it ends by time."""
+        if step.is_load or step.workload == "delete":
+            return step.records
+        if self.is_timed:
+            return 1
+        given = "operationcount" in self.properties.given
+        return self.operations or (self.properties.operationcount if given else 0) or step.records
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether an option or property ends steps, other than a number of operations."""
+        return self._has_end_option or "maxexecutiontime" in self.properties.given
+
+    @property
+    def _has_end_option(self) -> bool:
+        return not {"duration_ns", "until_stderr"}.isdisjoint(self.overrides)
+
+    def unsupported(self) -> Mapping[str, str]:
+        """The workloads that the driver doesn't support, each with a kind of operation it lacks."""
+        lacks = drivers()[self.system.driver].lacks
+        unsupported = {}
+        for step in self.first_steps() if lacks else ():
+            groups = compile_run(self.spec(step, step.records)).groups
+            kinds = {one.kind for group in groups for one in group.mix if one.weight > 0}
+            for kind in kinds.intersection(lacks):
+                unsupported[step.workload] = kind
+        return unsupported
+
+    def check(self) -> None:
+        """Checks every step before the first one begins.
+
+        Raises:
+            KvmarkError: a step can't be executed.
+        """
+        for workload, kind in self.unsupported().items():
+            raise UsageError(
+                f"workloads: {self.system.driver} has no {kind} operations, which {workload} needs:"
+                " leave it out"
+            )
+        for step in self.first_steps():
+            _engine.check_plan(compile_run(self.spec(step, step.records)).to_json())
+
+    def spec(self, step: Step, present: int) -> RunSpec:
+        """A step as a run; `present` is the number of records at its beginning."""
+        overrides = dict(self.overrides)
+        if step.target is not None or (None in self.targets and len(self.targets) > 1):
+            overrides["rate"] = step.target
+        run = ycsb_run(
+            "load" if step.is_load else step.workload,
+            self.properties,
+            self.system,
+            records=step.records if step.is_load else present,
+            operations=None
+            if step.is_load or step.workload == "delete"
+            else self._operations(step),
+            seed=self.seed * 1_000_003 + step.repetition,
+            **overrides,
+        )
+        if step.workload != "reload":
+            return run
+        workload = run.workload.model_copy(update={"name": "ycsb/reload"})
+        return RunSpec(**{**run.__dict__, "workload": workload})
+
+    def _operations(self, step: Step) -> int | None:
+        if self.operations is not None or "operationcount" in self.properties.given:
+            return self.operations
+        if self._has_end_option:
+            # No limit: a core workload's thousand operations would end the step long before.
+            return 0
+        return None if self.is_timed else step.records
 
 
 @dataclass(kw_only=True)
 class YcsbSequence:
-    """What was asked, and what there is of it."""
+    """The design of the experiment."""
 
     kind: ClassVar[str] = "ycsb"
     redoes_invalid: ClassVar[bool] = False
 
     study: YcsbStudy
-    #: As the user names it; one that is made for the sequence alone has another place each time.
+    #: As the user names it; a scratch database has another path each time.
     system: str
     #: Empties the system for a fresh load.
-    prepare: Callable[[], None] = _nothing
-    watcher: Watcher = _nobody
+    prepare: Callable[[], None] = lambda: None
+    #: Called when a step begins, without its limit, and after each of its intervals, with it. The
+    #: last argument prints a sentence.
+    watch: Callable[[Step, StepLimit | None, _Say], object] = lambda *_: None
     outcomes: list[RunOutcome] = field(default_factory=list)
-    #: Seconds that its runs took so far, in all passes. A budget is of these, so that whatever is
-    #: decided by them is decided again when the sequence is gone on with.
+    #: Seconds that runs took so far, also before --resume: decisions that depend on the budget
+    #: are the same when the sequence is resumed.
     _spent_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Begins to count the time."""
-        self.rounds = Rounds(self.study, _needed, lambda: self._spent_s)
+        """Starts the schedule."""
+        study = self.study
+        self.scheduler = Scheduler(
+            study.policy, study.first_steps(), study.work, _repetitions_needed,
+            lambda: self._spent_s, seed=study.seed, is_timed=study.is_timed,
+        )  # fmt: skip
 
     @property
     def name(self) -> str:
-        """The same for the same words."""
         return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
-        """What was asked for."""
         return {"system": self.system, **self.study.as_json()}
 
     def typical_plan(self) -> Plan:
-        """The plan of a step that isn't a load, where there is one."""
-        return self.study.typical_plan()
+        """The plan of a step that isn't a load, if there is one."""
+        steps = self.study.first_steps()
+        step = next((step for step in steps if not step.is_load), steps[0])
+        return compile_run(self.study.spec(step, step.records))
 
     def other_plans(self) -> Mapping[str, Plan]:
-        """None: all runs are alike."""
         return {}
 
     def execute(self, runs: Executor) -> None:
-        """Every step, until what is wanted is done or the budget is used up.
-
-        Raises:
-            KvmarkError: a step came to no end.
-        """
         present = 0
-        for number, step in enumerate(self.rounds.steps(), start=1):
-            if step.workload not in LOADS and present == 0:
+        for number, step in enumerate(self.scheduler.steps(), start=1):
+            if not step.is_load and present == 0:
                 present = step.records
-            self.watcher(step, None, runs.say)
+            self.watch(step, None, runs.say)
             outcome = runs.run(self._request(number, step, present, runs.say))
             self.outcomes.append(outcome)
             outcome.id_or_raise()
             self._spent_s += outcome.took_s
-            kept = outcome.kept
-            self.rounds.ended(kept["rate"], kept.get("projected_s"))
-            present = _present_after(step, kept["present"], present)
+            self.scheduler.end_step(outcome.kept["rate"], outcome.kept.get("projected_s"))
+            if step.is_load:
+                present = step.records
+            else:
+                inserted = outcome.kept["present"]
+                present = 0 if step.workload == "delete" else max(present, inserted)
 
-    def _request(self, number: int, step: Step, present: int, say: Say) -> RunRequest:
-        limit, left = self.rounds.limit(step), self.rounds.left()
+    def _request(self, number: int, step: Step, present: int, say: _Say) -> RunRequest:
+        limit, left = self.scheduler.limit(step), self.scheduler.time_left()
 
         def watch(*_: object) -> None:
             if limit is not None:
-                self.watcher(step, limit, say)
+                self.watch(step, limit, say)
 
-        def keep(carried: ExecutedRun) -> Mapping[str, Any]:
-            told = {} if limit is None or carried.failure is None else limit.told()
-            return {"rate": carried.manifest.rate, "present": carried.inserted, **told}
+        def keep(executed: ExecutedRun) -> Mapping[str, Any]:
+            cut = {} if limit is None or executed.failure is None else limit.as_json()
+            return {"rate": executed.manifest.rate, "present": executed.inserted, **cut}
 
         return RunRequest(
             case=step.case,
             repetition=step.repetition,
             title=step.title,
             number=number,
-            total=self.rounds.total,
+            total=self.scheduler.total,
             left=None if left is None else TimeLeft(*left),
-            make=partial(self._made, step, present),
+            make=partial(self._run, step, present),
             # A step needs the dataset that those before it left.
             block=f"{step.records} records, repetition {step.repetition + 1}",
             limit=limit,
@@ -121,27 +251,21 @@ class YcsbSequence:
             watch=watch,
         )
 
-    def _made(self, step: Step, present: int) -> PreparedRun:
+    def _run(self, step: Step, present: int) -> PreparedRun:
         if step.fresh:
             self.prepare()
-        properties = self.study.properties
+        properties, spec = self.study.properties, self.study.spec(step, present)
         ycsb = {
             "percentiles": properties.hdrhistogram_percentiles,
             "measurement": properties.measurement_interval,
-            "properties": {name: given.value for name, given in properties.given.items()},
+            "properties": {name: one.value for name, one in properties.given.items()},
         }
-        spec = self.study.spec(step, present)
-        place = {**asdict(step), "least_repetitions": self.study.repeating.first}
+        place = {**asdict(step), "least_repetitions": self.study.policy.first}
         return prepare_run(spec, compile_run(spec), {"ycsb": ycsb, "sequence": place})
 
 
-def _needed(cases: Sequence[Sequence[float]], asked: Repeating) -> Sequence[int]:
-    """What the scatter of the first stage says."""
-    return needed_repetitions(cases, Precision(asked.within, None, asked.most, asked.first))
-
-
-def _present_after(step: Step, inserted: int, present: int) -> int:
-    """How many records there are after a step: inserts add to them, a delete removes them all."""
-    if step.workload in LOADS:
-        return step.records
-    return 0 if step.workload == "delete" else max(present, inserted)
+def _repetitions_needed(
+    cases: Sequence[Sequence[float]], policy: RepetitionPolicy
+) -> Sequence[int]:
+    """By the variation of the first stage, as in `kvmark ab`."""
+    return needed_repetitions(cases, Precision(policy.within, None, policy.most, policy.first))

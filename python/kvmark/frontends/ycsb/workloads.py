@@ -1,15 +1,14 @@
-"""YCSB's properties: each is honoured or refused by name, none is ignored.
+"""YCSB's properties as workloads and runs. Each property is supported or rejected by name.
 
-`YcsbProperties` holds a typed value for every property that changes what is done; its defaults are
-CoreWorkload's and Client's. `ycsb_values` names the properties that leave no choice and those that
-are refused. Counts are 64-bit, where YCSB cuts several of them to 31 bits.
+`YcsbProperties` has a typed value for every property that has a choice; its defaults are those of
+CoreWorkload and Client. Counts have 64 bits, where YCSB cuts several of them to 31.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -17,15 +16,16 @@ from pydantic import ValidationError
 
 from kvmark.drivers import Location, drivers, schemes
 from kvmark.errors import SpecError, UnsupportedProperty
-from kvmark.frontends.ycsb.properties import Given, merged
-from kvmark.frontends.ycsb.values import (
+from kvmark.frontends.ycsb.properties import (
     ALWAYS,
-    BINDING_PREFIXES,
+    CORE_WORKLOADS,
     LARGEST_INT,
     REFUSED,
+    REFUSED_PREFIXES,
+    STEPS,
+    Property,
     boolean,
     choice,
-    exactly,
     integer,
     number,
     percentiles,
@@ -33,150 +33,135 @@ from kvmark.frontends.ycsb.values import (
     text,
 )
 from kvmark.spec.quantity import LARGEST
+from kvmark.spec.run import RunSpec
 from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LARGEST_U32, WorkloadSpec
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-def _honoured(name: str, parse: Callable[[str], T], default: T) -> T:
-    """A field for one property; typed as its value, since the dataclass turns it into one."""
+def _supported(name: str, parse: Callable[[str], _T], default: _T) -> _T:
+    """The dataclass field of a property, typed as its value."""
     return dataclasses.field(default=default, metadata={"name": name, "parse": parse})
 
 
-def _bindings() -> Mapping[str, str]:
-    """YCSB's bindings and the drivers that measure the same systems."""
+def _drivers_by_binding() -> Mapping[str, str]:
+    """YCSB's bindings, and the drivers for the same systems."""
     return {name: one.name for one in drivers().values() for name in one.ycsb_bindings}
 
 
-def _binding(given: str) -> str:
-    """A binding's name or class."""
-    return choice(*_bindings())(given)
+def _binding(value: str) -> str:
+    return choice(*_drivers_by_binding())(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class YcsbProperties:
-    """What a set of YCSB properties asks for. Field names are the properties', without dots."""
+    """A set of YCSB properties. Field names are the properties', without dots."""
 
-    table: str = _honoured("table", text, "usertable")
-    fieldcount: int = _honoured("fieldcount", integer(1, LARGEST_U32), 10)
-    fieldnameprefix: str = _honoured("fieldnameprefix", exactly, "field")
-    fieldlength: int = _honoured("fieldlength", integer(0, LARGEST_INT), 100)
-    minfieldlength: int = _honoured("minfieldlength", integer(0, LARGEST_INT), 1)
-    fieldlengthdistribution: str = _honoured(
-        "fieldlengthdistribution",
-        choice("constant", "uniform", "zipfian", "histogram"),
-        "constant",
+    table: str = _supported("table", text, "usertable")
+    fieldcount: int = _supported("fieldcount", integer(1, LARGEST_U32), 10)
+    fieldnameprefix: str = _supported("fieldnameprefix", str, "field")
+    fieldlength: int = _supported("fieldlength", integer(0, LARGEST_INT), 100)
+    minfieldlength: int = _supported("minfieldlength", integer(0, LARGEST_INT), 1)
+    fieldlengthdistribution: str = _supported(
+        "fieldlengthdistribution", choice("constant", "uniform", "zipfian", "histogram"), "constant"
     )
-    fieldlengthhistogram: str = _honoured("fieldlengthhistogram", text, "hist.txt")
-    readallfields: bool = _honoured("readallfields", boolean, True)
-    readallfieldsbyname: bool = _honoured("readallfieldsbyname", boolean, False)
-    writeallfields: bool = _honoured("writeallfields", boolean, False)
-    dataintegrity: bool = _honoured("dataintegrity", boolean, False)
-    readproportion: float = _honoured("readproportion", number(0), 0.95)
-    updateproportion: float = _honoured("updateproportion", number(0), 0.05)
-    insertproportion: float = _honoured("insertproportion", number(0), 0.0)
-    scanproportion: float = _honoured("scanproportion", number(0), 0.0)
-    readmodifywriteproportion: float = _honoured("readmodifywriteproportion", number(0), 0.0)
-    deleteproportion: float = _honoured("deleteproportion", number(0), 0.0)
+    fieldlengthhistogram: str = _supported("fieldlengthhistogram", text, "hist.txt")
+    readallfields: bool = _supported("readallfields", boolean, True)
+    readallfieldsbyname: bool = _supported("readallfieldsbyname", boolean, False)
+    writeallfields: bool = _supported("writeallfields", boolean, False)
+    dataintegrity: bool = _supported("dataintegrity", boolean, False)
+    readproportion: float = _supported("readproportion", number(0), 0.95)
+    updateproportion: float = _supported("updateproportion", number(0), 0.05)
+    insertproportion: float = _supported("insertproportion", number(0), 0.0)
+    scanproportion: float = _supported("scanproportion", number(0), 0.0)
+    readmodifywriteproportion: float = _supported("readmodifywriteproportion", number(0), 0.0)
+    deleteproportion: float = _supported("deleteproportion", number(0), 0.0)
     """Not YCSB's: its CoreWorkload cannot delete."""
-    requestdistribution: str = _honoured(
+    requestdistribution: str = _supported(
         "requestdistribution",
         choice("uniform", "zipfian", "latest", "hotspot", "sequential", "exponential"),
         "uniform",
     )
-    hotspotdatafraction: float = _honoured("hotspotdatafraction", number(0, 1), 0.2)
-    hotspotopnfraction: float = _honoured("hotspotopnfraction", number(0, 1), 0.8)
-    exponential_percentile: float = _honoured("exponential.percentile", number(0, 100), 95.0)
-    exponential_frac: float = _honoured("exponential.frac", number(0), 0.8571428571)
-    zeropadding: int = _honoured("zeropadding", integer(0, 1000), 1)
-    minscanlength: int = _honoured("minscanlength", integer(0, LARGEST_INT), 1)
-    maxscanlength: int = _honoured("maxscanlength", integer(0, LARGEST_INT), 1000)
-    scanlengthdistribution: str = _honoured(
+    hotspotdatafraction: float = _supported("hotspotdatafraction", number(0, 1), 0.2)
+    hotspotopnfraction: float = _supported("hotspotopnfraction", number(0, 1), 0.8)
+    exponential_percentile: float = _supported("exponential.percentile", number(0, 100), 95.0)
+    exponential_frac: float = _supported("exponential.frac", number(0), 0.8571428571)
+    zeropadding: int = _supported("zeropadding", integer(0, 1000), 1)
+    minscanlength: int = _supported("minscanlength", integer(0, LARGEST_INT), 1)
+    maxscanlength: int = _supported("maxscanlength", integer(0, LARGEST_INT), 1000)
+    scanlengthdistribution: str = _supported(
         "scanlengthdistribution", choice("uniform", "zipfian"), "uniform"
     )
-    insertorder: str = _honoured("insertorder", exactly, "hashed")
-    """`hashed`; YCSB takes any other word for ordered, and so does this."""
-    insertstart: int = _honoured("insertstart", integer(0), 0)
-    insertcount: int | None = _honoured("insertcount", integer(0), None)
+    insertorder: str = _supported("insertorder", str, "hashed")
+    """Any value but `hashed` means ordered, as in YCSB."""
+    insertstart: int = _supported("insertstart", integer(0), 0)
+    insertcount: int | None = _supported("insertcount", integer(0), None)
     """None for recordcount − insertstart."""
-    recordcount: int | None = _honoured("recordcount", integer(1), None)
-    """None when not given: whoever runs it says how many."""
-    operationcount: int = _honoured("operationcount", integer(0), 0)
+    recordcount: int | None = _supported("recordcount", integer(1), None)
+    operationcount: int = _supported("operationcount", integer(0), 0)
     """0 for no limit."""
-    maxexecutiontime_s: int = _honoured("maxexecutiontime", integer(0, LARGEST_INT), 0)
+    maxexecutiontime_s: int = _supported("maxexecutiontime", integer(0, LARGEST_INT), 0)
     """0 for no limit."""
-    threadcount: int = _honoured("threadcount", integer(1, LARGEST_U32), 1)
-    target: int = _honoured("target", integer(0), 0)
+    threadcount: int = _supported("threadcount", integer(1, LARGEST_U32), 1)
+    target: int = _supported("target", integer(0), 0)
     """Operations per second over all threads; 0 for no limit."""
-    dotransactions: bool = _honoured("dotransactions", boolean, True)
+    dotransactions: bool = _supported("dotransactions", boolean, True)
     """False for the load."""
-    status_interval_s: int | None = _honoured("status.interval", integer(1, LARGEST_INT), None)
-    """Becomes the length of a recorded interval."""
-    label: str = _honoured("label", exactly, "")
-    """Text to tell this run by."""
-    db: str = _honoured("db", _binding, "")
-    """A hint at the system; it must not contradict the system's URL."""
-    hdrhistogram_percentiles: tuple[float, ...] = _honoured(
+    status_interval_s: int | None = _supported("status.interval", integer(1, LARGEST_INT), None)
+    """The length of a recorded interval."""
+    label: str = _supported("label", str, "")
+    """A tag of the run."""
+    db: str = _supported("db", _binding, "")
+    """Must agree with the system's URL."""
+    hdrhistogram_percentiles: tuple[float, ...] = _supported(
         "hdrhistogram.percentiles", percentiles, (50.0, 95.0, 99.0)
     )
     """Percentiles in the exported text."""
-    measurement_interval: str = _honoured(
+    measurement_interval: str = _supported(
         "measurement.interval", choice("op", "intended", "both"), "op"
     )
-    """Which series the exported text has; both are always recorded."""
-    given: Mapping[str, Given] = dataclasses.field(
-        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    """The series in the exported text; both are always recorded."""
+    given: Mapping[str, Property] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
     )
-    """Every property that was given, by name, and where."""
+    """The properties that a file or option sets, by name."""
 
-    def error(self, name: str, sentence: str) -> SpecError:
-        """A complaint about the property of that name, with its place if it was given."""
-        complaint = f"property {shown(name)} {sentence}"
-        given = self.given.get(name)
-        return given.error(complaint) if given else SpecError(complaint)
+    def error(self, name: str, message: str) -> SpecError:
+        """An error about a property, with its place if it was set."""
+        message = f"property {shown(name)} {message}"
+        return self.given[name].error(message) if name in self.given else SpecError(message)
 
     @property
     def insert_records(self) -> int:
-        """How many records a load inserts, and how many the requests are spread over."""
-        if self.insertcount is not None:
-            return self.insertcount
-        return self.records - self.insertstart
+        """Number of records that a load inserts and requests choose from."""
+        inserted = self.insertcount
+        return self.records - self.insertstart if inserted is None else inserted
 
     @property
     def records(self) -> int:
-        """The number of records; an error when recordcount was not given."""
+        """Number of records.
+
+        Raises:
+            SpecError: recordcount is missing.
+        """
         if self.recordcount is None:
             raise self.error("recordcount", "is missing; give it or --records")
         return self.recordcount
 
     def with_sizes(self, records: int | None, operations: int | None) -> YcsbProperties:
-        """The same, with other numbers of records and operations where they are not None."""
-        changes: dict[str, Any] = {}
-        if records is not None:
-            changes["recordcount"] = records
-        if operations is not None:
-            changes["operationcount"] = operations
-        changed = dataclasses.replace(self, **changes)
+        """The properties with other numbers of records and operations, unless they are None."""
+        sizes = {"recordcount": records, "operationcount": operations}
+        changes: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+        changed = replace(self, **changes)
         _check(changed)
         return changed
 
-    def over(self, base: YcsbProperties) -> YcsbProperties:
-        """`base`, overridden by the properties that were given here."""
-        return read_ycsb([], tuple(self.given.values()), base)
-
-    def check_driver(self, driver: str) -> None:
-        """Raises `SpecError` when the property `db` names another system than the one measured."""
-        wanted = _bindings().get(self.db, driver)
-        if wanted != driver:
-            raise self.error("db", f"asks for {wanted}, but the system measured is {driver}")
-
     def to_workload(self, name: str) -> WorkloadSpec:
-        """The workload of the transactions; `name` is shown in tables."""
-        dataset = self._dataset()
-        dataset["records"] = self.records - self.insertstart
-        checks = self.dataintegrity
-        reads = "all_by_name" if self.readallfieldsbyname or checks else "all"
+        """The workload of the transactions."""
+        dataset = {**self._dataset(), "records": self.records - self.insertstart}
+        reads = "all_by_name" if self.readallfieldsbyname or self.dataintegrity else "all"
         group = {
             "mix": self._mix(),
             "keys": self._keys(),
@@ -188,16 +173,17 @@ class YcsbProperties:
                 "min": self.minscanlength,
                 "max": self.maxscanlength,
             },
-            "check_values": "full" if checks else "tag",
+            "check_values": "full" if self.dataintegrity else "tag",
         }
         return _workload({"name": name, "dataset": dataset, "groups": [group]})
 
     def to_load(self, name: str) -> WorkloadSpec:
-        """The load as a workload of its own: inserts into a store that holds nothing yet."""
+        """The workload of the load: it inserts each record once into an empty store."""
         dataset = {**self._dataset(), "records": self.insert_records, "loaded": False}
-        group = {"mix": {"insert": 1.0}}
-        fixed = {"name": name, "once_per_record": True}
-        return _workload({**fixed, "dataset": dataset, "groups": [group]})
+        groups = [{"mix": {"insert": 1.0}}]
+        return _workload(
+            {"name": name, "once_per_record": True, "dataset": dataset, "groups": groups}
+        )
 
     def _dataset(self) -> dict[str, Any]:
         return {
@@ -231,14 +217,8 @@ class YcsbProperties:
         return {"distribution": law, "block_size": block_size, "weights": list(weights)}
 
     def _mix(self) -> dict[str, float]:
-        return {
-            "read": self.readproportion,
-            "update": self.updateproportion,
-            "insert": self.insertproportion,
-            "scan": self.scanproportion,
-            "read_modify_write": self.readmodifywriteproportion,
-            "delete": self.deleteproportion,
-        }
+        kinds = ("read", "update", "insert", "scan", "read_modify_write", "delete")
+        return {kind: getattr(self, f"{kind.replace('_', '')}proportion") for kind in kinds}
 
     def _keys(self) -> dict[str, Any]:
         law = self.requestdistribution
@@ -258,9 +238,18 @@ class YcsbProperties:
 
     def _key_range(self) -> dict[str, int]:
         if self.requestdistribution in ("latest", "exponential"):
-            # Both count back from the newest record, whatever part this client inserted.
+            # Both count back from the newest record, also if this client inserted only a part.
             return {"start": 0, "count": self.records}
         return {"start": self.insertstart, "count": self.insert_records}
+
+
+_FIELDS: Final[Mapping[str, dataclasses.Field[Any]]] = MappingProxyType(
+    {
+        field.metadata["name"]: field
+        for field in dataclasses.fields(YcsbProperties)
+        if "name" in field.metadata
+    }
+)
 
 
 def _workload(content: dict[str, Any]) -> WorkloadSpec:
@@ -273,158 +262,180 @@ def _workload(content: dict[str, Any]) -> WorkloadSpec:
 
 
 def read_ycsb(
-    files: Sequence[Sequence[Given]],
-    assigned: Sequence[Given] = (),
+    files: Sequence[Sequence[Property]],
+    assigned: Sequence[Property] = (),
     base: YcsbProperties | None = None,
 ) -> YcsbProperties:
-    """Types and checks properties: `-P` files in order, then `-p` and flags, over `base`.
+    """Parses and checks properties: `-P` files in order, then `-p` and flags, over `base`.
 
-    Raises `UnsupportedProperty` for what YCSB would do and kvmark does not, `SpecError` for an
-    unknown property, a value that means nothing and values that contradict each other, all with
-    file and line.
+    Raises:
+        UnsupportedProperty: only YCSB supports a property or its value.
+        SpecError: a property is unknown, its value is invalid, or values contradict each other.
     """
-    given = merged(files, assigned)
-    values: dict[str, object] = {}
-    # A class that isn't carried out has properties of its own, which nobody knows here.
+    given = {one.name: one for one in (*(one for file in files for one in file), *assigned)}
+    values: dict[str, Any] = {}
+    # An unsupported class is reported before its own properties, which are unknown here.
     for one in sorted(given.values(), key=lambda one: one.name != "workload"):
         field = _FIELDS.get(one.name)
-        parse = field.metadata["parse"] if field else _always(one)
+        parse = field.metadata["parse"] if field else _parser_of_fixed(one)
         try:
             value = parse(one.value)
         except SpecError as problem:
-            sentence = f"property {shown(one.name)} {problem.message}"
-            raise type(problem)(sentence, file=one.file, line=one.line) from None
+            message = f"property {shown(one.name)} {problem.message}"
+            raise type(problem)(message, file=one.file, line=one.line) from None
         if field:
             values[field.name] = value
     start = base or YcsbProperties()
-    everything = MappingProxyType({**start.given, **given})
-    changed: dict[str, Any] = {**values, "given": everything}
-    properties = dataclasses.replace(start, **changed)
+    properties = replace(start, **values, given={**start.given, **given})
     _check(properties)
     return properties
 
 
-def _always(given: Given) -> Callable[[str], object]:
-    """The parser of a property that changes nothing; raises when there is no such property."""
+def _parser_of_fixed(given: Property) -> Callable[[str], object]:
+    """The parser of a property without a choice.
+
+    Raises:
+        SpecError: the property is unknown or unsupported.
+    """
     name = given.name
     if name in ALWAYS:
         return ALWAYS[name]
-    prefixed = (why for prefix, why in _refused_beginnings() if name.startswith(prefix))
+    prefixed = (reason for prefix, reason in _refused_prefixes() if name.startswith(prefix))
     reason = REFUSED.get(name) or next(prefixed, None)
     if reason is not None:
-        sentence = f"property {shown(name)} is not supported: {reason}"
-        raise UnsupportedProperty(sentence, file=given.file, line=given.line)
+        message = f"property {shown(name)} is not supported: {reason}"
+        raise UnsupportedProperty(message, file=given.file, line=given.line)
     hint = did_you_mean(name, [*_FIELDS, *ALWAYS, *REFUSED])
     raise given.error(f"unknown property {shown(name)}{hint}")
 
 
-def _refused_beginnings() -> Iterator[tuple[str, str]]:
-    """How the names of properties begin that are refused, and why."""
-    yield from BINDING_PREFIXES.items()
+def _refused_prefixes() -> Iterator[tuple[str, str]]:
+    """Prefixes of unsupported properties, and why."""
+    yield from REFUSED_PREFIXES.items()
     for scheme in schemes().values():
-        is_server = scheme.driver.place is Location.HOSTS
-        with_options = f"give options in the URL, --system {scheme.example}?option=value"
-        why = REFUSED["host"] if is_server else with_options
-        yield from ((beginning, why) for beginning in scheme.driver.ycsb_properties)
+        in_url = f"give options in the URL, --system {scheme.example}?option=value"
+        reason = REFUSED["host"] if scheme.driver.place is Location.HOSTS else in_url
+        yield from ((prefix, reason) for prefix in scheme.driver.ycsb_properties)
 
 
-def _check(properties: YcsbProperties) -> None:
-    """What must hold between properties."""
-    lengths = properties.fieldlengthdistribution
-    if properties.dataintegrity and lengths != "constant":
-        raise properties.error("dataintegrity", "needs fieldlengthdistribution=constant")
-    if lengths in ("uniform", "zipfian") and properties.minfieldlength > properties.fieldlength:
-        raise properties.error("minfieldlength", "must not be above fieldlength")
-    if properties.minscanlength > properties.maxscanlength:
-        raise properties.error("minscanlength", "must not be above maxscanlength")
-    if sum(properties._mix().values()) <= 0:
-        raise properties.error("readproportion", "and the others are all 0: nothing would be done")
-    if properties.requestdistribution == "exponential":
-        if not 0 < properties.exponential_percentile < 100:
-            raise properties.error("exponential.percentile", "must be above 0 and below 100")
-        if properties.exponential_frac <= 0:
-            raise properties.error("exponential.frac", "must be above 0")
-    if properties.recordcount is not None:
-        _check_inserts(properties, properties.recordcount)
-
-
-def _check_inserts(properties: YcsbProperties, recordcount: int) -> None:
-    if properties.insertstart >= recordcount:
-        raise properties.error("insertstart", f"must be below recordcount ({recordcount})")
-    if properties.insertcount == 0:
-        raise properties.error("insertcount", "must be above 0")
-    if properties.insertstart + properties.insert_records > recordcount:
-        sentence = f"and insertstart together must not be above recordcount ({recordcount})"
-        raise properties.error("insertcount", sentence)
-
-
-_FIELDS: Final[Mapping[str, dataclasses.Field[Any]]] = MappingProxyType(
-    {
-        field.metadata["name"]: field
-        for field in dataclasses.fields(YcsbProperties)
-        if "name" in field.metadata
-    }
-)
+def _check(one: YcsbProperties) -> None:
+    """Checks properties against each other."""
+    lengths = one.fieldlengthdistribution
+    if one.dataintegrity and lengths != "constant":
+        raise one.error("dataintegrity", "needs fieldlengthdistribution=constant")
+    if lengths in ("uniform", "zipfian") and one.minfieldlength > one.fieldlength:
+        raise one.error("minfieldlength", "must not be above fieldlength")
+    if one.minscanlength > one.maxscanlength:
+        raise one.error("minscanlength", "must not be above maxscanlength")
+    if sum(one._mix().values()) <= 0:
+        raise one.error("readproportion", "and the others are all 0: nothing would be done")
+    if one.requestdistribution == "exponential":
+        if not 0 < one.exponential_percentile < 100:
+            raise one.error("exponential.percentile", "must be above 0 and below 100")
+        if one.exponential_frac <= 0:
+            raise one.error("exponential.frac", "must be above 0")
+    if one.recordcount is None:
+        return
+    if one.insertstart >= one.recordcount:
+        raise one.error("insertstart", f"must be below recordcount ({one.recordcount})")
+    if one.insertcount == 0:
+        raise one.error("insertcount", "must be above 0")
+    if one.insertstart + one.insert_records > one.recordcount:
+        limit = f"must not be above recordcount ({one.recordcount})"
+        raise one.error("insertcount", f"and insertstart together {limit}")
 
 
 def flag_properties(
-    *,
-    threads: int | None = None,
-    target: int | None = None,
-    label: str | None = None,
-    db: str | None = None,
-    load: bool = False,
-    transactions: bool = False,
-    status: bool = False,
-) -> tuple[Given, ...]:
-    """The properties that YCSB's own flags stand for: -threads -target -l -db -load -t -s."""
+    *, db: str | None, label: str | None, load: bool, transactions: bool, status: bool
+) -> tuple[Property, ...]:
+    """The properties that YCSB's flags -db, -l, -load, -t and -s set."""
     if load and transactions:
         raise SpecError("-load and -t exclude each other; give one of them")
-    flags: list[tuple[str, str, str]] = []
-    valued = (("-threads", "threadcount", threads), ("-target", "target", target))
-    flags += [(flag, name, str(value)) for flag, name, value in valued if value is not None]
-    named = (("-l", "label", label), ("-db", "db", db))
-    flags += [(flag, name, value) for flag, name, value in named if value is not None]
-    flags += [("-load", "dotransactions", "false")] if load else []
-    flags += [("-t", "dotransactions", "true")] if transactions else []
-    flags += [("-s", "status", "true")] if status else []
-    return tuple(Given(name, value, flag) for flag, name, value in flags)
+    flags = (
+        ("-db", "db", db),
+        ("-l", "label", label),
+        ("-load", "dotransactions", "false" if load else None),
+        ("-t", "dotransactions", "true" if transactions else None),
+        ("-s", "status", "true" if status else None),
+    )
+    return tuple(Property(name, value, flag) for flag, name, value in flags if value is not None)
 
 
-_COMMON: Final = {"recordcount": "1000", "operationcount": "1000", "readallfields": "true"}
-
-_PARTS: Final = (
-    "readproportion",
-    "updateproportion",
-    "insertproportion",
-    "scanproportion",
-    "readmodifywriteproportion",
-)
-
-
-def _core(distribution: str, *proportions: float, **more: str) -> Mapping[str, str]:
-    parts = {name: str(part) for name, part in zip(_PARTS, proportions, strict=True)}
-    return MappingProxyType({**_COMMON, "requestdistribution": distribution, **parts, **more})
-
-
-CORE_WORKLOADS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        "a": _core("zipfian", 0.5, 0.5, 0, 0, 0),
-        "b": _core("zipfian", 0.95, 0.05, 0, 0, 0),
-        "c": _core("zipfian", 1.0, 0, 0, 0, 0),
-        "d": _core("latest", 0.95, 0, 0.05, 0, 0),
-        "e": _core("zipfian", 0, 0, 0.05, 0.95, 0, maxscanlength="100"),
-        "f": _core("zipfian", 0.5, 0, 0, 0, 0.5),
-    }
-)
-"""The properties of YCSB's six core workloads."""
-
-
-def core_workload(letter: str) -> YcsbProperties:
-    """The properties of one of YCSB's core workloads, `a` to `f`."""
-    if letter not in CORE_WORKLOADS:
-        hint = did_you_mean(letter, CORE_WORKLOADS)
-        raise SpecError(f"there is no YCSB workload {shown(letter)}{hint}")
+def _core_workload(letter: str) -> YcsbProperties:
     file = f"workload{letter}"
-    given = [Given(name, value, file) for name, value in CORE_WORKLOADS[letter].items()]
-    return read_ycsb([given])
+    return read_ycsb([[Property(*one, file) for one in CORE_WORKLOADS[letter].items()]])
+
+
+def ycsb_run(
+    step: str,
+    properties: YcsbProperties,
+    system: SystemUrl,
+    *,
+    records: int | None = None,
+    operations: int | None = None,
+    **overrides: Any,
+) -> RunSpec:
+    """One step as a run.
+
+    A core workload's own properties are overridden by those that were set. `records` is the number
+    of records at the beginning of the step; with `operations` it overrides the properties.
+    `overrides` are fields of `RunSpec`.
+
+    Raises:
+        SpecError: the step is unknown, or the properties contradict it or each other.
+    """
+    if step not in STEPS:
+        raise SpecError(f"there is no YCSB step {shown(step)}{did_you_mean(step, STEPS)}")
+    driver = _drivers_by_binding().get(properties.db, system.driver)
+    if driver != system.driver:
+        message = f"asks for {driver}, but the system measured is {system.driver}"
+        raise properties.error("db", message)
+    if step != "load" and not properties.dotransactions:
+        raise properties.error("dotransactions", f"asks for the load, but the step is {step}")
+    if step in CORE_WORKLOADS:
+        properties = read_ycsb([], tuple(properties.given.values()), _core_workload(step))
+    properties = properties.with_sizes(records, operations)
+    workload = _step_workload(step, properties)
+    # Load and delete process each record once: operationcount doesn't apply.
+    count = None if workload.once_per_record else properties.operationcount or None
+    limit_s = properties.maxexecutiontime_s
+    ends = (count, limit_s, overrides.get("duration_ns"), overrides.get("until_stderr"))
+    if not workload.once_per_record and not any(ends):
+        raise properties.error("operationcount", "is missing, and nothing else ends the run")
+    fields: dict[str, Any] = {
+        "workload": workload,
+        "system": system,
+        "operations": count,
+        "duration_ns": limit_s * 10**9 if limit_s else None,
+        "clients": properties.threadcount,
+        "rate": float(properties.target) if properties.target else None,
+        "load": "never",
+        "settle": False,
+    }
+    if properties.status_interval_s is not None:
+        fields["interval_ns"] = properties.status_interval_s * 10**9
+    return RunSpec(**{**fields, **overrides})
+
+
+def _step_workload(step: str, properties: YcsbProperties) -> WorkloadSpec:
+    if step == "load":
+        return properties.to_load("ycsb/load")
+    if step == "delete":
+        load = properties.to_load("ycsb/delete").model_dump(by_alias=True)
+        dataset = {**load["dataset"], "loaded": True}
+        groups = [{"mix": {"delete": 1.0}, "keys": "sequential"}]
+        return WorkloadSpec.model_validate({**load, "dataset": dataset, "groups": groups})
+    workload = properties.to_workload(f"ycsb/{step}")
+    if step == "run":
+        return workload
+    original = replace(
+        _core_workload(step),
+        recordcount=properties.recordcount,
+        operationcount=properties.operationcount,
+        insertstart=properties.insertstart,
+        insertcount=properties.insertcount,
+    )
+    if workload.groups == original.to_workload(workload.name).groups:
+        return workload
+    # Tables must not show a changed workload under the original's name.
+    return workload.model_copy(update={"name": f"{workload.name}-modified"})

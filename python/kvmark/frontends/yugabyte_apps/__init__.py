@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from kvmark.cli.documents import Answers
     from kvmark.experiment.study.answer import StudyResults
     from kvmark.experiment.study.definition import Study
-    from kvmark.imports.reading import Format
     from kvmark.records import Run
     from kvmark.report.model.page import Section
 
@@ -20,11 +19,6 @@ class _YugabyteApps(FrontEnd):
     command = "app"
     module = "kvmark.frontends.yugabyte_apps.command"
     purpose = "Runs a YugabyteDB sample application and prints the table of its published report."
-
-    def formats(self) -> Sequence[Format]:
-        from kvmark.frontends.yugabyte_apps.importer import YB_CONSOLE
-
-        return (YB_CONSOLE,)
 
     def documents(self) -> Mapping[str, Answers]:
         from kvmark.analysis import Verdict
@@ -39,17 +33,17 @@ class _YugabyteApps(FrontEnd):
         }
 
     def without_secrets(self, words: Sequence[str]) -> tuple[str, ...] | None:
-        from kvmark.frontends.yugabyte_apps.words import without_secrets
+        from kvmark.frontends.yugabyte_apps.flags import without_secrets
 
         return without_secrets(words)
 
     def commands_per_operation(self, run: Run) -> Mapping[str, int]:
-        from kvmark.frontends.yugabyte_apps.study_tables import commands_per_operation
+        from kvmark.frontends.yugabyte_apps.table import commands_per_operation
 
         return commands_per_operation(run)
 
     def study_sections(self, study: Study, found: StudyResults) -> Sequence[Section]:
-        from kvmark.frontends.yugabyte_apps.study_tables import study_sections
+        from kvmark.frontends.yugabyte_apps.table import study_sections
 
         return study_sections(study, found)
 

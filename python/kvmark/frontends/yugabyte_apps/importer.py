@@ -1,7 +1,7 @@
 """The console log of YugabyteDB's sample applications: a line every five seconds.
 
-Its figures are those of the last line; what stands between are intervals. With
-`--output_json_metrics` a JSON object over the whole run follows each line, and the last one counts.
+The figures come from the last line, the intervals from all. With `--output_json_metrics`, a JSON
+object over the whole run follows each line, and the last one counts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
 from kvmark.imports.source import Source, json_number, number
@@ -27,13 +27,12 @@ _LABELS: Final = (
     (re.compile(r"Num reader threads: (\d{1,9}), num writer threads: (\d{1,9})"),
      ("readers", "writers")),
 )  # fmt: skip
-_STATISTICS: Final = {"mean": "mean", "min": "min", "max": "max", "p99": "p99"}
 _PERIOD_MS: Final = 5000
 
 
 @dataclass
 class _State:
-    """What the lines told so far."""
+    """The totals after the last line."""
 
     labels: dict[str, str] = field(default_factory=dict)
     at_ms: int = 0
@@ -47,39 +46,39 @@ class _State:
 
 def _read(source: Source) -> Reading:
     source.ends()
-    found, state = Collector(source, _TOOL), _State()
+    collector, state = Collector(source, _TOOL), _State()
     for line, text in enumerate(source.lines, 1):
         if _GROUP.search(text):
-            _read_line(found, state, line, text)
+            _read_line(collector, state, line, text)
             continue
         whole = _JSON.search(text)
         if whole:
             state.document = whole[1]
         elif "ops/sec" in text:
-            raise source.error(line, "the line isn't whole: it may be cut off or damaged")
+            raise source.error(line, "the line is incomplete: it may be cut off or damaged")
         for pattern, names in _LABELS:
-            told = pattern.search(text)
-            if told:
-                state.labels |= dict(zip(names, told.groups(), strict=True))
-    found.case(state.labels)
+            label = pattern.search(text)
+            if label:
+                state.labels |= dict(zip(names, label.groups(), strict=True))
+    collector.case(state.labels)
     for operation, total in state.totals.items():
-        found.add(len(source.lines), OPERATIONS, total, operation=operation)
+        collector.add(len(source.lines), OPERATIONS, total, operation=operation)
     if state.has_uptime:
-        found.add(len(source.lines), RUNTIME, state.at_ms, "ms")
+        collector.add(len(source.lines), RUNTIME, state.at_ms, "ms")
     for name, key in state.keys.items():
-        found.add(len(source.lines), name, key)
-    _read_totals(found, len(source.lines), state.document)
-    return found.done()
+        collector.add(len(source.lines), name, key)
+    _read_totals(collector, len(source.lines), state.document)
+    return collector.done()
 
 
-def _read_line(found: Collector, state: _State, line: int, text: str) -> None:
+def _read_line(collector: Collector, state: _State, line: int, text: str) -> None:
     """The intervals of a line."""
-    source, first = found.source, not state.totals
+    source, first = collector.source, not state.totals
     uptime = _UPTIME.search(text)
     now_ms = int(uptime[1]) if uptime else state.at_ms + _PERIOD_MS
     if now_ms <= state.at_ms:
         raise source.error(line, "its uptime runs backwards: lines are mixed up")
-    # The first line may come late, and still tells of the last five seconds only.
+    # The first line may come late, and still covers only the last five seconds.
     start_ms = max(0, now_ms - _PERIOD_MS) if first else state.at_ms
     for name, *texts in _GROUP.findall(text):
         rate, mean_ms, total = (number(source, line, each) for each in texts)
@@ -99,43 +98,37 @@ def _read_line(found: Collector, state: _State, line: int, text: str) -> None:
             times={"service": {"mean": (mean_ms or 0) * NS["ms"]}} if known else {},
             written={"ops/sec": rate, "ms/op": mean_ms, "total ops": total},
         )
-        found.interval(line, interval)
+        collector.interval(line, interval)
         state.totals[operation] = total
     state.at_ms = now_ms
     state.has_uptime = uptime is not None
     state.keys |= {name: int(key) for name, key in _KEYS.findall(text)}
 
 
-def _read_totals(found: Collector, line: int, document: str) -> None:
+def _read_totals(collector: Collector, line: int, document: str) -> None:
     if not document:
         return
+    source = collector.source
     try:
         groups = json.loads(document)
     except (RecursionError, ValueError) as problem:
-        raise found.source.error(line, "the last <json> line can't be read") from problem
+        raise source.error(line, "the last <json> line can't be read") from problem
+    units = (("latency", "service", "ms"), ("throughput", THROUGHPUT, "ops/s"))
     for name, parts in groups.items() if isinstance(groups, dict) else ():
-        for part, quantity, unit in (
-            ("latency", "service", "ms"),
-            ("throughput", THROUGHPUT, "ops/s"),
-        ):
-            statistics = parts.get(part) if isinstance(parts, dict) else None
-            _add_statistics(found, line, name.upper(), quantity, unit, statistics)
-
-
-def _add_statistics(
-    found: Collector, line: int, operation: str, quantity: str, unit: str, values: Any
-) -> None:
-    if not isinstance(values, dict) or not values.get("sampleSize"):
-        return
-    n = json_number(found.source, "sampleSize", values.get("sampleSize"))
-    for name, statistic in _STATISTICS.items():
-        value = json_number(found.source, f"{operation} {name}", values.get(name))
-        found.add(
-            line, quantity, value, unit,
-            statistic=statistic, operation=operation, n=None if n is None else int(n),
-        )  # fmt: skip
+        operation = name.upper()
+        for part, quantity, unit in units if isinstance(parts, dict) else ():
+            values = parts.get(part)
+            if not isinstance(values, dict) or not values.get("sampleSize"):
+                continue
+            n = json_number(source, "sampleSize", values["sampleSize"])
+            for statistic in ("mean", "min", "max", "p99"):
+                value = json_number(source, f"{operation} {statistic}", values.get(statistic))
+                collector.add(
+                    line, quantity, value, unit,
+                    statistic=statistic, operation=operation, n=None if n is None else int(n),
+                )  # fmt: skip
 
 
 _begins = first_line(lambda text: "ops/sec (" in text and _GROUP.search(text))
 
-YB_CONSOLE: Final = Format("yb-console", "a yb-sample-apps console log", _begins, _read)
+FORMATS: Final = (Format("yb-console", "a yb-sample-apps console log", _begins, _read),)

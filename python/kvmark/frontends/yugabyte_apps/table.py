@@ -1,26 +1,35 @@
 """The table of the published report on the sample applications, from the runs of a case.
 
-Rates and times of readers and writers, and what they cost the load tester and the cluster's nodes:
-each row is one quantity over the full intervals of the counted phase, of all runs together. What
-the published table lacks stands beside it: quantiles from merged histograms, memory, mismatches.
+Each row is a quantity over the full intervals of the counted phase, of all runs together: rates and
+times of readers and writers, CPU time of the load tester and of the cluster's nodes. Quantiles from
+merged histograms, memory and mismatches are added. Reports of studies have published rows, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
+from rich.text import Text
 
 from kvmark.analysis import Verdict
+from kvmark.analysis.study import StudyRow
 from kvmark.analysis.summary.run import Times, full_intervals
-from kvmark.records import PhaseRecord, Run, TimeName
+from kvmark.experiment.study.answer import StudyResults
+from kvmark.experiment.study.definition import Study, published_for
+from kvmark.frontends.yugabyte_apps.flags import APPS, App
+from kvmark.records import Run, TimeName
 from kvmark.records.files import GENERATOR, is_ours
 from kvmark.records.intervals import TIMED
+from kvmark.report.format import units
+from kvmark.report.format.grid import Cell, Column, Grid, to_text
+from kvmark.report.model.page import Section
+from kvmark.report.views.runs_list import TONES
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
 
@@ -28,16 +37,23 @@ Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
-_NO_INTERVALS: Final = pl.DataFrame({"start_ns": [], "end_ns": []})
 _UNKNOWN_NODES: Final = (
-    "what the cluster's nodes used isn't known: kvmark started none of them; name their node"
+    "CPU time of the cluster's nodes is unknown: kvmark started none of them; name their node"
     " exporters with --observe http://HOST:9100/metrics"
 )
+
+_COLUMNS: Final = (
+    "mean", "min", "max", "stddev", "median", "p1", "p5", "p10", "p90", "p95", "p99",
+)  # fmt: skip
+_HEADINGS: Final = {"p1": "1%", "p5": "5%", "p10": "10%", "p90": "90%", "p95": "95%", "p99": "99%"}
+_QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+_EMPTY: Final = Cell("-", "muted")
+_FOLDER: Final = "apps/"
 
 
 @dataclass(frozen=True, slots=True)
 class AppRow:
-    """One quantity over the intervals; None where it isn't known or there was none."""
+    """A quantity over the intervals; without a spread if it is unknown."""
 
     name: str
     unit: str
@@ -64,29 +80,19 @@ class AppTable:
     readers: int
     rows: tuple[AppRow, ...]
     times: tuple[SideTimes, ...]
-    #: Operations of the table that one operation of the engine is, where not one.
+    #: Operations of the table in one operation of the engine.
     commands: Mapping[Side, int]
-    #: Reads that returned something else than what must be there, and that found nothing.
+    #: Reads that returned a wrong value, and reads that returned nothing.
     mismatches: int
     misses: int
-    #: Most resident memory by node, in bytes; the load tester's is `generator`.
+    #: Largest resident memory by node, in bytes; the load tester's is `generator`.
     memory_bytes: Mapping[str, int]
-    #: What isn't known, and why.
+    #: Sentences on unknown quantities.
     unknown: tuple[str, ...]
-    #: What must be known to read the figures.
+    #: Notes for readers of the figures.
     notes: tuple[str, ...]
-    #: How many runs the figures are of.
+    #: Number of runs.
     runs: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CaseTable:
-    """The table of one case of a study, and the published rows of the same case."""
-
-    case: str
-    table: AppTable
-    #: By the published row's name, such as `Read latency, ms/op`: its mean, min and so on.
-    published: Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,44 +100,40 @@ class OperationFigures:
     """A line of the published table of YCSB: one operation of one workload, over all its runs."""
 
     workload: str
-    #: Of all the workload's operations, per second: the mean of the runs.
+    #: Operations of the whole workload per second: the mean of the runs.
     throughput: float
     operation: str
     response_us_mean: float
     response_us_p99: float | None
-    #: What somebody else published of the same operation: `throughput`, `mean_us`, `p99_us`.
+    #: Published figures of the same operation: `throughput`, `mean_us`, `p99_us`.
     published: Mapping[str, float] = field(default_factory=dict)
-    #: How many runs the figures are of.
+    #: Number of runs.
     runs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class AppRun:
-    """One run of a sample application."""
+    """A run of a sample application."""
 
     run: str
     table: AppTable
     verdict: Verdict
 
 
-def app_table(runs: Sequence[Run], counted: Mapping[str, int] | None = None) -> AppTable:
-    """The table of the runs of one case: of `kvmark app`, or others with readers and writers.
+def app_table(runs: Sequence[Run], commands_by_group: Mapping[str, int] | None = None) -> AppTable:
+    """The table of the runs of a case: of `kvmark app`, or others with readers and writers.
 
-    `counted` says how many operations of the table one of a group's is, where `kvmark app` didn't.
+    `commands_by_group` holds the operations of the table in one operation of a group, for runs
+    whose manifest lacks them.
     """
     manifest = runs[0].manifest
     app: Mapping[str, Any] = manifest.spec.get("app", {})
-    said = app.get("commands", {})
-    known = counted or {}
+    by_side, by_group = app.get("commands", {}), commands_by_group or {}
     commands: dict[Side, int] = {
-        side: int(known.get(group, said.get(side, 1))) for side, group in GROUPS.items()
+        side: int(by_group.get(group, by_side.get(side, 1))) for side, group in GROUPS.items()
     }
-    cpu = _Processors.of(runs)
-    rows: list[AppRow] = []
-    for side in GROUPS:
-        rows += _side_rows(runs, side, commands[side])
-    rows += _cpu_rows("Load tester", cpu, [GENERATOR])
-    rows += _cpu_rows("Cluster node", cpu, cpu.nodes)
+    usage = _usage_by_node(runs)
+    servers = [one for node, one in usage.items() if not is_ours(node)]
     clients = {group["name"]: group["clients"] for group in manifest.plan["groups"]}
     totals = [total for run in runs for total in run.totals(run.counted[0].index)]
     return AppTable(
@@ -140,13 +142,19 @@ def app_table(runs: Sequence[Run], counted: Mapping[str, int] | None = None) -> 
         version=manifest.engine.system.version,
         writers=int(clients.get(GROUPS["Write"], 0)),
         readers=int(clients.get(GROUPS["Read"], 0)),
-        rows=tuple(rows),
-        times=tuple(_times(runs, side) for side in GROUPS if GROUPS[side] in clients),
+        rows=(
+            *(row for side in GROUPS for row in _side_rows(runs, side, commands[side])),
+            *_cpu_rows("Load tester", [usage[GENERATOR]] if GENERATOR in usage else []),
+            *_cpu_rows("Cluster node", servers),
+        ),
+        times=tuple(_side_times(runs, side) for side in GROUPS if GROUPS[side] in clients),
         commands=commands,
         mismatches=sum(total.count for total in totals if total.outcome == "mismatch"),
         misses=sum(total.count for total in totals if total.outcome == "miss"),
-        memory_bytes=cpu.memory_bytes,
-        unknown=() if cpu.nodes else (_UNKNOWN_NODES,),
+        memory_bytes={
+            node: one.memory_bytes for node, one in usage.items() if one.memory_bytes is not None
+        },
+        unknown=() if servers else (_UNKNOWN_NODES,),
         notes=tuple(app.get("notes", ())),
         runs=len(runs),
     )
@@ -160,86 +168,74 @@ def by_operation(runs: Sequence[Run]) -> tuple[OperationFigures, ...]:
         for total in run.totals(run.counted[0].index)
         if total.outcome == "ok"
     ]
-    throughput = fmean(_first_rate(run) for run in runs)
-    found = []
+    throughput = fmean(map(_throughput, runs))
+    figures = []
     for name in dict.fromkeys(total.operation for _, total in succeeded):
-        times = Counts.merge(
-            run.times(total, "response") for run, total in succeeded if total.operation == name
+        times = Times.of(
+            Counts.merge(
+                run.times(total, "response") for run, total in succeeded if total.operation == name
+            )
         )
-        shown = Times.of(times)
-        p99_ns = shown.shown_ns("p99")
-        found.append(
+        p99_ns = times.shown_ns("p99")
+        figures.append(
             OperationFigures(
                 workload=str(runs[0].manifest.plan.get("name", "")),
                 throughput=throughput,
                 operation=name,
-                response_us_mean=(shown.mean_ns or 0.0) / 1e3,
+                response_us_mean=(times.mean_ns or 0.0) / 1e3,
                 response_us_p99=None if p99_ns is None else p99_ns / 1e3,
                 runs=len(runs),
             )
         )
-    return tuple(found)
+    return tuple(figures)
 
 
-def _first_rate(run: Run) -> float:
+def _throughput(run: Run) -> float:
     """Successful operations per second in the first counted phase."""
     phase = run.counted[0]
-    done = run.manifest.engine.succeeded(phase)
-    return done * _NS_PER_S / phase.window_ns if phase.window_ns else 0.0
+    succeeded = run.manifest.engine.succeeded(phase)
+    return succeeded * _NS_PER_S / phase.window_ns if phase.window_ns else 0.0
 
 
 def _side_rows(runs: Sequence[Run], side: Side, commands: int) -> list[AppRow]:
-    """Throughput and times of the readers or the writers; all zero where there are none."""
-    measured = [_side_intervals(run, GROUPS[side]) for run in runs]
-    each = pl.concat([one for one in measured if one is not None] or [_NO_INTERVALS])
-    if each.is_empty():
-        zero = spread([0.0])
-        return [
-            AppRow(f"{side} throughput", "ops/sec", zero),
-            AppRow(f"{side} response time", "ms/op", zero),
-            AppRow(f"{side} service time", "ms/op", zero),
-        ]
-    length_s = (each["end_ns"] - each["start_ns"]) / _NS_PER_S
-    rates = each["count"].fill_null(0) * commands / length_s
+    """Throughput and times of readers or writers; all zero without any."""
+    measured = [rows for run in runs if (rows := _side_intervals(run, GROUPS[side])) is not None]
+    spreads: list[Spread | None] = [spread([0.0])] * 3
+    if measured:
+        intervals = pl.concat(measured)
+        length_s = (intervals["end_ns"] - intervals["start_ns"]) / _NS_PER_S
+        rates = intervals["count"].fill_null(0) * commands / length_s
+        times = (intervals[name] / _NS_PER_MS for name in ("response_ns", "service_ns"))
+        known = (rates, *(one.drop_nulls().drop_nans() for one in times))
+        spreads = [spread(one.to_list()) for one in known]
+    names = (("throughput", "ops/sec"), ("response time", "ms/op"), ("service time", "ms/op"))
     return [
-        AppRow(f"{side} throughput", "ops/sec", spread(rates.to_list())),
-        AppRow(f"{side} response time", "ms/op", _spread_ms(each["response_ns"])),
-        AppRow(f"{side} service time", "ms/op", _spread_ms(each["service_ns"])),
+        AppRow(f"{side} {name}", unit, one)
+        for (name, unit), one in zip(names, spreads, strict=True)
     ]
 
 
 def _side_intervals(run: Run, group: str) -> pl.DataFrame | None:
-    """Each full interval of a group with its count and mean times; none where it isn't there."""
-    rows = full_intervals(run, run.counted[0]).filter(~pl.col("part"))
-    total = rows.filter((pl.col("group") == group) & (pl.col("operation") == "TOTAL"))
+    """Each full interval of a group with its count and mean times; None without the group."""
+    rows = full_intervals(run, run.counted[0]).filter(~pl.col("part") & (pl.col("group") == group))
+    total = rows.filter(pl.col("operation") == "TOTAL")
     if total.is_empty():
         return None
-    ok = rows.filter((pl.col("group") == group) & (pl.col("outcome") == "ok"))
+    means = [
+        ((pl.col(f"{time}_ns_mean") * TIMED).sum() / TIMED.sum()).alias(f"{time}_ns")
+        for time in ("response", "service")
+    ]
+    succeeded = rows.filter(pl.col("outcome") == "ok").group_by("start_ns", "end_ns")
     return (
         total.select("start_ns", "end_ns")
         .unique()
-        .join(_per_interval(ok), on=["start_ns", "end_ns"], how="left")
+        .join(succeeded.agg(*means, pl.col("count").sum()), on=["start_ns", "end_ns"], how="left")
         .sort("start_ns")
         .select("start_ns", "end_ns", "count", "response_ns", "service_ns")
     )
 
 
-def _per_interval(ok: pl.DataFrame) -> pl.DataFrame:
-    """Counts and mean times of each interval, all operations of a group together."""
-    mean = [
-        ((pl.col(f"{time}_ns_mean") * TIMED).sum() / TIMED.sum()).alias(f"{time}_ns")
-        for time in ("response", "service")
-    ]
-    return ok.group_by("start_ns", "end_ns").agg(*mean, pl.col("count").sum())
-
-
-def _spread_ms(times_ns: pl.Series) -> Spread | None:
-    known = times_ns.drop_nulls().drop_nans()
-    return spread([float(value) / _NS_PER_MS for value in known])
-
-
-def _times(runs: Sequence[Run], side: Side) -> SideTimes:
-    """Of all runs' histograms together."""
+def _side_times(runs: Sequence[Run], side: Side) -> SideTimes:
     totals = [
         (run, total)
         for run in runs
@@ -253,90 +249,277 @@ def _times(runs: Sequence[Run], side: Side) -> SideTimes:
     return SideTimes(side, merged("response"), merged("service"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Processors:
-    """What was sampled of each machine within the phase, as shares of its processors."""
+@dataclass(slots=True)
+class _NodeUsage:
+    """CPU time of a node within the phases, in percent of its cores per interval, and memory."""
 
-    #: By node: user and system, in percent, one value an interval.
-    user: Mapping[str, Sequence[float]]
-    system: Mapping[str, Sequence[float]]
-    memory_bytes: Mapping[str, int]
-
-    @property
-    def nodes(self) -> list[str]:
-        """The servers."""
-        return [node for node in self.user if not is_ours(node)]
-
-    @classmethod
-    def of(cls, runs: Sequence[Run]) -> _Processors:
-        """What was sampled in all runs of a case; memory is the most of any run."""
-        each = [cls._of_run(run, run.counted[0]) for run in runs]
-        nodes = dict.fromkeys(node for one in each for node in one.user)
-        user, system = (
-            {node: [value for shares in kind for value in shares.get(node, ())] for node in nodes}
-            for kind in ([one.user for one in each], [one.system for one in each])
-        )
-        memory: dict[str, int] = {}
-        for one in each:
-            for node, most in one.memory_bytes.items():
-                memory[node] = max(most, memory.get(node, 0))
-        return cls(user, system, memory)
-
-    @classmethod
-    def _of_run(cls, run: Run, phase: PhaseRecord) -> _Processors:
-        """Reads the resources of a run; of an old or imported one there may be none."""
-        started_ns = run.manifest.engine.started_wall_ns
-        table = run.resources
-        if table.is_empty() or started_ns is None:
-            return cls({}, {}, {})
-        edges = _edges(run, phase)
-        cores = int(run.manifest.host.get("cores") or 1)
-        user, system, memory = {}, {}, {}
-        for (name,), rows in table.sort("at_wall_ns").group_by(["node"], maintain_order=True):
-            node = str(name)
-            own = rows["cores"].drop_nulls() if "cores" in rows.columns else pl.Series([])
-            share = 100 / (int(own[0]) if len(own) else cores)
-            instants = (rows["at_wall_ns"] - started_ns).to_numpy()
-            user[node] = _rates(edges, instants, rows["cpu_user_s"], share)
-            system[node] = _rates(edges, instants, rows["cpu_system_s"], share)
-            most = rows["resident_bytes"].max()
-            if isinstance(most, int):
-                memory[node] = most
-        return cls(user, system, memory)
+    user: list[float] = field(default_factory=list)
+    system: list[float] = field(default_factory=list)
+    memory_bytes: int | None = None
 
 
-def _edges(run: Run, phase: PhaseRecord) -> list[int]:
-    """Where full intervals begin and end."""
-    rows = full_intervals(run, phase)
-    ends = {*rows["start_ns"].to_list(), *rows["end_ns"].to_list()}
-    return sorted(ends) or [phase.start_ns, phase.end_ns]
+def _usage_by_node(runs: Sequence[Run]) -> dict[str, _NodeUsage]:
+    usage: dict[str, _NodeUsage] = {}
+    for run in runs:
+        samples = run.resources
+        if samples.is_empty():
+            continue
+        phase = run.counted[0]
+        full = full_intervals(run, phase)
+        edges = sorted({*full["start_ns"], *full["end_ns"]}) or [phase.start_ns, phase.end_ns]
+        host_cores = int(run.manifest.host.get("cores") or 1)
+        for (name,), rows in samples.sort("at_wall_ns").group_by(["node"], maintain_order=True):
+            node = usage.setdefault(str(name), _NodeUsage())
+            cores = rows["cores"].drop_nulls() if "cores" in rows.columns else pl.Series([])
+            percent = 100 / (int(cores[0]) if len(cores) else host_cores)
+            at_ns = (rows["at_wall_ns"] - run.manifest.engine.started_wall_ns).to_numpy()
+            node.user += _rates(edges, at_ns, rows["cpu_user_s"], percent)
+            node.system += _rates(edges, at_ns, rows["cpu_system_s"], percent)
+            largest = rows["resident_bytes"].max()
+            if isinstance(largest, int):
+                node.memory_bytes = max(largest, node.memory_bytes or 0)
+    return usage
 
 
-def _rates(
-    edges: Sequence[int], instants_ns: Any, counter_s: pl.Series, percent: float
-) -> list[float]:
-    """How fast a counter rose in each interval, where its samples reach that far.
+def _rates(edges: Sequence[int], at_ns: Any, counter_s: pl.Series, percent: float) -> list[float]:
+    """Rate of a counter in each interval that its samples cover.
 
-    A counter that fell began again with its process: that interval is left out.
+    Intervals in which it fell are left out: its process was restarted.
     """
-    values = counter_s.cast(pl.Float64).to_numpy()
-    if len(values) < 2:
+    if len(counter_s) < 2:
         return []
-    at = np.interp(edges, instants_ns, values)
-    inside = [low >= instants_ns[0] and high <= instants_ns[-1] for low, high in _pairs(edges)]
-    rises = np.diff(at) / (np.diff(edges) / _NS_PER_S) * percent
-    return [float(rise) for rise, known in zip(rises, inside, strict=True) if known and rise >= 0]
+    values = np.interp(edges, at_ns, counter_s.cast(pl.Float64).to_numpy())
+    rates = np.diff(values) / (np.diff(edges) / _NS_PER_S) * percent
+    covered = [low >= at_ns[0] and high <= at_ns[-1] for low, high in pairwise(edges)]
+    return [
+        float(rate)
+        for rate, is_covered in zip(rates, covered, strict=True)
+        if is_covered and rate >= 0
+    ]
 
 
-def _pairs(edges: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise(edges))
+def _cpu_rows(name: str, nodes: Sequence[_NodeUsage]) -> list[AppRow]:
+    """User and system time of nodes together."""
+    user, system = (
+        [value for one in nodes for value in getattr(one, kind)] for kind in ("user", "system")
+    )
+    return [
+        AppRow(f"{name} CPU, user", "%", spread(user)),
+        AppRow(f"{name} CPU, system", "%", spread(system)),
+    ]
 
 
-def _cpu_rows(what: str, cpu: _Processors, nodes: Sequence[str]) -> list[AppRow]:
-    """User and system time of one machine, or of several together."""
+def app_grid(table: AppTable) -> Grid:
+    """The published table: each quantity over the intervals."""
+    firsts = [row.name.split()[0] for row in table.rows]
+    title = f"{table.app}: {table.writers} writers, {table.readers} readers"
+    headings = (Column(_HEADINGS.get(name, name)) for name in _COLUMNS)
+    return Grid(
+        title=f"{title} · {_system(table)}",
+        columns=(Column("over intervals", number=False, key=True), *headings),
+        rows=tuple(map(_row, table.rows)),
+        section_starts=frozenset(
+            place for place in range(1, len(firsts)) if firsts[place] != firsts[place - 1]
+        ),
+        notes=tuple(_notes(table)),
+    )
 
-    def row(kind: str, shares: Mapping[str, Sequence[float]]) -> AppRow:
-        values = [value for node in nodes for value in shares.get(node, ())]
-        return AppRow(f"{what} CPU, {kind}", "%", spread(values))
 
-    return [row("user", cpu.user), row("system", cpu.system)]
+def _times_grid(table: AppTable) -> Grid:
+    """Quantiles of single operations, from the histograms."""
+    unit = units.time_unit(
+        [times.mean_ns for side in table.times for times in (side.response, side.service)]
+    )
+    columns = (
+        Column(heading, f"{kind} time, {unit.name}")
+        for kind in ("response", "service")
+        for heading in (*_QUANTILES.values(), "max")
+    )
+    memory = [f"{node} {units.size(size)}" for node, size in table.memory_bytes.items()]
+    notes = [f"Largest memory: {', '.join(memory)}."] if memory else []
+    notes.append(f"Reads with a wrong value: {table.mismatches:,}.")
+    if table.misses:
+        notes.append(f"Reads without a value: {table.misses:,}.")
+    return Grid(
+        title="Single operations",
+        columns=(Column("", number=False, key=True), Column("ok"), *columns),
+        rows=tuple(_times_row(side, unit) for side in table.times),
+        notes=tuple(notes),
+    )
+
+
+def app_section(table: AppTable) -> Section:
+    """The table as a section of a report."""
+    return Section("application", "Application", grids=(app_grid(table), _times_grid(table)))
+
+
+def app_text(table: AppTable, verdict: Verdict, width: int) -> Text:
+    """The table for a terminal, with the verdict."""
+    lines = [to_text(app_grid(table), width), Text(), to_text(_times_grid(table), width), Text()]
+    lines.append(Text(f"Verdict: {verdict.judgement.name}", TONES[verdict.judgement]))
+    return Text("\n").join(lines)
+
+
+def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
+    """The sections of a study's report; none if no case is an application.
+
+    Raises:
+        RecordsError: a run's files can't be read.
+    """
+    grids: list[Grid] = []
+    operations: list[OperationFigures] = []
+    for row in found.rows:
+        runs = case_runs(row, found)
+        if not runs:
+            continue
+        published = published_for(row.levels, study.published)
+        if _app(runs[0]) is not None:
+            spreads = {} if published is None else published.spreads
+            grids.append(_case_grid(row.levels, runs, spreads))
+        if published is not None and published.operations:
+            operations += (
+                replace(
+                    one,
+                    published={**published.figures, **published.operations.get(one.operation, {})},
+                )
+                for one in by_operation(runs)
+            )
+    sections = []
+    if grids:
+        title = "Each application over its intervals"
+        sections.append(Section("applications", title, grids=tuple(grids)))
+    if operations:
+        grid = _operations_grid(operations)
+        sections.append(Section("operations", "Each operation", grids=(grid,)))
+    return tuple(sections)
+
+
+def case_runs(row: StudyRow, found: StudyResults) -> list[Run]:
+    """The usable runs of a case; all with figures if none is usable."""
+    ids = () if row.figures is None else row.figures.runs
+    chosen = [run for run in ids if run in found.usable] or ids
+    return [run for run in found.runs if run.id in chosen]
+
+
+def commands_per_operation(run: Run) -> Mapping[str, int]:
+    """The rows or commands of one operation of each group; empty if the application counts one."""
+    app = _app(run)
+    if app is None or not app.counts_commands:
+        return {}
+    plan = run.manifest.plan
+    commands = {}
+    for group in plan["groups"]:
+        statement = plan["statements"][group["mix"][0]["statement"]]
+        # An insert counts as the statement that replaces it once all records exist.
+        full = statement.get("when_full")
+        counted = statement if full is None else plan["statements"][full]
+        commands[group["name"]] = int(counted["commands"].get("size", 1))
+    return commands
+
+
+def _app(run: Run) -> App | None:
+    name = str(run.manifest.plan.get("name", ""))
+    return APPS.get(name.removeprefix(_FOLDER)) if name.startswith(_FOLDER) else None
+
+
+def _case_grid(
+    levels: Mapping[str, str], runs: Sequence[Run], published: Mapping[str, Mapping[str, float]]
+) -> Grid:
+    """A case of a study: each measured row, and the published one below it."""
+    table = app_table(runs, commands_per_operation(runs[0]))
+    # Levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`.
+    case = ", ".join(
+        f"{label} {name}" if label.isdecimal() else label for name, label in levels.items()
+    )
+    grid = app_grid(table)
+    rows: list[tuple[Cell, ...]] = []
+    for row, (name, *cells) in zip(table.rows, grid.rows, strict=True):
+        rows.append((name, Cell("measured"), *cells))
+        # The original's latency is the service time.
+        numbers = published.get(f"{row.name.replace('service time', 'latency')}, {row.unit}")
+        if numbers is not None:
+            theirs = (Cell(_number(numbers[column]), "muted") for column in _COLUMNS)
+            rows.append((Cell(""), Cell("published", "muted"), *theirs))
+    first, *others = grid.columns
+    return replace(
+        grid,
+        title=f"{case or runs[0].manifest.plan['name']} · {_system(table)}",
+        columns=(first, Column("", number=False), *others),
+        rows=tuple(rows),
+        section_starts=frozenset(),
+    )
+
+
+def _operations_grid(rows: Sequence[OperationFigures]) -> Grid:
+    """The published table of YCSB: workload, throughput, operation and its times."""
+    notes = ["Throughput is that of all operations of a workload; measured is response time."]
+    if any(row.runs > 1 for row in rows):
+        notes.append(
+            "A case's throughput is the mean of its runs; its times are from merged histograms."
+        )
+    return Grid(
+        title="YCSB by operation",
+        columns=(
+            Column("workload", number=False, key=True),
+            Column("operation", number=False, key=True),
+            *(
+                Column(heading, group)
+                for group in ("measured", "published")
+                for heading in ("ops/sec", "mean, µs", "p99, µs")
+            ),
+        ),
+        rows=tuple(map(_operation_row, rows)),
+        notes=tuple(notes),
+    )
+
+
+def _operation_row(row: OperationFigures) -> tuple[Cell, ...]:
+    measured = (row.throughput, row.response_us_mean, row.response_us_p99)
+    published = (row.published.get(name) for name in ("throughput", "mean_us", "p99_us"))
+    return (
+        Cell(row.workload),
+        Cell(row.operation),
+        *(Cell(units.significant(figure, 4)) for figure in measured),
+        *(Cell(units.significant(figure, 4), "muted") for figure in published),
+    )
+
+
+def _system(table: AppTable) -> str:
+    """The system, and the number of runs if there are several."""
+    runs = f" · {table.runs} runs" if table.runs > 1 else ""
+    return f"{table.system} {table.version}".rstrip() + runs
+
+
+def _notes(table: AppTable) -> list[str]:
+    notes = [f"Over the intervals of all {table.runs} runs of the case."] if table.runs > 1 else []
+    counted = [f"{side.lower()} {n:,}" for side, n in table.commands.items() if n > 1]
+    if counted:
+        notes.append(
+            "An operation of this table is one row or command. Operations per request:"
+            f" {', '.join(counted)}. Times are those of whole requests."
+        )
+    return [*notes, *table.unknown, *table.notes]
+
+
+def _row(row: AppRow) -> tuple[Cell, ...]:
+    cells = (
+        _EMPTY if row.spread is None else Cell(_number(getattr(row.spread, column)))
+        for column in _COLUMNS
+    )
+    return (Cell(f"{row.name}, {row.unit}"), *cells)
+
+
+def _number(value: float) -> str:
+    """As in the published table: two decimals, none of 0."""
+    return "0" if value == 0 else f"{value:.2f}"
+
+
+def _times_row(side: SideTimes, unit: units.TimeUnit) -> tuple[Cell, ...]:
+    cells = [Cell(side.side), Cell(units.whole(side.response.count))]
+    for times in (side.response, side.service):
+        quantiles = [times.shown_ns(name) for name in _QUANTILES]
+        cells += [
+            _EMPTY if time_ns is None else Cell(units.duration(time_ns, unit))
+            for time_ns in (*quantiles, times.max_ns)
+        ]
+    return tuple(cells)

@@ -1,195 +1,173 @@
-"""An application's file with everything in it that the words ask for."""
+"""The workload, the system and the run of an application, from its flags."""
 
 from __future__ import annotations
 
 import copy
 import math
+import os
 import random
+import re
 import uuid
 from typing import Any, Final
 
+from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.frontends.yugabyte_apps.flags import VALUES
-from kvmark.frontends.yugabyte_apps.servers import Server
-from kvmark.frontends.yugabyte_apps.tables import say_tables
-from kvmark.frontends.yugabyte_apps.words import Asked
-from kvmark.spec.suggest import shown
+from kvmark.frontends.yugabyte_apps.dialect import Content, Server, adapt_tables
+from kvmark.frontends.yugabyte_apps.flags import FLAGS, App, AppRequest
+from kvmark.secret import Secret
+from kvmark.spec.quantity import count, listed
+from kvmark.spec.run import RunSpec
+from kvmark.spec.suggest import refuse_credentials, shown
+from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import read_document
 
-PURE_READ_KEYS: Final = 100_000
-"""Keys that are written first where nobody writes."""
-_UNSIZED: Final = 0
+ENDLESS_NS: Final = 365 * 86_400 * 10**9
+"""Duration of a run without an end: a year, unless it is interrupted."""
+_INTERVAL_NS: Final = 5 * 10**9
+"""The status line of the original comes every five seconds."""
+_CONNECTIONS: Final = 4
+_STORES_NO_VALUES: Final = ("null", "sim")
+_PURE_READ_KEYS: Final = 100_000
+"""Keys that are loaded before a run without writers."""
 _SMALLEST_ZIPFIAN: Final = 10
-"""Bytes of the shortest value where sizes differ: room for a checksum."""
+"""Bytes of the shortest value if sizes differ: room for a checksum."""
 _DEFAULT_MAX: Final = 64 * 1024
 _METRICS: Final = (5_000, 10_000)
 
-Content = dict[str, Any]
 
-
-def workload_of(asked: Asked, text: str, server: Server) -> WorkloadSpec:
-    """The workload of an application whose file is given, with the flags in it.
+def workload_of(request: AppRequest, server: Server) -> WorkloadSpec:
+    """The application's workload with its flags applied.
 
     Raises:
-        SpecError: flags contradict each other, or their values aren't possible.
+        SpecError: flags contradict each other, or a value is impossible.
     """
-    app = asked.app
-    if app is None:
-        raise SpecError("app needs the name of an application")
-    _check(asked)
-    document = read_document(text, f"{app.name}.yaml")
-    content = _copied(document.value)
-    for change in (_keys, _values, _pipelines, _own, _groups, _present):
-        change(content, asked)
-    return document.check_part(say_tables(content, asked, server), WorkloadSpec)
+    _check(request)
+    name = f"apps/{request.app.name}"
+    document = read_document(catalog.text(name), f"{request.app.name}.yaml")
+    content: Any = copy.deepcopy(document.value)
+    _set_keys(content, request)
+    _set_values(content, request)
+    _set_batches(content, request)
+    if request.app.name in _OWN_FLAGS:
+        _OWN_FLAGS[request.app.name](content, request)
+    _set_groups(content, request)
+    _set_present_keys(content, request)
+    return document.check_part(adapt_tables(content, request, server), WorkloadSpec)
 
 
-def _copied(value: object) -> Content:
-    if not isinstance(value, dict):
-        raise SpecError("an application's file is a mapping")
-    return copy.deepcopy(value)
-
-
-def counted_commands(asked: Asked, workload: WorkloadSpec) -> dict[str, int]:
-    """Operations of the published table that one request of each side is."""
+def operations_per_request(request: AppRequest, workload: WorkloadSpec) -> dict[str, int]:
+    """Operations of the published table in one request of readers and writers."""
     sides = {"readers": "Read", "writers": "Write"}
     content = workload.model_dump(mode="json")
-    counted = {}
-    for group in workload.groups:
-        (statement,) = group.mix.weights()
-        name = "WRITE" if statement == "INSERT" else statement
-        size = content["statements"][name]["commands"].get("size", 1)
-        several = asked.app is not None and asked.app.counts_commands
-        counted[sides[group.name]] = int(size) if several else 1
-    return counted
+    return {
+        sides[group["name"]]: _operations_per_request(content, group, request)
+        for group in content["groups"]
+    }
 
 
-def _check(asked: Asked) -> None:
-    if asked.has("read_only") and not (asked.has("uuid") or asked.has("nouuid")):
+def _check(request: AppRequest) -> None:
+    if request.has("read_only") and not (request.has("uuid") or request.has("nouuid")):
         raise SpecError("--read_only reads keys of an earlier run: give its --uuid, or --nouuid")
-    if asked.has("password") and not asked.has("username"):
+    if request.has("password") and not request.has("username"):
         raise SpecError("--password needs --username")
-    if asked.has("create_table_name") and asked.has("drop_table_name"):
-        raise SpecError("--create_table_name and --drop_table_name can't both be given")
-    if asked.has("uuid") and asked.has("nouuid"):
-        raise SpecError("--uuid and --nouuid can't both be given")
-    if asked.has("skip_workload") and not asked.has("drop_table_name"):
+    for one, other in (("create_table_name", "drop_table_name"), ("uuid", "nouuid")):
+        if request.has(one) and request.has(other):
+            raise SpecError(f"--{one} and --{other} can't both be given")
+    if request.has("skip_workload") and not request.has("drop_table_name"):
         raise SpecError("--skip_workload only drops a table: give --drop_table_name")
 
 
-def _keys(content: Content, asked: Asked) -> None:
-    """How many keys there are, and what they begin with."""
+def _set_keys(content: Content, request: AppRequest) -> None:
     dataset = content["dataset"]
-    unique = asked.whole("num_unique_keys")
-    if unique is not None:
-        dataset["records"] = unique
-    if asked.has("nouuid"):
+    dataset["records"] = request.whole("num_unique_keys") or dataset["records"]
+    if request.has("nouuid"):
         return
-    given = asked.text("uuid")
+    text = request.text("uuid")
     try:
-        prefix = uuid.uuid4() if given is None else uuid.UUID(given)
+        prefix = uuid.uuid4() if text is None else uuid.UUID(text)
     except ValueError:
-        raise SpecError(f"--uuid: {shown(given or '')} is not a UUID") from None
+        raise SpecError(f"--uuid: {shown(text or '')} is not a UUID") from None
     dataset["key"] = {**dataset["key"], "prefix": f"{prefix}:"}
 
 
-def _values(content: Content, asked: Asked) -> None:
-    """Values of a size, which then carry a checksum; without a size they are `val:N`."""
-    size = asked.whole("value_size") or _UNSIZED
-    if size == _UNSIZED or asked.app is None or asked.app.name not in VALUES:
+def _set_values(content: Content, request: AppRequest) -> None:
+    """Values of a given size have a checksum; others are `val:N`."""
+    size = request.whole("value_size")
+    if not size or request.app.name not in FLAGS["value_size"].apps:
         return
     arguments = content["arguments"]
-    for name in ("value", "next_value"):
-        if name in arguments:
-            one = arguments[name]
-            arguments[f"{name}_label"] = one
-            arguments[name] = {
-                "generator": "checked",
-                "prefix": f"{name}_label",
-                "length": _length(asked, size),
-                "ascii": asked.has("use_ascii_values"),
-                **({"each": one["each"]} if "each" in one else {}),
-            }
+    for name in {"value", "next_value"} & arguments.keys():
+        label = arguments[f"{name}_label"] = arguments[name]
+        arguments[name] = {
+            "generator": "checked",
+            "prefix": f"{name}_label",
+            "length": _value_length(request, size),
+            "ascii": request.has("use_ascii_values"),
+            **({"each": label["each"]} if "each" in label else {}),
+        }
 
 
-def _length(asked: Asked, size: int) -> Any:
-    """One length, or lengths that double, the shortest the most likely, with the mean `size`."""
-    exponent = asked.number("subkey_value_size_zipf_exponent") or 0.0
+def _value_length(request: AppRequest, size: int) -> Any:
+    """One length, or doubling lengths with the mean `size`, of which short ones are most likely."""
+    exponent = request.get("subkey_value_size_zipf_exponent", float) or 0.0
     if exponent <= 0:
         return size
-    longest = asked.whole("subkey_value_max_size") or _DEFAULT_MAX
+    longest = request.whole("subkey_value_max_size") or _DEFAULT_MAX
     steps = longest.bit_length() - _SMALLEST_ZIPFIAN.bit_length() + 1
     weights = [0] * 2 ** (steps - 1)
     for step in range(steps):
         weights[2**step - 1] = max(1, round(10**6 * (step + 1) ** -exponent))
-    total = sum(weights)
-    mean = sum((place + 1) * weight for place, weight in enumerate(weights)) / total
+    mean = sum(place * weight for place, weight in enumerate(weights, 1)) / sum(weights)
     block = max(_SMALLEST_ZIPFIAN, round(size / mean))
     while block * len(weights) > longest and len(weights) > 1:
         weights = weights[: len(weights) // 2]
     return {"distribution": "histogram", "block_size": block, "weights": weights}
 
 
-def _pipelines(content: Content, asked: Asked) -> None:
-    """Batches and pipelines: how many commands an operation sends."""
+def _set_batches(content: Content, request: AppRequest) -> None:
     statements = content["statements"]
-    length = asked.whole("pipeline_length")
+    length, batch = request.whole("pipeline_length"), request.whole("batch_size")
     if length is not None:
         for name in ("WRITE", "READ"):
             statements[name]["commands"] = length
-    batch = asked.whole("batch_size")
-    name = "" if asked.app is None else asked.app.name
-    if name == "CassandraBatchKeyValue" and batch is not None:
+    if request.app.name == "CassandraBatchKeyValue" and batch is not None:
         statements["WRITE"]["commands"] = batch
-    if name == "CassandraSecondaryIndex" and asked.has("batch_write"):
-        # The records that are there first are inserted one by one.
+    if request.app.name == "CassandraSecondaryIndex" and request.has("batch_write"):
+        # The load inserts its records one by one.
         statements["LOAD"] = dict(statements["WRITE"])
         content["load"] = "LOAD"
         statements["WRITE"] |= {"commands": batch or 1, "options": {"batch": "logged"}}
 
 
-def _own(content: Content, asked: Asked) -> None:
-    """What only one of the applications has."""
-    name = "" if asked.app is None else asked.app.name
-    if name == "CassandraBatchTimeseries":
-        _timeseries(content, asked)
-    elif name == "CassandraPersonalization":
-        _coupons(content, asked)
-    elif name == "RedisHashPipelined":
-        _hashes(content, asked)
-
-
-def _timeseries(content: Content, asked: Asked) -> None:
-    least = asked.whole("min_metrics_count") or _METRICS[0]
-    most = asked.whole("max_metrics_count") or max(least, _METRICS[1])
+def _set_timeseries(content: Content, request: AppRequest) -> None:
+    least = request.whole("min_metrics_count") or _METRICS[0]
+    most = request.whole("max_metrics_count") or max(least, _METRICS[1])
     if least > most:
         raise SpecError("--min_metrics_count must not be above --max_metrics_count")
-    seed = asked.whole("seed") or 1
+    seed = request.whole("seed") or 1
     metrics = least if least == most else random.Random(seed).randrange(least, most)  # noqa: S311
-    batch = asked.whole("batch_size") or 500
-    limit = asked.whole("read_batch_size") or 100
-    back = asked.whole("read_back_delta_from_now") or 180
+    batch = request.whole("batch_size") or 500
+    limit = request.whole("read_batch_size") or 100
+    back = request.whole("read_back_delta_from_now") or 180
     arguments, statements = content["arguments"], content["statements"]
     arguments["series"]["modulo"] = metrics
-    for one in ("ts", "from", "to"):
-        arguments[one] |= {"divide": metrics, "times": batch}
-    end = batch + 2
-    arguments["to"]["start"] = end
-    arguments["from"]["start"] = end - back
+    for name in ("ts", "from", "to"):
+        arguments[name] |= {"divide": metrics, "times": batch}
+    arguments["to"]["start"] = batch + 2
+    arguments["from"]["start"] = batch + 2 - back
     statements["WRITE"]["commands"] = batch
     read = statements["READ"]
     read["run"] = read["run"].replace("LIMIT 100", f"LIMIT {limit}")
-    # Of a metric's first batch there is nothing before it.
-    sure = min(limit, batch, back - 2)
-    read["check"][0] = {"least": sure, "most": limit}
+    # No points lie before a metric's first batch.
+    read["check"][0] = {"least": min(limit, batch, back - 2), "most": limit}
     content["groups"][1]["keys"]["window"] = metrics
 
 
-def _coupons(content: Content, asked: Asked) -> None:
-    stores = asked.whole("num_stores") or 1
-    new = asked.whole("num_new_coupons_per_customer") or 150
-    most = asked.whole("max_coupons_per_customer") or max(3000, new)
+def _set_coupons(content: Content, request: AppRequest) -> None:
+    stores = request.whole("num_stores") or 1
+    new = request.whole("num_new_coupons_per_customer") or 150
+    most = request.whole("max_coupons_per_customer") or max(3000, new)
     if new > most:
         raise SpecError(
             "--num_new_coupons_per_customer must not be above --max_coupons_per_customer"
@@ -205,86 +183,197 @@ def _coupons(content: Content, asked: Asked) -> None:
     statements["READ"]["check"][0] = {"rows": each}
 
 
-def _hashes(content: Content, asked: Asked) -> None:
-    subkeys = asked.whole("num_subkeys_per_key") or 100
-    write = asked.whole("num_subkeys_per_write") or 10
-    read = asked.whole("num_subkeys_per_read") or 10
-    for name, each in (("num_subkeys_per_write", write), ("num_subkeys_per_read", read)):
-        if each > subkeys:
+def _set_hashes(content: Content, request: AppRequest) -> None:
+    subkeys = request.whole("num_subkeys_per_key") or 100
+    write = request.whole("num_subkeys_per_write") or 10
+    read = request.whole("num_subkeys_per_read") or 10
+    for name, number in (("num_subkeys_per_write", write), ("num_subkeys_per_read", read)):
+        if number > subkeys:
             raise SpecError(f"--{name} must not be above --num_subkeys_per_key, which is {subkeys}")
     arguments, statements = content["arguments"], content["statements"]
-    commands = math.ceil(subkeys / write)
-    # The last command begins again with the first sub-keys where the division leaves a rest.
+    # The last command starts over with the first sub-keys if the division leaves a remainder.
     arguments["next"]["modulo"] = subkeys
-    arguments["number"] |= {
-        "count": subkeys,
-        "law": _law(asked.number("subkey_freq_zipf_exponent")),
-    }
-    statements["INSERT"] |= {"commands": commands, "items": write}
+    law = _zipfian(request.get("subkey_freq_zipf_exponent", float))
+    arguments["number"] |= {"count": subkeys, "law": law}
+    statements["INSERT"] |= {"commands": math.ceil(subkeys / write), "items": write}
     statements["WRITE"]["items"] = write
     statements["READ"]["items"] = read
     for group in content["groups"]:
-        group["keys"] = _law(asked.number("key_freq_zipf_exponent"))
+        group["keys"] = _zipfian(request.get("key_freq_zipf_exponent", float))
 
 
-def _law(exponent: float | None) -> Any:
+def _zipfian(exponent: float | None) -> Any:
     theta = 1.0 if exponent is None else exponent
     if theta <= 0:
         return "uniform"
     return {"distribution": "zipfian", "theta": theta, "scrambled": False}
 
 
-def _groups(content: Content, asked: Asked) -> None:
-    """Writers and readers: how many, how fast, how much, with what pause."""
-    kept = []
+_OWN_FLAGS: Final = {
+    "CassandraBatchTimeseries": _set_timeseries,
+    "CassandraPersonalization": _set_coupons,
+    "RedisHashPipelined": _set_hashes,
+}
+"""Applies the flags that only one application has."""
+
+
+def _set_groups(content: Content, request: AppRequest) -> None:
+    """Number, rate, total and pause of writers and readers."""
+    groups = []
     for group, kind, does in zip(
         content["groups"], ("write", "read"), ("writes", "reads"), strict=True
     ):
-        clients = asked.whole(f"num_threads_{kind}")
-        if clients == 0 or (kind == "write" and asked.has("read_only")):
+        clients = request.whole(f"num_threads_{kind}")
+        if clients == 0 or (kind == "write" and request.has("read_only")):
             continue
         changed = {**group, "clients": group["clients"] if clients is None else clients}
-        total = asked.whole(f"num_{does}")
+        per_request = _operations_per_request(content, group, request)
+        total = request.whole(f"num_{does}")
         if total is not None:
             changed.pop("operations", None)
             if total >= 0:
-                changed["operations"] = max(1, math.ceil(total / _commands(content, group, asked)))
-        elif "operations" in group and kind == "write" and asked.has("batch_size"):
-            changed["operations"] = math.ceil(2_000_000 / _commands(content, group, asked))
-        rate = asked.number(f"{kind}_rate")
+                changed["operations"] = max(1, math.ceil(total / per_request))
+        elif "operations" in group and kind == "write" and request.has("batch_size"):
+            changed["operations"] = math.ceil(2_000_000 / per_request)
+        rate, sleep_ms = request.get(f"{kind}_rate", float), request.whole("sleep_time")
         if rate:
-            changed["rate"] = rate / _commands(content, group, asked)
-        elif asked.whole("sleep_time"):
-            changed["think_time"] = f"{asked.whole('sleep_time')}ms"
-        kept.append(changed)
-    if not kept:
+            changed["rate"] = rate / per_request
+        elif sleep_ms:
+            changed["think_time"] = f"{sleep_ms}ms"
+        groups.append(changed)
+    if not groups:
         raise SpecError("there are neither readers nor writers; give --num_threads_read or _write")
-    content["groups"] = kept
+    content["groups"] = groups
 
 
-def _commands(content: Content, group: Content, asked: Asked) -> int:
-    """Operations of the table that one operation of the engine is."""
-    if asked.app is None or not asked.app.counts_commands:
+def _operations_per_request(content: Content, group: Content, request: AppRequest) -> int:
+    """Operations of the published table in one operation of the engine."""
+    if not request.app.counts_commands:
         return 1
-    (statement,) = group["mix"]
-    counted = "WRITE" if statement == "INSERT" else statement
-    return int(content["statements"][counted].get("commands", 1))
+    (name,) = (name for name, weight in group["mix"].items() if weight)
+    statement = content["statements"]["WRITE" if name == "INSERT" else name]
+    commands = statement.get("commands", 1)
+    return int(commands.get("size", 1) if isinstance(commands, dict) else commands)
 
 
-def _present(content: Content, asked: Asked) -> None:
-    """Which keys are there before the run: none, those of an earlier one, or a hundred thousand."""
+def _set_present_keys(content: Content, request: AppRequest) -> None:
+    """Keys that exist before the run: none, those of an earlier run, or a hundred thousand."""
     dataset = content["dataset"]
-    written = asked.whole("max_written_key")
-    writes = any(group["name"] == "writers" for group in content["groups"])
-    if asked.has("read_only"):
-        # An earlier run wrote them: they are taken to be there.
-        dataset["present"] = dataset["records"] if written is None else written + 1
-    elif written is not None:
+    written = request.whole("max_written_key")
+    if written is not None:
         dataset["present"] = written + 1
-    elif not writes:
+    elif request.has("read_only"):
+        dataset["present"] = dataset["records"]
+    elif all(group["name"] != "writers" for group in content["groups"]):
         dataset["loaded"] = True
-        unique = asked.whole("num_unique_keys")
-        dataset["records"] = min(PURE_READ_KEYS, unique or PURE_READ_KEYS)
-        if asked.app is not None and asked.app.name == "CassandraBatchTimeseries":
+        unique = request.whole("num_unique_keys")
+        dataset["records"] = min(_PURE_READ_KEYS, unique or _PURE_READ_KEYS)
+        if request.app.name == "CassandraBatchTimeseries":
             batch = int(content["statements"]["WRITE"]["commands"])
-            dataset["records"] = math.ceil(PURE_READ_KEYS / batch)
+            dataset["records"] = math.ceil(_PURE_READ_KEYS / batch)
+
+
+def nodes_url(request: AppRequest) -> SystemUrl:
+    """The system that --nodes names.
+
+    Raises:
+        SpecError: it wasn't passed, or a node isn't host or host:port.
+    """
+    app, nodes = request.app, request.text("nodes")
+    if nodes is None:
+        raise SpecError(
+            f"{app.name} needs servers: give --nodes 127.0.0.1:{app.port}, or --system URL"
+        )
+    address = ",".join(_node_address(node.strip(), app) for node in nodes.split(","))
+    return SystemUrl(app.store, {"address": address}, f"{app.store}://{address}")
+
+
+def _node_address(node: str, app: App) -> str:
+    refuse_credentials("--nodes", node, "--username and --password, or a URL behind --system")
+    host, colon, port = node.rpartition(":")
+    if not colon:
+        host, port = node, str(app.port)
+    if not host or not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536):
+        raise SpecError(f"--nodes: {shown(node)} is not host:port, such as 127.0.0.1:{app.port}")
+    return f"{host}:{port}"
+
+
+def with_flag_options(url: SystemUrl, request: AppRequest) -> SystemUrl:
+    """The system with the driver options that flags set; those of the URL win."""
+    if url.driver not in ("cql", "redis"):
+        return url
+    options = _tls_options(request)
+    for flag, option in (("username", "username"), ("with_local_dc", "datacenter")):
+        if request.has(flag):
+            options[option] = request.text(flag) or ""
+    if request.has("use_redis_cluster"):
+        options["cluster"] = "true"
+    if request.app.store == "cql":
+        options |= _cql_options(request)
+    password = request.get("password", Secret)
+    if password is not None:
+        options["password_env"] = PASSWORD_VARIABLE
+    return SystemUrl(url.driver, {**options, **url.options}, url.text, url.password or password)
+
+
+def _tls_options(request: AppRequest) -> dict[str, str]:
+    certificate, key = request.text("ssl_cert"), request.text("ssl_key")
+    if key is not None and certificate is None:
+        raise SpecError("--ssl_key needs --ssl_cert")
+    if certificate is None:
+        return {}
+    if key is None:
+        return {"tls": "true", "ca_file": certificate}
+    return {"tls": "true", "cert_file": certificate, "key_file": key}
+
+
+def _cql_options(request: AppRequest) -> dict[str, str]:
+    """The original's consistency, and its connections divided among the workers."""
+    each = math.ceil(_connections(request) / _workers(request))
+    options = {"consistency": "QUORUM", "connections_per_node": str(each)}
+    if request.has("local_reads"):
+        options["read_consistency"] = "ONE"
+    connect_ms = request.whole("cql_connect_timeout_ms")
+    if connect_ms is not None:
+        options["connect_timeout_ms"] = str(connect_ms)
+    return options
+
+
+def run_of(request: AppRequest, workload: WorkloadSpec, system: SystemUrl) -> RunSpec:
+    """The application's run. It ends after --run_time, or when its groups have ended."""
+    optional: dict[str, Any] = {}
+    limit_ms = request.whole("cql_read_timeout_ms") or request.whole("socket_timeout")
+    if limit_ms is not None:
+        optional["timeout_ns"] = limit_ms * 10**6
+    if system.driver in _STORES_NO_VALUES:
+        groups = [group.model_copy(update={"check_values": "none"}) for group in workload.groups]
+        workload = workload.model_copy(update={"groups": tuple(groups)})
+    if system.driver == "cql":
+        optional["workers"] = _workers(request)
+    seconds = max(request.whole("run_time") or 0, 0)
+    ends = all(group.operations is not None for group in workload.groups)
+    return RunSpec(
+        workload=workload,
+        system=system,
+        duration_ns=seconds * 10**9 or (None if ends else ENDLESS_NS),
+        interval_ns=request.whole("interval") or _INTERVAL_NS,
+        load="always" if workload.dataset.loaded else "never",
+        settle=False,
+        pin=_cores(request),
+        seed=request.whole("seed") or 1,
+        **optional,
+    )
+
+
+def _cores(request: AppRequest) -> tuple[int, ...]:
+    text = request.text("pin")
+    return () if text is None else listed(text, count)
+
+
+def _connections(request: AppRequest) -> int:
+    return request.whole("concurrent_clients") or _CONNECTIONS
+
+
+def _workers(request: AppRequest) -> int:
+    """A worker per core, and at most one per connection, since each has its own connections."""
+    return min(len(_cores(request) or os.sched_getaffinity(0)), _connections(request))

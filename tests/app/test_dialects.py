@@ -1,32 +1,31 @@
-"""Each server gets tables, indexes and transactions in its own words."""
+"""Tables, indexes and transactions in the dialect of each server."""
 
 import pytest
-from applications import ACCORD, CASSANDRA, YUGABYTE, asked, workload
+from applications import ACCORD, CASSANDRA, YUGABYTE, request, workload
 
 from kvmark.errors import SpecError
-from kvmark.frontends.yugabyte_apps.servers import recognised
-from kvmark.frontends.yugabyte_apps.tables import notes, removals
+from kvmark.frontends.yugabyte_apps.dialect import removals, server_notes, server_of
 from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 
 INDEX = "CassandraSecondaryIndex"
 PAIRS = "CassandraTransactionalKeyValue"
 
 
-def test_a_server_is_recognised_by_its_version_and_its_system_tables() -> None:
+def test_a_server_s_kind_follows_from_its_version_and_system_tables() -> None:
     local = frozenset({"local", "peers_v2"})
-    assert recognised("5.0.6", local, accord=None) == recognised("5.0.6", local, accord=True)
-    assert not recognised("5.0.6", local, accord=None).has_transactions
-    assert recognised("6.0-alpha1", local, accord=True).has_transactions
-    assert not recognised("6.0-alpha1", local, accord=False).has_transactions
-    yugabyte = recognised("3.9-SNAPSHOT", local | {"partitions"}, accord=None)
+    assert server_of("5.0.6", local, accord=None) == server_of("5.0.6", local, accord=True)
+    assert not server_of("5.0.6", local, accord=None).has_transactions
+    assert server_of("6.0-alpha1", local, accord=True).has_transactions
+    assert not server_of("6.0-alpha1", local, accord=False).has_transactions
+    yugabyte = server_of("3.9-SNAPSHOT", local | {"partitions"}, accord=None)
     assert (yugabyte.kind, yugabyte.has_transactions) == ("yugabyte", True)
 
 
-def removed(words: str) -> tuple[TableRemoval, ...]:
-    return removals(workload(words).prepare, asked(words))
+def removed(line: str) -> tuple[TableRemoval, ...]:
+    return removals(workload(line).prepare, request(line))
 
 
-def test_the_table_is_dropped_kept_or_emptied_as_asked() -> None:
+def test_flags_drop_keep_or_empty_the_table() -> None:
     name = "ybdemo_keyspace.cassandrakeyvalue"
     assert removed("CassandraKeyValue") == (TableRemoval(name, drops=True),)
     assert removed("CassandraKeyValue --truncate") == (TableRemoval(name, drops=False),)
@@ -34,14 +33,14 @@ def test_the_table_is_dropped_kept_or_emptied_as_asked() -> None:
     assert removed("CassandraKeyValue --skip_ddl") == ()
 
 
-def test_the_table_is_made_with_a_mark_and_nothing_is_removed_by_what_makes_it() -> None:
+def test_created_tables_have_kvmark_s_mark() -> None:
     keyspace, table = workload("CassandraKeyValue").prepare
     assert keyspace.startswith("CREATE KEYSPACE")
     assert table.startswith("CREATE TABLE")
     assert TABLE_MARK in table
 
 
-def test_a_table_of_another_name_is_named_everywhere() -> None:
+def test_another_table_name_is_used_everywhere() -> None:
     made = workload("CassandraKeyValue --create_table_name Mine --table_ttl_seconds 60")
     texts = [*made.prepare[1:], *(text for one in made.statements.values() for text in one.run)]
     assert all("ybdemo_keyspace.mine" in text for text in texts)
@@ -49,8 +48,8 @@ def test_a_table_of_another_name_is_named_everywhere() -> None:
 
 
 def test_expiry_is_replaced_or_removed() -> None:
-    def create(words: str) -> str:
-        made = workload(f"CassandraBatchTimeseries {words}").prepare
+    def create(flags: str) -> str:
+        made = workload(f"CassandraBatchTimeseries {flags}").prepare
         return next(text for text in made if text.startswith("CREATE TABLE"))
 
     assert "default_time_to_live = 86400\n" in create("")
@@ -58,14 +57,18 @@ def test_expiry_is_replaced_or_removed() -> None:
     assert "default_time_to_live" not in create("--table_ttl_seconds -1")
 
 
-def test_cassandra_5_writes_the_pair_in_a_logged_batch_and_says_that_it_is_not_isolated() -> None:
+def test_cassandra_5_writes_pairs_in_logged_batches_and_notes_the_missing_isolation() -> None:
     write = workload(PAIRS, CASSANDRA).statements["WRITE"]
     assert len(write.run) == 2
     assert write.options == {"batch": "logged"}
-    (sentence,) = notes(asked(PAIRS), CASSANDRA)
-    assert "isn't isolated" in sentence
+    (sentence,) = server_notes(request(PAIRS), CASSANDRA)
+    assert "not isolated" in sentence
     assert sentence.startswith("Cassandra 5.0.3")
-    assert notes(asked(PAIRS), ACCORD) == notes(asked("RedisKeyValue"), CASSANDRA) == ()
+    assert (
+        server_notes(request(PAIRS), ACCORD)
+        == server_notes(request("RedisKeyValue"), CASSANDRA)
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_the_reader_of_a_pair_checks_rows_sum_and_time() -> None:
     ]
 
 
-def test_cassandra_finds_rows_by_an_index_of_the_kind_that_was_asked_for() -> None:
+def test_cassandra_looks_rows_up_in_the_requested_kind_of_index() -> None:
     def second(kind: str) -> str:
         return workload(f"{INDEX} --index {kind}").prepare[-1]
 
@@ -111,7 +114,7 @@ def test_cassandra_finds_rows_by_an_index_of_the_kind_that_was_asked_for() -> No
     assert second("table").startswith("CREATE TABLE IF NOT EXISTS ybdemo_keyspace.")
 
 
-def test_a_view_goes_before_its_table() -> None:
+def test_a_view_is_dropped_before_its_table() -> None:
     assert [one.kind for one in removed(f"{INDEX} --index view")] == ["MATERIALIZED VIEW", "TABLE"]
     (emptied,) = removed(f"{INDEX} --index view --truncate")
     assert (emptied.kind, emptied.name) == ("TABLE", "ybdemo_keyspace.cassandrasecondaryindex")

@@ -1,0 +1,355 @@
+"""Executes a YCSB sequence, reports its progress and prints its table."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kvmark.analysis import Judgement
+from kvmark.cli.experiment import execute_design, open_journal
+from kvmark.cli.options import ExperimentOptions
+from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.session import named_system
+from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.experiment.judging import close_and_judge
+from kvmark.frontends.ycsb import scheduling
+from kvmark.frontends.ycsb.sequence import SEQUENCE, YcsbSequence, YcsbStudy
+from kvmark.frontends.ycsb.workloads import YcsbProperties
+from kvmark.outputs import check_output
+from kvmark.plan.compile import compile_run
+from kvmark.plan.names import KeyNames, key_names
+from kvmark.records import Manifest, Records, Run
+from kvmark.report.format import units
+from kvmark.report.format.terminal import sequence_text
+from kvmark.report.views.gather import sequence_answer
+from kvmark.run.existing import DatasetClaim, OnExisting, check_existing, make_room
+from kvmark.spec.url import SystemName, SystemUrl
+from kvmark.testbed.rocksdb import scratch_folder
+
+_SCRATCH: Final = SystemName("rocksdb:scratch")
+_PUBLISHED_RECORDS: Final = (1000, 3000, 6000, 10000)
+_BUDGET_S: Final = 600.0
+_LARGE_SHARE: Final = 0.5
+"""A workload with a larger share of the time is named."""
+_LONG_S: Final = 10.0
+"""Repetitions that take less time need no advice."""
+_STEADY_S: Final = 3.0
+"""The rate of a step is extrapolated from this time on."""
+_MOST_NAMES: Final = 4
+
+
+def make_study(
+    system: SystemName | None,
+    properties: YcsbProperties,
+    *,
+    records: tuple[int, ...] | None,
+    workloads: tuple[str, ...] | None,
+    transactions: bool,
+    repetitions: int | None,
+    budget_s: float | None,
+    **fields: Any,
+) -> YcsbStudy:
+    """The study that options and properties describe, checked.
+
+    `transactions` selects those of the properties instead of the core workloads'. Workloads that
+    the system doesn't support are left out with a message, unless `workloads` names them.
+
+    Raises:
+        KvmarkError: an option is wrong, or a step can't be executed.
+    """
+    if records is not None and 0 in records:
+        raise SpecError("records: must be at least 1, not 0")
+    count = properties.recordcount
+    loads = not properties.dotransactions
+    steps: tuple[str, ...] = ("load", "run") if transactions else SEQUENCE
+    if loads:
+        steps = ("load",)
+    elif "dotransactions" in properties.given:
+        steps = ("run",)
+    study = YcsbStudy(
+        system=named_system(system or _SCRATCH),
+        properties=properties,
+        records=records or (_PUBLISHED_RECORDS if count is None else (count,)),
+        workloads=workloads or steps,
+        # A load by YCSB's flag is run once, to leave its data.
+        policy=_policy(1 if repetitions is None and loads else repetitions, budget_s),
+        **fields,
+    )
+    if workloads is None and (unsupported := study.unsupported()):
+        for workload, kind in unsupported.items():
+            message = f"{workload} is left out: {study.system.driver} has no {kind} operations"
+            print(message, file=sys.stderr)
+        left = tuple(name for name in study.workloads if name not in unsupported)
+        study = replace(study, workloads=left)
+    study.check()
+    return study
+
+
+def _policy(repetitions: int | None, budget_s: float | None) -> scheduling.RepetitionPolicy:
+    if repetitions is None:
+        return scheduling.RepetitionPolicy(budget_s=_BUDGET_S if budget_s is None else budget_s)
+    if repetitions < 1:
+        raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
+    return scheduling.RepetitionPolicy(
+        repetitions, repetitions, None, math.inf if budget_s is None else budget_s
+    )
+
+
+def execute_sequence(
+    study: YcsbStudy,
+    system: SystemName | None,
+    on_existing: OnExisting,
+    report: Path | None,
+    shared: ExperimentOptions,
+) -> None:
+    """Executes a sequence and prints its table. Without a system it uses a scratch database.
+
+    Raises:
+        KvmarkError: a step failed or was interrupted, or a case is INVALID.
+    """
+    label = study.properties.label
+    shared = replace(shared, tags=(*shared.tags, *([label] if label else ())))
+    if report is not None:
+        check_output(report, "report: ")
+    place = _on_scratch(study, shared.open_records()) if system is None else nullcontext(study)
+    with place as placed:
+        sequence = YcsbSequence(study=placed, system=str(system or _SCRATCH))
+        journal = open_journal(sequence, shared) if shared.resume else None
+        if journal is None:
+            if any(step.fresh for step in placed.first_steps()):
+                check_existing(placed.system, on_existing)
+            journal = open_journal(sequence, shared)
+        # Records in a scratch database need no proof of origin.
+        choice: OnExisting = "remove" if system is None else on_existing
+        claim = DatasetClaim(journal.claim(), lambda: _key_names(placed))
+        sequence.prepare = partial(make_room, placed.system, choice, claim)
+        sequence.watch = ProgressMessages(sequence, journal.records).watch
+        with execute_design(sequence, shared, journal) as problem:
+            # Runs that ended before a failed one are judged, too.
+            ended = [one.run for one in sequence.outcomes if one.run is not None]
+            runs = [close_and_judge(journal.records, run).run for run in ended]
+            if problem is not None:
+                raise problem
+            _print_table(runs, sequence.scheduler.summary(), report, json=shared.json)
+
+
+@contextmanager
+def _on_scratch(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
+    with scratch_folder(records.root) as folder:
+        path = str(folder / "db")
+        yield replace(study, system=SystemUrl("rocksdb", {"path": path}, f"rocksdb:{path}"))
+
+
+def _key_names(study: YcsbStudy) -> KeyNames:
+    return key_names(compile_run(study.spec(step, step.records)) for step in study.first_steps())
+
+
+def _print_table(
+    runs: Sequence[Run], summary: scheduling.SequenceRepetitions, report: Path | None, *, json: bool
+) -> None:
+    notes = closing_notes(summary, [run.manifest for run in runs])
+    answer = replace(sequence_answer(runs), said=notes)
+    if json:
+        fields = {
+            "rows": answer.rows,
+            "published_source": answer.published_source,
+            "runs": [run.id for run in runs],
+            "report": report,
+            "repetitions": summary,
+            "said": notes,
+        }
+        print_json("sequence", fields)
+    else:
+        print_answer(sequence_text(answer, terminal_width()))
+    if report is not None:
+        write_report(lambda page: page.sequence_page(answer), report)
+        if not json:
+            tell_report(report)
+    invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
+    if invalid:
+        raise AnswerIsNo(
+            f"{invalid} of {len(answer.rows)} cases are INVALID, for the reasons above"
+        )
+
+
+class ProgressMessages:
+    """Messages on the duration of a sequence while it is executed, each once."""
+
+    def __init__(self, sequence: YcsbSequence, records: Records) -> None:
+        self._sequence, self._scheduler, self._records = sequence, sequence.scheduler, records
+        self._has_cost = False
+        self._stage = 0
+        self._reported: scheduling.StepLimit | None = None
+
+    def watch(
+        self, step: scheduling.Step, limit: scheduling.StepLimit | None, say: Callable[[str], None]
+    ) -> None:
+        """Called when a step begins, without its limit, and after each of its intervals."""
+        for message in self._at_begin() if limit is None else self._at_interval(step, limit):
+            say(message)
+
+    def _at_begin(self) -> Iterator[str]:
+        summary = self._scheduler.summary()
+        if self._stage == 0:
+            yield announcement(self._sequence.study, summary)
+        if not self._has_cost and self._scheduler.expected_s() is not None:
+            self._has_cost = True
+            yield from self._cost(summary)
+        if self._stage not in (0, self._scheduler.stage):
+            more = sum(case.wanted > summary.first_stage for case in summary.cases)
+            left_s, _ = self._scheduler.time_left() or (0.0, False)
+            yield (
+                f"The first stage took {units.span(summary.used_s)};"
+                f" {_needs_more(more, summary)}: about {units.span(left_s)}."
+            )
+        self._stage = self._scheduler.stage
+
+    def _cost(self, summary: scheduling.SequenceRepetitions) -> Iterator[str]:
+        once_s = sum(summary.once_s().values())
+        short = summary.budget_s is not None and once_s * summary.first_stage > summary.budget_s
+        longest = _longest(summary, self._manifests())
+        if once_s >= _LONG_S and (short or longest):
+            about = f"One repetition of each case takes about {units.span(once_s)}."
+            yield f"{about} {longest}".rstrip()
+
+    def _at_interval(self, step: scheduling.Step, limit: scheduling.StepLimit) -> Iterator[str]:
+        if limit is self._reported or limit.elapsed_s < _STEADY_S or not limit.exceeds_budget:
+            return
+        self._reported = limit
+        endless = limit.projected_s == math.inf
+        duration = "never end" if endless else f"take {units.span(limit.projected_s)}"
+        plan = compile_run(self._sequence.study.spec(step, step.records))
+        advice = _advice(self._manifests(), _main_kind(plan.model_dump(mode="json")))
+        yield (
+            f"{step.title}: at {units.significant(limit.rate_per_s)} ops/s it would {duration},"
+            f" which exceeds the rest of the budget. It ends after {units.span(limit.share_s)};"
+            f" --budget none lets it finish.{advice}"
+        )
+
+    def _manifests(self) -> list[Manifest]:
+        return [
+            self._records.open(one.run).manifest if one.carried is None else one.carried.manifest
+            for one in self._sequence.outcomes
+            if one.run is not None
+        ]
+
+
+def announcement(study: YcsbStudy, summary: scheduling.SequenceRepetitions) -> str:
+    """Number of cases and repetitions, and their time limit."""
+    count = len(summary.cases)
+    cases = f"{count} cases, each" if count > 1 else "One case,"
+    message = f"{cases} {_times(summary.first_stage)}"
+    if summary.within is not None:
+        most = _times(summary.most)
+        message += f", then up to {most} until its throughput is within {_precision(summary)}"
+    if summary.budget_s is None:
+        return f"{message}; no time limit."
+    message += f"; time limit {units.span(summary.budget_s)} (--budget)."
+    timed = sum(case.workload not in ("load", "reload", "delete") for case in summary.cases)
+    once_s = (study.overrides.get("duration_ns") or 0) / 1e9 * timed
+    if once_s > summary.budget_s:
+        once = units.span(once_s)
+        message += f" With --duration, one repetition takes {once}: each case runs once."
+    return message
+
+
+def closing_notes(
+    summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]
+) -> tuple[str, ...]:
+    """Sentences on repetitions that the budget left out, and on the slowest workload."""
+    return tuple(filter(None, (*_left_out(summary), _longest(summary, manifests))))
+
+
+def _left_out(summary: scheduling.SequenceRepetitions) -> Iterable[str]:
+    cut = [case for case in summary.cases if case.cut]
+    if cut:
+        yield (
+            f"The budget ended {_names(cut)} before all operations were done: throughput, times"
+            " and runtime are those of the completed part."
+        )
+    few = [case for case in summary.cases if case.repetitions < summary.first_stage]
+    fewer = [case for case in summary.cases if case.repetitions < case.wanted and case not in few]
+    if summary.budget_s is None or not (few or fewer):
+        return
+    reasons = []
+    if few:
+        counts = sorted({case.repetitions for case in few})
+        ran = _times(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} times"
+        reasons.append(
+            f"{_names(few)} ran {ran} instead of {summary.first_stage}, so their ± is wide or that"
+            " of a single run"
+        )
+    if fewer:
+        reasons.append(_needs_more(len(fewer), summary))
+    minutes = math.ceil((summary.used_s + summary.lacking_s) * 1.1 / 60)
+    enough = f"{minutes}m" if minutes < 120 else f"{math.ceil(minutes / 60)}h"
+    yield (
+        f"The budget of {units.span(summary.budget_s)} was too short: {'; '.join(reasons)};"
+        f" --budget {enough} is enough."
+    )
+
+
+def _longest(summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]) -> str:
+    """The workload that takes most of the time, and the option that would help."""
+    seconds = summary.once_s()
+    name = max(seconds, key=seconds.__getitem__)
+    share = seconds[name] / (sum(seconds.values()) or 1.0)
+    if share <= _LARGE_SHARE or len(seconds) == 1:
+        return ""
+    own = [one for one in manifests if one.spec.get("sequence", {}).get("workload") == name]
+    advice = _advice(manifests, _main_kind(own[-1].plan)) if own else ""
+    return f"{_shown(name)} takes {100 * share:.0f} % of the time of a repetition.{advice}"
+
+
+def _advice(manifests: Sequence[Manifest], kind: str) -> str:
+    """The driver's option that speeds up this kind of operation, if it has one."""
+    capabilities = manifests[-1].engine.capabilities if manifests else None
+    for speedup in capabilities.speedups if capabilities else ():
+        if kind in speedup.kinds:
+            return f" {speedup.option} in the URL of the system {speedup.meaning}."
+    return ""
+
+
+def _main_kind(plan: Mapping[str, Any]) -> str:
+    """The most frequent kind of operation; empty if there is none."""
+    weights: dict[str, float] = {}
+    for phase in plan["phases"]:
+        for active in phase["groups"] if phase["name"] == "measure" else ():
+            for entry in plan["groups"][active["group"]]["mix"]:
+                weights[entry["kind"]] = weights.get(entry["kind"], 0.0) + entry["weight"]
+    return max(weights, key=weights.__getitem__, default="")
+
+
+def _precision(summary: scheduling.SequenceRepetitions) -> str:
+    return f"± {100 * (summary.within or 0):g} %"
+
+
+def _needs_more(count: int, summary: scheduling.SequenceRepetitions) -> str:
+    need = "one of {} cases needs" if count == 1 else f"{count} of {{}} cases need"
+    return f"{need.format(len(summary.cases))} more repetitions for {_precision(summary)}"
+
+
+def _names(cases: Sequence[scheduling.CaseRepetitions]) -> str:
+    names = [_name(case) for case in cases[:_MOST_NAMES]]
+    if len(cases) > _MOST_NAMES:
+        names = [*names[: _MOST_NAMES - 1], f"{len(cases) - _MOST_NAMES + 1} more cases"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _name(case: scheduling.CaseRepetitions) -> str:
+    rate = "" if case.target is None else f" at {units.significant(case.target)} ops/s"
+    return f"{_shown(case.workload)} with {units.whole(case.records)} records{rate}"
+
+
+def _shown(workload: str) -> str:
+    return workload.upper() if len(workload) == 1 else workload
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

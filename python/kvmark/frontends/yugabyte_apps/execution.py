@@ -1,0 +1,270 @@
+"""Executes a sample application, once or several times, and prints its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
+
+import typer
+
+from kvmark.analysis import Judgement
+from kvmark.analysis.summary.aggregate import case_throughput
+from kvmark.cli.experiment import execute_design, open_journal, report_maker
+from kvmark.cli.options import ExperimentOptions, report_path
+from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
+from kvmark.cli.session import named_system
+from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
+from kvmark.experiment.design import (
+    PreparedRun,
+    RunOutcome,
+    RunRequest,
+    experiment_name,
+    prepare_run,
+)
+from kvmark.experiment.executor import Executor
+from kvmark.experiment.judging import JudgedRun, close_and_judge
+from kvmark.frontends.yugabyte_apps import dialect
+from kvmark.frontends.yugabyte_apps import workload as workloads
+from kvmark.frontends.yugabyte_apps.flags import AppRequest
+from kvmark.frontends.yugabyte_apps.table import AppTable, app_section, app_table, app_text
+from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
+from kvmark.records import Records
+from kvmark.report.format.terminal import doubt_lines
+from kvmark.report.views import doubts
+from kvmark.report.views.gather import run_answer
+from kvmark.run.existing import OnExisting, remove_tables
+from kvmark.spec.owned_tables import TableRemoval
+from kvmark.spec.run import RunSpec
+from kvmark.spec.suggest import shown
+from kvmark.spec.url import SystemName, SystemUrl
+from kvmark.testbed.cassandra.server import look_at
+from kvmark.testbed.observe import NodeExporter
+
+_FLAGS_OF_THE_COMMAND: Final = frozenset(
+    (
+        "commit", "fleet", "insecure-fleet", "json", "machines", "output_json_metrics",
+        "prometheus", "quiet", "on-existing", "report", "resume", "runs", "strict", "tag",
+    )
+)  # fmt: skip
+"""Flags about execution and output: with other values it is still the same experiment."""
+
+
+@dataclass(kw_only=True)
+class AppRuns:
+    """The repetitions of a sample application."""
+
+    kind: ClassVar[str] = "app"
+    redoes_invalid: ClassVar[bool] = False
+
+    #: Makes the run; without --uuid or --nouuid, each has another key prefix.
+    make: Callable[[], RunSpec]
+    #: The application in the manifest of each run.
+    application: Mapping[str, Any]
+    repetitions: int
+    exporters: tuple[NodeExporter, ...]
+    #: Drops or empties the application's tables.
+    prepare: Callable[[], None]
+    outcomes: list[RunOutcome] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return experiment_name(self.kind, self.definition())
+
+    def definition(self) -> Mapping[str, Any]:
+        flags = self.application["flags"]
+        own = {name: value for name, value in flags.items() if name not in _FLAGS_OF_THE_COMMAND}
+        application = {**self.application, "flags": own}
+        return {"application": application, "repetitions": self.repetitions}
+
+    def typical_plan(self) -> Plan:
+        return compile_run(self.make())
+
+    def other_plans(self) -> Mapping[str, Plan]:
+        return {}
+
+    def execute(self, runs: Executor) -> None:
+        name = self.application["name"]
+        for repetition in range(self.repetitions):
+            suffix = f", repetition {repetition + 1}" if self.repetitions > 1 else ""
+            outcome = runs.run(
+                RunRequest(
+                    case=name,
+                    repetition=repetition,
+                    title=f"{name}{suffix}",
+                    number=repetition + 1,
+                    total=self.repetitions,
+                    make=partial(self._run, repetition),
+                )
+            )
+            self.outcomes.append(outcome)
+            outcome.id_or_raise()
+
+    def _run(self, repetition: int) -> PreparedRun:
+        self.prepare()
+        spec = self.make()
+        spec = replace(spec, seed=spec.seed + repetition)
+        run = prepare_run(spec, compile_run(spec), {"app": self.application})
+        return replace(run, exporters=self.exporters)
+
+
+def execute_app(request: AppRequest) -> None:
+    """Executes the application and prints its tables.
+
+    Raises:
+        KvmarkError: a flag is wrong, a run failed or was interrupted, reads returned wrong values,
+            or a run isn't VALID and --strict was passed.
+    """
+    system = workloads.with_flag_options(_system(request), request)
+    server = _server(request, system)
+    existing = cast(OnExisting, request.text("on-existing") or "refuse")
+    if request.has("skip_workload"):
+        _drop_table(request, system, existing)
+        return
+    workload = workloads.workload_of(request, server)
+    report, shared = _report(request), _experiment_options(request)
+    notes = dialect.server_notes(request, server)
+    runs = AppRuns(
+        make=lambda: workloads.run_of(request, workloads.workload_of(request, server), system),
+        application={
+            "name": request.app.name,
+            "server": server.kind,
+            "flags": request.as_json(),
+            "commands": workloads.operations_per_request(request, workload),
+            "notes": notes,
+        },
+        repetitions=request.whole("repetitions") or 1,
+        exporters=tuple(NodeExporter(url) for url in request.repeated.get("observe", ())),
+        prepare=partial(
+            remove_tables, system, dialect.removals(workload.prepare, request), existing
+        ),
+    )
+    runs.typical_plan()
+    for sentence in () if shared.quiet else (*request.unused_flags, *notes):
+        typer.echo(f"kvmark: {sentence}", err=True)
+    strict = request.has("strict") or request.has("sanity_check_at_end")
+    journal = open_journal(runs, shared)
+    with execute_design(runs, shared, journal) as problem:
+        _report_runs(runs, journal.records, report, problem, strict=strict, json=shared.json)
+
+
+def _system(request: AppRequest) -> SystemUrl:
+    system = request.get("system", SystemName)
+    if system is None:
+        return workloads.nodes_url(request)
+    if request.has("nodes"):
+        raise SpecError("--nodes and --system can't both be given")
+    return named_system(system)
+
+
+def _server(request: AppRequest, system: SystemUrl) -> dialect.Server:
+    """The kind of server. It is only contacted if tables or statements depend on it."""
+    if request.app.store == "redis":
+        return dialect.Server("redis")
+    if system.driver != "cql" or request.app.name not in (dialect.PAIRS, dialect.INDEXED):
+        return dialect.Server("cassandra")
+    options, login = system.options, None
+    if "username" in options:
+        password = os.environ.get(options.get("password_env", ""), "")
+        login = (options["username"], system.password.reveal() if system.password else password)
+    authority = Path(options["ca_file"]) if "ca_file" in options else None
+    cql = look_at(options["address"], login, authority)
+    return dialect.server_of(cql.version, cql.system_tables, accord=cql.accord)
+
+
+def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) -> None:
+    if system.driver != "cql":
+        raise SpecError("--skip_workload drops a table, which only CQL servers have")
+    name = request.text("drop_table_name") or ""
+    if not name.isidentifier():
+        raise SpecError(f"{shown(name)} can't name a table: use letters, digits and _")
+    remove_tables(
+        system, [TableRemoval(f"{dialect.KEYSPACE}.{name.lower()}", drops=True)], existing
+    )
+
+
+def _report(request: AppRequest) -> Path | None:
+    try:
+        return report_path(request.text("report") or "none")
+    except SpecError as problem:
+        raise SpecError(f"--report: {problem.message}") from None
+
+
+def _experiment_options(request: AppRequest) -> ExperimentOptions:
+    folder, machines = request.text("runs"), request.whole("machines")
+    insecure = request.has("insecure-fleet")
+    return ExperimentOptions(
+        tags=request.repeated.get("tag", ()),
+        commit=request.text("commit"),
+        resume=request.has("resume"),
+        prometheus=request.whole("prometheus"),
+        fleet=request.text("fleet"),
+        machines=machines,
+        insecure_fleet=insecure,
+        stall_limit_ns=request.whole("stall-limit"),
+        folder=None if folder is None else Path(folder),
+        json=request.has("json") or request.has("output_json_metrics"),
+        quiet=request.has("quiet"),
+    )
+
+
+def _report_runs(
+    runs: AppRuns,
+    records: Records,
+    report: Path | None,
+    problem: KvmarkError | None,
+    *,
+    strict: bool,
+    json: bool,
+) -> None:
+    """Judges the runs, prints their tables and raises the command's error, if there is one."""
+    ended = (one.run for one in runs.outcomes if one.run is not None)
+    closed = [close_and_judge(records, run) for run in ended]
+    counted = [one for one in closed if one.run.counted]
+    if problem is None and len(counted) < len(closed):
+        lost = next(one.run.id for one in closed if not one.run.counted)
+        problem = AnswerIsNo(f"run {lost} ended before anything was measured")
+    if not counted:
+        first = closed[0].run.id if closed else "none"
+        raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
+    tables = [(one, app_table([one.run])) for one in counted]
+    if report is not None:
+        all_runs = [one.run for one in counted]
+        write_report(report_maker(all_runs, app_section(app_table(all_runs))), report)
+    if json:
+        documents = [
+            {"run": one.run.id, "table": table, "verdict": one.verdict} for one, table in tables
+        ]
+        single = runs.repetitions == 1
+        print_json("app" if single else "app-runs", documents[0] if single else {"runs": documents})
+    else:
+        _print_tables(tables)
+    if problem is not None and not isinstance(problem, Interrupted):
+        raise problem
+    for one, table in tables:
+        if table.mismatches:
+            raise AnswerIsNo(
+                f"{table.mismatches:,} reads of run {one.run.id} returned wrong values"
+            )
+        if strict and one.verdict.judgement is not Judgement.VALID:
+            judgement = one.verdict.judgement.name
+            raise AnswerIsNo(f"run {one.run.id} is {judgement}, for the reasons above")
+    if problem is not None:
+        raise problem
+
+
+def _print_tables(tables: Sequence[tuple[JudgedRun, AppTable]]) -> None:
+    width = terminal_width()
+    for one, table in tables:
+        print_answer(app_text(table, one.verdict, width))
+        for line in doubt_lines(doubts.of_runs([run_answer(one.run, one.verdict)]), width):
+            print_answer(line)
+        typer.echo(f"\nRun {one.run.id}", err=True)
+    if len(tables) > 1:
+        mean = case_throughput([one.run for one, _ in tables])
+        interval = "" if mean.low is None else f" ({mean.low:,.0f} to {mean.high or 0:,.0f})"
+        typer.echo(f"\n{len(tables)} runs: {mean.value:,.0f} ops/s on average{interval}")
