@@ -26,10 +26,10 @@ from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, RunFolder, TimeName, close_run, files
 from kvmark.records.watch import Watch
-from kvmark.report.format.terminal import charts_text
 from kvmark.report.model.answers import Curve
-from kvmark.report.model.figures import quantile_figure
+from kvmark.report.views.figures import quantile_figure
 from kvmark.report.views.gather import run_answer
+from kvmark.report.views.run import charts_text
 from kvmark.run.context import RunContext
 from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
@@ -93,7 +93,7 @@ def coordinated_omission(folder: Path) -> None:
     curves = [
         Curve("A second of standstill in ten", time, quantile_curve(counts[time])) for time in TIMES
     ]
-    quantile_figure(curves, "A stall of one second in ten.").save_svg(PICTURE)
+    quantile_figure(curves, "A stall of one second in ten.").save(PICTURE)
 
 
 def terminal(folder: Path, pictures: Path = TERMINAL) -> None:
@@ -101,7 +101,7 @@ def terminal(folder: Path, pictures: Path = TERMINAL) -> None:
     pictures.mkdir(exist_ok=True)
     ended = carried_out(parse_run(shlex.split(SHOWN)).spec, folder)
     save_terminal(pictures / "live.svg", display_of(ended.path, folder).block())
-    answer = run_answer(close_run(ended.path))
+    answer = run_answer(close_run(ended.path), text_width=WIDTH)
     save_terminal(pictures / "end.svg", charts_text(answer, WIDTH))
 
 

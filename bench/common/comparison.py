@@ -22,8 +22,8 @@ from bench.common.process import PeerFailedError
 
 from kvmark.analysis.peers import SCHEMA, PeerBound, PeerCase, PeerFigure, PeerRun, Peers
 from kvmark.errors import KvmarkError
-from kvmark.report.format.grid import to_text
-from kvmark.report.views.peers import medians_grid, ratios_grid
+from kvmark.report.document_blocks import medians_grid, ratios_grid
+from kvmark.report.model.tables import to_text
 from kvmark.testbed.host import describe_host
 
 ROOT: Final = Path(__file__).resolve().parents[2]

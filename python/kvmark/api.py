@@ -20,12 +20,12 @@ from kvmark.cli.run_options import parse_run
 from kvmark.errors import RecordsError
 from kvmark.plan.compile import compile_run
 from kvmark.records import Manifest, Records, Run, TimeName
-from kvmark.report.charts.frames import histogram_frame, runs_frame, summary_frame
-from kvmark.report.format.html import run_fragment, write_html
+from kvmark.report.format import run_fragment, write_html
 from kvmark.report.model.answers import RunAnswer
-from kvmark.report.model.figures import Figure
-from kvmark.report.model.page import run_page
+from kvmark.report.model.page import Figure, Page
+from kvmark.report.views.figures import histogram_frame, runs_frame, summary_frame
 from kvmark.report.views.gather import run_answer
+from kvmark.report.views.pages import run_page
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import is_trace
 from kvmark.stats import Counts, Estimate
@@ -113,13 +113,16 @@ class MeasuredRun:
     @property
     def figures(self) -> Mapping[str, Figure]:
         """The report's figures by name; a notebook displays each."""
-        drawn = (part.figures for part in run_page(self.answer).parts)
-        return {figure.name: figure for figures in drawn for figure in figures}
+        return {figure.name: figure for figure in self._page.figures}
 
     @cached_property
     def answer(self) -> RunAnswer:
         """The data of the report."""
         return run_answer(self.records)
+
+    @cached_property
+    def _page(self) -> Page:
+        return run_page(run_answer(self.records, self.answer.verdict, page_runs=1))
 
     def histogram(self, operation: str, time: TimeName = "response", outcome: str = "ok") -> Counts:
         """One time of an operation in all counted phases and groups, in nanoseconds.
@@ -141,11 +144,11 @@ class MeasuredRun:
             RunError: the file can't be written, or is one that kvmark didn't make.
         """
         path = Path(path)
-        write_html(run_page(self.answer), path)
+        write_html(self._page, path)
         return path
 
     def _repr_html_(self) -> str:
-        return run_fragment(run_page(self.answer))
+        return run_fragment(self._page)
 
 
 def run(  # noqa: PLR0913 - they are the options of the command

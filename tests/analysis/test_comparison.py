@@ -19,7 +19,12 @@ from kvmark.analysis.compare.thresholds import Held, hold, one_sided
 from kvmark.cli.commands.compare import junit
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
-from kvmark.report.views.comparison import answers, comparison_markdown, grids, held_sentence
+from kvmark.report.views.comparison import (
+    answers,
+    comparison_grid,
+    comparison_markdown,
+    condition_sentence,
+)
 from kvmark.report.views.gather import origin_facts
 from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
@@ -92,7 +97,7 @@ def test_a_comparison_prints_the_confidence_that_was_asked_for(
     case = compare(side(healthy, 1), side(healthy, 2), confidence=confidence)
     several = replace(case, cases=case.cases * 2)
     for comparison in (case, several):
-        notes = " ".join(next(grids(comparison)).notes)
+        notes = " ".join(comparison_grid(comparison).notes)
         assert f"Interval: {confidence * 100:g} % confidence of each change alone." in notes
         assert f"so that {level} of comparisons without any difference report one" in notes
         assert confidence == 0.95 or "95 %" not in notes
@@ -366,7 +371,7 @@ def test_a_condition_counts_failures_as_slower_than_any_bound(
     sound, broken = failing(healthy, [0.0] * runs), failing(healthy, [0.03] * runs)
     found = answer_to(text, sound, broken)
     assert (found.answer, found.failed) == ("worse", True)
-    assert "of the candidate's operations have no answer" in held_sentence(found)
+    assert "of the candidate's operations have no answer" in condition_sentence(found)
     assert answer_to(text, broken, sound).answer == "not worse"
 
 

@@ -13,7 +13,7 @@ from kvmark.analysis.case_table import ycsb_sequence
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest
 from kvmark.records import Records, Run
-from kvmark.report.views.history import history_sentence
+from kvmark.report.views.comparison import history_sentence
 from kvmark.spec.metric import THROUGHPUT
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)

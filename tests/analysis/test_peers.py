@@ -10,7 +10,7 @@ import pytest
 
 from kvmark.analysis.peers import SCHEMA, read_peers
 from kvmark.errors import RecordsError
-from kvmark.report.views.peers import peers_parts
+from kvmark.report.document_blocks import peers_parts
 from kvmark.stats import keeps_within
 
 

@@ -15,7 +15,7 @@ from kvmark.analysis.models.path_costs import path_costs
 from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
 from kvmark.analysis.verdict.case_verdict import case_verdict, is_precise, with_precision
 from kvmark.records import Run
-from kvmark.report.views.run_parts import ends_sentence
+from kvmark.report.views.sequence import ends_sentence
 from kvmark.report.views.study_tables import effect_text
 from kvmark.spec.metric import THROUGHPUT, parse_metric
 from kvmark.stats import Estimate, mean_interval

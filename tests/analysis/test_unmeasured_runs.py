@@ -14,7 +14,7 @@ from kvmark.analysis.compare.selection import usable, why_excluded
 from kvmark.analysis.models.scaling import scaling_laws
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Records, Run
-from kvmark.report.views.history import history_text
+from kvmark.report.views.comparison import history_text
 from kvmark.spec.metric import THROUGHPUT
 
 Make = Callable[[], Any]

@@ -1,11 +1,10 @@
-"""Chromium without a window, told what to do through a pipe: a page is opened, looked at, clicked.
+"""Chromium without a window, controlled through a pipe.
 
 The protocol is Chromium's own, JSON messages that end with a zero byte, and needs no port.
 """
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -31,7 +30,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-_TOLD = ("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe")
+_OPTIONS = ("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe")
 _FIRST_FREE = 10
 
 
@@ -43,7 +42,7 @@ class Chromium:
         # The browser reads from descriptor 3 and writes to 4.
         theirs_in, self._out = _pipe()
         self._in, theirs_out = _pipe()
-        command = [PROGRAM, *FLAGS, *_TOLD, f"--user-data-dir={profile}", "about:blank"]
+        command = [PROGRAM, *FLAGS, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"]
         connect = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
             ["bash", "-c", connect, "bash", *command],
@@ -61,7 +60,7 @@ class Chromium:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._out)  # Chromium ends when nobody can tell it anything any more.
+        os.close(self._out)  # Chromium ends when its input is closed.
         try:
             self._process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -76,7 +75,7 @@ class Chromium:
         height: int = 1000,
         scheme: Literal["light", "dark"] = "light",
     ) -> Page:
-        """A page of its own; returns when its document has been read."""
+        """Opens a page and waits until its document is complete."""
         target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
         attach = {"targetId": target, "flatten": True}
         page = Page(self, self.call("Target.attachToTarget", attach)["sessionId"], target)
@@ -122,14 +121,14 @@ class Chromium:
 
 @dataclass
 class Page:
-    """A page and what it did."""
+    """A page, its console and its requests."""
 
     browser: Chromium
     session: str
     target: str
-    #: What it wrote to the console, and what the browser complained of.
+    #: The console's messages, and the browser's errors.
     console: list[str] = field(default_factory=list)
-    #: Every address it asked for, its own first.
+    #: The address of every request, its own first.
     requests: list[str] = field(default_factory=list)
 
     def note(self, event: dict[str, Any]) -> None:
@@ -151,8 +150,8 @@ class Page:
 
     def see(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
-        answer = self.call("Runtime.evaluate", asked)
+        arguments = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+        answer = self.call("Runtime.evaluate", arguments)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -167,7 +166,7 @@ class Page:
     def point_at(self, selector: str, until: str) -> None:
         """Moves the pointer over the middle of an element until an expression holds.
 
-        A figure that is drawn anew under a pointer that rests doesn't notice it.
+        A figure that is redrawn under a resting pointer doesn't notice it.
         """
         deadline = time.monotonic() + PATIENCE_S
         while not self.see(until):
@@ -189,11 +188,6 @@ class Page:
             named["text"] = "\r"
         self.call("Input.dispatchKeyEvent", {"type": "keyDown", **named})
         self.call("Input.dispatchKeyEvent", {"type": "keyUp", **named})
-
-    def screenshot(self, path: Path) -> None:
-        """Writes the whole page as a picture."""
-        shot = self.call("Page.captureScreenshot", {"captureBeyondViewport": True})
-        path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
         """Closes the page."""

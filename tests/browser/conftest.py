@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,12 +23,3 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     """One browser for the tests of a file, each with pages of its own."""
     with Chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots are kept: the folder that KVMARK_PICTURES names, or one that goes."""
-    named = os.environ.get("KVMARK_PICTURES")
-    folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

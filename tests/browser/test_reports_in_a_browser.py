@@ -2,155 +2,97 @@
 
 from __future__ import annotations
 
-import json
-import re
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from chromium import FLAGS, PROGRAM, Chromium
+from chromium import PROGRAM, Chromium
 from synthetic import run_answer, sequence_answer
 
-from kvmark.report.format.html import write_html
-from kvmark.report.model.page import runs_page, sequence_page
+from kvmark.report.format import write_html
+from kvmark.report.views.pages import runs_page, sequence_page
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
 ]
-ALONE = (
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--virtual-time-budget=20000",
-    "--enable-logging=stderr",
-)
-DARK = "--blink-settings=preferredColorScheme=0"
-LIGHT = "--blink-settings=preferredColorScheme=1"
-
-
-@dataclass(frozen=True)
-class Opened:
-    """What a browser made of a page."""
-
-    document: str
-    console: tuple[str, ...]
-    requests: tuple[str, ...]
-
-    def drawings(self) -> dict[str, str]:
-        """Each figure's drawing by name."""
-        parts = self.document.partition("<script")[0].split('data-figure="')[1:]
-        return {part.partition('"')[0]: part.partition("</svg>")[0] for part in parts}
-
-
-def opened(page: Path, folder: Path, width: int, scheme: str) -> Opened:
-    """The page after its scripts have run."""
-    assert PROGRAM is not None
-    log = folder / "net.json"
-    command = [
-        PROGRAM,
-        *FLAGS,
-        *ALONE,
-        scheme,
-        f"--user-data-dir={folder / 'profile'}",
-        f"--log-net-log={log}",
-        f"--window-size={width},1000",
-        "--dump-dom",
-        page.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    console = re.findall(r"CONSOLE:\d+\] (.*)", done.stderr)
-    return Opened(done.stdout, tuple(console), tuple(requests_of_pages(log)))
-
-
-def requests_of_pages(log: Path) -> list[str]:
-    """Addresses that a page asked for; what the browser wants for itself has no page behind it."""
-    text = log.read_text().rstrip().rstrip(",")
-    try:
-        events = json.loads(text)["events"]
-    except ValueError:  # The browser was gone before it closed the list.
-        events = json.loads(text + "]}")["events"]
-    started = [event.get("params", {}) for event in events]
-    return [
-        params["url"]
-        for params in started
-        if params.get("initiator", "not an origin") != "not an origin" and "url" in params
-    ]
+DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
+LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
+SERIES = "#response .switches button:nth-child(2)"
+DRAWINGS = """[...document.querySelectorAll('.drawing')].map(each => ({
+    name: each.dataset.figure, paths: each.querySelectorAll('path').length,
+    themed: each.innerHTML.includes('var(--series-1)'),
+    columns: new Set([...each.querySelectorAll('.role-scope.cell > g > path.background')]
+        .map(path => Math.round(path.getBoundingClientRect().x))).size}))"""
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    found = {
+    pages = {
         "sequence": sequence_page(sequence_answer()),
         "run": runs_page([run_answer()]),
         "runs": runs_page([run_answer(), run_answer("ycsb/f again")]),
     }
-    for name, page in found.items():
+    for name, page in pages.items():
         write_html(page, folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in found}
+    return {name: folder / f"{name}.html" for name in pages}
+
+
+def drawings(browser: Chromium, path: Path, width: int, scheme: Any) -> list[dict[str, Any]]:
+    """The drawings of a page that neither writes to the console nor makes requests."""
+    page = browser.open(path.as_uri(), width=width, scheme=scheme)
+    page.wait_for(DRAWN)
+    found: list[dict[str, Any]] = page.see(DRAWINGS)
+    assert page.console == []
+    assert page.requests == [path.as_uri()]
+    page.close()
+    return found
 
 
 @pytest.mark.parametrize(
     ("name", "width", "scheme", "figures"),
     [
-        ("sequence", 1280, LIGHT, 3),
-        ("sequence", 390, DARK, 3),
-        ("run", 1280, DARK, 7),
-        ("runs", 390, LIGHT, 17),
+        ("sequence", 1280, "light", 3),
+        ("sequence", 390, "dark", 3),
+        ("run", 1280, "dark", 7),
+        ("runs", 390, "light", 17),
     ],
 )
-def test_every_figure_is_drawn_without_a_complaint_and_without_a_network(
-    pages: dict[str, Path], tmp_path: Path, name: str, width: int, scheme: str, figures: int
+def test_every_figure_is_drawn_without_an_error_and_without_a_network(
+    browser: Chromium, pages: dict[str, Path], name: str, width: int, scheme: str, figures: int
 ) -> None:
-    seen = opened(pages[name], tmp_path, width, scheme)
-    assert seen.console == ()
-    assert seen.requests == ()
-    assert len(seen.drawings()) == figures
-    for drawing in seen.drawings().values():
-        assert 'data-state="drawn"' in drawing
-        assert drawing.count("<path") > 10
-        assert "var(--series-1)" in drawing
+    drawn = drawings(browser, pages[name], width, scheme)
+    assert len(drawn) == figures
+    assert all(each["paths"] > 10 and each["themed"] for each in drawn)
 
 
-def test_a_page_that_would_fetch_is_caught(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text('<!doctype html><title>x</title><img src="http://kvmark.invalid/x.png">')
-    assert opened(page, tmp_path, 800, LIGHT).requests
+def test_requests_and_errors_of_a_page_are_recorded(browser: Chromium, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(
+        '<!doctype html><title>x</title><img src="http://kvmark.invalid/x.png">'
+        '<script>console.error("no")</script>'
+    )
+    page = browser.open(path.as_uri())
+    assert "http://kvmark.invalid/x.png" in page.requests
+    assert "no" in page.console
+    page.close()
 
 
-def test_a_page_that_complains_is_caught(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text('<!doctype html><title>x</title><script>console.error("no")</script>')
-    assert opened(page, tmp_path, 800, LIGHT).console
-
-
-def test_panels_stand_side_by_side_only_where_there_is_room(
-    pages: dict[str, Path], tmp_path: Path
+def test_panels_are_side_by_side_only_where_there_is_room(
+    browser: Chromium, pages: dict[str, Path]
 ) -> None:
-    def panel_places(width: int) -> set[str]:
-        drawing = opened(pages["sequence"], tmp_path, width, LIGHT).drawings()["throughput"]
-        cells = drawing.partition("role-scope cell")[2].partition("role-legend")[0]
-        return set(
-            re.findall(r'<g transform="translate\((\d+),\d+\)"><path class="background"', cells)
-        )
-
-    assert len(panel_places(1280)) == 3
-    assert len(panel_places(500)) == 2
-
-
-DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
-LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
-SERIES = "#response .switches button:nth-child(2)"
+    for width, columns in ((1280, 3), (500, 2)):
+        first = drawings(browser, pages["sequence"], width, "light")[0]
+        assert (first["name"], first["columns"]) == ("throughput", columns)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_series_is_switched_off_and_on_by_hand_and_by_key(
-    browser: Chromium, pictures: Path, pages: dict[str, Path], scheme: Literal["light", "dark"]
+    browser: Chromium, pages: dict[str, Path], scheme: Literal["light", "dark"]
 ) -> None:
     page = browser.open(pages["run"].as_uri(), scheme=scheme)
     page.wait_for(DRAWN)
-    page.screenshot(pictures / f"report-{scheme}.png")
     before = page.see(LINES)
     page.click(SERIES)
     page.wait_for(f"{LINES} === {before - 1}")
@@ -163,7 +105,7 @@ def test_a_series_is_switched_off_and_on_by_hand_and_by_key(
     page.close()
 
 
-def test_a_point_tells_its_numbers(browser: Chromium, pages: dict[str, Path]) -> None:
+def test_a_point_shows_its_numbers(browser: Chromium, pages: dict[str, Path]) -> None:
     page = browser.open(pages["run"].as_uri())
     page.wait_for(DRAWN)
     shown = "document.querySelector('#vg-tooltip-element.visible') !== null"
@@ -174,19 +116,12 @@ def test_a_point_tells_its_numbers(browser: Chromium, pages: dict[str, Path]) ->
     page.close()
 
 
-def test_a_legend_is_not_drawn_twice(browser: Chromium, pages: dict[str, Path]) -> None:
-    page = browser.open(pages["run"].as_uri())
-    page.wait_for(DRAWN)
-    assert page.see("document.querySelectorAll('.role-legend').length") == 0
-    assert page.see("document.querySelectorAll('#response .switches button').length") == 3
-    page.close()
-
-
-def test_a_report_is_read_on_a_telephone(
-    browser: Chromium, pictures: Path, pages: dict[str, Path]
+def test_a_report_fits_a_telephone_and_has_switches_for_a_legend(
+    browser: Chromium, pages: dict[str, Path]
 ) -> None:
     page = browser.open(pages["run"].as_uri(), width=390, height=800)
     page.wait_for(DRAWN)
-    page.screenshot(pictures / "report-telephone.png")
     assert page.see("document.documentElement.scrollWidth") <= 390
+    assert page.see("document.querySelectorAll('.role-legend').length") == 0
+    assert page.see("document.querySelectorAll('#response .switches button').length") == 3
     page.close()

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chromium import PROGRAM, Chromium
@@ -52,12 +51,9 @@ def address(browser: Chromium, entrance: str) -> str:
     return place
 
 
-def test_runs_are_found_opened_and_compared(
-    browser: Chromium, pictures: Path, address: str
-) -> None:
+def test_runs_are_found_opened_and_compared(browser: Chromium, address: str) -> None:
     page = browser.open(f"{address}/")
     assert page.see("document.querySelectorAll('tbody tr').length") == 2
-    page.screenshot(pictures / "serve-list.png")
     page.see("document.querySelector('[name=words]').value = 'ycsb/e'")
     page.click("form.narrow button")
     page.wait_for("document.querySelectorAll('tbody tr').length === 1")
@@ -76,8 +72,8 @@ def test_runs_are_found_opened_and_compared(
     page.close()
 
 
-def test_a_run_that_goes_is_followed_until_it_is_closed(
-    browser: Chromium, pictures: Path, address: str, records: Records
+def test_a_running_run_is_followed_until_it_is_closed(
+    browser: Chromium, address: str, records: Records
 ) -> None:
     going = begun(records, name="ycsb/a")
     write_second(going, 0)
@@ -85,7 +81,6 @@ def test_a_run_that_goes_is_followed_until_it_is_closed(
     page.wait_for(DRAWN.format(2))
     write_second(going, 1, failed=7)
     page.wait_for("document.getElementById('now').textContent.includes('7 timeout')")
-    page.screenshot(pictures / "serve-live.png")
     going.close(engine_record(2))
     page.wait_for("document.getElementById('belief')?.textContent.includes('believed')")
     page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")

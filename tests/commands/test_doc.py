@@ -11,7 +11,7 @@ import pytest
 
 from kvmark.cli import main
 from kvmark.records import Records
-from kvmark.report.views import document_blocks
+from kvmark.report import document_blocks
 
 MakeRun = Callable[..., str]
 COMMIT = "0123456789abcdef"

@@ -1,4 +1,4 @@
-"""Ways through proxies: how they are named, and what each costs beside the straight one."""
+"""ProxyCosts through proxies: how they are named, and what each costs beside the straight one."""
 
 import dataclasses
 import math
@@ -16,9 +16,9 @@ from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
 from kvmark.experiment.study.definition import Study, named_proxies
 from kvmark.experiment.study.published import read_published_ways
-from kvmark.report.format.grid import to_text
-from kvmark.report.model.answers import Ways
-from kvmark.report.views.study_tables import cost_sentences, costs_grid
+from kvmark.report.model.answers import ProxyCosts
+from kvmark.report.model.tables import to_text
+from kvmark.report.views.study_tables import cost_sentences, proxies_grid
 from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.testbed import proxy, redis
@@ -141,8 +141,8 @@ def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(
     published: tuple[PathCost, ...],
 ) -> None:
     mine = dataclasses.replace(published[1], through="haproxy", levels={"load": "closed"})
-    ways = Ways((mine,), published, "a report")
-    grid = costs_grid(("load", "through"), ways)
+    ways = ProxyCosts((mine,), published, "a report")
+    grid = proxies_grid(("load", "through"), ways)
     assert [row[1].text for row in grid.rows] == [
         "haproxy", "published: shotover", "published: shotover",
     ]  # fmt: skip
@@ -160,11 +160,11 @@ def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(
 def test_an_imprecise_way_is_not_compared_with_a_reason(published: tuple[PathCost, ...]) -> None:
     won = Estimate(-1.2, -10, 7.6, 5, "%", "paired")
     mine = dataclasses.replace(published[1], throughput_lost=won)
-    known = to_text(costs_grid(("through",), Ways((mine,))), 140).plain
+    known = to_text(proxies_grid(("through",), ProxyCosts((mine,))), 140).plain
     assert "−1.2 ± 8.8" in known
     assert "precise" not in known
     nothing = dataclasses.replace(mine, blocks=0, throughput_lost=None)
-    unknown = to_text(costs_grid(("through",), Ways((mine, nothing))), 140).plain
+    unknown = to_text(proxies_grid(("through",), ProxyCosts((mine, nothing))), 140).plain
     assert "isn't precise enough to stand in a comparison" in " ".join(unknown.split())
 
 
@@ -180,7 +180,7 @@ def test_an_insignificant_loss_is_none(
     published: tuple[PathCost, ...], value: float, low: float, high: float, sentence: str
 ) -> None:
     lost = Estimate(value, low, high, 5, "%", "paired")
-    (text,) = cost_sentences(Ways((dataclasses.replace(published[0], throughput_lost=lost),)))
+    (text,) = cost_sentences(ProxyCosts((dataclasses.replace(published[0], throughput_lost=lost),)))
     assert sentence in text
 
 

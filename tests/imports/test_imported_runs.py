@@ -16,10 +16,10 @@ from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.imports.writing import Import, keep
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog, as_ycsb
-from kvmark.report.format.html import write_html
-from kvmark.report.format.terminal import charts_text, run_text
-from kvmark.report.model import page
+from kvmark.report.format import write_html
+from kvmark.report.views import pages
 from kvmark.report.views.gather import run_answer
+from kvmark.report.views.run import charts_text, run_text
 
 Keep = Callable[[ReadFile], Run]
 SAMPLES = (
@@ -99,7 +99,7 @@ def test_it_is_shown_with_its_figures_as_they_were(
     name: str, sample: Callable[[str], ReadFile], imported: Keep
 ) -> None:
     file = sample(name)
-    answer = run_answer(imported(file))
+    answer = run_answer(imported(file), text_width=160)
     text = run_text(answer, 160).plain
     assert f"file {name}: not judged." in text
     for figure in file.reading.figures:
@@ -112,7 +112,7 @@ def test_its_histogram_is_drawn_where_the_file_has_one(
     name: str, sample: Callable[[str], ReadFile], imported: Keep
 ) -> None:
     file = sample(name)
-    text = charts_text(run_answer(imported(file)), 80).plain
+    text = charts_text(run_answer(imported(file), text_width=80), 80).plain
     fine = any(each.count for each in file.reading.histograms)
     assert ("logarithmic axis" in text) <= fine
     assert max(map(len, text.splitlines()), default=0) <= 80
@@ -125,7 +125,7 @@ def test_a_report_on_several_imported_runs_is_written(
         run_answer(imported(sample(name))) for name in ("ycsb-a.txt", "cassandra-initial.csv")
     ]
     written = tmp_path / "report.html"
-    write_html(page.runs_page(answers), written)
+    write_html(pages.runs_page(answers), written)
     assert written.read_text().count("not judged") >= 2
 
 
@@ -139,8 +139,8 @@ def test_figures_over_time_and_quantile_curves_are_drawn_where_they_are_known(
         "redis-benchmark.csv",
         "db_bench.txt",
     ):
-        answer = run_answer(imported(sample(name)))
-        figures = [figure for part in page.run_page(answer).parts for figure in part.figures]
+        answer = run_answer(imported(sample(name)), page_runs=1)
+        figures = pages.run_page(answer).figures
         drawn[name] = {figure.title for figure in figures}
     over_time = {"Completed rate over time", "Service time over time"}
     curves = {"Response and service time at every quantile"}

@@ -3,7 +3,7 @@
 import pytest
 
 from kvmark.learn import TwinCheck, TwinFigure
-from kvmark.report.views.trace import likeness_sentence, likeness_text
+from kvmark.report.views.trace import twin_sentence, twin_text
 from kvmark.stats import Estimate
 
 WITHIN, BEYOND, ON = (-0.01, 0.02), (0.06, 0.1), (-0.01, 0.06)
@@ -40,6 +40,6 @@ def test_one_figure_beyond_its_margin_fails_the_check() -> None:
 
 def test_the_answer_names_the_judgement_and_its_figures() -> None:
     twin, none, open_ = (TwinCheck((figure(ends),)) for ends in (WITHIN, BEYOND, ON))
-    assert "is a twin of the trace" in likeness_text(twin, 100).plain
-    assert likeness_sentence(none) == "The workload is no twin of the trace: throughput."
-    assert likeness_sentence(open_).endswith("can't be told: throughput; give more --blocks.")
+    assert "is a twin of the trace" in twin_text(twin, 100).plain
+    assert twin_sentence(none) == "The workload is no twin of the trace: throughput."
+    assert twin_sentence(open_).endswith("can't be told: throughput; give more --blocks.")

@@ -16,9 +16,9 @@ from kvmark.analysis.compare.metrics import THROUGHPUT
 from kvmark.records import Records, Run
 from kvmark.records.files import FORMAT
 from kvmark.records.model import COUNTINGS, counting_changes
-from kvmark.report.format.terminal import run_text
+from kvmark.report.views.comparison import history_sentence
 from kvmark.report.views.gather import run_answer
-from kvmark.report.views.history import history_sentence
+from kvmark.report.views.run import run_text
 
 KEPT = Path(__file__).parent / "kept"
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"

@@ -1,8 +1,9 @@
-"""Answers made from formulas: what a report is drawn from in these tests."""
+"""Answers made from formulas."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -24,15 +25,8 @@ from kvmark.analysis import (
     Verdict,
 )
 from kvmark.records import Entry, RunLine, TimeName
-from kvmark.report.model.answers import (
-    Curve,
-    Fact,
-    PhaseSpan,
-    Provenance,
-    RunAnswer,
-    RunCourse,
-    SequenceAnswer,
-)
+from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer, RunCourse, SequenceAnswer
+from kvmark.report.model.page import Fact, Provenance
 from kvmark.stats import Counts, Estimate
 
 WORKLOADS = ("load", "A", "B", "C", "F", "D", "delete", "reload", "E")
@@ -67,6 +61,13 @@ PROVENANCE = Provenance(
     command=("kvmark", "ycsb", "--records", "1000,3000,6000,10000"),
     documents={"Plan": {"format": 1, "name": "ycsb/a", "interval_ns": 1_000_000_000}},
 )
+
+
+def assert_golden(name: str, text: str) -> None:
+    """The text equals the golden file, except for blanks at line ends."""
+    lines = [line.rstrip() for line in text.rstrip().splitlines()]
+    expected = (Path(__file__).parent / "golden" / name).read_text(encoding="utf-8")
+    assert "\n".join(lines) + "\n" == expected
 
 
 def estimate(value: float, relative_error: float | None, n: int, unit: str) -> Estimate:
@@ -133,7 +134,7 @@ def sequence_answer(title: str = "YCSB on RocksDB") -> SequenceAnswer:
     ]
     return SequenceAnswer(
         title=title,
-        asked="The YCSB sequence with four sizes, one client, closed model, each case 20 times.",
+        question="The YCSB sequence with four sizes, one client, closed model, each case 20 times.",
         rows=tuple(sequence_row(workload, n) for workload in WORKLOADS for n in SIZES),
         curves=tuple(curves),
         provenance=PROVENANCE,
@@ -141,72 +142,53 @@ def sequence_answer(title: str = "YCSB on RocksDB") -> SequenceAnswer:
     )
 
 
+def seconds(**columns: Callable[[int], object]) -> pl.DataFrame:
+    """Sixty seconds; a column is a function of the second."""
+    ends = {"start_ns": lambda n: n * 10**9, "end_ns": lambda n: (n + 1) * 10**9}
+    return pl.DataFrame(
+        {name: [value(n) for n in range(60)] for name, value in {**ends, **columns}.items()}
+    )
+
+
 def intervals() -> pl.DataFrame:
-    """Sixty seconds of TOTAL rows: a warm-up, then a measured phase with a stall in its middle."""
-    rows = []
-    for second in range(60):
-        stalled = second == 40
-        rows.append(
-            {
-                "phase_name": "warm_up" if second < 10 else "measure",
-                "drain": False,
-                "group": "clients",
-                "start_ns": second * 10**9,
-                "end_ns": (second + 1) * 10**9,
-                "count": 1_200 if stalled else int(52_000 + 3_000 * math.sin(second / 4)),
-                "response_ns_p50": 15_000,
-                "response_ns_p99": 900_000_000 if stalled else 95_000,
-                "response_ns_max": 1_000_000_000 if stalled else 800_000,
-            }
-        )
-    return pl.DataFrame(rows)
+    """Rows of TOTAL: a warm-up, then a measured phase with a stall in its middle."""
+    return seconds(
+        phase_name=lambda n: "warm_up" if n < 10 else "measure",
+        drain=lambda _: False,
+        group=lambda _: "clients",
+        count=lambda n: 1_200 if n == 40 else int(52_000 + 3_000 * math.sin(n / 4)),
+        response_ns_p50=lambda _: 15_000,
+        response_ns_p99=lambda n: 900_000_000 if n == 40 else 95_000,
+        response_ns_max=lambda n: 1_000_000_000 if n == 40 else 800_000,
+    )
 
 
-def resources() -> pl.DataFrame:
-    """A generator that is busy, and a server that is started again after half a minute."""
-    rows = [
-        {
-            "start_ns": second * 10**9,
-            "end_ns": (second + 1) * 10**9,
-            "node": node,
-            "cores": None if node == "primary-1" and second == 30 else 0.5 + second / 100,
-            "resident_bytes": 200_000_000 + second * 10**6,
-        }
-        for node in ("generator", "primary-1")
-        for second in range(60)
-    ]
-    return pl.DataFrame(rows)
+def node(name: str, restarted: int | None = None) -> pl.DataFrame:
+    """The resources of a node that may be restarted in a second."""
+    return seconds(
+        node=lambda _: name,
+        cores=lambda n: None if n == restarted else 0.5 + n / 100,
+        resident_bytes=lambda n: 200_000_000 + n * 10**6,
+    )
 
 
-def failures() -> pl.DataFrame:
-    """Timeouts in the second of the stall."""
-    rows = [
-        {
-            "start_ns": second * 10**9,
-            "end_ns": (second + 1) * 10**9,
-            "outcome": "timeout",
-            "count": 12 if second == 40 else 0,
-        }
-        for second in range(60)
-    ]
-    return pl.DataFrame(rows)
+def hump(low_ns: float, count: int) -> pl.DataFrame:
+    """A number of operations of one response time in each second."""
+    return seconds(
+        low_ns=lambda _: low_ns,
+        high_ns=lambda _: low_ns * 10**0.125,
+        count=lambda _: count,
+        share=lambda _: count / 50_000,
+    )
 
 
-def spread() -> pl.DataFrame:
-    """Two humps in each second."""
-    rows = [
-        {
-            "start_ns": second * 10**9,
-            "end_ns": (second + 1) * 10**9,
-            "low_ns": low_ns,
-            "high_ns": low_ns * 10**0.125,
-            "count": count,
-            "share": count / 50_000,
-        }
-        for second in range(60)
-        for low_ns, count in ((10_000.0, 49_000), (100_000.0, 1_000))
-    ]
-    return pl.DataFrame(rows)
+def course() -> RunCourse:
+    """A busy generator and a restarted server, timeouts in the stall, and two humps."""
+    return RunCourse(
+        pl.concat([node("generator"), node("primary-1", 30)]),
+        seconds(outcome=lambda _: "timeout", count=lambda n: 12 if n == 40 else 0),
+        pl.concat([hump(10_000.0, 49_000), hump(100_000.0, 1_000)]),
+    )
 
 
 def operation(name: str, count: int, *, part: bool = False, **others: int) -> OperationSummary:
@@ -247,27 +229,24 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
     run = "20260301-101500-ycsb-f-0a1b"
     return RunAnswer(
         title=title,
-        asked=(
+        request=(
             Fact("Workload", "ycsb/f, 1,000,000 records of 10 fields of 100 bytes"),
             Fact("Load", "closed model, 8 clients"),
             Fact("Phases", "warm-up 10.0 s, measure 50.0 s"),
         ),
         summary=Summary(run, "ycsb/f", "RocksDB", "8.10.0", "2026-03-01T10:15:00Z", (phase,)),
         verdict=Verdict.of([DRIFT, UNPINNED]),
-        phases=(
-            PhaseSpan("warm_up", 0, 10 * 10**9),
-            PhaseSpan("measure", 10 * 10**9, 60 * 10**9),
-        ),
+        phases=(PhaseSpan("warm_up", 0, 10 * 10**9), PhaseSpan("measure", 10 * 10**9, 60 * 10**9)),
         intervals=intervals(),
         provenance=PROVENANCE,
-        curves=lambda: (
+        curves=(
             curve("READ", "response", 15_000),
             curve("READ", "service", 14_000),
             curve("READ-MODIFY-WRITE", "response", 31_000),
             curve("READ-MODIFY-WRITE", "service", 30_000),
         ),
-        course=lambda: RunCourse(resources(), failures(), spread()),
-        response_quantiles=lambda: {
+        course=course(),
+        response_quantiles={
             (name, quantile): estimate(15_000 * factor, 0.05, 60, "ns")
             for name in ("READ", "READ-MODIFY-WRITE")
             for quantile, factor in (("p50", 1.0), ("p99", 5.77))

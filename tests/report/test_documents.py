@@ -3,7 +3,7 @@
 import pytest
 
 from kvmark.errors import SpecError
-from kvmark.report.views.document_blocks import blocks, filled
+from kvmark.report.document_blocks import blocks, filled
 
 TEXT = """# Title
 

@@ -13,10 +13,9 @@ import vl_convert
 from synthetic import SOURCE, run_answer, sequence_answer
 
 from kvmark.analysis import FaultSpan
-from kvmark.report.charts import vega as charts
-from kvmark.report.charts.vega import LIGHT, Theme, log_ticks
-from kvmark.report.model import figures
-from kvmark.report.model.figures import Figure
+from kvmark.report.model.page import LIGHT, Figure, Theme
+from kvmark.report.views import charts, figures
+from kvmark.report.views.charts import log_ticks
 
 S = 1_000_000_000
 
@@ -24,8 +23,8 @@ S = 1_000_000_000
 def drawn() -> list[Figure]:
     sequence, run = sequence_answer(), run_answer()
     return [
-        figures.throughput_figure(sequence.rows, SOURCE),
-        figures.runtime_figure(sequence.rows, SOURCE),
+        figures.sequence_figure(sequence.rows, "throughput", SOURCE),
+        figures.sequence_figure(sequence.rows, "runtime_ms", SOURCE),
         figures.quantile_figure(sequence.curves, "At the largest number of records."),
         figures.rate_figure(run.intervals, run.phases),
         figures.response_figure(run.intervals, run.phases),
@@ -33,7 +32,7 @@ def drawn() -> list[Figure]:
 
 
 def values(spec: Any) -> list[list[dict[str, Any]]]:
-    """All data in a specification."""
+    """The data of a specification."""
     return list(spec["datasets"].values())
 
 
@@ -44,7 +43,7 @@ def test_the_data_in_a_specification_are_the_rows(figure: Figure) -> None:
 
 def test_throughput_has_one_row_per_case_and_published_case() -> None:
     rows = sequence_answer().rows
-    data = figures.throughput_figure(rows, SOURCE).data
+    data = figures.sequence_figure(rows, "throughput", SOURCE).data
     ours = data.filter(pl.col("series") == "RocksDB")
     theirs = data.filter(pl.col("series") == "RocksDB, published")
     assert ours["value"].to_list() == [row.figures.throughput.value for row in rows]
@@ -61,19 +60,24 @@ def test_curves_are_drawn_point_by_point() -> None:
     ]
 
 
-def test_rates_are_drawn_from_recorded_counts() -> None:
+def test_rates_are_drawn_from_recorded_counts_by_group() -> None:
     run = run_answer()
     data = figures.rate_figure(run.intervals, run.phases).data
     assert data["value"].to_list() == run.intervals["count"].to_list()
     assert data["end_ns"].to_list() == run.intervals["end_ns"].to_list()
-
-
-def test_groups_are_series_of_their_own() -> None:
-    run = run_answer()
     readers = run.intervals.with_columns(pl.lit("readers").alias("group"))
-    both = pl.concat([run.intervals, readers])
-    data = figures.rate_figure(both, run.phases).data
-    assert set(data["series"]) == {"clients, completed", "readers, completed"}
+    both = figures.rate_figure(pl.concat([run.intervals, readers]), run.phases).data
+    assert set(both["series"]) == {"clients, completed", "readers, completed"}
+
+
+def test_the_course_of_a_run_has_figures_of_its_recorded_values() -> None:
+    run = run_answer()
+    drawn = {figure.name: figure for figure in figures.course_figures(run)}
+    assert list(drawn) == ["spread", "failures", "cores", "memory"]
+    assert drawn["spread"].data.equals(run.course.spread)
+    assert drawn["cores"].data["value"].to_list() == run.course.resources["cores"].to_list()
+    assert drawn["failures"].data["series"].unique().to_list() == ["timeout"]
+    assert all(figure.svg().startswith("<svg") for figure in drawn.values())
 
 
 def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
@@ -87,8 +91,8 @@ def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
 @pytest.mark.parametrize("theme", [LIGHT, replace(LIGHT, series=("#56b4e9", "#e69f00"))])
 def test_a_figure_is_also_svg_and_png(tmp_path: Path, theme: Theme) -> None:
     figure = drawn()[0]
-    figure.save_svg(tmp_path / "figure.svg", theme)
-    figure.save_png(tmp_path / "figure.png", theme)
+    figure.save(tmp_path / "figure.svg", theme)
+    figure.save(tmp_path / "figure.png", theme)
     svg = (tmp_path / "figure.svg").read_text()
     assert svg.startswith("<svg")
     assert theme.series[0] in svg
@@ -104,7 +108,9 @@ def test_a_tooltip_reads_the_row_under_the_pointer(figure: Figure) -> None:
 
 
 def test_series_differ_by_more_than_colour() -> None:
-    layers = figures.throughput_figure(sequence_answer().rows, SOURCE).spec["spec"]["layer"]
+    layers = figures.sequence_figure(sequence_answer().rows, "throughput", SOURCE).spec["spec"][
+        "layer"
+    ]
     encoded = {channel for layer in layers for channel in layer["encoding"]}
     assert {"color", "shape", "strokeDash"} <= encoded
 
@@ -152,7 +158,7 @@ def test_a_saved_figure_has_the_colours_of_a_page_by_light() -> None:
 
 
 @pytest.mark.parametrize("theme", page_themes(), ids=["light", "dark", "paper"])
-def test_texts_and_marks_stand_out_from_the_paper(theme: Theme) -> None:
+def test_texts_and_marks_have_enough_contrast(theme: Theme) -> None:
     assert contrast(theme.ink, theme.background) >= 4.5
     assert contrast(theme.muted, theme.background) >= 4.5
     assert contrast(theme.muted, theme.band) >= 4.5

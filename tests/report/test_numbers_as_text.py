@@ -4,29 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.report.format import units
+from kvmark.report.model import units
 from kvmark.stats import Estimate
 
-
-def estimated(value: float, error: float | None) -> str:
-    low, high = (None, None) if error is None else (value - error, value + error)
-    return units.estimate(Estimate(value, low, high, 20, "ops/s", "t"))
+SECONDS, MICROS = units.TIME_UNITS[3], units.TIME_UNITS[1]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (3.14159, "3.14"),
-        (51_234.5, "51,234"),
-        (0.00123456, "0.00123"),
-        (99.96, "100"),
-        (9.999, "10.0"),
-        (0.0, "0"),
-        (None, "–"),
-        (float("nan"), "–"),
+        (3.14159, "3.14"), (51_234.5, "51,234"), (0.00123456, "0.00123"), (99.96, "100"),
+        (9.999, "10.0"), (0.0, "0"), (None, "–"), (float("nan"), "–"),
     ],
-)
-def test_a_number_has_three_digits_that_mean_something(value: float | None, text: str) -> None:
+)  # fmt: skip
+def test_a_number_has_three_significant_digits(value: float | None, text: str) -> None:
     assert units.significant(value) == text
 
 
@@ -43,37 +34,36 @@ def test_a_number_has_three_digits_that_mean_something(value: float | None, text
 def test_an_estimate_is_rounded_where_its_error_begins(
     value: float, error: float | None, text: str
 ) -> None:
-    assert estimated(value, error) == text
+    low, high = (None, None) if error is None else (value - error, value + error)
+    assert units.estimate(Estimate(value, low, high, 20, "ops/s", "t")) == text
 
 
 @given(st.floats(1e-9, 1e15), st.integers(2, 6))
-def test_rounding_for_the_eye_keeps_the_number(value: float, digits: int) -> None:
+def test_rounding_keeps_the_number(value: float, digits: int) -> None:
     shown = float(units.significant(value, digits).replace(",", ""))
     assert shown == pytest.approx(value, rel=0.5 * 10 ** (1 - digits) * 1.001)
 
 
-def test_a_column_of_times_has_the_unit_of_its_middle() -> None:
+def test_a_column_of_times_has_the_unit_of_its_median() -> None:
     assert units.time_unit([900, 15_000, 95_000]).name == "µs"
     assert units.time_unit([15_000_000, None, 2_000_000_000, 40_000_000]).name == "ms"
     assert units.time_unit([None]).name == "µs"
 
 
-def test_a_time_far_from_its_columns_unit_brings_its_own() -> None:
-    seconds, micros = units.TIME_UNITS[3], units.TIME_UNITS[1]
-    assert units.duration(56_400, seconds) == "56.4 µs"
-    assert units.duration(9_120_000, seconds) == "9.12 ms"
-    assert units.duration(20_000_000, seconds) == "0.0200"
-    assert units.duration(2.02e9, micros) == "2.02 s"
-    assert units.duration(12_345_000, micros) == "12,345"
-    assert units.duration(0, seconds) == "0"
-    assert units.duration(None, seconds) == "–"
+@pytest.mark.parametrize(
+    ("time_ns", "unit", "text"),
+    [
+        (56_400, SECONDS, "56.4 µs"), (9_120_000, SECONDS, "9.12 ms"),
+        (20_000_000, SECONDS, "0.0200"), (2.02e9, MICROS, "2.02 s"),
+        (12_345_000, MICROS, "12,345"), (0, SECONDS, "0"), (None, SECONDS, "–"),
+    ],
+)  # fmt: skip
+def test_a_time_far_from_its_column_s_unit_has_another(
+    time_ns: float | None, unit: units.TimeUnit, text: str
+) -> None:
+    assert units.duration(time_ns, unit) == text
 
 
-def test_a_time_alone_brings_its_unit() -> None:
-    assert units.with_unit(95_012) == "95.0 µs"
-    assert units.with_unit(2.5e9) == "2.50 s"
-    assert units.with_unit(None) == "–"
-
-
-def test_bytes_are_counted_in_powers_of_1000() -> None:
+def test_single_times_and_sizes_have_a_suitable_unit() -> None:
+    assert [units.with_unit(ns) for ns in (95_012, 2.5e9, None)] == ["95.0 µs", "2.50 s", "–"]
     assert [units.size(n) for n in (999, 1_500, 312_000_000)] == ["999 B", "1.50 kB", "312 MB"]

@@ -1,6 +1,9 @@
+"""Pages as HTML, Markdown and folders: complete, self-contained, safe and small."""
+
 from __future__ import annotations
 
 import base64
+import csv
 import dataclasses
 import hashlib
 import html as escaping
@@ -12,20 +15,27 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from synthetic import intervals, run_answer, sequence_answer
+from synthetic import estimate, intervals, run_answer, sequence_answer
 
 from kvmark.analysis import Case
-from kvmark.report.format.html import html
-from kvmark.report.format.markdown import write_markdown
-from kvmark.report.model.answers import RunCourse
-from kvmark.report.model.page import Page, run_page, runs_page, sequence_page
+from kvmark.report.format import FolderFormat, html, write_folder, write_markdown
+from kvmark.report.model.answers import RunAnswer, RunCourse
+from kvmark.report.model.page import Fact, Page
+from kvmark.report.views.figures import course_figures
+from kvmark.report.views.pages import (
+    run_page,
+    runs_page,
+    sequence_page,
+    side_by_side_figures,
+    side_by_side_grid,
+)
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
-NAMESPACES = ("http://www.w3.org/",)
+NAMESPACES = ("http://www.w3.org/", "https://vega.github.io/")
 
 
 class Outline(HTMLParser):
-    """What a page is made of."""
+    """The elements of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -50,114 +60,118 @@ class Outline(HTMLParser):
     def attributes(self, name: str) -> list[str]:
         return [value for _, attrs in self.tags if (value := attrs.get(name)) is not None]
 
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for found, attrs in self.tags if found == tag]
+    def elements(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+    @property
+    def policy(self) -> str:
+        return next(str(a["content"]) for a in self.elements("meta") if "http-equiv" in a)
 
 
-def pages() -> dict[str, Page]:
-    return {
-        "sequence": sequence_page(sequence_answer()),
-        "run": run_page(run_answer()),
-        "runs": runs_page([run_answer(), run_answer("ycsb/f again")]),
-    }
+def changed(run: RunAnswer, name: str, documents: dict[str, object]) -> RunAnswer:
+    """The run under another id, with these documents."""
+    return dataclasses.replace(
+        run,
+        summary=dataclasses.replace(run.summary, id=name),
+        provenance=dataclasses.replace(run.provenance, documents=documents),
+    )
 
 
-@pytest.fixture(params=pages().items(), ids=lambda item: item[0])
+def many(count: int) -> list[RunAnswer]:
+    """Runs that share a plan."""
+    documents: dict[str, object] = {"Plan": {"groups": list(range(300))}, "Host": {}}
+    return [changed(run_answer(), f"run-{number}", documents) for number in range(count)]
+
+
+@pytest.fixture(
+    params=[
+        sequence_page(sequence_answer()),
+        run_page(run_answer()),
+        runs_page([run_answer(), run_answer("ycsb/f again")]),
+    ],
+    ids=["sequence", "run", "runs"],
+)
 def text(request: pytest.FixtureRequest) -> str:
-    return html(request.param[1])
+    return html(request.param)
 
 
 def test_a_page_loads_nothing(text: str) -> None:
     outline = Outline(text)
-    sources = [
-        value
-        for name in ("src", "srcset", "action", "data", "poster", "xlink:href")
-        for value in outline.attributes(name)
-    ]
-    assert sources == []
-    assert not outline.named("link")
+    loading = ("src", "srcset", "action", "data", "poster", "xlink:href")
+    assert [value for name in loading for value in outline.attributes(name)] == []
+    assert not outline.elements("link")
     assert all(value.startswith("#") for value in outline.attributes("href"))
     style = text[text.index("<style>") : text.index("</style>")]
     assert "url(" not in style
     assert "@import" not in style
-
-
-def test_a_page_names_no_address_outside_the_drawing_library(text: str) -> None:
-    library = max(Outline(text).scripts, key=len)
+    library = max(outline.scripts, key=len)
     addresses = re.findall(r"https?://[^\s\"'<>]+", text.replace(library, ""))
-    assert [
-        a for a in addresses if not a.startswith((*NAMESPACES, "https://vega.github.io/"))
-    ] == []
+    assert [address for address in addresses if not address.startswith(NAMESPACES)] == []
 
 
 def test_the_policy_allows_the_scripts_of_the_page_and_nothing_else(text: str) -> None:
     outline = Outline(text)
-    policy = next(attrs["content"] for attrs in outline.named("meta") if "http-equiv" in attrs)
-    assert policy is not None
-    assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    assert "unsafe-eval" not in policy
+    assert outline.policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in outline.policy
     _, *executed = outline.scripts
     for script in executed:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        assert f"'sha256-{digest}'" in policy
-    assert policy.count("sha256-") == len(executed) == 2
+        assert f"'sha256-{digest}'" in outline.policy
+    assert outline.policy.count("sha256-") == len(executed) == 2
 
 
-def test_the_drawing_library_is_there_once(text: str) -> None:
+def test_a_page_is_small_and_has_the_drawing_library_once(text: str) -> None:
     assert len([script for script in Outline(text).scripts if len(script) > 500_000]) == 1
-
-
-def test_a_page_is_small(text: str) -> None:
     assert len(text.encode()) < 2_000_000
 
 
-def test_headings_go_down_one_level_at_a_time(text: str) -> None:
-    levels = [int(tag[1]) for tag, _ in Outline(text).tags if re.fullmatch(r"h[1-6]", tag)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-
-
-def test_a_page_can_be_read_aloud(text: str) -> None:
+def test_a_page_is_accessible(text: str) -> None:
     outline = Outline(text)
-    assert outline.named("html")[0]["lang"] == "en"
-    assert len(outline.named("caption")) == len(outline.named("table")) > 0
-    assert all(attrs.get("scope") for attrs in outline.named("th"))
-    scrolling = [a for a in outline.named("div") if a.get("class") == "scroll"]
+    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert (levels[0], levels.count(1)) == (1, 1)
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert outline.elements("html")[0]["lang"] == "en"
+    assert len(outline.elements("caption")) == len(outline.elements("table")) > 0
+    assert all(attrs.get("scope") for attrs in outline.elements("th"))
+    scrolling = [a for a in outline.elements("div") if a.get("class") == "scroll"]
     assert all(a["tabindex"] == "0" and a["role"] == "region" for a in scrolling)
-    drawings = [a for a in outline.named("div") if a.get("class") == "drawing"]
+    drawings = [a for a in outline.elements("div") if a.get("class") == "drawing"]
     assert all(a["role"] == "img" and a["aria-label"] for a in drawings)
 
 
-def test_identifiers_are_unique_and_links_lead_somewhere(text: str) -> None:
+def test_identifiers_are_unique_and_links_and_figures_are_complete(text: str) -> None:
     outline = Outline(text)
     names = outline.attributes("id")
     assert len(names) == len(set(names))
     assert {href.removeprefix("#") for href in outline.attributes("href")} <= set(names)
-
-
-def test_each_place_for_a_drawing_has_its_specification(text: str) -> None:
-    outline = Outline(text)
-    specifications = json.loads(outline.scripts[0])
     places = outline.attributes("data-figure")
-    assert [figure["name"] for figure in specifications] == places
+    assert [figure["name"] for figure in json.loads(outline.scripts[0])] == places
     assert places
+
+
+def test_a_page_gives_the_answer_before_the_table(text: str) -> None:
+    places = [text.index(mark) for mark in ('id="answer"', 'id="belief"', "<table", "<figure")]
+    assert places == sorted(places)
 
 
 def test_hostile_names_are_only_text() -> None:
     answer = sequence_answer(HOSTILE)
     row = dataclasses.replace(answer.rows[0], case=Case(HOSTILE, HOSTILE, 1_000))
-    curves = tuple(dataclasses.replace(curve, panel=HOSTILE) for curve in answer.curves)
     facts = tuple(dataclasses.replace(f, text=HOSTILE) for f in answer.provenance.facts)
-    provenance = dataclasses.replace(
-        answer.provenance, facts=facts, command=(HOSTILE,), documents={HOSTILE: {HOSTILE: HOSTILE}}
-    )
     answer = dataclasses.replace(
-        answer, rows=(row, *answer.rows[1:]), curves=curves, provenance=provenance
+        answer,
+        rows=(row, *answer.rows[1:]),
+        curves=tuple(dataclasses.replace(curve, panel=HOSTILE) for curve in answer.curves),
+        provenance=dataclasses.replace(
+            answer.provenance,
+            facts=facts,
+            command=(HOSTILE,),
+            documents={HOSTILE: {HOSTILE: HOSTILE}},
+        ),
     )
     text = html(sequence_page(answer))
     outline = Outline(text)
-    assert not outline.named("img")
+    assert not outline.elements("img")
     assert len(outline.scripts) == 3
     assert HOSTILE not in text
     assert escaping.escape(HOSTILE) in text
@@ -165,24 +179,99 @@ def test_hostile_names_are_only_text() -> None:
 
 
 def test_a_page_without_figures_runs_no_script() -> None:
-    nothing = {"curves": tuple, "intervals": pl.DataFrame(), "course": RunCourse}
-    run = dataclasses.replace(run_answer(), **nothing)
+    run = dataclasses.replace(run_answer(), curves=(), intervals=pl.DataFrame(), course=RunCourse())
+    assert list(course_figures(run)) == []
     outline = Outline(html(run_page(run)))
     assert outline.scripts == []
-    policy = next(attrs["content"] for attrs in outline.named("meta") if "http-equiv" in attrs)
-    assert "script-src 'none'" in str(policy)
+    assert "script-src 'none'" in outline.policy
 
 
-def test_an_hour_of_intervals_stays_under_five_megabytes() -> None:
+def large_pages() -> dict[str, Page]:
+    """An hour of intervals, 200 cases with plans, 200 runs."""
     minute = intervals()
-    parts = [minute.with_columns(pl.col("start_ns", "end_ns") + n * 60 * 10**9) for n in range(60)]
-    run = dataclasses.replace(run_answer(), intervals=pl.concat(parts))
-    assert len(html(run_page(run)).encode()) < 5_000_000
+    hour = [minute.with_columns(pl.col("start_ns", "end_ns") + n * 60 * 10**9) for n in range(60)]
+    base = sequence_answer()
+    rows = [
+        dataclasses.replace(row, case=Case(f"{row.case.workload}{n}", "RocksDB", row.case.records))
+        for n in range(6)
+        for row in base.rows
+    ]
+    curves = [
+        dataclasses.replace(curve, panel=f"{curve.panel}{n}")
+        for n in range(6)
+        for curve in base.curves
+    ]
+    plans = {f"Plan of case {n}": {"format": 1, "seeds": list(range(500))} for n in range(200)}
+    provenance = dataclasses.replace(base.provenance, documents=plans)
+    study = dataclasses.replace(
+        base, rows=tuple(rows[:200]), curves=tuple(curves), provenance=provenance
+    )
+    return {
+        "hour": run_page(dataclasses.replace(run_answer(), intervals=pl.concat(hour))),
+        "cases": sequence_page(study),
+        "runs": runs_page([run_answer() for _ in range(200)]),
+    }
 
 
-def test_a_page_gives_the_answer_before_the_table(text: str) -> None:
-    places = [text.index(mark) for mark in ('id="answer"', 'id="belief"', "<table", "<figure")]
-    assert places == sorted(places)
+@pytest.mark.parametrize("page", large_pages().values(), ids=large_pages())
+def test_a_large_page_stays_under_five_megabytes(page: Page) -> None:
+    assert len(html(page).encode()) < 5_000_000
+
+
+def test_five_hundred_runs_are_a_page_of_four_megabytes_without_sections() -> None:
+    page = runs_page(many(500))
+    assert len(html(page).encode()) <= 4_000_000
+    (part,) = page.parts
+    assert "no section for each run" in part.answer
+    assert {row[0].text for row in part.grids[0].rows} == {str(n) for n in range(1, 501)}
+
+
+def test_more_than_eight_runs_have_sections_without_figures() -> None:
+    parts = runs_page(many(100)).parts
+    assert len(parts) == 101
+    assert not parts[0].answer
+    assert [len(part.figures) > 0 for part in parts[:3]] == [True, False, False]
+
+
+def test_a_document_that_several_runs_have_is_on_their_page_once() -> None:
+    first, other, same = many(3)
+    other = changed(other, "run-1", {"Plan": {"groups": []}, "Host": {}})
+    sources = runs_page([first, other, same]).sources
+    plans = [source.documents.get("Plan") for source in sources]
+    assert plans == [first.provenance.documents["Plan"], {"groups": []}, None]
+    assert sources[2].facts[-1] == Fact("Plan", "same as run-0")
+    assert sources[0].facts == first.provenance.facts
+
+
+def test_runs_are_side_by_side_with_their_intervals() -> None:
+    slow = run_answer("slow")
+    throughput = estimate(9_000.0, 0.05, 50, "ops/s")
+    phase = dataclasses.replace(slow.summary.phases[0], throughput=throughput)
+    slow = dataclasses.replace(slow, summary=dataclasses.replace(slow.summary, phases=(phase,)))
+    runs = [run_answer(), slow]
+    texts = {cell.text for row in side_by_side_grid(runs).rows for cell in row}
+    assert {"51,870 ± 410", "9,000 ± 450", "READ", "SCAN"} <= texts
+    rates, *_, curves = (figure.data for figure in side_by_side_figures(runs))
+    assert rates["value"].to_list() == [51_873.0, 9_000.0]
+    assert rates["low"].to_list() == pytest.approx([51_873.0 * 0.992, 8_550.0])
+    assert rates["run"].to_list() == ["1", "2"]
+    assert curves["time"].unique().sort().to_list() == ["run 1", "run 2"]
+    assert curves["panel"].unique().sort().to_list() == ["READ", "READ-MODIFY-WRITE"]
+
+
+def test_more_than_fifty_runs_have_no_curves() -> None:
+    figures = side_by_side_figures(many(51))
+    assert [figure.name for figure in figures] == ["throughputs", "response-quantiles"]
+
+
+def test_the_title_of_a_run_has_the_parts_of_its_request_that_differ() -> None:
+    request = (Fact("Workload", "ycsb/a"), Fact("Load", "closed model, 10 clients"))
+    few = dataclasses.replace(run_answer("one"), request=request)
+    larger = (request[0], Fact("Load", "closed model, 400 clients"))
+    rows = side_by_side_grid([few, few, dataclasses.replace(few, request=larger)]).rows
+    titles = {row[0].text: row[1].text for row in rows}
+    ten = "one, closed model, 10 clients"
+    assert titles == {"1": ten, "2": ten, "3": "one, closed model, 400 clients"}
 
 
 def test_the_provenance_quotes_the_command_as_a_shell_takes_it() -> None:
@@ -192,7 +281,7 @@ def test_the_provenance_quotes_the_command_as_a_shell_takes_it() -> None:
     assert "kvmark run &#39;a file.yaml&#39;" in text
 
 
-def test_markdown_has_its_figures_beside_it(tmp_path: Path) -> None:
+def test_markdown_has_its_figures_in_a_folder(tmp_path: Path) -> None:
     path = tmp_path / "report.md"
     write_markdown(sequence_page(sequence_answer()), path)
     text = path.read_text()
@@ -201,3 +290,18 @@ def test_markdown_has_its_figures_beside_it(tmp_path: Path) -> None:
     assert all((tmp_path / link).read_text().startswith("<svg") for link in links)
     assert text.startswith("# YCSB on RocksDB\n")
     assert "| workload | store | records |" in text
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf", "csv"])
+def test_a_report_is_a_folder_of_files_too(tmp_path: Path, form: FolderFormat) -> None:
+    page = run_page(run_answer())
+    paths = write_folder(page, tmp_path / "report", form)
+    pictures = [path.stem for path in paths if not path.stem.startswith("table-")]
+    assert pictures == [figure.name for figure in page.figures]
+    assert all(path.stat().st_size > 0 for path in paths)
+    if form == "csv":
+        with (tmp_path / "report/table-operations-1.csv").open(newline="") as file:
+            heading, *rows = csv.reader(file)
+        assert "response time, µs p99" in heading
+        kinds = ["READ", "READ-MODIFY-WRITE", "READ", "UPDATE", "SCAN"]
+        assert [row[0] for row in rows] == kinds

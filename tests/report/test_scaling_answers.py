@@ -1,4 +1,4 @@
-"""Scaling laws and capacities as people read them."""
+"""Scaling laws and capacities as sentences, tables and figures."""
 
 import re
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvmark.analysis.models.scaling import Observation, ScalingLaw, scaling_law
-from kvmark.report.format.html import html
+from kvmark.report import format as html
 from kvmark.report.views.capacity import (
     CapacityAnswer,
     CapacityLine,
@@ -34,28 +34,26 @@ def law(kappa: float, title: str = "reads") -> ScalingLaw:
     return scaling_law(title, "clients", figures)
 
 
-def test_a_peak_is_said_with_its_interval() -> None:
-    said = scaling_sentence(law(0.0008))
-    assert re.fullmatch(r"Throughput peaks at 34\.8 \(\S+ to \S+\) clients, with .+ ops/s\.", said)
-
-
-def test_without_a_peak_the_highest_that_was_measured_is_said() -> None:
+def test_a_sentence_has_the_peak_with_its_interval_or_the_highest_throughput() -> None:
+    assert re.fullmatch(
+        r"Throughput peaks at 34\.8 \(\S+ to \S+\) clients, with .+ ops/s\.",
+        scaling_sentence(law(0.0008)),
+    )
     assert "levels off as far as was measured" in scaling_sentence(law(0.0))
 
 
-def test_only_what_keeps_pace_is_said_to_rise_in_proportion() -> None:
+def test_only_proportional_throughput_rises_in_proportion() -> None:
     straight = scaling_law("", "clients", [Observation(n, 1_000.0 * n) for n in LEVELS])
     capped = scaling_law("", "clients", [Observation(n, 1_000.0 * min(n, 8)) for n in LEVELS])
     assert "rises in proportion" in scaling_sentence(straight)
     assert "rises in proportion" not in scaling_sentence(capped)
 
 
-def test_without_a_law_the_reason_is_said_and_the_levels_are_shown() -> None:
+def test_without_a_law_the_reason_and_the_levels_are_printed() -> None:
     few = scaling_law("lookups", "nodes", [Observation(4, 2_382.8), Observation(17, 3_265.7)])
     text = " ".join(scaling_text(ScalingAnswer("Scaling", (few,)), 100).plain.split())
-    assert "No law is fitted over nodes." in text
-    assert "1.37 times as" in text
-    assert "2,383" in text
+    for expected in ("No law is fitted over nodes.", "1.37 times as", "2,383"):
+        assert expected in text
     assert "σ" not in text
 
 
@@ -67,69 +65,55 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_the_figure_has_the_points_the_line_and_the_peak(tmp_path: Path) -> None:
     figure = scaling_figure([law(0.0008), law(0.0, "writes")])
-    assert figure.data["series"].value_counts().sort("series").rows() == [
-        ("law", 162),
-        ("measured", 14),
-        ("peak", 1),
-    ]
-    figure.save_svg(tmp_path / "scaling.svg")
-    assert "<svg" in (tmp_path / "scaling.svg").read_text()
+    series = figure.data["series"].value_counts().sort("series").rows()
+    assert series == [("law", 162), ("measured", 14), ("peak", 1)]
+    assert "<svg" in figure.svg()
 
 
-def test_the_page_says_the_law_and_what_speaks_against_it() -> None:
-    page = scaling_page(ScalingAnswer("Scaling", (law(0.0),)), ("kvmark", "scaling"))
-    text = html(page)
+def test_the_page_has_the_law_and_its_caveats() -> None:
+    text = html(scaling_page(ScalingAnswer("Scaling", (law(0.0),)), ("kvmark", "scaling")))
     assert "levels off" in text
     assert "no_decline" in text
 
 
-def answer(found: str, low: float | None, high: float | None, reason: str = "") -> CapacityAnswer:
-    objective = parse_objective("p99<10ms")
+def capacity(low: float | None, high: float | None, reason: str = "") -> CapacityAnswer:
     lines = tuple(
-        CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, (), {"p99<10ms": ns}, rate, ())
+        CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
         for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
     )
-    estimate = Estimate(507.0, 503.0, 512.0, 4, "ops/s", "") if found == "found" else None
     return CapacityAnswer(
         workload="ycsb/a",
         system="redis://127.0.0.1:6379",
-        objectives=(objective,),
-        found=found,  # type: ignore[arg-type]
+        objectives=(parse_objective("p99<10ms"),),
         low=low,
         high=high,
         reason=reason,
-        estimate=estimate,
-        tag="capacity:20261123-0615-ab12",
+        estimate=None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", ""),
         lines=lines,
         clients=16,
     )
 
 
-def test_a_capacity_is_said_with_its_interval_and_the_runs_at_its_ends() -> None:
-    assert capacity_sentence(answer("found", 500.0, 515.0)) == (
+def test_a_capacity_has_its_interval_and_the_runs_at_its_ends() -> None:
+    assert capacity_sentence(capacity(500.0, 515.0)) == (
         "The capacity of ycsb/a on redis://127.0.0.1:6379 with p99<10ms is 507 (503 to 512) ops/s,"
         " with its 95 % interval: 2 of 2 runs held at 500 ops/s and 0 of 2 at 515 ops/s."
     )
+    # Three digits would round it to the bound.
+    assert "10.01" in capacity_text(capacity(500.0, 515.0), 120).plain
 
 
 def test_ends_of_a_search_are_not_called_an_interval() -> None:
     bracket = Estimate(500.0, None, None, 4, "ops/s", "highest rate that held")
-    said = capacity_sentence(replace(answer("found", 500.0, 515.0), estimate=bracket))
-    assert "lies between 500 and 515 ops/s: 2 of 2 runs held at 500 ops/s" in said
-    assert said.endswith("no confidence interval.")
-    assert "95 %" not in said
+    sentence = capacity_sentence(replace(capacity(500.0, 515.0), estimate=bracket))
+    assert "lies between 500 and 515 ops/s: 2 of 2 runs held at 500 ops/s" in sentence
+    assert sentence.endswith("no confidence interval.")
+    assert "95 %" not in sentence
 
 
-def test_figures_near_the_bound_are_not_rounded_onto_it() -> None:
-    assert "10.01" in capacity_text(answer("found", 500.0, 515.0), 120).plain
-
-
-def test_without_a_capacity_the_reason_is_said() -> None:
-    said = capacity_sentence(answer("nowhere", None, 500.0, "even at 5 ops/s p99<10ms was missed"))
-    assert said.startswith("There is no capacity of ycsb/a")
-    assert said.endswith("even at 5 ops/s p99<10ms was missed.")
-
-
-def test_an_answer_without_an_upper_end_says_at_least() -> None:
-    said = capacity_sentence(answer("generator", 500.0, None, "the generator was late"))
-    assert "is at least 500 ops/s: the generator was late." in said
+def test_a_capacity_without_an_end_has_a_reason() -> None:
+    none = capacity_sentence(capacity(None, 500.0, "even at 5 ops/s p99<10ms was missed"))
+    assert none.startswith("There is no capacity of ycsb/a")
+    assert none.endswith("even at 5 ops/s p99<10ms was missed.")
+    least = capacity_sentence(capacity(500.0, None, "the generator was late"))
+    assert "is at least 500 ops/s: the generator was late." in least

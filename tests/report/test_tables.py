@@ -1,54 +1,42 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import (
-    DRIFT,
-    run_answer,
-    run_lines,
-    sequence_answer,
-    sequence_row,
-)
+from synthetic import DRIFT, assert_golden, run_answer, run_lines, sequence_answer, sequence_row
 
-from kvmark.analysis import Case, Published, SequenceRow, Stretch, Times
-from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, to_markdown, to_text
-from kvmark.report.format.terminal import run_text, sequence_text
-from kvmark.report.model.answers import SequenceAnswer
-from kvmark.report.views.run_parts import around_faults_grid, run_facts
-from kvmark.report.views.runs_list import runs_grid, runs_text
-from kvmark.report.views.sequence import operations_grid, sequence_grid
+from kvmark.analysis import Case, SequenceRow, Stretch, Times
+from kvmark.report.model import units
+from kvmark.report.model.tables import Cell, Column, Grid, to_markdown, to_text
+from kvmark.report.views.run import around_faults_grid, run_facts, run_text
+from kvmark.report.views.runs_list import runs_text
+from kvmark.report.views.sequence import sequence_grid, sequence_text
 from kvmark.stats import Counts
 
-GOLDEN = Path(__file__).parent / "golden"
+# Three cases: two sizes of one workload, and one whose verdict is SUSPECT.
+ROWS = (sequence_row("load", 1_000), sequence_row("load", 10_000), sequence_row("E", 1_000))
+SMALL = dataclasses.replace(sequence_answer(), rows=ROWS)
+TEXTS = {
+    **{f"sequence_{width}.txt": sequence_text(SMALL, width).plain for width in (80, 120, 140)},
+    "sequence.md.txt": to_markdown(sequence_grid(SMALL)),
+    "run_120.txt": run_text(run_answer(), 120).plain,
+    "runs_120.txt": runs_text(run_lines(), 120).plain,
+}
 
 
-def small() -> SequenceAnswer:
-    """Three cases: two sizes of one workload, and one whose verdict is SUSPECT."""
-    rows = (sequence_row("load", 1_000), sequence_row("load", 10_000), sequence_row("E", 1_000))
-    return dataclasses.replace(sequence_answer(), rows=rows)
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_equals_its_golden_file(name: str) -> None:
+    """Errors with their n, published figures, verdicts, and dashes for too few operations."""
+    assert_golden(name, TEXTS[name])
 
 
-def golden(name: str, text: str) -> None:
-    """The text must be that of the file, blanks at line ends aside."""
-    expected = (GOLDEN / name).read_text(encoding="utf-8")
-    assert "\n".join(line.rstrip() for line in text.splitlines()) + "\n" == expected
-
-
-@pytest.mark.parametrize("width", [80, 120, 140])
-def test_the_sequence_looks_as_it_did(width: int) -> None:
-    golden(f"sequence_{width}.txt", sequence_text(small(), width).plain)
-
-
-def test_the_sequence_in_markdown_looks_as_it_did() -> None:
-    golden("sequence.md.txt", to_markdown(sequence_grid(small())))
-
-
-def test_a_run_looks_as_it_did() -> None:
-    golden("run_120.txt", run_text(run_answer(), 120).plain)
+def test_cases_of_different_repetitions_have_a_column_n() -> None:
+    rows = (sequence_row("A", 1_000, runs=5), sequence_row("E", 1_000, runs=1))
+    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows))
+    place = [column.heading for column in grid.columns].index("n")
+    assert [row[place].text for row in grid.rows] == ["5", "1"]
+    assert grid.notes[0].endswith("n = 1 to 5 runs; where n is 1, over the intervals of that run.")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +67,6 @@ def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> N
     assert second == ["2s kill node-1", "2.00", "3.00", "0", *[units.ABSENT] * 5]
 
 
-def test_the_list_of_runs_looks_as_it_did() -> None:
-    golden("runs_120.txt", runs_text(run_lines(), 120).plain)
-
-
 @pytest.mark.parametrize("width", range(80, 161, 5))
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for text in (sequence_text(sequence_answer(), width), run_text(run_answer(), width)):
@@ -98,23 +82,6 @@ def test_every_cell_is_shown_at_every_width(width: int) -> None:
             assert cell.text in text
 
 
-def test_an_error_travels_with_its_n() -> None:
-    assert any("n = 20 runs" in note for note in sequence_grid(small()).notes)
-
-
-def test_cases_repeated_differently_say_so_in_a_column() -> None:
-    rows = (sequence_row("A", 1_000, runs=20), sequence_row("B", 1_000, runs=3))
-    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows))
-    place = [column.heading for column in grid.columns].index("n")
-    assert [row[place].text for row in grid.rows] == ["20", "3"]
-
-
-def test_a_case_that_ran_once_among_others_has_the_error_of_its_own_intervals() -> None:
-    rows = (sequence_row("A", 1_000, runs=5), sequence_row("E", 1_000, runs=1))
-    notes = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows)).notes
-    assert notes[0].endswith("n = 1 to 5 runs; where n is 1, over the intervals of that run.")
-
-
 def test_a_target_rate_has_a_column_only_when_there_is_one() -> None:
     row = sequence_row("A", 1_000)
     limited = dataclasses.replace(row, case=Case("A", "RocksDB", 1_000, 2_000.0), published=None)
@@ -122,14 +89,7 @@ def test_a_target_rate_has_a_column_only_when_there_is_one() -> None:
     grid = sequence_grid(answer)
     place = [column.heading for column in grid.columns].index("target ops/s")
     assert [cells[place].text for cells in grid.rows] == ["2,000", "max"]
-    assert "target ops/s" not in [column.heading for column in sequence_grid(small()).columns]
-
-
-def test_published_figures_stand_apart_and_name_their_source() -> None:
-    grid = sequence_grid(small())
-    assert grid.bands[-1] == ("published", 2)
-    assert all(cell.tone == "muted" for row in grid.rows for cell in row[-2:])
-    assert any("Redis and RocksDB under YCSB" in note for note in grid.notes)
+    assert "target ops/s" not in [column.heading for column in sequence_grid(SMALL).columns]
 
 
 def test_without_published_figures_there_is_no_word_of_them() -> None:
@@ -139,29 +99,11 @@ def test_without_published_figures_there_is_no_word_of_them() -> None:
     assert not any("Published" in note for note in grid.notes)
 
 
-def test_a_quantile_without_enough_operations_is_a_dash() -> None:
-    (phase,) = run_answer().summary.phases
-    grid = operations_grid(phase)
-    headings = [column.heading for column in grid.columns]
-    assert grid.rows[-1][headings.index("p99")].text == "–"
-    assert any("fewer than ten" in note for note in grid.notes)
-
-
-def test_verdicts_are_words_before_they_are_colours() -> None:
-    grid = sequence_grid(small())
-    place = [column.heading for column in grid.columns].index("verdict")
-    assert [row[place].text for row in grid.rows] == ["VALID", "VALID", "SUSPECT"]
-
-
 def test_every_reason_is_told_once_with_its_advice() -> None:
     text = sequence_text(sequence_answer(), 200).plain
     assert text.count(DRIFT.sentence) == 1
     assert DRIFT.advice in text
     assert "NOTE unpinned, all 36 cases" in text
-
-
-def test_a_run_that_was_killed_says_so_where_others_have_a_verdict() -> None:
-    assert [row[-2].text for row in runs_grid(run_lines()).rows] == ["VALID", "killed"]
 
 
 def test_a_name_cannot_command_the_terminal() -> None:
@@ -174,11 +116,3 @@ def test_a_name_cannot_break_out_of_a_markdown_table() -> None:
     grid = Grid("", (Column("name", number=False),), ((Cell("a|b<script>\n[x](y)"),),))
     line = to_markdown(grid).splitlines()[2]
     assert line == r"| a\|b&lt;script&gt; \[x\](y) |"
-
-
-def test_published_numbers_are_as_they_were_published() -> None:
-    row = dataclasses.replace(
-        sequence_row("A", 1_000), published=Published("A", "RocksDB", 1_000, 587.0, 1703.58)
-    )
-    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=(row,)))
-    assert [cell.text for cell in grid.rows[0][-2:]] == ["587", "1,704"]

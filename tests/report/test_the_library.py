@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.report.format.html import vega_library
+from kvmark.report.format import vega_library
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_another_version_of_it_is_made_anew(
     cache: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vega_library.__wrapped__()
-    monkeypatch.setattr("kvmark.report.format.html.version", lambda _: "99.0")
+    monkeypatch.setattr("kvmark.report.format.version", lambda _: "99.0")
     vega_library.__wrapped__()
     assert len(made) == 2
 

@@ -11,7 +11,7 @@ from kvmark.analysis.compare.metrics import figure, response_quantiles
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, close_run
 from kvmark.report.views.gather import run_answer
-from kvmark.report.views.side_by_side import side_by_side_figures
+from kvmark.report.views.pages import side_by_side_figures
 from kvmark.run.context import RunContext
 from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
@@ -44,7 +44,7 @@ def test_quantiles_of_one_second_have_no_interval(tmp_path: Path) -> None:
     for found in response_quantiles(run).values():
         assert found.error is None
         assert found.method == "no interval: 10 of the 25 intervals that an error needs"
-    drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run)] * 2)}
+    drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run, page_runs=2)] * 2)}
     assert drawn["response-quantiles"]["low"].is_null().all()
 
 
@@ -53,7 +53,7 @@ def test_the_median_of_a_queue_has_a_wide_interval(tmp_path: Path) -> None:
     found = figure([run], parse_metric("p50"))
     # As independent operations, 30,000 would know their median to 1 %.
     assert found.relative_error > 0.1
-    drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run)] * 2)}
+    drawn = {one.name: one.data for one in side_by_side_figures([run_answer(run, page_runs=2)] * 2)}
     shown = drawn["response-quantiles"]
     median = shown.filter(shown["series"] == "p50")
     assert median["low"][0] == pytest.approx((found.low or 0) / 1e9, rel=0.01)

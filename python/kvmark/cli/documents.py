@@ -32,7 +32,7 @@ from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart
 from kvmark.learn.twin_check import TwinJudgement
 from kvmark.records import RunLine
-from kvmark.report.model.answers import Ways
+from kvmark.report.model.answers import ProxyCosts
 from kvmark.stats import Counts, Estimate
 from kvmark.trace import TraceInfo
 
@@ -137,7 +137,8 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
     "study": Answers(
         {
             "study": str, "rows": tuple[StudyRow, ...], "effects": tuple[StudyEffect, ...],
-            "notes": _IDS, "published_source": str | None, "missing": int, "ways": Ways | None,
+            "notes": _IDS, "published_source": str | None, "missing": int,
+            "ways": ProxyCosts | None,
             "runs": _IDS, "report": Path | None,
         },
         ("study", "run"),

@@ -103,6 +103,6 @@ def report_maker(runs: Sequence[Run], part: Section | None = None) -> Callable[[
 
     def make(page: ModuleType) -> Page:
         report: Page = page.runs_page(run_answers(runs, len(runs)))
-        return report if part is None else page.with_part(report, part)
+        return report if part is None else report.with_first(part)
 
     return make

@@ -25,8 +25,8 @@ from kvmark.experiment.design import TimeLeft
 from kvmark.foreign_text import printable
 from kvmark.records import RunFolder
 from kvmark.records.watch import Kind, SeenFault, SeenRun, Watch
-from kvmark.report.format import units
-from kvmark.report.format.bars import sparkline, writable
+from kvmark.report.model import units
+from kvmark.report.model.units import sparkline, writable
 
 _NS_PER_S = 1e9
 _LABEL = 6

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.report.format.bars import writable
+from kvmark.report.model.units import writable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -70,7 +70,7 @@ def schema_of(name: str) -> str:
 
 
 def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | None = None) -> None:
-    """Writes the page that `make` builds with `kvmark.report.model.page`.
+    """Writes the page that `make` builds with `kvmark.report.views.pages`.
 
     The format is `html`, `md` or a folder's; by default the path's ending.
 
@@ -78,15 +78,15 @@ def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | No
         RunError: the file or folder can't be written.
     """
     # Figures load a library for a second.
-    from kvmark.report.format import folder, html, markdown
-    from kvmark.report.model import page
+    from kvmark.report import format as formats
+    from kvmark.report.views import pages
 
-    writers = {"html": html.write_html, "md": markdown.write_markdown}
+    writers = {"html": formats.write_html, "md": formats.write_markdown}
     form = format or path.suffix.removeprefix(".")
-    if form in folder.FOLDER_FORMATS:
-        folder.write_folder(make(page), path, form)
+    if form in formats.FOLDER_FORMATS:
+        formats.write_folder(make(pages), path, form)
     else:
-        writers[form](make(page), path)
+        writers[form](make(pages), path)
 
 
 def save_report(

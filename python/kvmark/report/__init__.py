@@ -1,7 +1,5 @@
-"""Draws answers: tables for terminals, Markdown, self-contained HTML, SVG and PNG.
+"""Reports: tables and charts for terminals, Markdown, self-contained HTML, SVG and PNG.
 
-Runs and their analysis become an answer (`gather`), answers become tables (`table`, `grid`),
-figures (`figures`) and pages (`page`, `html`, `markdown`). Nothing is computed here.
-
-Each part is imported where it is used: figures bring a library that takes a second to load.
+`views.gather` makes answers of runs and their analysis, `views` pages of answers, and `format`
+writes pages. No module computes a figure. Charts import Altair, which takes a second to load.
 """

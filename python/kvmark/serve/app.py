@@ -20,8 +20,8 @@ from starlette.routing import Route
 from kvmark.errors import KvmarkError, RecordsError, UsageError
 from kvmark.interrupts import suspended
 from kvmark.records import Records
-from kvmark.report.format.html import HtmlPage, document
-from kvmark.report.model.page import runs_page
+from kvmark.report.format import HtmlPage, html_document
+from kvmark.report.views.pages import runs_page
 from kvmark.secret import Secret
 from kvmark.serve.guard import TOKEN, Guard
 from kvmark.serve.library import Filter, Library, NotThere
@@ -61,7 +61,7 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
         if entry.state == "broken":
             raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
         if entry.state == "closed":
-            return _report(document(runs_page([library.answer(entry)]), home="/"))
+            return _report(html_document(runs_page([library.answer(entry)]), home="/"))
         return HTMLResponse(live_page(read_live(entry)), headers=_policy(_LIVE_POLICY))
 
     def live(request: Request) -> Response:
@@ -74,7 +74,7 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
         ids = request.query_params.getlist("run")
         if not 1 <= len(ids) <= _MOST_COMPARED:
             raise UsageError(f"{len(ids)} runs are selected; 1 to {_MOST_COMPARED} can be compared")
-        return _report(document(runs_page(library.answers(ids)), home="/"))
+        return _report(html_document(runs_page(library.answers(ids)), home="/"))
 
     routes = {"/": runs, "/runs/{run}": run, "/runs/{run}/live": live, "/compare": compare}
     app = Starlette(

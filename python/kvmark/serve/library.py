@@ -87,7 +87,7 @@ class Library:
         Raises:
             RecordsError: the run isn't closed, or its files can't be read.
         """
-        return run_answer(Run.open(entry.path))
+        return run_answer(Run.open(entry.path), page_runs=1)
 
     def answers(self, runs: Sequence[str]) -> list[RunAnswer]:
         """The data of a report on several closed runs.

@@ -12,17 +12,17 @@ from importlib.resources import files
 from typing import Any
 
 import polars as pl
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from kvmark.analysis import fault_spans
 from kvmark.records import Entry, OpenRun
 from kvmark.records.intervals import TIMED
-from kvmark.report.format import units
-from kvmark.report.format.html import begins, drawn, sections, vega_library
-from kvmark.report.model import figures
-from kvmark.report.model.answers import Fact, PhaseSpan
-from kvmark.report.model.figures import Figure
-from kvmark.report.views import plan_words
+from kvmark.report.format import environment, figure_document, vega_library
+from kvmark.report.model import units
+from kvmark.report.model.answers import PhaseSpan
+from kvmark.report.model.page import Fact, Figure
+from kvmark.report.views import figures
+from kvmark.report.views.gather import plan_facts
 from kvmark.report.views.runs_list import runs_grid
 from kvmark.serve.library import Filter, FoundRuns, verdict_words
 
@@ -57,7 +57,7 @@ def live_values(run: LiveRun) -> dict[str, Any]:
     return {
         "goes": run.goes,
         "facts": [[fact.label, fact.text] for fact in run.now],
-        "figures": [drawn(figure) for figure in run.figures],
+        "figures": [figure_document(figure) for figure in run.figures],
     }
 
 
@@ -80,16 +80,9 @@ def static_text(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader("kvmark.serve"), PackageLoader("kvmark.report")]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
+    return environment(
+        ChoiceLoader([PackageLoader("kvmark.serve"), PackageLoader("kvmark.report")])
     )
-    environment.filters["sections"] = sections
-    environment.globals["begins"] = begins
-    return environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +112,7 @@ def read_live(entry: Entry) -> LiveRun:
     return LiveRun(
         entry=entry,
         title=f"{entry.name} on {entry.system}",
-        asked=plan_words.of_plan(run.header.plan),
+        asked=plan_facts(run.header.plan),
         now=tuple(_now(run, totals)),
         figures=_figures(run, totals),
     )

@@ -173,7 +173,7 @@ def _print(
     from kvmark.analysis.compare.comparison import compare
     from kvmark.cli.output import save_report
     from kvmark.report.model.page import Section
-    from kvmark.report.views.comparison import answers, grids
+    from kvmark.report.views.comparison import answers, comparison_grid
 
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
     # Each side names its servers: their differences are what is compared.
@@ -205,7 +205,9 @@ def _print(
     finally:
         if options.report is not None:
             text = " ".join((*first, *answers(comparison), *notes))
-            part = Section("comparison", "Comparison", answer=text, grids=tuple(grids(comparison)))
+            part = Section(
+                "comparison", "Comparison", answer=text, grids=(comparison_grid(comparison),)
+            )
             every_run = [*runs["base"], *runs["candidate"]]
             save_report(report_maker(every_run, part), options.report)
     if problem is not None:
@@ -216,7 +218,7 @@ def _failure_sentences(failures: Sequence[SideFailures]) -> Iterator[str]:
     """The number of INVALID runs of each side, and the first such run."""
     if not failures:
         return
-    from kvmark.report.views.plan_words import listed
+    from kvmark.report.model.units import listed
 
     counts = [f"{one.invalid} of {one.runs} runs of the {_NAMES[one.side]}" for one in failures]
     yield f"INVALID: {listed(counts)}."

@@ -98,16 +98,18 @@ def _print(
         AnswerIsNo: there is no capacity, or no upper end of it.
         RunError: the report can't be written.
     """
+    from kvmark.experiment.capacity import tag
     from kvmark.report.model.page import Section
     from kvmark.report.views.capacity import capacity_grid, capacity_sentence, capacity_text
 
-    answer = _answer(search, result, journal)
+    answer = _answer(search, result)
     sentence = capacity_sentence(answer)
     if options.json:
         document: dict[str, object] = {
             "workload": answer.workload, "system": answer.system,
             "objectives": [objective.text for objective in search.objectives],
-            "tag": answer.tag, "capacity": answer.estimate, "search": result, "sentence": sentence,
+            "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
+            "sentence": sentence,
         }  # fmt: skip
         print_json("capacity", document)
     else:
@@ -120,8 +122,7 @@ def _print(
         raise AnswerIsNo(f"capacity: {result.reason}")
 
 
-def _answer(search: CapacitySearch, result: Capacity, journal: Journal) -> CapacityAnswer:
-    from kvmark.experiment.capacity import tag
+def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
     from kvmark.experiment.capacity_search import estimated
     from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
 
@@ -129,17 +130,14 @@ def _answer(search: CapacitySearch, result: Capacity, journal: Journal) -> Capac
         workload=search.spec.workload.name,
         system=search.spec.system.text,
         objectives=search.objectives,
-        found=result.found,
         low=result.low,
         high=result.high,
         reason=result.reason,
         clients=result.clients,
         estimate=estimated(result, search.objectives),
-        tag=tag(journal.id),
         lines=tuple(
             CapacityLine(
-                one.rate, one.stage, one.run, one.outcome, one.reasons, one.figures,
-                one.throughput, one.clients,
+                one.rate, one.stage, one.run, one.outcome, one.figures, one.throughput, one.clients,
             )
             for one in result.runs
         ),

@@ -126,8 +126,12 @@ def print_comparison(
         AnswerIsNo: a condition is broken.
         RunError: the JUnit file can't be written.
     """
-    from kvmark.report.views.comparison import comparison_markdown, comparison_text, held_sentence
-    from kvmark.report.views.plan_words import listed
+    from kvmark.report.model.units import listed
+    from kvmark.report.views.comparison import (
+        comparison_markdown,
+        comparison_text,
+        condition_sentence,
+    )
 
     match form:
         case "json":
@@ -146,7 +150,7 @@ def print_comparison(
         if not worse:
             problem = "whether the candidate is worse than allowed can't be told"
         shown = (worse or broken)[:_MOST_PRINTED]
-        raise AnswerIsNo(f"{problem}: {' '.join(map(held_sentence, shown)).rstrip('.')}")
+        raise AnswerIsNo(f"{problem}: {' '.join(map(condition_sentence, shown)).rstrip('.')}")
     if comparison.unmeasured:
         raise AnswerIsNo(
             "whether the candidate is worse than allowed can't be told: it has no run of"
@@ -187,14 +191,14 @@ def _tests(case: CaseComparison) -> list[ET.Element]:
 
 
 def _condition(case: CaseComparison, held: Held) -> ET.Element:
-    from kvmark.report.views.comparison import held_sentence
+    from kvmark.report.views.comparison import condition_sentence
 
     result: tuple[str, str | None] | None = None
     if held.failed:
         result = ("failure", "regression" if held.answer == "worse" else "unknown")
     elif held.answer == "can't tell":
         result = ("skipped", None)
-    test = _test(case.title, held.condition.text, held_sentence(held), result)
+    test = _test(case.title, held.condition.text, condition_sentence(held), result)
     failure = test.find("failure")
     if failure is not None:
         failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."

@@ -18,7 +18,7 @@ from kvmark.records import Records
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.doc_sources import Sources
-    from kvmark.report.views.document_blocks import BlockContent, MarkedBlock
+    from kvmark.report.document_blocks import BlockContent, MarkedBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Document:
     @property
     def stale_lines(self) -> list[int]:
         """The lines of the blocks whose text or pictures differ from their content."""
-        from kvmark.report.views.document_blocks import filled
+        from kvmark.report.document_blocks import filled
 
         return [
             block.line
@@ -91,7 +91,7 @@ def _read(path: Path, sources: Sources) -> _Document:
     Raises:
         SpecError: the file has no readable marks, or a mark names something that doesn't exist.
     """
-    from kvmark.report.views.document_blocks import blocks, content
+    from kvmark.report.document_blocks import blocks, content
 
     try:
         text = path.read_bytes().decode()
@@ -117,7 +117,7 @@ def _write(document: _Document) -> None:
     Raises:
         RunError: a file can't be written.
     """
-    from kvmark.report.views.document_blocks import filled
+    from kvmark.report.document_blocks import filled
 
     for content in document.contents:
         for path, drawn in document.stale_pictures(content):

@@ -21,10 +21,11 @@ from kvmark.experiment.study.answer import stored_study, study_results
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.records import Records
 from kvmark.records.archive import ENDING, STUDIES, unpack
-from kvmark.report.model.page import Page, runs_page, sequence_page
-from kvmark.report.views.document_blocks import BlockSource, MarkedBlock
+from kvmark.report.document_blocks import BlockSource, MarkedBlock
+from kvmark.report.model.page import Page
 from kvmark.report.views.gather import run_answers, sequence_answer
-from kvmark.report.views.study_page import study_page
+from kvmark.report.views.pages import runs_page, sequence_page
+from kvmark.report.views.study import study_page
 
 if TYPE_CHECKING:
     from kvmark.records import Run

@@ -62,12 +62,13 @@ def import_(
     if json:
         print_json("import", {"runs": [_document(file, run) for file, run in pairs]})
         return
-    from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
+    from kvmark.report.views.run import run_text
 
     for file, run in pairs:
         typer.echo(f"{file.source.name} is {file.kind.name}, now run {run.id}\n")
-        print_answer(run_text(run_answer(run), terminal_width()))
+        width = terminal_width()
+        print_answer(run_text(run_answer(run, text_width=width), width))
 
 
 def _read(files: Sequence[Path]) -> list[ReadFile]:

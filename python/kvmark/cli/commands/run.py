@@ -125,11 +125,16 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
     from kvmark.analysis import Judgement, summarize
     from kvmark.analysis.verdict.objectives import figure
     from kvmark.experiment.judging import close_and_judge
-    from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
+    from kvmark.report.views.run import run_text
 
     run, verdict = close_and_judge(records, carried.folder.id)
-    answer = run_answer(run, verdict)
+    answer = run_answer(
+        run,
+        verdict,
+        page_runs=None if options.report is None else 1,
+        text_width=None if options.json else terminal_width(),
+    )
     figures = [figure([run], objective) for objective in options.objectives]
     if options.json:
         names = ("value", "held", "sentence")

@@ -35,7 +35,7 @@ from kvmark.records.store import (
     size_bytes,
     sweep,
 )
-from kvmark.report.format.units import size, whole
+from kvmark.report.model.units import size, whole
 
 if TYPE_CHECKING:
     from kvmark.experiment.journal import Journal

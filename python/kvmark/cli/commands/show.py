@@ -41,12 +41,13 @@ def show(
 ) -> None:
     """Prints one run with its verdict."""
     from kvmark.analysis import known_verdict
-    from kvmark.report.format.terminal import run_text
     from kvmark.report.views.gather import run_answer
+    from kvmark.report.views.run import run_text
 
     records = Records.at(folder)
     run = records.open(word)
-    answer = run_answer(run, known_verdict(records, run))
+    verdict = known_verdict(records, run)
+    answer = run_answer(run, verdict, text_width=None if json else terminal_width())
     if json:
         document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
         print_json("shown-run", document)
@@ -162,7 +163,7 @@ def history(
     from kvmark.analysis.compare.metrics import operations_of
     from kvmark.analysis.compare.selection import select_lines, why_excluded
     from kvmark.cli.judged import judged_lines
-    from kvmark.report.views.history import history_text
+    from kvmark.report.views.comparison import history_text
     from kvmark.spec.metric import check_operations, parse_comparable
 
     parsed = parse_comparable(metric)

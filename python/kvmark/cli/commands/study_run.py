@@ -29,9 +29,9 @@ from kvmark.experiment.study.environment import Environment
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import check_output
 from kvmark.plan.names import key_names
-from kvmark.report.model.answers import Drawn, StudyAnswer, Ways
+from kvmark.report.model.answers import ProxyCosts, StudyAnswer
 from kvmark.report.views.gather import study_provenance
-from kvmark.report.views.study_page import study_page, study_text
+from kvmark.report.views.study import study_page, study_text
 from kvmark.run.existing import DatasetClaim, OnExisting
 from kvmark.spec.study import StudyFile, parse_study
 from kvmark.spec.study_words import RunWords
@@ -141,7 +141,7 @@ def _fault(fault: FaultSpec) -> dict[str, Any]:
 def study_answer(study: Study, journal: Journal, results: StudyResults) -> StudyAnswer:
     """The results of a study's runs for a page or a terminal."""
     spec = study.spec
-    figure, sources = spec.figure, dict.fromkeys(table.source for table in spec.published)
+    sources = dict.fromkeys(table.source for table in spec.published)
     definition = {key: value for key, value in journal.definition.items() if key != "digest"}
     return StudyAnswer(
         title=f"Study {study.name}",
@@ -158,17 +158,17 @@ def study_answer(study: Study, journal: Journal, results: StudyResults) -> Study
         sections=tuple(one for each in front_ends() for one in each.study_sections(study, results)),
         columns=spec.columns,
         disk_reads=spec.disk_reads,
-        drawn=None if figure is None else Drawn(**figure.model_dump()),
-        ways=_ways(study, results),
+        figure=spec.figure,
+        proxies=_proxy_costs(study, results),
     )
 
 
-def _ways(study: Study, results: StudyResults) -> Ways | None:
+def _proxy_costs(study: Study, results: StudyResults) -> ProxyCosts | None:
     through = study.spec.through
     if through is None:
         return None
     source = through.published.source if through.published else ""
-    return Ways(results.costs, results.published_costs, source)
+    return ProxyCosts(results.costs, results.published_costs, source)
 
 
 def run_study(

@@ -367,9 +367,9 @@ def _learn(path: Path, output: Path, records: int | None, *, json: bool) -> None
         answer = {"operations": learned.operations, "parts": learned.parts}
         print_json("learnt-workload", {"trace": path, "output": output, **answer})
         return
-    from kvmark.report.views.trace import learnt_text
+    from kvmark.report.views.trace import learned_text
 
-    print_answer(learnt_text(learned.parts, terminal_width()))
+    print_answer(learned_text(learned.parts, terminal_width()))
     typer.echo(f"{output} is the workload; kvmark trace learn {path} --check {output} judges it.")
 
 
@@ -398,7 +398,7 @@ def _print_check(
     Raises:
         AnswerIsNo: they differ, or the runs are not conclusive.
     """
-    from kvmark.report.views.trace import likeness_sentence, likeness_text
+    from kvmark.report.views.trace import twin_sentence, twin_text
 
     if json:
         fields = ("name", "trace", "twin", "difference", "margin", "judgement")
@@ -406,6 +406,6 @@ def _print_check(
         answer = {"judgement": result.judgement, "figures": figures, "runs": runs}
         print_json("likeness", {"trace": files[0], "workload": files[1], **answer})
     else:
-        print_answer(likeness_text(result, terminal_width()))
+        print_answer(twin_text(result, terminal_width()))
     if result.judgement != "alike":
-        raise AnswerIsNo(likeness_sentence(result).rstrip("."))
+        raise AnswerIsNo(twin_sentence(result).rstrip("."))

@@ -32,9 +32,9 @@ from kvmark.outputs import HISTOGRAMS_BY_KVMARK, append_output, check_output, wr
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog
-from kvmark.report.format.bars import writable
-from kvmark.report.format.terminal import charts_text
+from kvmark.report.model.units import writable
 from kvmark.report.views.gather import run_answer
+from kvmark.report.views.run import charts_text
 from kvmark.run.execution import ExecutedRun
 from kvmark.run.existing import OnExisting, remove_tables
 from kvmark.secret import Secret
@@ -405,9 +405,10 @@ def _print_results(spec: StressSpec, run: Run, results: output.StressResults, ou
 
 def _write_graph(judged: JudgedRun, path: Path, out: _Print) -> None:
     """Writes the report, and prints its charts."""
-    answer = run_answer(judged.run, judged.verdict)
+    width = terminal_width()
+    answer = run_answer(judged.run, judged.verdict, page_runs=1, text_width=width)
     write_report(lambda page: page.run_page(answer), path)
-    if charts := charts_text(answer, terminal_width()):
+    if charts := charts_text(answer, width):
         out(f"{charts.plain}\n")
 
 

@@ -25,9 +25,9 @@ from kvmark.outputs import check_output
 from kvmark.plan.compile import compile_run
 from kvmark.plan.names import KeyNames, key_names
 from kvmark.records import Manifest, Records, Run
-from kvmark.report.format import units
-from kvmark.report.format.terminal import sequence_text
+from kvmark.report.model import units
 from kvmark.report.views.gather import sequence_answer
+from kvmark.report.views.sequence import sequence_text
 from kvmark.run.existing import DatasetClaim, OnExisting, check_existing, make_room
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.rocksdb import scratch_folder
@@ -154,7 +154,7 @@ def _print_table(
     runs: Sequence[Run], summary: scheduling.SequenceRepetitions, report: Path | None, *, json: bool
 ) -> None:
     notes = closing_notes(summary, [run.manifest for run in runs])
-    answer = replace(sequence_answer(runs), said=notes)
+    answer = replace(sequence_answer(runs), remarks=notes)
     if json:
         fields = {
             "rows": answer.rows,

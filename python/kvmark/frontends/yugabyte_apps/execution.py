@@ -34,9 +34,8 @@ from kvmark.frontends.yugabyte_apps.table import AppTable, app_section, app_tabl
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records
-from kvmark.report.format.terminal import doubt_lines
-from kvmark.report.views import doubts
 from kvmark.report.views.gather import run_answer
+from kvmark.report.views.verdicts import caveat_texts, run_caveats
 from kvmark.run.existing import OnExisting, remove_tables
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.run import RunSpec
@@ -261,8 +260,9 @@ def _print_tables(tables: Sequence[tuple[JudgedRun, AppTable]]) -> None:
     width = terminal_width()
     for one, table in tables:
         print_answer(app_text(table, one.verdict, width))
-        for line in doubt_lines(doubts.of_runs([run_answer(one.run, one.verdict)]), width):
-            print_answer(line)
+        for text in caveat_texts(run_caveats([run_answer(one.run, one.verdict)]), width):
+            typer.echo()
+            print_answer(text)
         typer.echo(f"\nRun {one.run.id}", err=True)
     if len(tables) > 1:
         mean = case_throughput([one.run for one, _ in tables])

@@ -26,9 +26,9 @@ from kvmark.frontends.yugabyte_apps.flags import APPS, App
 from kvmark.records import Run, TimeName
 from kvmark.records.files import GENERATOR, is_ours
 from kvmark.records.intervals import TIMED
-from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, to_text
+from kvmark.report.model import units
 from kvmark.report.model.page import Section
+from kvmark.report.model.tables import Cell, Column, Grid, to_text
 from kvmark.report.views.runs_list import TONES
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread

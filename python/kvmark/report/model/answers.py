@@ -1,54 +1,30 @@
-"""The answers that a report draws: what `kvmark.analysis` computed, and the words that go with it.
+"""The answers of a report: values that `kvmark.analysis` computed, and their provenance.
 
-Tables, figures and pages read these frozen values and compute no number of their own. Times are
-nanoseconds, rates operations per second.
+Views compute no number. Times are nanoseconds, rates operations per second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from kvmark.analysis import (
-    FaultSpan,
-    SequenceRow,
-    Stretch,
-    Summary,
-    Timeline,
-    TimeSteps,
-    Verdict,
-)
+from kvmark.analysis import FaultSpan, SequenceRow, Stretch, Summary, Timeline, TimeSteps, Verdict
 from kvmark.analysis.models.path_costs import PathCost
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.records import Case, ImportedRecord, TimeName
-from kvmark.report.format import units
-from kvmark.report.format.units import Bounded
-
-if TYPE_CHECKING:
-    from kvmark.report.model.page import Section
-
-MOST_DRAWN: Final = 8
-"""Most runs on a page that has figures for each run."""
-MOST_CURVES: Final = 50
-"""Most runs whose curves can be told apart in one figure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A label and what stands beside it, both as text."""
-
-    label: str
-    text: str
+from kvmark.report.model import units
+from kvmark.report.model.page import Fact, Provenance, Section
+from kvmark.report.model.units import Bounded
+from kvmark.spec.study import FigureSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How long operations take at every quantile that has enough of them beyond it."""
+    """Times by quantile, as far as enough operations lie beyond the quantile."""
 
-    #: What the curves of one panel have in common: a workload, or an operation.
+    #: The workload or operation whose curves share a panel.
     panel: str
     time: TimeName
     #: Quantile in [0, 1) and nanoseconds, in rising order.
@@ -65,103 +41,77 @@ class PhaseSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where figures come from: enough to obtain them again."""
-
-    #: Versions, host, seeds and the like, in the order they are shown.
-    facts: tuple[Fact, ...]
-    #: The command line, word by word.
-    command: tuple[str, ...]
-    #: What is too long for a line, as JSON values by title: plans, configurations.
-    documents: Mapping[str, object] = field(default_factory=dict)
-    #: What a reader must know first: date, commit and machine.
-    top: tuple[Fact, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class SequenceAnswer:
-    """The YCSB sequence, whole."""
+    """The YCSB sequence."""
 
     title: str
-    #: What was asked, in a sentence or two.
-    asked: str
+    #: The cases and their load, in a sentence or two.
+    question: str
     rows: tuple[SequenceRow, ...]
     #: Quantile curves at the largest number of records.
     curves: tuple[Curve, ...]
     provenance: Provenance
-    #: Name of the published report whose figures stand beside ours.
+    #: Name of the published report next to whose figures ours are printed.
     published_source: str
-    #: Sentences on the time that it took, and on what there was no time for.
-    said: tuple[str, ...] = ()
+    #: Sentences on the duration and on cases that were cut short.
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunCourse:
-    """How a run went over its time, besides its intervals; empty where nothing is known."""
+    """A run over time, besides its intervals; frames without data are empty."""
 
     #: Cores and memory in use, by node.
     resources: pl.DataFrame = field(default_factory=pl.DataFrame)
     #: Errors by class.
     failures: pl.DataFrame = field(default_factory=pl.DataFrame)
-    #: Response times by how often.
+    #: Numbers of operations by response time.
     spread: pl.DataFrame = field(default_factory=pl.DataFrame)
 
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """One run."""
+    """One run. Parts that only figures or terminals show are empty unless requested."""
 
     title: str
-    asked: tuple[Fact, ...]
+    #: Workload, load and phases.
+    request: tuple[Fact, ...]
     summary: Summary
     verdict: Verdict
     phases: tuple[PhaseSpan, ...]
     #: Rows ``TOTAL`` of the run's intervals, columns as recorded.
     intervals: pl.DataFrame
     provenance: Provenance
-    #: What was broken on purpose.
     faults: tuple[FaultSpan, ...] = ()
-    #: The measurement cut where these began and were over.
+    #: The measurement, cut at the starts and ends of faults.
     around_faults: tuple[Stretch, ...] = ()
-    #: Gives the course. Only figures need it, and every histogram of the run is read for it.
-    course: Callable[[], RunCourse] = RunCourse
-    #: Gives the curves, one panel per operation. Only figures need them.
-    curves: Callable[[], tuple[Curve, ...]] = tuple
-    #: Gives times along an axis, of response where known; none where nothing ended ok. For text.
-    time_steps: Callable[[], TimeSteps | None] = lambda: None
-    #: Gives the counted phases in at most so many cells of time. For text.
-    timelines: Callable[[int], tuple[Timeline, ...]] = lambda _: ()
-    #: Gives p50 and p99 of response time of each operation, with their intervals. Every histogram
-    #: of the run is read for it.
-    response_quantiles: Callable[[], Mapping[tuple[str, str], Bounded]] = dict
-    #: Another tool's figures; none for a run of kvmark's own.
+    #: For figures.
+    course: RunCourse = field(default_factory=RunCourse)
+    #: For figures: one panel per operation.
+    curves: tuple[Curve, ...] = ()
+    #: For figures of several runs: response p50 and p99 by operation and quantile.
+    response_quantiles: Mapping[tuple[str, str], Bounded] = field(default_factory=dict)
+    #: For terminals: times on an axis; none without a successful operation.
+    time_steps: TimeSteps | None = None
+    #: For terminals: the counted phases over time.
+    timelines: tuple[Timeline, ...] = ()
+    #: Another tool's figures; none for kvmark's runs.
     imported: ImportedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """How cases are drawn: factors by their part in a figure."""
-
-    across: str
-    series: tuple[str, ...] = ()
-    panels: tuple[str, ...] = ()
-    #: The response times that have a figure each, such as p99.
-    times: tuple[str, ...] = ("p99",)
-
-
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """What ways through proxies cost."""
+class ProxyCosts:
+    """The costs of proxies."""
 
     costs: tuple[PathCost, ...]
     published: tuple[PathCost, ...] = ()
-    #: Name of the report that published them.
+    #: Name of the published report.
     source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyAnswer:
-    """A study, whole or as far as it has been carried out."""
+    """A study, complete or in progress."""
 
     title: str
     question: str
@@ -169,33 +119,33 @@ class StudyAnswer:
     factors: tuple[str, ...]
     rows: tuple[StudyRow, ...]
     effects: tuple[StudyEffect, ...]
-    #: Sentences that stand under the table.
+    #: Sentences below the table.
     notes: tuple[str, ...]
-    #: What throughput is counted in, such as ``ops/s``.
+    #: The unit of throughput, such as ``ops/s``.
     unit: str
-    #: How often each case is run.
+    #: Repetitions of each case.
     repetitions: int
-    #: Runs that weren't made.
+    #: The number of runs not made yet.
     missing: int
     provenance: Provenance
-    #: Name of the published report whose figures stand beside ours.
+    #: Name of the published report next to whose figures ours are printed.
     published_source: str | None = None
-    #: What is shown of each case beside the usual: see `StudySpec.columns`.
+    #: Additional columns: see `StudySpec.columns`.
     columns: tuple[str, ...] = ()
-    #: Whether what the servers read from their disks is shown.
+    #: Whether disk reads of the servers have a column.
     disk_reads: bool = False
-    drawn: Drawn | None = None
-    #: None where no ways are compared.
-    ways: Ways | None = None
-    #: Tables that front ends make of its cases.
+    figure: FigureSpec | None = None
+    #: None for a study without proxies.
+    proxies: ProxyCosts | None = None
+    #: Tables of front ends.
     sections: tuple[Section, ...] = ()
 
 
 def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:
-    """What a case is called among those of its study: by the levels in which they differ."""
+    """The title of a case within its study: the levels in which cases differ."""
     levels = {name: {row.levels[name] for row in answer.rows} for name in answer.factors}
-    apart = [name for name, labels in levels.items() if len(labels) > 1] or answer.factors
-    return lambda row: Case.of_levels({name: row.levels[name] for name in apart}).title
+    varied = [name for name, labels in levels.items() if len(labels) > 1] or answer.factors
+    return lambda row: Case.of_levels({name: row.levels[name] for name in varied}).title
 
 
 def speed(answer: StudyAnswer, row: StudyRow) -> str:

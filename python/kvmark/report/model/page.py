@@ -1,33 +1,134 @@
-"""What stands on a page, in order, before it becomes HTML or Markdown."""
+"""A report page and its parts, before they become HTML, Markdown or text."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
 
-from kvmark.analysis import Judgement
-from kvmark.report.format.grid import Grid
-from kvmark.report.model import figures
-from kvmark.report.model.answers import MOST_DRAWN, Fact, Provenance, RunAnswer, SequenceAnswer
-from kvmark.report.model.figures import Figure, course_figures
-from kvmark.report.views import doubts, run_parts
-from kvmark.report.views.imported import time_of
-from kvmark.report.views.run_parts import run_facts, run_grids
-from kvmark.report.views.sequence import sequence_grid, verdict_counts
-from kvmark.report.views.side_by_side import side_by_side_figures, side_by_side_grid
+import polars as pl
+import vl_convert
 
-_MOST_SECTIONS = 100
-"""Most runs on a page that has a section for each run: 500 sections are 2 MB."""
-_NO_SECTIONS = (
-    f"A page of more than {_MOST_SECTIONS} runs has no section for each run. Print the other"
-    " figures of a run with kvmark show RUN."
-)
+from kvmark.analysis import Judgement, Reason
+from kvmark.outputs import write_output
+from kvmark.report.model import units
+from kvmark.report.model.tables import Grid
+
+#: A Vega-Lite specification.
+Spec = dict[str, Any]
+
+#: The MIME type in notebooks of the Vega-Lite version that Altair writes.
+_VEGA_LITE: Final = "application/vnd.vegalite.v6+json"
+_SANS: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label and its text."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The origin of figures, sufficient to reproduce them."""
+
+    #: Versions, host, seeds and the like, in order.
+    facts: tuple[Fact, ...]
+    #: The arguments of the command line.
+    command: tuple[str, ...]
+    #: Plans and configurations as JSON values by title.
+    documents: Mapping[str, object] = field(default_factory=dict)
+    #: Date, commit and machine, for the top of the page.
+    top: tuple[Fact, ...] = ()
+    #: The run, on a page of several.
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours by their part in a figure, as CSS colours."""
+
+    background: str
+    ink: str
+    muted: str
+    rule: str
+    band: str
+    #: Okabe and Ito's colours, safe for the colour-blind.
+    series: tuple[str, ...]
+    font: str = _SANS
+
+
+LIGHT = Theme(
+    background="#ffffff", ink="#1d2126", muted="#59616b", rule="#e3e6ea", band="#f1f3f6",
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+)  # fmt: skip
+#: The colours of an HTML page, which change with light, dark and paper.
+PAGE = Theme(
+    background="transparent", ink="var(--ink)", muted="var(--muted)", rule="var(--rule)",
+    band="var(--band)", series=tuple(f"var(--series-{n})" for n in range(1, 5)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure with its title and caption."""
+
+    #: Identifier within a page.
+    name: str
+    title: str
+    #: The figure's content and how to read it.
+    caption: str
+    #: The rows drawn.
+    data: pl.DataFrame
+    spec: Spec
+
+    def svg(self, theme: Theme = LIGHT) -> str:
+        """The figure as SVG; deterministic."""
+        text: str = vl_convert.vegalite_to_svg(self.themed(theme))
+        return text
+
+    def save(self, path: Path, theme: Theme = LIGHT) -> None:
+        """Writes the figure as .svg, .png or .pdf, or its rows as .csv.
+
+        Raises:
+            ValueError: another suffix.
+            RunError: the file can't be written.
+        """
+        match path.suffix:
+            case ".svg":
+                write_output(path, self.svg(theme))
+            case ".png":
+                write_output(path, vl_convert.vegalite_to_png(self.themed(theme), scale=2.0))
+            case ".pdf":
+                write_output(path, vl_convert.vegalite_to_pdf(self.themed(theme)))
+            case ".csv":
+                write_output(path, self.data.write_csv())
+            case _:
+                raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """The figure for notebooks: the specification, SVG and plain text."""
+        return {
+            _VEGA_LITE: self.themed(LIGHT),
+            "image/svg+xml": self.svg(),
+            "text/plain": f"{self.title}. {self.caption}",
+        }
+
+    def renamed(self, name: str) -> Figure:
+        """The same figure under another identifier."""
+        return replace(self, name=name)
+
+    def themed(self, theme: Theme) -> Spec:
+        """The specification in the colours and font of a theme."""
+        return {**self.spec, "config": _config(theme)}
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A stretch of a page under a heading of its own."""
+    """A part of a page with its own heading."""
 
     #: Identifier within the page.
     name: str
@@ -39,11 +140,37 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Where the figures of a page, or of one of its runs, come from."""
+class Place:
+    """A case or a run with a verdict reason, and the reason's sentence there."""
 
-    title: str
-    provenance: Provenance
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """A verdict reason as at its first place, and all its places."""
+
+    reason: Reason
+    #: Empty on a page of one case or run.
+    places: tuple[Place, ...]
+    #: The places in words; empty on a page of one case or run.
+    scope: str
+
+    @property
+    def where(self) -> str:
+        """The scope; notes if the printed figures are those of the first place only."""
+        differ = len({place.sentence for place in self.places}) > 1
+        return f"{self.scope} (figures of the first)" if differ else self.scope
+
+    @property
+    def evidence(self) -> str:
+        """The numbers behind the reason."""
+        return ", ".join(
+            f"{name.replace('_', ' ')}"
+            f" {units.significant(value) if isinstance(value, float) else value}"
+            for name, value in self.reason.evidence.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,146 +178,100 @@ class Page:
     """A report."""
 
     title: str
-    asked: str
-    facts: tuple[Fact, ...]
+    #: The question, or the run and its date.
+    question: str
     answer: str
-    #: What the verdicts are about, cases or runs.
-    things: str
-    counts: Mapping[Judgement, int]
-    #: Gravest first.
-    doubts: tuple[doubts.Doubt, ...]
     parts: tuple[Section, ...]
-    sources: tuple[Origin, ...]
+    sources: tuple[Provenance, ...]
+    facts: tuple[Fact, ...] = ()
+    #: The subjects of the verdicts: cases or runs.
+    subjects: Literal["cases", "runs"] = "cases"
+    counts: Mapping[Judgement, int] = field(default_factory=dict)
+    #: In order of severity.
+    caveats: tuple[Caveat, ...] = ()
 
     @property
     def top(self) -> tuple[Fact, ...]:
-        """What a reader must know before any figure: date, commit, machine, verdicts."""
-        together: dict[str, dict[str, None]] = {}
+        """Date, commit, machine and verdicts."""
+        texts: dict[str, dict[str, None]] = {}
         for source in self.sources:
-            for fact in source.provenance.top:
-                together.setdefault(fact.label, {})[fact.text] = None
-        facts = [Fact(label, "; ".join(texts)) for label, texts in together.items()]
-        told = doubts.summed_up(self.doubts, self.counts, self.things)
-        return (*facts, *([Fact("Verdicts", told)] if told else []))
+            for fact in source.top:
+                texts.setdefault(fact.label, {})[fact.text] = None
+        facts = [Fact(label, "; ".join(of_label)) for label, of_label in texts.items()]
+        verdicts = verdict_summary(self.caveats, self.counts, self.subjects)
+        return (*facts, *([Fact("Verdicts", verdicts)] if verdicts else []))
+
+    @property
+    def figures(self) -> list[Figure]:
+        """The figures of all parts."""
+        return [figure for part in self.parts for figure in part.figures]
+
+    def with_first(self, part: Section) -> Page:
+        """The page with a part before all others."""
+        return replace(self, parts=(part, *self.parts))
 
 
-def sequence_page(answer: SequenceAnswer) -> Page:
-    """The YCSB sequence."""
-    drawn = [
-        figures.throughput_figure(answer.rows, answer.published_source),
-        figures.runtime_figure(answer.rows, answer.published_source),
-    ]
-    if any(row.case.target_rate is not None for row in answer.rows):
-        # What was offered is what came out: the question is what it cost.
-        drawn = [figures.target_figure(answer.rows)]
-    if answer.curves:
-        drawn.append(figures.quantile_figure(answer.curves, "At the largest number of records."))
-    return Page(
-        title=answer.title,
-        asked=answer.asked,
-        facts=(),
-        answer=" ".join((run_parts.sequence(answer), *answer.said)),
-        things="cases",
-        counts=verdict_counts(row.figures.verdict for row in answer.rows),
-        doubts=tuple(doubts.of_sequence(answer)),
-        parts=(
-            Section("every-case", "Every case", grids=(sequence_grid(answer),)),
-            Section("figures", "Figures", figures=tuple(drawn)),
-        ),
-        sources=(Origin("", answer.provenance),),
-    )
+def verdict_summary(
+    caveats: tuple[Caveat, ...], counts: Mapping[Judgement, int], subjects: str
+) -> str:
+    """The verdicts in a sentence: `46 of 52 cases are SUSPECT: too_short (46); 6 are VALID`.
+
+    Empty without a verdict.
+    """
+    clauses: list[str] = []
+    total = sum(counts.values())
+    for judgement in (Judgement.INVALID, Judgement.SUSPECT, Judgement.VALID):
+        count = counts.get(judgement, 0)
+        if not count:
+            continue
+        of = "" if clauses else f" of {units.whole(total)} {subjects}"
+        number = f"all {units.whole(total)} {subjects}" if count == total else f"{count}{of}"
+        number = f"the one {subjects.removesuffix('s')}" if total == 1 else number
+        verb = "is" if count == 1 else "are"
+        clauses.append(f"{number} {verb} {judgement.value}{_codes(caveats, judgement)}")
+    return "; ".join(clauses)
 
 
-def run_page(run: RunAnswer) -> Page:
-    """One run."""
-    return Page(
-        title=run.title,
-        asked=f"Run {run.summary.id}, begun {run.summary.created}",
-        facts=run.asked,
-        answer=run_parts.run(run),
-        things="runs",
-        counts=verdict_counts([run.verdict]),
-        doubts=tuple(doubts.of_runs([run])),
-        parts=(
-            Section("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
-            Section("figures", "Figures", figures=_run_figures(run, "")),
-        ),
-        sources=(Origin("", run.provenance),),
-    )
+def _codes(caveats: tuple[Caveat, ...], judgement: Judgement) -> str:
+    """The reasons of a judgement with their number of places, the most frequent first."""
+    numbers = {
+        caveat.reason.code: len({place.name for place in caveat.places}) or 1
+        for caveat in caveats
+        if caveat.reason.level.value == judgement.value
+    }
+    codes = sorted(numbers, key=lambda code: -numbers[code])
+    named = ", ".join(f"{code} ({units.whole(numbers[code])})" for code in codes)
+    return f": {named}" if named else ""
 
 
-def with_part(page: Page, part: Section) -> Page:
-    """The page with a part before all others."""
-    return replace(page, parts=(part, *page.parts))
-
-
-def runs_page(runs: Sequence[RunAnswer]) -> Page:
-    """Several runs, one after the other."""
-    if len(runs) == 1:
-        return run_page(runs[0])
-    counts = verdict_counts(run.verdict for run in runs)
-    return Page(
-        title=f"{len(runs)} runs",
-        asked="",
-        facts=(),
-        answer=run_parts.beliefs(counts, "run"),
-        things="runs",
-        counts=counts,
-        doubts=tuple(doubts.of_runs(runs)),
-        parts=(_side_by_side(runs), *_run_parts(runs)),
-        sources=tuple(_origins(runs)),
-    )
-
-
-def _side_by_side(runs: Sequence[RunAnswer]) -> Section:
-    return Section(
-        name="side-by-side",
-        title="Side by side",
-        answer=_NO_SECTIONS if len(runs) > _MOST_SECTIONS else "",
-        grids=(side_by_side_grid(runs),),
-        figures=side_by_side_figures(runs),
-    )
-
-
-def _run_parts(runs: Sequence[RunAnswer]) -> Iterator[Section]:
-    """Each run; many have no figures of their own, which nobody would look through."""
-    if len(runs) > _MOST_SECTIONS:
-        return
-    for number, run in enumerate(runs, 1):
-        name = f"run-{number}"
-        yield Section(
-            name=name,
-            title=f"Run {number}: {run.title}, {run.summary.id}",
-            facts=(*run.asked, *run_facts(run)),
-            answer=run_parts.run(run),
-            grids=run_grids(run),
-            figures=_run_figures(run, f"{name}-") if len(runs) <= MOST_DRAWN else (),
-        )
-
-
-def _origins(runs: Sequence[RunAnswer]) -> Iterator[Origin]:
-    """The provenance of each run. Each document is on the page once: later runs refer to it."""
-    first: dict[tuple[str, str], str] = {}
-    for run in runs:
-        own, facts = dict[str, object](), [*run.provenance.facts]
-        for title, document in run.provenance.documents.items():
-            owner = first.setdefault((title, json.dumps(document)), run.summary.id)
-            if owner == run.summary.id:
-                own[title] = document
-            elif document:
-                facts.append(Fact(title, f"same as {owner}"))
-        told = replace(run.provenance, facts=tuple(facts), documents=own)
-        yield Origin(run.summary.id, told)
-
-
-def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
-    drawn = []
-    time = time_of(run.intervals)
-    if not run.intervals.is_empty() and run.intervals["count"].is_not_null().any():
-        drawn.append(figures.rate_figure(run.intervals, run.phases, run.faults))
-    if time is not None:
-        drawn.append(figures.response_figure(run.intervals, run.phases, run.faults, time))
-    if curves := run.curves():
-        drawn.append(figures.quantile_figure(curves, "The counted phase, by operation."))
-    drawn += course_figures(run)
-    return tuple(figure.named(f"{prefix}{figure.name}") for figure in drawn)
+def _config(theme: Theme) -> dict[str, Any]:
+    """The Vega-Lite configuration of a theme."""
+    text = {"font": theme.font, "fontSize": 11}
+    return {
+        "background": theme.background,
+        "font": theme.font,
+        "aria": False,
+        "padding": 4,
+        "view": {"stroke": None},
+        "range": {"category": list(theme.series)},
+        "axis": {
+            "domainColor": theme.rule, "tickColor": theme.rule, "gridColor": theme.rule,
+            "labelColor": theme.muted, "titleColor": theme.muted, "labelFontSize": 11,
+            "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 8,
+            "tickSize": 4, "labelPadding": 4,
+        },
+        "axisY": {"domain": False, "ticks": False},
+        "header": {
+            "labelColor": theme.ink, "labelFontSize": 13, "labelFontWeight": 600,
+            "labelAnchor": "start", "labelPadding": 8,
+        },
+        "legend": {
+            "orient": "top", "labelColor": theme.ink, "labelFontSize": 12, "symbolSize": 60,
+            "symbolStrokeWidth": 2, "columnPadding": 18, "offset": 14,
+        },
+        "facet": {"spacing": 26},
+        "line": {"strokeWidth": 1.8, "strokeJoin": "round"},
+        "rule": {"strokeWidth": 1.8, "color": theme.muted},
+        "text": {**text, "color": theme.muted},
+        "rect": {"color": theme.band},
+    }  # fmt: skip

@@ -1,4 +1,1 @@
-"""One file a kind of answer: its tables, charts and sentences.
-
-Nothing is computed here; that is in `kvmark.analysis`.
-"""
+"""One file per kind of answer: its tables, charts, sentences, page and terminal text."""

@@ -1,46 +1,32 @@
-"""A capacity and the runs that led to it, for a terminal."""
+"""A capacity and the runs of its search, for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from functools import partial
+from typing import Final
 
 from rich.text import Text
 
-from kvmark.foreign_text import printable
-from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, Tone, to_text
-from kvmark.report.format.terminal import sentence_lines
+from kvmark.report.model import tables, units
+from kvmark.report.model.units import Bounded
 from kvmark.report.views.scaling import between
+from kvmark.spec.objective import Objective
 
-# Near a bound three digits would round onto it.
+# With three digits, figures near a bound would be rounded to it.
 _DIGITS: Final = 4
-_OUTCOMES: Final[Mapping[str, tuple[str, Tone]]] = {
-    "holds": ("holds", "valid"),
-    "missed": ("missed", "plain"),
-    "generator": ("generator's limit", "suspect"),
-    "too few": ("too few operations", "muted"),
+_OUTCOMES: Final[Mapping[str, tables.Cell]] = {
+    "holds": tables.Cell("holds", "valid"),
+    "missed": tables.Cell("missed"),
+    "generator": tables.Cell("generator's limit", "suspect"),
+    "too few": tables.Cell("too few operations", "muted"),
 }
-
-
 _ALL_DUE: Final = (
     "Times are those of all operations that were due: one that failed or was never issued counts as"
     f" slower than any bound. {units.ABSENT} stands where the figure is beyond any bound, or where"
     " there are too few operations for it."
 )
-
-
-class Bound(Protocol):
-    """What a figure must be."""
-
-    @property
-    def text(self) -> str:
-        """As it was written."""
-
-    @property
-    def measure(self) -> str:
-        """What is bounded: a time, `errors` or `throughput`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +37,6 @@ class CapacityLine:
     stage: str
     run: str
     outcome: str
-    reasons: tuple[str, ...]
     #: Each objective's figure by its text: nanoseconds, a share, or ops/s.
     figures: Mapping[str, float | None]
     throughput: float
@@ -61,34 +46,30 @@ class CapacityLine:
 
 @dataclass(frozen=True, slots=True)
 class CapacityAnswer:
-    """What was asked and found. Rates are operations per second."""
+    """The result of a search. Rates are operations per second."""
 
     workload: str
     system: str
-    objectives: tuple[Bound, ...]
-    found: Literal["found", "nowhere", "generator", "clients", "open"]
+    objectives: tuple[Objective, ...]
     low: float | None
     high: float | None
     reason: str
-    #: With its interval, or the highest rate that held without one; none where there is none.
-    estimate: units.Bounded | None
-    #: The limit of operations in flight with which it was found.
+    #: With its interval, or the highest rate that held without one; none without a capacity.
+    estimate: Bounded | None
+    #: The limit of operations in flight at the capacity.
     clients: int
-    #: That all of its runs have.
-    tag: str
     lines: tuple[CapacityLine, ...]
 
 
 def capacity_text(answer: CapacityAnswer, width: int) -> Text:
     """The table of runs, then the answer."""
-    lines = [to_text(capacity_grid(answer), width), Text()]
-    lines += sentence_lines(printable(capacity_sentence(answer)), width)
-    return Text("\n").join(lines)
+    sentence = tables.sentence_lines(capacity_sentence(answer), width)
+    return tables.stacked([tables.to_text(capacity_grid(answer), width), sentence])
 
 
 def capacity_sentence(answer: CapacityAnswer) -> str:
-    """The answer in plain words."""
-    objectives = " and ".join(bound.text for bound in answer.objectives)
+    """The capacity with its interval, or the reason why there is none."""
+    objectives = " and ".join(objective.text for objective in answer.objectives)
     of = f"of {answer.workload} on {answer.system} with {objectives}"
     if answer.low is None:
         return f"There is no capacity {of}: {answer.reason}."
@@ -109,67 +90,48 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
     return f"The capacity {of} is {between(estimate)} ops/s, with its 95 % interval: {held}."
 
 
-def capacity_grid(answer: CapacityAnswer) -> Grid:
-    """One row per run, in the order in which they were made."""
-    changes = [
-        number
-        for number, line in enumerate(answer.lines)
-        if number and line.stage != answer.lines[number - 1].stage
-    ]
-    several = len({line.clients for line in answer.lines}) > 1
-    return Grid(
-        title=f"Capacity of {answer.workload} on {answer.system}",
-        columns=(
-            Column("offered ops/s", key=True),
-            Column("step", number=False),
-            *([Column("clients")] if several else []),
-            Column("ops/s"),
-            *(Column(_heading(bound)) for bound in answer.objectives),
-            Column("outcome", number=False),
-            Column("run", number=False),
-        ),
-        rows=tuple(_row(line, answer.objectives, several=several) for line in answer.lines),
-        section_starts=frozenset(changes),
-        notes=(_ALL_DUE,) if any(_is_time(bound) for bound in answer.objectives) else (),
-    )
-
-
-def _is_time(bound: Bound) -> bool:
-    return bound.measure not in ("errors", "throughput")
-
-
-def _heading(bound: Bound) -> str:
-    return f"{bound.text}, ms" if _is_time(bound) else bound.text
-
-
-def _row(line: CapacityLine, objectives: tuple[Bound, ...], *, several: bool) -> tuple[Cell, ...]:
-    said, tone = _OUTCOMES[line.outcome]
-    return (
-        Cell(units.significant(line.rate), "strong"),
-        Cell(line.stage),
-        *([Cell(units.whole(line.clients))] if several else []),
-        Cell(units.significant(line.throughput)),
-        *(Cell(_figure(line.figures.get(bound.text), bound)) for bound in objectives),
-        Cell(said, tone),
-        Cell(line.run, "muted"),
-    )
-
-
-def _figure(value: float | None, bound: Bound) -> str:
-    if value is None:
-        return units.ABSENT
-    match bound.measure:
-        case "errors":
-            return f"{value:.3%}"
-        case "throughput":
-            return units.significant(value)
-        case _:
-            return units.significant(value / 1e6, _DIGITS)
-
-
 def _held(answer: CapacityAnswer, rate: float) -> str:
-    """How many of the runs at a rate held."""
+    """The number of runs at a rate that held."""
     at_rate = [line for line in answer.lines if line.rate == rate]
     runs = [line for line in at_rate if line.clients == answer.clients] or at_rate
-    held = sum(line.outcome == "holds" for line in runs)
-    return f"{held} of {len(runs)}"
+    return f"{sum(line.outcome == 'holds' for line in runs)} of {len(runs)}"
+
+
+def capacity_grid(answer: CapacityAnswer) -> tables.Grid:
+    """The runs in order."""
+    lines = answer.lines
+
+    def figure(objective: Objective, line: CapacityLine) -> str:
+        value = line.figures.get(objective.text)
+        if value is None:
+            return units.ABSENT
+        match objective.measure:
+            case "errors":
+                return f"{value:.3%}"
+            case "throughput":
+                return units.significant(value)
+            case _:
+                return units.significant(value / 1e6, _DIGITS)
+
+    fields: list[tables.Field[CapacityLine]] = [
+        (tables.key("offered ops/s", number=True),
+         lambda line: tables.Cell(units.significant(line.rate), "strong")),
+        (tables.word("step"), lambda line: line.stage),
+    ]  # fmt: skip
+    if len({line.clients for line in lines}) > 1:
+        fields.append((tables.Column("clients"), lambda line: units.whole(line.clients)))
+    fields.append((tables.Column("ops/s"), lambda line: units.significant(line.throughput)))
+    for objective in answer.objectives:
+        heading = f"{objective.text}, ms" if _is_time(objective) else objective.text
+        fields.append((tables.Column(heading), partial(figure, objective)))
+    fields += [
+        (tables.word("outcome"), lambda line: _OUTCOMES[line.outcome]),
+        (tables.word("run"), lambda line: tables.Cell(line.run, "muted")),
+    ]
+    title = f"Capacity of {answer.workload} on {answer.system}"
+    notes = (_ALL_DUE,) if any(map(_is_time, answer.objectives)) else ()
+    return tables.build(title, lines, fields, notes, tables.changes([line.stage for line in lines]))
+
+
+def _is_time(objective: Objective) -> bool:
+    return objective.measure not in ("errors", "throughput")

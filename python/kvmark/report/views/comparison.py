@@ -1,178 +1,172 @@
-"""A comparison drawn: its table and its answer in sentences, as Markdown or for a terminal."""
+"""Comparisons and histories: tables and sentences, for a terminal and as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from rich.text import Text
 
 from kvmark.analysis.compare.comparability import Difference
 from kvmark.analysis.compare.comparison import CaseComparison, Comparison, Effect
+from kvmark.analysis.compare.history import History, HistoryPoint, Moved
 from kvmark.analysis.compare.metrics import Compared
-from kvmark.analysis.compare.thresholds import Failures, Held
-from kvmark.foreign_text import printable as printed
-from kvmark.report.format import units
-from kvmark.report.format.grid import (
-    Cell,
-    Column,
-    Grid,
-    Tone,
-    escape_markdown,
-    to_markdown,
-    to_text,
-    wrap,
-)
-from kvmark.report.views.plan_words import listed
+from kvmark.analysis.compare.selection import ExcludedRun
+from kvmark.analysis.compare.thresholds import Held
+from kvmark.foreign_text import printable
+from kvmark.report.model import tables, units
+from kvmark.report.model.units import Bounded, listed
+from kvmark.report.views.runs_list import minute_cell
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
 
-_MOST_TOLD = 6
-_MOST_DETECTABLE = 10.0
-_SINGLE = "Interval: {confidence} confidence of each change alone."
-_TOGETHER = (
-    "Answers: Holm's method for {family} changes, so that {level} of comparisons without any"
-    " difference report one; an interval without 0 can have the answer 'no difference seen'."
+_MOST_DIFFERENCES: Final = 6
+_MOST_DETECTABLE: Final = 10.0
+_DETECTABLE: Final = (
+    "Could be seen: the smallest change that 8 of 10 such comparisons would report."
 )
-_DETECTABLE = "Could be seen: the smallest change that 8 of 10 such comparisons would report."
-_CONDITIONS = f"{SUCCESSFUL} Conditions count those without an answer as slower than any bound."
-_PAIRS = "Compared in pairs: {blocks} blocks, each with a run of both sides."
-_WORDS = {
-    "worse": "broken, it is",
-    "not worse": "not broken, it is",
-    "can't tell": "can't be told, it is",
-}
-_FAILURES = {"worse": "broken", "not worse": "not broken", "can't tell": "can't be told"}
-_SHOWN_IN_SHORT = ("throughput", "p50", "p99")
+_CONDITIONS: Final = (
+    f"{SUCCESSFUL} Conditions count those without an answer as slower than any bound."
+)
+_RESULTS: Final = {"worse": "FAILED", "not worse": "passed", "can't tell": "undecided"}
+_SHORT_METRICS: Final = ("throughput", "p50", "p99")
+_SHORT_COMMIT: Final = 12
+_MOST_EXCLUDED: Final = 6
+_MOST_CHANGES: Final = 3
 
 
 def comparison_text(
-    comparison: Comparison, width: int, said: Sequence[str] = (), first: Sequence[str] = ()
+    comparison: Comparison, width: int, remarks: Sequence[str] = (), failures: Sequence[str] = ()
 ) -> Text:
-    """The whole answer for a terminal; ``said`` are sentences on how it was made.
+    """The comparison for a terminal.
 
-    ``first`` stands before everything: runs that failed.
+    ``remarks`` describe how it was made; ``failures``, which are printed first, failed runs.
     """
-    lines = [Text(line, "bold red") for one in first for line in wrap(printed(one), width)]
-    lines += [Text()] if lines else []
-    for grid in grids(comparison):
-        lines += [to_text(grid, width), Text()]
-    for sentence in answers(comparison):
-        lines += [Text(line) for line in wrap(printed(sentence), width)]
-    for held in _all_held(comparison):
-        style = "bold red" if held.failed else "yellow" if held.answer == "can't tell" else "green"
-        lines.append(Text(printed(held_sentence(held)), style))
-    for sentence in said:
-        lines += [Text(line, "dim") for line in wrap(printed(sentence), width)]
-    told = _cautions(comparison)
-    lines += [Text()] if told else []
-    for sentence in told:
-        lines += [Text(line, "yellow") for line in wrap(printed(sentence), width)]
-    return Text("\n").join(lines)
+
+    def lines(sentences: Sequence[str], style: str = "") -> list[Text]:
+        return [line for one in sentences for line in tables.sentence_lines(one, width, style)]
+
+    conditions = [
+        Text(
+            printable(condition_sentence(held)),
+            "bold red" if held.failed else "yellow" if held.answer == "can't tell" else "green",
+        )
+        for held in _conditions(comparison)
+    ]
+    return tables.stacked([
+        lines(failures, "bold red"),
+        tables.to_text(comparison_grid(comparison), width),
+        [*lines(answers(comparison)), *conditions, *lines(remarks, "dim")],
+        lines(_cautions(comparison), "yellow"),
+    ])  # fmt: skip
 
 
 def comparison_markdown(
-    comparison: Comparison, said: Sequence[str] = (), first: Sequence[str] = ()
+    comparison: Comparison, remarks: Sequence[str] = (), failures: Sequence[str] = ()
 ) -> str:
-    """The whole answer for a pull request: the answer first, then what it stands on.
-
-    ``first`` stands before the answer: runs that failed.
-    """
-    told = [*first, *answers(comparison)]
-    blocks = [" ".join(f"**{escape_markdown(one)}**" for one in told)]
-    held = [f"- {escape_markdown(held_sentence(one))}" for one in _all_held(comparison)]
-    blocks += ["\n".join(held)] if held else []
-    blocks += [to_markdown(grid).strip() for grid in grids(comparison)]
-    blocks += [escape_markdown(" ".join(said))] if said else []
-    told = [f"- {escape_markdown(sentence)}" for sentence in _cautions(comparison)]
-    blocks += ["\n".join(told)] if told else []
-    return "\n\n".join(blocks) + "\n"
+    """The comparison for a pull request; the arguments are those of `comparison_text`."""
+    sentences = [*failures, *answers(comparison)]
+    blocks = [
+        " ".join(f"**{tables.escape_markdown(sentence)}**" for sentence in sentences),
+        _bullets([condition_sentence(held) for held in _conditions(comparison)]),
+        tables.to_markdown(comparison_grid(comparison)).strip(),
+        tables.escape_markdown(" ".join(remarks)),
+        _bullets(_cautions(comparison)),
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _error_notes(comparison: Comparison) -> tuple[str, ...]:
-    """What an interval covers, and what an answer does."""
-    confidence, level = comparison.confidence, 1 - comparison.confidence
-    together = _TOGETHER.format(family=comparison.family, level=_share(level))
-    single = _SINGLE.format(confidence=_share(confidence))
-    return (single, together) if comparison.family > 1 else (single,)
+def _bullets(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {tables.escape_markdown(sentence)}" for sentence in sentences)
 
 
-def _share(share: float) -> str:
-    """A share that was given, in percent: as it was written."""
-    return f"{share * 100:.6g} %"
+def comparison_grid(comparison: Comparison) -> tables.Grid:
+    """One case in full, or one line per case."""
+    if len(comparison.cases) == 1:
+        return _case_grid(comparison)
+
+    def cell(name: str, part: int, case: CaseComparison) -> tables.Cell:
+        row = next((row for row in case.rows if row.metric.name == name), None)
+        return _change_cells(row)[part]
+
+    fields: list[tables.Field[CaseComparison]] = [
+        (tables.key("case"), lambda case: case.title),
+        *((tables.Column(heading, name), partial(cell, name, part))
+          for name in _SHORT_METRICS for part, heading in enumerate(("change", "interval"))),
+    ]  # fmt: skip
+    title, notes = "Changes from baseline to candidate", _error_notes(comparison)
+    return tables.build(title, comparison.cases, fields, notes)
 
 
-def _case_grid(comparison: Comparison) -> Grid:
-    """Every metric of the one case."""
+def _case_grid(comparison: Comparison) -> tables.Grid:
+    """Every metric of the only case."""
     (case,) = comparison.cases
     times = [row.baseline.value for row in case.rows if row.baseline and row.metric.is_time]
     unit = units.time_unit(times)
-    return Grid(
-        title=case.title,
-        columns=(
-            Column("metric", number=False, key=True),
-            Column("baseline"),
-            Column("candidate"),
-            Column("change"),
-            Column("interval"),
-            Column("could be seen"),
-            Column("answer", number=False),
-        ),
-        rows=tuple(_row(row, unit) for row in case.rows),
-        notes=(
-            f"Baseline: {case.baseline}. Candidate: {case.candidate}.",
-            *([] if case.blocks is None else [_PAIRS.format(blocks=case.blocks)]),
-            *_error_notes(comparison),
-            _DETECTABLE,
-            *([_CONDITIONS] if case.held else [SUCCESSFUL]),
-        ),
-    )
+
+    def value(estimate: Bounded | None, row: Compared) -> str:
+        if estimate is None:
+            return units.ABSENT
+        if row.metric.is_time:
+            return units.duration(estimate.value, unit)
+        return units.significant(estimate.value)
+
+    def detectable(row: Compared) -> tables.Cell:
+        share = row.effect.detectable if row.effect else None
+        return tables.Cell(units.ABSENT if share is None else _detectable(share), "muted")
+
+    fields: list[tables.Field[Compared]] = [
+        (tables.key("metric"),
+         lambda row: f"{row.metric.name}, {unit.name if row.metric.is_time else 'ops/s'}"),
+        (tables.Column("baseline"), lambda row: value(row.baseline, row)),
+        (tables.Column("candidate"), lambda row: value(row.candidate, row)),
+        (tables.Column("change"), lambda row: _change_cells(row)[0]),
+        (tables.Column("interval"), lambda row: _change_cells(row)[1]),
+        (tables.Column("could be seen"), detectable),
+        (tables.word("answer"), _answer_cell),
+    ]  # fmt: skip
+    notes = [f"Baseline: {case.baseline}. Candidate: {case.candidate}."]
+    if case.blocks is not None:
+        notes.append(f"Compared in pairs: {case.blocks} blocks, each with a run of both sides.")
+    notes += [*_error_notes(comparison), _DETECTABLE, _CONDITIONS if case.held else SUCCESSFUL]
+    return tables.build(case.title, case.rows, fields, notes)
 
 
-def answers(comparison: Comparison) -> list[str]:
-    """The answer in plain sentences: of one case in full, of several in numbers."""
-    if len(comparison.cases) == 1:
-        sentences = [" ".join(_case_answer(comparison.cases[0]))]
-    else:
-        moved = _moves(comparison)
-        told = [f"{what} in {listed(cases)}" for what, cases in moved.items() if cases]
-        sentences = [f"Throughput {listed(told)}."]
-    for side, names in (
-        ("baseline", comparison.baseline_only), ("candidate", comparison.candidate_only)
-    ):  # fmt: skip
-        if names:
-            sentences.append(f"Only the {side} has {listed(names)}.")
-    return sentences
+def _error_notes(comparison: Comparison) -> Iterator[str]:
+    """The coverage of an interval, and the error level of all answers."""
+    yield f"Interval: {_share(comparison.confidence)} confidence of each change alone."
+    if comparison.family > 1:
+        yield (
+            f"Answers: Holm's method for {comparison.family} changes, so that"
+            f" {_share(1 - comparison.confidence)} of comparisons without any difference report"
+            " one; an interval without 0 can have the answer 'no difference seen'."
+        )
 
 
-def held_sentence(held: Held) -> str:
-    """How a condition came out."""
-    text = held.condition.text
-    if held.failures is not None:
-        said = f"{text}: {_FAILURES[held.answer]}, {_unanswered(held.failures)}"
-    elif held.effect is None:
-        said = f"{text}: can't be told, there are too few operations or runs for it"
-    else:
-        said = f"{text}: {_WORDS[held.answer]} {percent(held.effect.change)}, {_surely(held)}"
-    if held.answer != "can't tell":
-        return f"{said}."
-    what = "a build ends there unless --if-unknown pass" if held.failed else "let pass"
-    return f"{said}; {what}."
+def _share(share: float) -> str:
+    """An option's share in percent, unrounded."""
+    return f"{share * 100:.6g} %"
 
 
-def _unanswered(failures: Failures) -> str:
-    """How many operations count as slower than any bound."""
-    return (
-        f"{failures.candidate:.3%} of the candidate's operations have no answer, against"
-        f" {failures.baseline:.3%} of the baseline's, and count as slower than any bound"
-    )
+def _change_cells(row: Compared | None) -> tuple[tables.Cell, tables.Cell]:
+    """A change and its interval."""
+    if row is None or row.effect is None:
+        return tables.Cell(units.ABSENT), tables.Cell(units.ABSENT)
+    effect = row.effect
+    interval = units.ABSENT if effect.ratio.low is None else percent_range(effect.ratio)
+    tone = _answer_cell(row).tone if effect.significant() else "plain"
+    return tables.Cell(percent(effect.change), tone), tables.Cell(interval)
 
 
-def _surely(held: Held) -> str:
-    """The bounds of a change, each of which holds with the confidence asked for."""
-    ratio = held.effect.ratio if held.effect else None
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return "without an error"
-    return f"at least {percent(ratio.low - 1)} and at most {percent(ratio.high - 1)}"
+def _answer_cell(row: Compared) -> tables.Cell:
+    if row.effect is None or row.effect.p_value is None:
+        return tables.Cell("unknown", "muted")
+    if not row.effect.significant():
+        return tables.Cell("no difference seen", "muted")
+    better = (row.effect.change > 0) == row.metric.more_is_better
+    return tables.Cell("better", "valid") if better else tables.Cell("worse", "invalid")
 
 
 def percent(share: float) -> str:
@@ -181,167 +175,240 @@ def percent(share: float) -> str:
     return f"{sign}{units.significant(abs(share) * 100)} %"
 
 
-def percent_range(ratio: units.HasEnds) -> str:
+def percent_range(ratio: Bounded) -> str:
     """The interval of a ratio as changes."""
     if ratio.low is None or ratio.high is None:
         return "no interval"
     return f"{percent(ratio.low - 1)} to {percent(ratio.high - 1)}"
 
 
-def ratio_cells(row: Compared | None) -> tuple[Cell, Cell]:
-    """A change and its interval."""
-    if row is None or row.effect is None:
-        return Cell(units.ABSENT), Cell(units.ABSENT)
-    effect = row.effect
-    interval = units.ABSENT if effect.ratio.low is None else percent_range(effect.ratio)
-    return Cell(percent(effect.change), _tone(row)), Cell(interval)
+def _detectable(share: float) -> str:
+    """The smallest detectable change; figures beyond a factor of eleven have no meaning."""
+    return f"{units.significant(share * 100)} %" if share <= _MOST_DETECTABLE else "over 1,000 %"
 
 
-def grids(comparison: Comparison) -> Iterator[Grid]:
-    """One case as a whole, or a line for each of several."""
+def answers(comparison: Comparison) -> list[str]:
+    """The results in sentences: one case in full, several in numbers."""
     if len(comparison.cases) == 1:
-        yield _case_grid(comparison)
-        return
-    bands = [
-        Column(heading, name) for name in _SHOWN_IN_SHORT for heading in ("change", "interval")
-    ]
-    yield Grid(
-        title="Changes from baseline to candidate",
-        columns=(Column("case", number=False, key=True), *bands),
-        rows=tuple(_short_row(case) for case in comparison.cases),
-        notes=_error_notes(comparison),
-    )
+        sentences = [" ".join(_case_sentences(comparison.cases[0]))]
+    else:
+        changes: dict[str, list[str]] = {
+            "rose": [], "fell": [], "showed no difference": [], "can't be compared": [],
+        }  # fmt: skip
+        for case in comparison.cases:
+            changes[_throughput_change(case)].append(case.title)
+        clauses = [f"{change} in {listed(cases)}" for change, cases in changes.items() if cases]
+        sentences = [f"Throughput {listed(clauses)}."]
+    if comparison.baseline_only:
+        sentences.append(f"Only the baseline has {listed(comparison.baseline_only)}.")
+    if comparison.candidate_only:
+        sentences.append(f"Only the candidate has {listed(comparison.candidate_only)}.")
+    return sentences
 
 
-def _short_row(case: CaseComparison) -> tuple[Cell, ...]:
-    rows = {row.metric.name: row for row in case.rows}
-    cells = [cell for name in _SHOWN_IN_SHORT for cell in ratio_cells(rows.get(name))]
-    return (Cell(case.title), *cells)
+def _throughput_change(case: CaseComparison) -> str:
+    effect = next((row.effect for row in case.rows if row.metric == THROUGHPUT), None)
+    if effect is None or effect.p_value is None:
+        return "can't be compared"
+    if not effect.significant():
+        return "showed no difference"
+    return "rose" if effect.change > 0 else "fell"
 
 
-def _row(row: Compared, unit: units.TimeUnit) -> tuple[Cell, ...]:
-    timed = row.metric.is_time
-    name = f"{row.metric.name}, {unit.name}" if timed else f"{row.metric.name}, ops/s"
-    sides = []
-    for side in (row.baseline, row.candidate):
-        if side is None:
-            sides.append(Cell(units.ABSENT))
-        else:
-            value = units.duration(side.value, unit) if timed else units.significant(side.value)
-            sides.append(Cell(value))
-    change, interval = ratio_cells(row)
-    seen = row.effect.detectable if row.effect else None
-    could = units.ABSENT if seen is None else _detectable(seen)
-    return (Cell(name), *sides, change, interval, Cell(could, "muted"), _answer_cell(row))
-
-
-def _answer_cell(row: Compared) -> Cell:
-    if row.effect is None or row.effect.p_value is None:
-        return Cell("can't be said", "muted")
-    if not row.effect.significant():
-        return Cell("no difference seen", "muted")
-    better = (row.effect.change > 0) == row.metric.more_is_better
-    return Cell("better" if better else "worse", "valid" if better else "invalid")
-
-
-def _tone(row: Compared) -> Tone:
-    return _answer_cell(row).tone if row.effect and row.effect.significant() else "plain"
-
-
-def _case_answer(case: CaseComparison) -> Iterator[str]:
+def _case_sentences(case: CaseComparison) -> Iterator[str]:
     throughput = next((row for row in case.rows if row.metric == THROUGHPUT), None)
     if throughput is not None:
-        yield _throughput_sentence(throughput)
-    times = [row for row in case.rows if _is_of_all(row.metric)]
-    moved = {
-        row.metric.name: row.effect for row in times if row.effect and row.effect.significant()
-    }
-    still = [
-        row.metric.name for row in times
-        if row.effect and row.effect.p_value is not None and row.metric.name not in moved
-    ]  # fmt: skip
+        yield _throughput_sentence(throughput.effect)
+    # Response times of all operations together.
+    effects = {
+        row.metric.name: row.effect for row in case.rows
+        if row.metric == Metric("quantile", row.metric.quantile) and row.effect
+    }  # fmt: skip
+    moved = [f"{name} {_moved(one)}" for name, one in effects.items() if one.significant()]
+    same = [
+        name for name, one in effects.items() if one.p_value is not None and not one.significant()
+    ]
     if moved:
-        told = [f"{name} {_moved(effect)}" for name, effect in moved.items()]
-        yield f"Response time at {listed(told)}."
-    if still:
-        yield f"No difference of response time was seen at {listed(still)}."
+        yield f"Response time at {listed(moved)}."
+    if same:
+        yield f"No difference of response time was seen at {listed(same)}."
 
 
-def _is_of_all(metric: Metric) -> bool:
-    """Whether it is a quantile of the response time of all operations."""
-    return metric == Metric("quantile", metric.quantile)
-
-
-def _throughput_sentence(row: Compared) -> str:
-    effect = row.effect
+def _throughput_sentence(effect: Effect | None) -> str:
     if effect is None or effect.p_value is None:
         return (
-            "Whether throughput differs can't be said: the runs are too few or too short for an"
+            "The difference of throughput is unknown: the runs are too few or too short for an"
             " error, so repeat them."
         )
     if effect.significant():
         return f"Throughput {_moved(effect)}."
-    found = f"No difference of throughput was seen ({percent_range(effect.ratio)})"
+    difference = f"No difference of throughput was seen ({percent_range(effect.ratio)})"
     if effect.detectable is None:
-        return f"{found}."
-    seen = _detectable(effect.detectable)
-    return f"{found}; a change of {seen} would have been seen in 8 of 10 such comparisons."
-
-
-def _detectable(share: float) -> str:
-    """The smallest change that would be seen; figures beyond a factor of eleven mean nothing."""
-    return f"{units.significant(share * 100)} %" if share <= _MOST_DETECTABLE else "over 1,000 %"
+        return f"{difference}."
+    least = _detectable(effect.detectable)
+    return f"{difference}; a change of {least} would have been seen in 8 of 10 such comparisons."
 
 
 def _moved(effect: Effect) -> str:
-    word = "rose" if effect.change > 0 else "fell"
+    verb = "rose" if effect.change > 0 else "fell"
     amount = units.significant(abs(effect.change) * 100)
-    return f"{word} by {amount} % ({percent_range(effect.ratio)})"
+    return f"{verb} by {amount} % ({percent_range(effect.ratio)})"
 
 
-def _moves(comparison: Comparison) -> dict[str, list[str]]:
-    """Names of the cases by what their throughput did."""
-    moves: dict[str, list[str]] = {
-        "rose": [], "fell": [], "showed no difference": [], "can't be compared": [],
-    }  # fmt: skip
-    for case in comparison.cases:
-        row = next((row for row in case.rows if row.metric == THROUGHPUT), None)
-        effect = row.effect if row else None
-        if effect is None or effect.p_value is None:
-            moves["can't be compared"].append(case.title)
-        elif not effect.significant():
-            moves["showed no difference"].append(case.title)
-        else:
-            moves["rose" if effect.change > 0 else "fell"].append(case.title)
-    return moves
-
-
-def _allowed(case: CaseComparison) -> str:
-    return f"The sides differ in what was allowed to: {differences(case.differences)}."
-
-
-def differences(found: Sequence[Difference]) -> str:
-    """The places that differ, with both values."""
-    told = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
-    more = len(told) - _MOST_TOLD
-    return "; ".join(told[:_MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
-
-
-def _all_held(comparison: Comparison) -> Iterable[Held]:
+def _conditions(comparison: Comparison) -> Iterator[Held]:
     return (held for case in comparison.cases for held in case.held)
 
 
+def condition_sentence(held: Held) -> str:
+    """The result of a condition."""
+    result = f"{held.condition.text}: {_RESULTS[held.answer]}"
+    if held.failures is not None:
+        reason = (
+            f"{held.failures.candidate:.3%} of the candidate's operations have no answer, against"
+            f" {held.failures.baseline:.3%} of the baseline's, and count as slower than any bound"
+        )
+    elif held.effect is None:
+        reason = "there are too few operations or runs for it"
+    else:
+        ratio, bounds = held.effect.ratio, "without an error"
+        if ratio.low is not None and ratio.high is not None:
+            bounds = f"at least {percent(ratio.low - 1)} and at most {percent(ratio.high - 1)}"
+        reason = f"{percent(held.effect.change)}, {bounds}"
+    if held.answer != "can't tell":
+        return f"{result}, {reason}."
+    outcome = "the build fails without --if-unknown pass" if held.failed else "the build passes"
+    return f"{result}, {reason}; {outcome}."
+
+
+def differences(found: Sequence[Difference]) -> str:
+    """The settings that differ, with both values."""
+    texts = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
+    rest = len(texts) - _MOST_DIFFERENCES
+    return "; ".join(texts[:_MOST_DIFFERENCES]) + (f"; and {rest} more" if rest > 0 else "")
+
+
 def _cautions(comparison: Comparison) -> list[str]:
-    """Each caution once, with how many cases it holds for where there are several."""
-    found: dict[str, int] = {}
+    """Each caution once; with several cases, the number that it affects."""
+    counts: Counter[str] = Counter()
     for case in comparison.cases:
-        for caution in case.cautions:
-            found[caution.sentence] = found.get(caution.sentence, 0) + 1
+        counts.update(caution.sentence for caution in case.cautions)
         if case.differences:
-            told = _allowed(case)
-            found[told] = found.get(told, 0) + 1
-    several = len(comparison.cases) > 1
+            counts[f"Allowed differences between the sides: {differences(case.differences)}."] += 1
+    total = len(comparison.cases)
     return [
-        f"{sentence} ({count} of {len(comparison.cases)} cases)" if several else sentence
-        for sentence, count in found.items()
+        f"{sentence} ({count} of {total} cases)" if total > 1 else sentence
+        for sentence, count in counts.items()
     ]
+
+
+def history_text(
+    histories: Sequence[History], width: int, limit: int, excluded: Sequence[ExcludedRun] = ()
+) -> Text:
+    """Histories for a terminal, with the newest ``limit`` runs of each, and the excluded runs."""
+    lines: list[Text] = []
+    for history in histories:
+        lines += [Text(), Text()] if lines else []
+        blocks = units.contrast([point.value for point in history.points][-width:])
+        lines += [
+            tables.to_text(_history_grid(history, limit), width),
+            Text(),
+            Text(blocks, "cyan"),
+        ]
+        lines += tables.sentence_lines(history_sentence(history), width)
+    lines = lines or [Text("No runs with this figure yet.")]
+    for sentence in _excluded_sentences(excluded):
+        lines += tables.sentence_lines(sentence, width, "yellow")
+    return Text("\n").join(lines)
+
+
+def _excluded_sentences(excluded: Sequence[ExcludedRun]) -> Iterator[str]:
+    """The first excluded runs with their reasons, and the number of others."""
+    for one in excluded[:_MOST_EXCLUDED]:
+        yield f"Excluded: run {one.run} {one.reason}."
+    if len(excluded) > _MOST_EXCLUDED:
+        yield f"Excluded: {len(excluded) - _MOST_EXCLUDED} more, which --json lists."
+
+
+def history_markdown(history: History, limit: int) -> str:
+    """One history as Markdown."""
+    blocks = units.contrast([point.value for point in history.points])
+    grid = tables.to_markdown(_history_grid(history, limit)).strip()
+    return f"{grid}\n\n`{blocks}`\n\n{history_sentence(history)}\n"
+
+
+def _history_grid(history: History, limit: int) -> tables.Grid:
+    """The newest runs, the last one at the bottom; a new level begins a new section."""
+    metric = history.metric
+    unit = units.time_unit(point.value for point in history.points)
+    first = max(len(history.points) - limit, 0)
+    moves = {move.index: move for move in history.moves}
+
+    def value(point: HistoryPoint) -> tables.Cell:
+        if metric.is_time:
+            return tables.Cell(units.duration(point.value, unit), "strong")
+        return tables.Cell(units.significant(point.value), "strong")
+
+    def level(move: Moved | None) -> tables.Cell:
+        if move is None:
+            return tables.Cell("")
+        return tables.Cell(
+            f"{percent(move.change)} from here", "valid" if move.better else "invalid"
+        )
+
+    rows = [(point, moves.get(index)) for index, point in enumerate(history.points)][first:]
+    fields: list[tables.Field[tuple[HistoryPoint, Moved | None]]] = [
+        (tables.word("created"), lambda row: minute_cell(row[0].created)),
+        (tables.key("run"), lambda row: row[0].run),
+        (tables.word("commit"), lambda row: (row[0].commit or units.ABSENT)[:_SHORT_COMMIT]),
+        (tables.Column(f"{metric.name}, {unit.name if metric.is_time else 'ops/s'}"),
+         lambda row: value(row[0])),
+        (tables.word("level"), lambda row: level(row[1])),
+    ]  # fmt: skip
+    if any(point.tags for point, _ in rows):
+        fields.append(
+            (tables.word("tags"), lambda row: tables.Cell(", ".join(row[0].tags), "muted"))
+        )
+    notes = (f"{first} earlier runs are not listed.",) if first else ()
+    starts = frozenset(index - first for index in moves if index > first)
+    return tables.build(f"{metric.name} of {history.title}", rows, fields, notes, starts)
+
+
+def history_sentence(history: History) -> str:
+    """The changes of the level, of the engine's counting and of the servers."""
+    counting = [
+        f"From {history.points[one.index].run} on: {one.sentence}" for one in history.recounted
+    ]
+    newest = history.environments[-_MOST_CHANGES:]
+    earlier = len(history.environments) - len(newest)
+    servers = [
+        f"From {history.points[one.index].run} on, the servers differ:"
+        f" {differences(one.differences)}."
+        for one in newest
+    ]
+    if earlier:
+        servers.insert(0, f"The servers changed {earlier} times before.")
+    return " ".join([_moves_sentence(history), *counting, *servers])
+
+
+def _moves_sentence(history: History) -> str:
+    n, name = len(history.points), history.metric.name
+    runs = f"{n} {'run' if n == 1 else 'runs'}"
+    if n < history.least_runs:
+        return (
+            f"Over {runs} no change of the level of {name} can be seen: that takes"
+            f" {history.least_runs} of them."
+        )
+    if history.moves:
+        moves = [_move_text(history.points[move.index], move) for move in history.moves]
+        remarks = [sentence for move in history.moves for sentence in move.beside]
+        return " ".join([f"Over {runs} the level of {name} moved {listed(moves)}.", *remarks])
+    detectable = ""
+    if history.could_be_seen:
+        change = units.significant(history.could_be_seen * 100)
+        detectable = f"; one of {change} % half-way would have been seen in 8 of 10 such histories"
+    return f"No change of the level of {name} was found over {runs}{detectable}."
+
+
+def _move_text(point: HistoryPoint, move: Moved) -> str:
+    commit = f" (commit {point.commit[:_SHORT_COMMIT]})" if point.commit else ""
+    return f"by {percent(move.change)} at {point.run}{commit}"

@@ -1,12 +1,11 @@
-"""Runs and their analysis, gathered into the answers that a report draws, with their origin."""
+"""Runs and their analysis, gathered into the answers of a report, with their provenance."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -17,6 +16,8 @@ from kvmark.analysis import (
     around_faults,
     failure_course,
     fault_spans,
+    imported_curves,
+    imported_steps,
     judge,
     merged_times,
     quantile_curve,
@@ -31,124 +32,38 @@ from kvmark.analysis.compare.metrics import response_quantiles
 from kvmark.analysis.study import StudyRow
 from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
-from kvmark.records import Case, Run, TimeName, by_case
+from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
 from kvmark.records.case import RunEnvironment
-from kvmark.report.format import units
-from kvmark.report.format.grid import escape_markdown
-from kvmark.report.model.answers import (
-    MOST_CURVES,
-    MOST_DRAWN,
-    Curve,
-    Fact,
-    PhaseSpan,
-    Provenance,
-    RunAnswer,
-    RunCourse,
-    SequenceAnswer,
-)
-from kvmark.report.views import plan_words as asked
-from kvmark.report.views.imported import imported_answer
-from kvmark.report.views.plan_words import listed
+from kvmark.report.model import units
+from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer, RunCourse, SequenceAnswer
+from kvmark.report.model.page import Fact, Provenance
+from kvmark.report.model.tables import escape_markdown
+from kvmark.report.model.units import listed
+from kvmark.report.views.text_charts import TIMELINE_MARGIN
 
-NO_COMMIT = "not recorded"
-"""What stands for the commit of runs that were made without --commit."""
-_SHORT_COMMIT = 12
-_DAY = len("2026-11-21")
-_TIMES: tuple[TimeName, ...] = ("response", "service")
+MOST_DRAWN: Final = 8
+"""Most runs on a page that has figures for each run."""
+MOST_CURVES: Final = 50
+"""Most runs whose curves one figure can distinguish."""
+NO_COMMIT: Final = "not recorded"
+"""The commit of runs made without --commit."""
+_SHORT_COMMIT: Final = 12
+_DAY: Final = len("2026-11-21")
+_MOST_CHARACTERS: Final = 400
+_TIMES: Final[tuple[TimeName, ...]] = ("response", "service")
 
 
-def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
-    """When, at which commit, on which machine; nothing of runs that others measured."""
-    own = [run for run in runs if run.manifest.imported is None]
-    if not own:
-        return ()
-    days = sorted({run.manifest.created[:_DAY] for run in own})
-    return (
-        Fact("Measured", days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
-        Fact("Commit", ", ".join(_commits(own)) or NO_COMMIT),
-        Fact("Machine", "; ".join(dict.fromkeys(map(_machine, own)))),
-        Fact("System", ", ".join(_systems(own))),
-        *_server_settings(own),
-    )
-
-
-def _server_settings(runs: Sequence[Run]) -> Iterator[Fact]:
-    """The servers that kvmark started; where they differ between runs, each place that differs."""
-    known = [RunEnvironment.of(run.manifest) for run in runs]
-    words = list(dict.fromkeys(one.server_words for one in known if one.servers))
-    if len(words) == 1:
-        yield Fact("Servers", words[0])
-    elif words:
-        places = dict.fromkeys(place for one in known for place in one.servers)
-        levels = {place: list(dict.fromkeys(one.servers.get(place, "unknown") for one in known))
-                  for place in places}  # fmt: skip
-        told = [f"{place.removeprefix('servers.')} {', or '.join(texts)}"
-                for place, texts in levels.items() if len(texts) > 1]  # fmt: skip
-        yield Fact("Servers", f"not the same for all runs: {'; '.join(told)}")
-
-
-def origin_sentence(runs: Sequence[Run]) -> str:
-    """Which runs a block is made of, where they ran and how they are made again, as Markdown."""
-    first, last = runs[0], runs[-1]
-    which = f"run {first.id}" if len(runs) == 1 else f"{len(runs)} runs, {first.id} to {last.id}"
-    versions = dict.fromkeys(run.manifest.versions.get("kvmark", "unknown") for run in runs)
-    commits = [f"commit {', '.join(_commits(runs))}"] if any(_commits(runs)) else []
-    told = [
-        f"From {which}", listed(_systems(runs)), *commits, f"kvmark {', '.join(versions)}",
-        _machine(last),
-    ]  # fmt: skip
-    commands = dict.fromkeys(shlex.join(run.manifest.command) for run in runs)
-    again = "" if len(commands) > 1 else f" Made by `{next(iter(commands))}`."
-    return f"{escape_markdown('; '.join(told))}.{again}"
-
-
-def _systems(runs: Sequence[Run]) -> list[str]:
-    systems = (run.manifest.engine.system for run in runs)
-    return list(dict.fromkeys(f"{one.system} {one.version}".strip() for one in systems))
-
-
-def _commits(runs: Sequence[Run]) -> list[str]:
-    commits = dict.fromkeys(run.manifest.commit for run in runs)
-    return [one[:_SHORT_COMMIT] for one in commits if one]
-
-
-def _machine(run: Run) -> str:
-    return ", ".join(machine_words(run.manifest.host))
-
-
-def machine_words(host: Mapping[str, Any]) -> Iterator[str]:
-    """A machine's cores, memory and kernel."""
-    yield f"{host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"
-    memory, kernel = host.get("memory_bytes"), host.get("kernel")
-    if isinstance(memory, int):
-        yield units.size(memory)
-    if kernel:
-        yield f"kernel {kernel}"
-
-
-def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswer:
-    """The YCSB sequence from all its runs; ``judged`` gives the verdict on each.
-
-    Raises:
-        ValueError: there is no run.
-        RecordsError: a run's files can't be read.
-    """
-    if not runs:
-        raise ValueError("a sequence needs at least one run")
-    rows = ycsb_sequence(runs, judged)
-    stores = dict.fromkeys(row.case.store for row in rows)
-    return SequenceAnswer(
-        title=f"YCSB on {', '.join(stores)}",
-        asked=asked.of_sequence(rows, runs[0].manifest.plan),
-        rows=rows,
-        curves=tuple(_sequence_curves(rows)),
-        provenance=_sequence_provenance(runs),
-        published_source=YCSB_SOURCE,
-    )
-
-
-def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
+def run_answer(
+    run: Run,
+    verdict: Verdict | None = None,
+    *,
+    page_runs: int | None = None,
+    text_width: int | None = None,
+) -> RunAnswer:
     """One run; its verdict is computed unless it is given.
+
+    ``page_runs`` is the number of runs on the page that needs figures, ``text_width`` the width of
+    the terminal that needs charts; without them, the answer has neither.
 
     Raises:
         RecordsError: the run's files can't be read.
@@ -157,79 +72,126 @@ def run_answer(run: Run, verdict: Verdict | None = None) -> RunAnswer:
     check()
     # Summary, curves and quantiles read the same histograms.
     run = run.with_histogram_cache()
-    manifest = run.manifest
-    if manifest.imported is not None:
-        return imported_answer(run, manifest.imported, verdict)
-    summary = summarize(run)
+    imported = run.manifest.imported
+    if imported is None:
+        answer = _measured_answer(run, verdict or judge(run))
+    else:
+        answer = _imported_answer(run, imported, verdict or judge(run))
+    if page_runs is not None:
+        answer = _with_figures(answer, run, page_runs)
+    if text_width is None:
+        return answer
+    if imported is not None:
+        return replace(answer, time_steps=imported_steps(imported))
+    cells = text_width - TIMELINE_MARGIN
+    return replace(answer, time_steps=response_steps(run), timelines=timelines(run, cells))
+
+
+def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
+    summary, manifest = summarize(run), run.manifest
     phases = [phase for phase in manifest.engine.phases if phase.stopped_by != "skipped"]
+    plan = {name: part for name, part in manifest.plan.items() if name != "seeds"}
     return RunAnswer(
         title=f"{summary.name} on {summary.system} {summary.version}".strip(),
-        asked=asked.of_plan(manifest.plan),
+        request=plan_facts(manifest.plan),
         summary=summary,
-        verdict=verdict or judge(run),
+        verdict=verdict,
         phases=tuple(PhaseSpan(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
         intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
-        provenance=_run_provenance(run),
+        provenance=Provenance(
+            facts=(*_facts(run), Fact("Seeds", _compact(manifest.plan.get("seeds", {})))),
+            command=manifest.command,
+            documents={
+                "Plan": plan,
+                "Configuration of the system": manifest.engine.system.configuration,
+                **_servers(run, "Servers"),
+                "Host": {name: part for name, part in manifest.host.items() if not _plain(part)},
+            },
+            top=origin_facts([run]),
+        ),
         faults=fault_spans(run),
         around_faults=around_faults(run, summary.faults),
-        course=cache(partial(_course, run)),
-        curves=cache(lambda: tuple(_run_curves(run))),
-        time_steps=partial(response_steps, run),
-        timelines=partial(timelines, run),
-        response_quantiles=cache(partial(response_quantiles, run)),
     )
 
 
-def run_answers(runs: Iterable[Run], count: int, judged: Judge = judge) -> list[RunAnswer]:
-    """The answers of ``count`` runs for one page; ``judged`` gives the verdict on each.
+def _imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict) -> RunAnswer:
+    summary, manifest, origin = summarize(run), run.manifest, imported.origin
+    system = f"{summary.system} {summary.version}".strip()
+    on = f" on {system}" if system else ""
+    whole = (pl.col("operation") == "TOTAL") & (pl.col("end_ns") > pl.col("start_ns"))
+    return RunAnswer(
+        title=f"{summary.name}{on}, imported{origin_text(origin.tool)}",
+        request=tuple(_imported_request(imported, system)),
+        summary=summary,
+        verdict=verdict,
+        phases=(),
+        intervals=run.intervals.filter(whole),
+        provenance=Provenance(
+            facts=(
+                Fact("Imported", manifest.created),
+                *(Fact(name, version) for name, version in manifest.versions.items()),
+                Fact("File", f"{origin.file}, {units.whole(origin.size_bytes)} bytes"),
+                Fact("SHA-256", origin.sha256),
+                Fact("Recognised as", origin.format),
+            ),
+            command=manifest.command,
+            documents={"Settings in the file": origin.said} if origin.said else {},
+        ),
+        imported=imported,
+    )
 
-    Many runs are read one after the other, and none stays in memory.
+
+def _imported_request(imported: ImportedRecord, system: str) -> Iterator[Fact]:
+    yield Fact("System", system or "unknown")
+    yield Fact("Measured by", tool_name(imported) or "unknown")
+    if len(imported.cases) == 1 and imported.cases[0].labels:
+        yield Fact("Case", imported.cases[0].name)
+    for name, text in imported.origin.said.items():
+        short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+        yield Fact(name.replace("_", " ").capitalize(), short)
+    yield from (Fact("Note", note) for note in imported.notes)
+
+
+def tool_name(imported: ImportedRecord) -> str:
+    """The tool that measured, with its version; empty if unknown."""
+    return f"{imported.origin.tool or ''} {imported.origin.version or ''}".strip()
+
+
+def origin_text(tool: str | None) -> str:
+    """The tool after *imported*."""
+    return f" from {tool}" if tool else ""
+
+
+def _with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
+    """The answer with the data of its figures on a page of this number of runs."""
+    imported = answer.imported
+    if page_runs > MOST_DRAWN:
+        answer = replace(answer, intervals=pl.DataFrame())
+    elif imported is None:
+        course = RunCourse(resource_course(run), failure_course(run), time_spread(run))
+        answer = replace(answer, course=course)
+    if page_runs <= MOST_CURVES:
+        curves = _run_curves(run) if imported is None else _imported_curves(imported)
+        answer = replace(answer, curves=tuple(curves))
+    if page_runs == 1 or imported is not None:
+        return answer
+    return replace(answer, response_quantiles=response_quantiles(run))
+
+
+def run_answers(runs: Iterable[Run], count: int, judged: Judge = judge) -> list[RunAnswer]:
+    """The answers of ``count`` runs for one page; ``judged`` returns the verdict on a run.
+
+    Runs are read one after the other, and none stays in memory.
 
     Raises:
         RecordsError: a run's files can't be read.
         KeyboardInterrupt: the user has asked to stop.
     """
     cached = (run.with_histogram_cache() for run in runs)
-    answers = (run_answer(run, judged(run)) for run in cached)
-    if count <= MOST_DRAWN:
-        return list(answers)
-    return [_detach(answer, curves=count <= MOST_CURVES) for answer in answers]
+    return [run_answer(run, judged(run), page_runs=count) for run in cached]
 
 
-def _detach(answer: RunAnswer, *, curves: bool) -> RunAnswer:
-    """The answer with what a page of many runs shows, without references to the run."""
-    quantiles, drawn = answer.response_quantiles(), answer.curves() if curves else ()
-    return replace(
-        answer,
-        intervals=pl.DataFrame(),
-        response_quantiles=lambda: quantiles,
-        curves=lambda: drawn,
-        course=RunCourse,
-        time_steps=lambda: None,
-        timelines=lambda _: (),
-    )
-
-
-def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterable[Curve]:
-    """The curves of each case at its largest number of records."""
-    largest: dict[Case, SequenceRow] = {}
-    for row in rows:
-        key = replace(row.case, records=0)
-        if key not in largest or largest[key].case.records < row.case.records:
-            largest[key] = row
-    several_stores = len({row.case.store for row in rows}) > 1
-    for case, row in largest.items():
-        panel = (case if several_stores else replace(case, store="")).title
-        counts = (row.figures.response_counts, row.figures.service_counts)
-        curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
-        yield from (Curve(panel, time, points) for time, points in curves if points)
-
-
-def _course(run: Run) -> RunCourse:
-    return RunCourse(resource_course(run), failure_course(run), time_spread(run))
-
-
-def _run_curves(run: Run) -> Iterable[Curve]:
+def _run_curves(run: Run) -> Iterator[Curve]:
     totals = [total for phase in run.counted for total in run.totals(phase.index)]
     operations = dict.fromkeys(total.operation for total in totals if total.outcome == "ok")
     for operation in operations:
@@ -239,48 +201,185 @@ def _run_curves(run: Run) -> Iterable[Curve]:
                 yield Curve(operation, time, points)
 
 
-def _run_provenance(run: Run) -> Provenance:
-    return Provenance(
-        facts=(*_facts(run), Fact("Seeds", _compact(run.manifest.plan.get("seeds", {})))),
-        command=run.manifest.command,
-        documents={
-            # What differs from run to run is a fact.
-            "Plan": {key: part for key, part in run.manifest.plan.items() if key != "seeds"},
-            "Configuration of the system": run.manifest.engine.system.configuration,
-            **_servers(run),
-            "Host": {key: part for key, part in run.manifest.host.items() if not _plain(part)},
-        },
-        top=origin_facts([run]),
-    )
+def _imported_curves(imported: ImportedRecord) -> Iterator[Curve]:
+    for curve in imported_curves(imported):
+        yield Curve(curve.panel, curve.time, curve.points)
 
 
-def _sequence_provenance(runs: Sequence[Run]) -> Provenance:
-    """What all runs have in common from the first of them, and one plan per case."""
+def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswer:
+    """The YCSB sequence of all its runs; ``judged`` returns the verdict on a run.
+
+    Raises:
+        ValueError: there is no run.
+        RecordsError: a run's files can't be read.
+    """
+    if not runs:
+        raise ValueError("a sequence needs at least one run")
+    rows = ycsb_sequence(runs, judged)
+    stores = dict.fromkeys(row.case.store for row in rows)
     first = runs[0].manifest
-    cases = {case.title: same for case, same in by_case(runs).items()}
+    cases = {case.title: of_case for case, of_case in by_case(runs).items()}
     plans = {
-        f"Plan of {title}, first repetition": same[0].manifest.plan for title, same in cases.items()
+        f"Plan of {title}, first repetition": of_case[0].manifest.plan
+        for title, of_case in cases.items()
     }
-    return Provenance(
-        facts=(*_facts(runs[0]), Fact("Runs", f"{units.whole(len(runs))}, each with own seeds")),
-        command=first.command,
-        documents={
-            **plans,
-            "Configuration of the system": first.engine.system.configuration,
-            **_servers(runs[0]),
-            "Host": first.host,
-            "Runs of each case": {title: [run.id for run in same] for title, same in cases.items()},
-        },
-        top=origin_facts(runs),
+    return SequenceAnswer(
+        title=f"YCSB on {', '.join(stores)}",
+        question=_sequence_question(rows, first.plan),
+        rows=rows,
+        curves=tuple(_sequence_curves(rows)),
+        provenance=Provenance(
+            facts=(
+                *_facts(runs[0]),
+                Fact("Runs", f"{units.whole(len(runs))}, each with own seeds"),
+            ),
+            command=first.command,
+            documents={
+                **plans,
+                "Configuration of the system": first.engine.system.configuration,
+                **_servers(runs[0], "Servers"),
+                "Host": first.host,
+                "Runs of each case": {
+                    title: [run.id for run in of_case] for title, of_case in cases.items()
+                },
+            },
+            top=origin_facts(runs),
+        ),
+        published_source=YCSB_SOURCE,
     )
 
 
-def _servers(run: Run) -> Mapping[str, object]:
-    """What is known of the servers, where there are any."""
-    return {"Servers": run.manifest.testbed} if run.manifest.testbed else {}
+def _sequence_question(rows: Sequence[SequenceRow], plan: Mapping[str, Any]) -> str:
+    """The cases of a sequence and their numbers of repetitions."""
+    workloads = listed(dict.fromkeys(row.case.workload for row in rows))
+    sizes = listed(units.whole(n) for n in sorted({row.case.records for row in rows}))
+    counts = sorted({len(row.figures.runs) for row in rows})
+    most = counts[-1] if counts else 0
+    least = f"{counts[0]} to " if len(counts) > 1 else ""
+    times = "once" if most == 1 else f"{least}{units.whole(most)} times"
+    load = "; ".join(fact.text for fact in _load_facts(plan))
+    return f"{workloads} with {sizes} records; {load}; each case {times}."
 
 
-def _facts(run: Run) -> Iterable[Fact]:
+def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterator[Curve]:
+    """The curves of each case at its largest number of records."""
+    largest: dict[Case, SequenceRow] = {}
+    for row in rows:
+        case = replace(row.case, records=0)
+        if case not in largest or largest[case].case.records < row.case.records:
+            largest[case] = row
+    several_stores = len({row.case.store for row in rows}) > 1
+    for case, row in largest.items():
+        panel = (case if several_stores else replace(case, store="")).title
+        counts = (row.figures.response_counts, row.figures.service_counts)
+        curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
+        yield from (Curve(panel, time, points) for time, points in curves if points)
+
+
+def study_provenance(
+    study: str, definition: Mapping[str, Any], rows: Sequence[StudyRow], runs: Sequence[Run]
+) -> Provenance:
+    """The first run as an example of all, and the runs of each case."""
+    facts = [Fact("Study", study), Fact("Runs", units.whole(len(runs)))]
+    ids = {row.title: list(row.figures.runs) for row in rows if row.figures}
+    documents: dict[str, object] = {"Study": dict(definition), "Runs of each case": ids}
+    if not runs:
+        return Provenance(tuple(facts), (), documents)
+    first = runs[0].manifest
+    facts += [
+        Fact("System", ", ".join(_systems(runs))),
+        Fact("Begun", min(run.manifest.created for run in runs)),
+        *(Fact(name, version) for name, version in first.versions.items()),
+        Fact("Host", _compact(first.host)),
+    ]
+    documents |= {
+        "Plan of the first case": first.plan,
+        "Configuration of the system": first.engine.system.configuration,
+        "Host": first.host,
+        **_servers(runs[0], "Servers of the first case"),
+    }
+    return Provenance(tuple(facts), first.command, documents, origin_facts(runs))
+
+
+def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
+    """Date, commit, machine, system and servers; empty for imported runs."""
+    runs = [run for run in runs if run.manifest.imported is None]
+    if not runs:
+        return ()
+    days = sorted({run.manifest.created[:_DAY] for run in runs})
+    return (
+        Fact("Measured", days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
+        Fact("Commit", ", ".join(_commits(runs)) or NO_COMMIT),
+        Fact("Machine", "; ".join(dict.fromkeys(map(_machine, runs)))),
+        Fact("System", ", ".join(_systems(runs))),
+        *_server_settings(runs),
+    )
+
+
+def origin_sentence(runs: Sequence[Run]) -> str:
+    """The runs of a block, their machine and their command, as Markdown."""
+    first, last = runs[0], runs[-1]
+    ids = f"run {first.id}" if len(runs) == 1 else f"{len(runs)} runs, {first.id} to {last.id}"
+    versions = dict.fromkeys(run.manifest.versions.get("kvmark", "unknown") for run in runs)
+    commits = [f"commit {', '.join(_commits(runs))}"] if _commits(runs) else []
+    parts = [
+        f"From {ids}", listed(_systems(runs)), *commits, f"kvmark {', '.join(versions)}",
+        _machine(last),
+    ]  # fmt: skip
+    commands = dict.fromkeys(shlex.join(run.manifest.command) for run in runs)
+    made_by = "" if len(commands) > 1 else f" Made by `{next(iter(commands))}`."
+    return f"{escape_markdown('; '.join(parts))}.{made_by}"
+
+
+def _server_settings(runs: Sequence[Run]) -> Iterator[Fact]:
+    """The servers that kvmark started, and the settings that differ between runs."""
+    environments = [RunEnvironment.of(run.manifest) for run in runs]
+    texts = list(dict.fromkeys(one.server_words for one in environments if one.servers))
+    if len(texts) == 1:
+        yield Fact("Servers", texts[0])
+    elif texts:
+        places = dict.fromkeys(place for one in environments for place in one.servers)
+        levels = {
+            place.removeprefix("servers."): list(
+                dict.fromkeys(one.servers.get(place, "unknown") for one in environments)
+            )
+            for place in places
+        }
+        different = [
+            f"{at} {', or '.join(found)}" for at, found in levels.items() if len(found) > 1
+        ]
+        yield Fact("Servers", f"not the same for all runs: {'; '.join(different)}")
+
+
+def _systems(runs: Sequence[Run]) -> list[str]:
+    systems = (run.manifest.engine.system for run in runs)
+    return list(dict.fromkeys(f"{one.system} {one.version}".strip() for one in systems))
+
+
+def _commits(runs: Sequence[Run]) -> list[str]:
+    commits = dict.fromkeys(run.manifest.commit for run in runs)
+    return [commit[:_SHORT_COMMIT] for commit in commits if commit]
+
+
+def _machine(run: Run) -> str:
+    return machine_text(run.manifest.host)
+
+
+def machine_text(host: Mapping[str, Any]) -> str:
+    """A machine's cores, memory and kernel."""
+    parts = [f"{host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"]
+    if isinstance(host.get("memory_bytes"), int):
+        parts.append(units.size(host["memory_bytes"]))
+    if host.get("kernel"):
+        parts.append(f"kernel {host['kernel']}")
+    return ", ".join(parts)
+
+
+def _servers(run: Run, title: str) -> Mapping[str, object]:
+    return {title: run.manifest.testbed} if run.manifest.testbed else {}
+
+
+def _facts(run: Run) -> Iterator[Fact]:
     manifest, engine = run.manifest, run.manifest.engine
     yield Fact("System", f"{engine.system.system} {engine.system.version}")
     yield Fact("Begun", manifest.created)
@@ -298,43 +397,99 @@ def _plain(value: object) -> bool:
 
 
 def _compact(values: Mapping[str, Any]) -> str:
-    """The plain values of a mapping; what is nested stands in a document of its own."""
+    """The plain values of a mapping, without nested ones."""
     plain = {name: value for name, value in values.items() if _plain(value)}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in plain.items())
 
 
-def study_provenance(
-    study: str, definition: Mapping[str, Any], rows: Sequence[StudyRow], runs: Sequence[Run]
-) -> Provenance:
-    """What all runs have in common from the first of them, and the runs of each case."""
-    ids = {row.title: list(row.figures.runs) for row in rows if row.figures}
-    documents: dict[str, object] = {"Study": dict(definition), "Runs of each case": ids}
-    if runs:
-        first = runs[0].manifest
-        documents |= {
-            "Plan of the first case": first.plan,
-            "Configuration of the system": first.engine.system.configuration,
-            "Host": first.host,
-        }
-        if first.testbed:
-            documents["Servers of the first case"] = first.testbed
-    command = runs[0].manifest.command if runs else ()
-    return Provenance(tuple(_study_facts(study, runs)), command, documents, origin_facts(runs))
+def plan_facts(plan: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """The workload, load and phases of a plan."""
+    phases = ", ".join(map(_phase, plan.get("phases", ())))
+    facts = [Fact("Workload", _workload(plan)), *_load_facts(plan), Fact("Phases", phases)]
+    if plan.get("timeout_ns"):
+        facts.append(Fact("Timeout", units.with_unit(plan["timeout_ns"])))
+    return tuple(facts)
 
 
-def _study_facts(study: str, runs: Sequence[Run]) -> Iterable[Fact]:
-    yield Fact("Study", study)
-    yield Fact("Runs", units.whole(len(runs)))
-    if not runs:
-        return
-    systems = (run.manifest.engine.system for run in runs)
-    named = dict.fromkeys(f"{one.system} {one.version}".strip() for one in systems)
-    yield Fact("System", ", ".join(named))
-    yield Fact("Begun", min(run.manifest.created for run in runs))
-    yield from (Fact(name, version) for name, version in runs[0].manifest.versions.items())
-    plain = (
-        f"{name.replace('_', ' ')} {value}"
-        for name, value in runs[0].manifest.host.items()
-        if isinstance(value, str | int | float)
-    )
-    yield Fact("Host", ", ".join(plain))
+def _workload(plan: Mapping[str, Any]) -> str:
+    dataset = plan.get("dataset", {})
+    if dataset.get("values") == "sized":
+        return f"{plan.get('name', '')}, keys and values as long as they were"
+    records = f"{plan.get('name', '')}, {units.whole(dataset.get('count'))} records"
+    count, length = _fields(plan)
+    size = f" of {length} bytes" if length else ""
+    return f"{records} of {count} {'field' if count == 1 else 'fields'}{size}" if count else records
+
+
+def _fields(plan: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """The number of fields of a record, and their length if all have the same."""
+    rows = [statement["rows"] for statement in plan.get("statements", ()) if statement.get("rows")]
+    if not rows:
+        fields = plan.get("dataset", {}).get("fields", {})
+        return fields.get("count"), fields.get("length", {}).get("size")
+    # Statements that insert rows have values; those that read have none.
+    values = max((row["values"] for row in rows), key=len)
+    lengths = {value["size"][edge] for value in values for edge in ("min", "max")}
+    return len(values) or None, lengths.pop() if len(lengths) == 1 else None
+
+
+def _load_facts(plan: Mapping[str, Any]) -> Iterator[Fact]:
+    """The load of each measured group."""
+    groups = list(plan.get("groups", ()))
+    phases = [phase for phase in plan.get("phases", ()) if phase.get("name") == "measure"]
+    active = {part["group"] for phase in phases for part in phase.get("groups", ())}
+    measured = [group for index, group in enumerate(groups) if index in active] or groups
+    for group in measured:
+        label = "Load" if len(measured) == 1 else f"Load of {group.get('name', '')}"
+        yield Fact(label, _load(group))
+
+
+def _load(group: Mapping[str, Any]) -> str:
+    count, arrival = group.get("clients", 0), group.get("arrival", {})
+    clients = f"{units.whole(count)} {'client' if count == 1 else 'clients'}"
+    if arrival.get("process") == "closed":
+        think_ns = arrival.get("think_time_ns", 0)
+        pause = f", think time {units.with_unit(think_ns)}" if think_ns else ""
+        return f"closed model, {clients}{pause}"
+    if arrival.get("process") == "tape":
+        speed, order = arrival.get("speed"), arrival.get("order")
+        pace = "as fast as clients go" if speed is None else f"at {speed:g} times its speed"
+        kept = "no order kept" if order == "none" else f"order kept within each {order}"
+        notes = "".join(f"; {note}" for note in arrival.get("told", ()))
+        return f"{arrival.get('trace')} {pace}, {clients} at most in flight, {kept}{notes}"
+    rate = _rate(arrival.get("rates") or [{}])
+    process = str(arrival.get("process", ""))
+    law = {"constant": "evenly spaced", "poisson": "Poisson arrivals"}.get(process, process)
+    return f"open model, {rate} ops/s, {law}, at most {clients} in flight"
+
+
+def _rate(points: Sequence[Mapping[str, Any]]) -> str:
+    """One rate, the two of a ramp, or the bounds of a curve."""
+    if len(points) <= 2:
+        return " to ".join(dict.fromkeys(units.significant(one.get("rate")) for one in points))
+    low, high = (units.significant(pick(one["rate"] for one in points)) for pick in (min, max))
+    return f"a curve between {low} and {high}"
+
+
+def _phase(phase: Mapping[str, Any]) -> str:
+    name = str(phase.get("name", "")).replace("_", "-")
+    operations = sum(active.get("operations") or 0 for active in phase.get("groups", ()))
+    ends = []
+    if operations:
+        ends.append(f"{units.whole(operations)} operations")
+    if phase.get("until"):
+        ends.append(_end_rule(phase["until"]))
+    if phase.get("duration_ns"):
+        most = " at most" if ends else ""
+        ends.append(f"{units.with_unit(phase['duration_ns'])}{most}")
+    return f"{name} {' or '.join(ends)}".strip()
+
+
+def _end_rule(until: Mapping[str, Any]) -> str:
+    """The rule that ends a phase before its time and operations."""
+    if until.get("rule") == "stationary":
+        return "until throughput is steady"
+    bound = until.get("bound", 0)
+    if until.get("rule") == "cassandra-stress":
+        return f"until the relative standard error is {bound:g}"
+    return f"until throughput is known to ± {100 * bound:g} %"

@@ -1,22 +1,23 @@
-"""The list of runs. It is drawn without the libraries that reading a run brings."""
+"""The list of runs, which imports no library that reads a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.text import Text
 
 from kvmark.records import Judgement, RunLine
-from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, Tone, to_text
+from kvmark.report.model import units
+from kvmark.report.model.tables import Cell, Column, Field, Grid, Tone, build, key, to_text, word
 
 TONES: dict[Judgement, Tone] = {
     Judgement.VALID: "valid",
     Judgement.SUSPECT: "suspect",
     Judgement.INVALID: "invalid",
 }
-# Characters of a date and time without its seconds.
-_MINUTE = 16
+#: The length of a date and time without seconds.
+_MINUTE: Final = 16
 
 
 def runs_text(runs: Sequence[RunLine], width: int) -> Text:
@@ -27,38 +28,37 @@ def runs_text(runs: Sequence[RunLine], width: int) -> Text:
 def runs_grid(lines: Sequence[RunLine]) -> Grid:
     """The list of runs."""
     unit = units.time_unit(line.response_ns_p99 for line in lines)
+    figures: list[Field[RunLine]] = [
+        (Column("ops/s"), lambda line: units.significant(line.throughput)),
+        (
+            Column(f"response p99 {unit.name}"),
+            lambda line: units.duration(line.response_ns_p99, unit),
+        ),
+    ]
     measured = any(line.throughput is not None for line in lines)
-    figures = (Column("ops/s"), Column(f"response p99 {unit.name}")) if measured else ()
-    columns = (
-        Column("run", number=False, key=True),
-        Column("created", number=False),
-        Column("workload", number=False),
-        Column("system", number=False),
-        *figures,
-        Column("verdict", number=False),
-        Column("tags", number=False),
-    )
-    return Grid("", columns, tuple(_run_row(line, unit, measured=measured) for line in lines))
+    fields: list[Field[RunLine]] = [
+        (key("run"), lambda line: Cell(line.entry.id, "strong")),
+        (word("created"), lambda line: minute_cell(line.entry.created)),
+        (word("workload"), lambda line: line.entry.name),
+        (word("system"), lambda line: f"{line.entry.system} {line.entry.version}".strip()),
+        *(figures if measured else []),
+        (word("verdict"), _state_cell),
+        (word("tags"), lambda line: Cell(", ".join(line.entry.tags), "muted")),
+    ]
+    return build("", lines, fields)
+
+
+def minute_cell(created: str) -> Cell:
+    """A date and time without seconds."""
+    return Cell(created[:_MINUTE].replace("T", " "), "muted")
 
 
 def verdict_cell(judgement: Judgement) -> Cell:
-    """The word itself, in its colour."""
+    """A judgement in its colour."""
     return Cell(judgement.value, TONES[judgement])
 
 
-def _run_row(line: RunLine, unit: units.TimeUnit, *, measured: bool) -> tuple[Cell, ...]:
-    entry = line.entry
-    figures = (
-        Cell(units.significant(line.throughput)),
-        Cell(units.duration(line.response_ns_p99, unit)),
-    )
-    state = Cell(units.ABSENT if entry.state == "closed" else entry.state, "muted")
-    return (
-        Cell(entry.id, "strong"),
-        Cell(entry.created[:_MINUTE].replace("T", " "), "muted"),
-        Cell(entry.name),
-        Cell(f"{entry.system} {entry.version}".strip()),
-        *(figures if measured else ()),
-        verdict_cell(line.judgement) if line.judgement else state,
-        Cell(", ".join(entry.tags), "muted"),
-    )
+def _state_cell(line: RunLine) -> Cell:
+    if line.judgement:
+        return verdict_cell(line.judgement)
+    return Cell(units.ABSENT if line.entry.state == "closed" else line.entry.state, "muted")

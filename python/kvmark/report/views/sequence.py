@@ -1,147 +1,162 @@
-"""The tables: the YCSB sequence, and the operations of a run."""
+"""The YCSB sequence: its table and sentences; and the tables of a run's operations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from kvmark.analysis import (
-    CaseVerdict,
-    Judgement,
-    OperationSummary,
-    PhaseSummary,
-    SequenceRow,
-    Times,
-    Verdict,
-)
-from kvmark.report.format import units
-from kvmark.report.format.grid import Cell, Column, Grid, Tone
+from rich.text import Text
+
+from kvmark.analysis import OperationSummary, PhaseSummary, SequenceRow, Times
+from kvmark.analysis.compare.extremes import Extremes, extremes
+from kvmark.report.model import tables, units
 from kvmark.report.model.answers import SequenceAnswer
+from kvmark.report.model.units import TimeUnit, counts_text, listed
 from kvmark.report.views.runs_list import verdict_cell
+from kvmark.report.views.verdicts import (
+    caveat_texts,
+    counts_sentence,
+    sequence_caveats,
+    verdict_counts,
+)
 
-_QUANTILES = {"p50": "p50", "p95": "p95", "p99": "p99"}
-_TAIL = {**_QUANTILES, "p999": "p99.9"}
+_T = TypeVar("_T")
+_QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99"}
+_TAIL: Final = {**_QUANTILES, "p999": "p99.9", "max": "max"}
+_MOST_NAMED: Final = 3
+
+SUCCESSFUL: Final = "Times are those of successful operations."
+CASE_VERDICT: Final = "The verdict is that of the case: of its runs together, and their number."
+_TOO_FEW: Final = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
 
 
-def sequence_grid(answer: SequenceAnswer) -> Grid:
-    """The published columns with their errors, then response and service time, then the verdict."""
+def sequence_text(answer: SequenceAnswer, width: int) -> Text:
+    """The sequence for a terminal: the table, the answer, then every verdict reason."""
+    sentences = (sequence_sentence(answer), *answer.remarks)
+    return tables.stacked([
+        tables.to_text(sequence_grid(answer), width),
+        [line for sentence in sentences for line in tables.sentence_lines(sentence, width)],
+        *caveat_texts(sequence_caveats(answer), width),
+    ])  # fmt: skip
+
+
+def sequence_sentence(answer: SequenceAnswer) -> str:
+    """The fastest and the slowest case, and the number of cases by verdict."""
+    rows = answer.rows
+    if not rows:
+        return "Nothing was measured."
+    ends = ends_sentence(
+        extremes(rows, lambda row: row.figures.throughput, lambda row: row.figures.verdict),
+        lambda row: row.case.title,
+        lambda row: f"{units.estimate(row.figures.throughput)} ops/s",
+    )
+    counts = verdict_counts(row.figures.verdict for row in rows)
+    return f"{ends} {counts_sentence(counts, 'case')}".lstrip()
+
+
+def sequence_grid(answer: SequenceAnswer) -> tables.Grid:
+    """Published columns with errors, then response and service time, then the verdict."""
     rows = answer.rows
     unit = _unit(row.figures.response for row in rows)
-    shown = _Shown.of(rows)
-    return Grid(
-        title=answer.title,
-        columns=_sequence_columns(unit, shown),
-        rows=tuple(_sequence_row(row, unit, shown) for row in rows),
-        section_starts=_section_starts([row.case.workload for row in rows]),
-        notes=tuple(_sequence_notes(answer)),
-    )
+    fields: list[tables.Field[SequenceRow]] = [
+        (tables.key("workload"), lambda row: row.case.workload),
+        (tables.key("store"), lambda row: row.case.store),
+        (tables.key("records", number=True), lambda row: units.whole(row.case.records)),
+    ]
+    if any(row.case.target_rate is not None for row in rows):
+        fields.append((tables.key("target ops/s", number=True), _target))
+    if any(row.case.apart for row in rows):
+        fields.append((tables.key("case"), lambda row: row.case.apart))
+    fields += [
+        (
+            tables.Column("runtime ms", "measured"),
+            lambda row: units.estimate(row.figures.runtime_ms),
+        ),
+        (
+            tables.Column("ops/s", "measured"),
+            lambda row: tables.Cell(units.estimate(row.figures.throughput), "strong"),
+        ),
+    ]
+    if len({len(row.figures.runs) for row in rows}) > 1:
+        fields.append(
+            (tables.Column("n", "measured"), lambda row: units.whole(len(row.figures.runs)))
+        )
+    fields += [
+        *time_fields("response time", _QUANTILES, unit, lambda row: row.figures.response),
+        *time_fields("service time", _QUANTILES, unit, lambda row: row.figures.service),
+        (tables.word("verdict"), lambda row: verdict_cell(row.figures.verdict.judgement)),
+    ]
+    if any(row.published is not None for row in rows):
+        fields += [
+            (tables.Column("ms", "published"), lambda row: _published(row, "runtime_ms")),
+            (tables.Column("ops/s", "published"), lambda row: _published(row, "throughput")),
+        ]
+    starts = tables.changes([row.case.workload for row in rows])
+    return tables.build(answer.title, rows, fields, _sequence_notes(answer), starts)
 
 
-def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
-    """What each kind of operation did in a counted phase."""
+def _target(row: SequenceRow) -> str:
+    rate = row.case.target_rate
+    return "max" if rate is None else units.significant(rate)
+
+
+def _published(row: SequenceRow, name: str) -> tables.Cell:
+    return tables.Cell(units.significant(getattr(row.published, name, None)), "muted")
+
+
+def time_fields(
+    title: str, names: Mapping[str, str], unit: TimeUnit, times: Callable[[Any], Times]
+) -> list[tables.Field[Any]]:
+    """Columns of quantiles, whose headings are given by name, and of `max`."""
+
+    def cell(name: str, value: object) -> str:
+        each = times(value)
+        return units.duration(each.max_ns if name == "max" else each.shown_ns(name), unit)
+
+    band = f"{title}, {unit.name}"
+    return [(tables.Column(heading, band), partial(cell, name)) for name, heading in names.items()]
+
+
+def operations_grid(phase: PhaseSummary, title: str = "Operations") -> tables.Grid:
+    """The operations of a counted phase by kind."""
     rows = phase.operations
     unit = _unit(row.response for row in rows)
-    groups = len({row.group for row in rows}) > 1
-    others = any(row.others for row in rows)
-    times = [
-        Column(name, f"{kind} time, {unit.name}")
-        for kind in ("response", "service", "wait")
-        for name in (*_TAIL.values(), "max")
+    fields: list[tables.Field[OperationSummary]] = [
+        (tables.key("operation"), lambda row: f"  {row.operation}" if row.part else row.operation),
+        (tables.key("ok", number=True), lambda row: units.whole(row.count)),
     ]
-    return Grid(
-        title=title,
-        columns=(
-            *([Column("group", number=False, key=True)] if groups else []),
-            Column("operation", number=False, key=True),
-            Column("ok", key=True),
-            *([Column("otherwise", number=False)] if others else []),
-            *times,
-        ),
-        rows=tuple(_operation_row(row, unit, groups=groups, others=others) for row in rows),
-        notes=tuple(_operation_notes(rows)),
-    )
-
-
-def verdict_counts(verdicts: Iterable[Verdict | CaseVerdict]) -> dict[Judgement, int]:
-    """How many of each, every word present."""
-    counts = dict.fromkeys(Judgement, 0)
-    for verdict in verdicts:
-        counts[verdict.judgement] += 1
-    return counts
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Which columns a sequence needs besides those it always has."""
-
-    targets: bool
-    apart: bool
-    counts: bool
-    published: bool
-
-    @classmethod
-    def of(cls, rows: Sequence[SequenceRow]) -> Self:
-        return cls(
-            targets=any(row.case.target_rate is not None for row in rows),
-            apart=any(row.case.apart for row in rows),
-            counts=len({len(row.figures.runs) for row in rows}) > 1,
-            published=any(row.published is not None for row in rows),
+    if len({row.group for row in rows}) > 1:
+        fields.insert(0, (tables.key("group"), lambda row: row.group))
+    if any(row.others for row in rows):
+        fields.append(
+            (tables.word("otherwise"), lambda row: counts_text(row.others) or units.ABSENT)
         )
-
-
-def _sequence_columns(unit: units.TimeUnit, shown: _Shown) -> tuple[Column, ...]:
-    return (
-        Column("workload", number=False, key=True),
-        Column("store", number=False, key=True),
-        Column("records", key=True),
-        *([Column("target ops/s", key=True)] if shown.targets else []),
-        *([Column("case", number=False, key=True)] if shown.apart else []),
-        Column("runtime ms", "measured"),
-        Column("ops/s", "measured"),
-        *([Column("n", "measured")] if shown.counts else []),
-        *(Column(name, f"response time, {unit.name}") for name in _QUANTILES),
-        *(Column(name, f"service time, {unit.name}") for name in _QUANTILES),
-        Column("verdict", number=False),
-        *((Column("ms", "published"), Column("ops/s", "published")) if shown.published else ()),
-    )
-
-
-def _sequence_row(row: SequenceRow, unit: units.TimeUnit, shown: _Shown) -> tuple[Cell, ...]:
-    case, figures, theirs = row.case, row.figures, row.published
-    target = "max" if case.target_rate is None else units.significant(case.target_rate)
-    beside = (
-        Cell(units.significant(theirs.runtime_ms if theirs else None), "muted"),
-        Cell(units.significant(theirs.throughput if theirs else None), "muted"),
-    )
-    return (
-        Cell(case.workload),
-        Cell(case.store),
-        Cell(units.whole(case.records)),
-        *([Cell(target)] if shown.targets else []),
-        *([Cell(case.apart)] if shown.apart else []),
-        Cell(units.estimate(figures.runtime_ms)),
-        Cell(units.estimate(figures.throughput), "strong"),
-        *([Cell(units.whole(len(figures.runs)))] if shown.counts else []),
-        *(Cell(units.duration(figures.response.shown_ns(name), unit)) for name in _QUANTILES),
-        *(Cell(units.duration(figures.service.shown_ns(name), unit)) for name in _QUANTILES),
-        verdict_cell(figures.verdict.judgement),
-        *(beside if shown.published else ()),
+    fields += [
+        *time_fields("response time", _TAIL, unit, lambda row: row.response),
+        *time_fields("service time", _TAIL, unit, lambda row: row.service),
+        *time_fields("wait time", _TAIL, unit, lambda row: row.wait),
+    ]
+    notes = [SUCCESSFUL]
+    if any(row.part for row in rows):
+        notes.insert(0, "Indented: the parts of a read-modify-write, counted in it already.")
+    if _has_gap(time for row in rows for time in (row.response, row.service, row.wait)):
+        notes.insert(0, _TOO_FEW)
+    return tables.build(
+        title, rows, fields, notes, row_tone=lambda row: "muted" if row.part else "plain"
     )
 
 
 def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
-    yield _error_note(answer.rows)
-    if any(row.figures.verdict.runs > 1 for row in answer.rows):
+    rows = answer.rows
+    yield _error_note(rows)
+    if any(row.figures.verdict.runs > 1 for row in rows):
         yield CASE_VERDICT
     yield "Response time runs from the intended start, service time from the issue of an operation."
     yield SUCCESSFUL
-    if _lacking(
-        time for row in answer.rows for time in (row.figures.response, row.figures.service)
-    ):
-        yield _LACKING
-    if any(row.published for row in answer.rows):
+    if _has_gap(time for row in rows for time in (row.figures.response, row.figures.service)):
+        yield _TOO_FEW
+    if any(row.published for row in rows):
         yield (
             f"Published: {answer.published_source}. "
             "Another machine and another client: for orientation, not a comparison."
@@ -155,55 +170,63 @@ def _error_note(rows: Sequence[SequenceRow]) -> str:
     if counts == [1]:
         return "± is half the width of the 95 % confidence interval over the intervals of one run."
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    alone = "; where n is 1, over the intervals of that run" if counts[0] == 1 else ""
+    single = "; where n is 1, over the intervals of that run" if counts[0] == 1 else ""
     return (
-        f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs{alone}."
+        f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs"
+        f"{single}."
     )
 
 
-def _operation_row(
-    row: OperationSummary, unit: units.TimeUnit, *, groups: bool, others: bool
-) -> tuple[Cell, ...]:
-    tone: Tone = "muted" if row.part else "plain"
-    otherwise = ", ".join(f"{units.whole(n)} {name}" for name, n in row.others.items())
-    times = [
-        units.duration(time, unit)
-        for each in (row.response, row.service, row.wait)
-        for time in (*(each.shown_ns(name) for name in _TAIL), each.max_ns)
-    ]
-    return (
-        *([Cell(row.group, tone)] if groups else []),
-        Cell(f"  {row.operation}" if row.part else row.operation, tone),
-        Cell(units.whole(row.count), tone),
-        *([Cell(otherwise or units.ABSENT, tone)] if others else []),
-        *(Cell(time, tone) for time in times),
-    )
-
-
-def _operation_notes(rows: Sequence[OperationSummary]) -> Iterable[str]:
-    if _lacking(time for row in rows for time in (row.response, row.service, row.wait)):
-        yield _LACKING
-    if any(row.part for row in rows):
-        yield "Indented: the parts of a read-modify-write, counted in it already."
-    yield SUCCESSFUL
-
-
-SUCCESSFUL = "Times are those of successful operations."
-CASE_VERDICT = "The verdict is that of the case: of its runs together, and their number."
-_LACKING = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
-
-
-def _lacking(times: Iterable[Times]) -> bool:
-    """Whether a quantile can't be shown."""
+def _has_gap(times: Iterable[Times]) -> bool:
+    """Whether a quantile has too few operations beyond it."""
     return any(each.shown_ns(name) is None for each in times for name in each.quantiles)
 
 
-def _unit(times: Iterable[Times]) -> units.TimeUnit:
-    """The unit that suits all of these."""
+def _unit(times: Iterable[Times]) -> TimeUnit:
     return units.time_unit(each.shown_ns(name) for each in times for name in _QUANTILES)
 
 
-def _section_starts(names: Sequence[str]) -> frozenset[int]:
-    """Where a name differs from the one before it."""
-    lengths = [len(list(same)) for _, same in groupby(names)]
-    return frozenset([0, *accumulate(lengths[:-1])])
+def ends_sentence(
+    ends: Extremes[_T], title: Callable[[_T], str], speed: Callable[[_T], str]
+) -> str:
+    """The fastest and slowest cases, as far as they differ; empty without a case."""
+    placed = _placed_sentence(ends, title, speed)
+    excluded = len(ends.left_out)
+    if not excluded:
+        return placed
+    if excluded == 1 and not ends.placed:
+        (only,) = ends.left_out
+        return f"Throughput of {title(only)} is {speed(only)}."
+    if not ends.placed:
+        return "No case is the fastest: none is VALID and known precisely enough to say so."
+    cases = "One case isn't" if excluded == 1 else f"{excluded} cases aren't"
+    return f"{placed} {cases} VALID and precise, and in no comparison."
+
+
+def _placed_sentence(
+    ends: Extremes[_T], title: Callable[[_T], str], speed: Callable[[_T], str]
+) -> str:
+    def at(case: _T) -> str:
+        return f"{title(case)}, at {speed(case)}"
+
+    def end(cases: Sequence[_T]) -> str:
+        first, *others = cases
+        if not others:
+            return f"is {at(first)}"
+        names = [title(case) for case in others[:_MOST_NAMED]]
+        if len(others) > _MOST_NAMED:
+            names.append(f"{len(others) - _MOST_NAMED} more")
+        return f"are {at(first)}, with {listed(names)}, whose intervals overlap its own"
+
+    if not ends.placed:
+        return ""
+    fastest, slowest = ends.fastest[0], ends.slowest[0]
+    if ends.placed == 1:
+        return f"Throughput of {title(fastest)} is {speed(fastest)}."
+    if not ends.apart:
+        return (
+            f"No case is the fastest: the intervals of the highest throughput, {at(fastest)}, and"
+            f" of the lowest, {at(slowest)}, overlap."
+        )
+    case = " case" if len(ends.fastest) == 1 else ""
+    return f"The fastest{case} {end(ends.fastest)}; the slowest {end(ends.slowest)}."

@@ -1,33 +1,27 @@
-"""A trace: facts, kinds, keys, caches, its page with figures, and the workload learnt from it."""
+"""A trace as text and as a page; the workload learnt from it, and their comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import altair as alt
-import polars as pl
 from rich.text import Text
 
 from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
-from kvmark.foreign_text import printable
 from kvmark.learn import LearnedPart, TwinCheck, TwinFigure
-from kvmark.report.charts.vega import Spec, log_ticks
-from kvmark.report.format import units
-from kvmark.report.format.bars import contrast
-from kvmark.report.format.grid import Cell, Column, Grid, to_text, wrap
-from kvmark.report.model.answers import Provenance
-from kvmark.report.model.figures import Figure
-from kvmark.report.model.page import Origin, Page, Section
+from kvmark.report.model import tables, units
+from kvmark.report.model.page import Figure, Page, Provenance, Section
+from kvmark.report.views.charts import line_chart, log_ticks
+from kvmark.report.views.figures import frame
 from kvmark.trace import sentences
 
-_WORDS: Final = {
+_JUDGEMENTS: Final = {
     "alike": "The workload is a twin of the trace: every difference is within its margin.",
     "unlike": "The workload is no twin of the trace",
-    "unknown": "Whether the workload is a twin of the trace can't be told",
+    "unknown": "Whether the workload is a twin of the trace is undecided",
 }
-_WIDTH, _HEIGHT = 640, 220
-_SIZES = {
+_SIZES: Final = {
     "key_size": "keys, bytes",
     "value_size": "values, bytes",
     "ttl_ms": "time to live, ms",
@@ -35,141 +29,129 @@ _SIZES = {
 }
 
 
-def learnt_text(parts: Sequence[LearnedPart], width: int) -> Text:
-    """Each part's law, what it loses, and the figures of both, for a terminal of this width."""
+def learned_text(parts: Sequence[LearnedPart], width: int) -> Text:
+    """Each part's law and its losses, and the figures of trace and workload."""
     lines: list[Text] = []
     for part in parts:
         sentence = f"{part.name.capitalize()}: {part.law}. Lost: {part.loses}."
-        lines += [Text(line) for line in wrap(sentence, width)]
-    rows = tuple(
-        (Cell(part.name), Cell(one.name), *map(_number, (one.trace, one.twin)))
+        lines += tables.sentence_lines(sentence, width)
+    rows = [
+        tuple(
+            map(
+                tables.Cell,
+                (part.name, fit.name, *(units.significant(n, 4) for n in (fit.trace, fit.twin))),
+            )
+        )
         for part in parts
-        for one in part.fit
-    )
+        for fit in part.fit
+    ]
     columns = (
-        Column("", number=False, key=True), Column("figure", number=False), Column("trace"),
-        Column("workload"),
-    )  # fmt: skip
-    return Text("\n").join(
-        (*lines, Text(), to_text(Grid("How well they fit", columns, rows), width))
+        tables.key(""),
+        tables.word("figure"),
+        tables.Column("trace"),
+        tables.Column("workload"),
     )
+    grid = tables.Grid("How well they fit", columns, tuple(rows))
+    return Text("\n").join((*lines, Text(), tables.to_text(grid, width)))
 
 
-def likeness_text(found: TwinCheck, width: int) -> Text:
-    """What differs by how much, and what follows."""
-    columns = (
-        Column("", number=False, key=True), Column("trace"), Column("workload"),
-        Column("difference"), Column("interval"), Column("margin"), Column("", number=False),
-    )  # fmt: skip
-    grid = Grid("How like the trace it is", columns, tuple(map(_row, found.figures)))
-    text = to_text(grid, width)
-    # What is no twin ends the command with its sentence.
-    return Text("\n\n").join((text, Text(_WORDS["alike"]))) if found.judgement == "alike" else text
+def twin_text(twin: TwinCheck, width: int) -> Text:
+    """The differences between trace and workload; the sentence of a failed check is its error."""
+    fields: list[tables.Field[TwinFigure]] = [
+        (tables.key(""), lambda figure: figure.name),
+        (tables.Column("trace"), lambda figure: _twin_value(figure, figure.trace)),
+        (tables.Column("workload"), lambda figure: _twin_value(figure, figure.twin)),
+        (tables.Column("difference"),
+         lambda figure: "-" if figure.difference is None else _change(figure.difference.value)),
+        (tables.Column("interval"), _twin_interval),
+        (tables.Column("margin"), lambda figure: f"{100 * figure.margin:g} %"),
+        (tables.word(""), lambda figure: figure.judgement),
+    ]  # fmt: skip
+    text = tables.to_text(tables.build("Comparison with the trace", twin.figures, fields), width)
+    if twin.judgement != "alike":
+        return text
+    return Text("\n\n").join((text, Text(_JUDGEMENTS["alike"])))
 
 
-def likeness_sentence(found: TwinCheck) -> str:
-    """The judgement, with the figures that are why."""
-    why = ", ".join(one.name for one in found.figures if one.judgement == found.judgement)
-    words = _WORDS[found.judgement]
-    if found.judgement == "alike":
-        return words
-    return f"{words}: {why}{'; give more --blocks' if found.judgement == 'unknown' else ''}."
+def twin_sentence(twin: TwinCheck) -> str:
+    """The judgement, with the figures that decide it."""
+    sentence = _JUDGEMENTS[twin.judgement]
+    if twin.judgement == "alike":
+        return sentence
+    names = ", ".join(one.name for one in twin.figures if one.judgement == twin.judgement)
+    return f"{sentence}: {names}{'; give more --blocks' if twin.judgement == 'unknown' else ''}."
 
 
-def _row(one: TwinFigure) -> tuple[Cell, ...]:
-    of_time = one.name.startswith("p9")
-    values = map(units.with_unit if of_time else units.significant, (one.trace, one.twin))
-    found = one.difference
-    change = interval = "-"
-    if found is not None:
-        change = _change(found.value)
-        if found.low is not None and found.high is not None:
-            interval = f"{_change(found.low)} to {_change(found.high)}"
-    told = (*values, change, interval, f"{100 * one.margin:g} %", one.judgement)
-    return (Cell(one.name), *map(Cell, told))
+def _twin_value(figure: TwinFigure, value: float | None) -> str:
+    is_time = figure.name.startswith("p9")
+    return units.with_unit(value) if is_time else units.significant(value)
+
+
+def _twin_interval(figure: TwinFigure) -> str:
+    difference = figure.difference
+    if difference is None or difference.low is None or difference.high is None:
+        return "-"
+    return f"{_change(difference.low)} to {_change(difference.high)}"
 
 
 def _change(change: float) -> str:
     return f"{100 * change:+.2f} %"
 
 
-def _number(value: float) -> Cell:
-    return Cell(units.significant(value, 4))
-
-
 def trace_page(name: str, answer: TraceAnswer, command: tuple[str, ...]) -> Page:
-    """What is in the trace of that name."""
-    first, *others = _trace_sentences(answer)
-    figures = [_rate_figure(answer.rate.course)]
-    if answer.hit_ratios:
-        figures.append(_hits_figure(answer.hit_ratios))
+    """The contents of a trace."""
     return Page(
         title=name,
-        asked="What is asked of the store, when, and of which keys?",
-        facts=(),
-        answer=" ".join((first, *others)),
-        things="traces",
-        counts={},
-        doubts=(),
+        question="Which operations does the trace contain, at which times and of which keys?",
+        answer=" ".join(_trace_sentences(answer)),
         parts=(
-            Section("figures", "Figures", figures=tuple(figures)),
+            Section("figures", "Figures", figures=tuple(_trace_figures(answer))),
             Section("tables", "Tables", grids=tuple(_trace_grids(answer))),
         ),
-        sources=(Origin("", Provenance((), command, {})),),
+        sources=(Provenance((), command),),
     )
 
 
-def _rate_figure(course: Sequence[tuple[float, float]]) -> Figure:
-    data = pl.DataFrame(course, schema={"seconds": pl.Float64, "rate": pl.Float64}, orient="row")
+def _trace_figures(answer: TraceAnswer) -> Iterator[Figure]:
+    data = frame(answer.rate.course, {"seconds": float, "rate": float})
     x = alt.X("seconds:Q", title="seconds since the first operation")
     y = alt.Y("rate:Q", title="operations per second").scale(zero=True).axis(format="~s")
-    return Figure(
+    yield Figure(
         name="rate",
         title="Rate over time",
         caption=f"Operations per second in {len(data)} equal stretches of time.",
         data=data,
-        spec=_line(data, x, y, interpolate="step-after"),
+        spec=line_chart(data, x, y, interpolate="step-after"),
     )
-
-
-def _hits_figure(ratios: Sequence[tuple[float, float]]) -> Figure:
-    data = pl.DataFrame(ratios, schema={"keys": pl.Float64, "hits": pl.Float64}, orient="row")
+    if not answer.hit_ratios:
+        return
+    data = frame(answer.hit_ratios, {"keys": float, "hits": float})
     x = alt.X("keys:Q", title="keys in the cache").scale(type="log", nice=False)
     x = x.axis(format="~s", values=log_ticks(data["keys"].to_list()), labelOverlap=True)
     y = alt.Y("hits:Q", title="hit ratio of reads").scale(domain=(0, 1))
-    return Figure(
+    yield Figure(
         name="hits",
         title="Hit ratio of an LRU cache",
-        caption="Of the reads, by the number of keys that the cache holds; what is written is kept"
-        " in it too.",
+        caption="The hit ratio of reads, by the number of keys that the cache holds; writes enter"
+        " it too.",
         data=data,
-        spec=_line(data, x, y, interpolate="linear"),
+        spec=line_chart(data, x, y, interpolate="linear"),
     )
-
-
-def _line(
-    data: pl.DataFrame, x: alt.X, y: alt.Y, interpolate: Literal["linear", "step-after"]
-) -> Spec:
-    chart = alt.Chart(alt.InlineData(values=data.to_dicts()))
-    line = chart.mark_line(interpolate=interpolate).encode(x=x, y=y)
-    spec: Spec = line.properties(width=_WIDTH, height=_HEIGHT).to_dict()
-    spec.pop("config", None)
-    return spec
 
 
 def trace_text(answer: TraceAnswer, width: int) -> Text:
     """A trace for a terminal of this width."""
-    lines: list[Text] = []
-    for sentence in _trace_sentences(answer):
-        lines += [Text(line) for line in wrap(printable(sentence), width)]
-    lines += [Text(), Text(contrast([rate for _, rate in answer.rate.course][-width:]), "cyan")]
-    for grid in _trace_grids(answer):
-        lines += [Text(), to_text(grid, width)]
-    return Text("\n").join(lines)
+    sentences = _trace_sentences(answer)
+    rates = [rate for _, rate in answer.rate.course][-width:]
+    return tables.stacked([
+        [line for one in sentences for line in tables.sentence_lines(one, width)],
+        Text(units.contrast(rates), "cyan"),
+        *(tables.to_text(grid, width) for grid in _trace_grids(answer)),
+    ])  # fmt: skip
 
 
 def _trace_sentences(answer: TraceAnswer) -> Iterator[str]:
-    """What is in a trace, and what should be known of how it was made."""
+    """The contents of a trace, and remarks on how it was made."""
     rate, clients = answer.rate, units.whole(answer.clients)
     yield (
         f"{units.whole(answer.operations)} operations of {clients}"
@@ -178,15 +160,12 @@ def _trace_sentences(answer: TraceAnswer) -> Iterator[str]:
         f" {units.significant(rate.peak)} in a second."
     )
     if rate.dispersion:
-        told = ", ".join(f"{units.significant(one)} in {at}" for at, one in rate.dispersion.items())
-        yield f"Variance over mean of the counts: {told} (1 is a Poisson process, 0 evenly spaced)."
+        ratios = ", ".join(
+            f"{units.significant(ratio)} in {length}" for length, ratio in rate.dispersion.items()
+        )
+        yield f"Variance over mean of the counts: {ratios} (Poisson: 1, evenly spaced: 0)."
     if rate.autocorrelation is not None:
-        yield f"Each second's rate goes with the next one's by {rate.autocorrelation:.2f}."
-    yield from _of_keys(answer)
-    yield from sentences(answer.told)
-
-
-def _of_keys(answer: TraceAnswer) -> Iterator[str]:
+        yield f"Autocorrelation of consecutive seconds: {rate.autocorrelation:.2f}."
     about = "" if answer.sampled == 1 else "About "
     yield (
         f"{about}{units.whole(round(answer.keys))} different keys, of which the most popular has"
@@ -202,51 +181,58 @@ def _of_keys(answer: TraceAnswer) -> Iterator[str]:
         f" before, {_percent(answer.first_reads)} the first operation on their key."
     )
     if answer.sampled < 1:
-        yield f"What is said of keys comes from a sample of {_percent(answer.sampled)} of them."
+        yield f"The figures of keys come from a sample of {_percent(answer.sampled)} of them."
+    yield from sentences(answer.told)
 
 
-def _trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
-    """Its tables."""
-    yield _parts("Kinds", answer.kinds)
-    yield _parts("Statements", answer.statements)
+def _trace_grids(answer: TraceAnswer) -> Iterator[tables.Grid]:
+    yield _parts_grid("Kinds", answer.kinds)
+    yield _parts_grid("Statements", answer.statements)
     if answer.outcomes:
-        yield _parts("Outcomes", answer.outcomes)
+        yield _parts_grid("Outcomes", answer.outcomes)
     if answer.sizes:
-        headings = ("mean", "p50", "p99", "largest", "said by, %")
-        yield Grid(
-            "Sizes and times",
-            (Column("", number=False, key=True), *map(Column, headings)),
-            tuple(_size(one) for one in answer.sizes),
-        )
-    caches = [
-        (Cell(_percent(one.share)), Cell(units.whole(round(one.keys))), Cell(f"{one.hits:.3f}"))
-        for one in answer.caches
-    ]
-    yield Grid(
+        fields: list[tables.Field[Sizes]] = [
+            (tables.key(""), lambda sizes: _SIZES[sizes.what]),
+            (tables.Column("mean"), lambda sizes: units.significant(sizes.mean)),
+            (tables.Column("p50"), lambda sizes: units.whole(sizes.p50)),
+            (tables.Column("p99"), lambda sizes: units.whole(sizes.p99)),
+            (tables.Column("largest"), lambda sizes: units.whole(sizes.largest)),
+            (tables.Column("recorded for, %"), lambda sizes: f"{100 * sizes.share:.1f}"),
+        ]
+        yield tables.build("Sizes and times", answer.sizes, fields)
+    yield _text_grid(
         "An LRU cache's hit ratio of reads",
-        (Column("of all keys", key=True), Column("keys"), Column("hit ratio")),
-        tuple(caches),
+        ("of all keys", "keys", "hit ratio"),
+        (
+            (_percent(one.share), units.whole(round(one.keys)), f"{one.hits:.3f}")
+            for one in answer.caches
+        ),
     )
-    tenths = enumerate(answer.working_set, start=1)
-    yield Grid(
+    yield _text_grid(
         "Different keys in each tenth of the time",
-        (Column("tenth", key=True), Column("keys")),
-        tuple((Cell(str(place)), Cell(units.whole(round(keys)))) for place, keys in tenths),
+        ("tenth", "keys"),
+        (
+            (str(tenth), units.whole(round(keys)))
+            for tenth, keys in enumerate(answer.working_set, start=1)
+        ),
     )
 
 
-def _parts(title: str, parts: tuple[TracePart, ...]) -> Grid:
-    rows = (
-        (Cell(one.name), Cell(units.whole(one.operations)), Cell(f"{100 * one.share:.2f}"))
-        for one in parts
-    )
-    columns = (Column("", number=False, key=True), Column("operations"), Column("%"))
-    return Grid(title, columns, tuple(rows))
+def _text_grid(
+    title: str, headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]
+) -> tables.Grid:
+    """Numbers, whose first column is the key."""
+    columns = (tables.key(headings[0], number=True), *map(tables.Column, headings[1:]))
+    return tables.Grid(title, columns, tuple(tuple(map(tables.Cell, row)) for row in rows))
 
 
-def _size(one: Sizes) -> tuple[Cell, ...]:
-    numbers = (units.significant(one.mean), *map(units.whole, (one.p50, one.p99, one.largest)))
-    return (Cell(_SIZES[one.what]), *map(Cell, numbers), Cell(f"{100 * one.share:.1f}"))
+def _parts_grid(title: str, parts: Iterable[TracePart]) -> tables.Grid:
+    fields: list[tables.Field[TracePart]] = [
+        (tables.key(""), lambda part: part.name),
+        (tables.Column("operations"), lambda part: units.whole(part.operations)),
+        (tables.Column("%"), lambda part: f"{100 * part.share:.2f}"),
+    ]
+    return tables.build(title, parts, fields)
 
 
 def _percent(share: float) -> str:

@@ -1,15 +1,15 @@
-"""A table of texts, made once and set three ways: on a terminal, in Markdown and in HTML.
+"""A table of texts, set for a terminal or in Markdown.
 
-Columns belong to bands ("response time, µs"), whose name stands once above them. Key columns say
-what a row is about; a table too wide for a terminal is cut between bands and every piece has them.
+Columns belong to bands ("response time, µs"), whose name is printed once above them. A table wider
+than the terminal is cut between bands, and each part repeats the key columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rich.cells import cell_len
 from rich.text import Span, Text
@@ -26,13 +26,14 @@ _STYLES: dict[Tone, str] = {
     "suspect": "bold yellow",
     "invalid": "bold red",
 }
-#: Blanks between columns and between bands, roomiest first.
+_T = TypeVar("_T")
+#: Blanks between columns and between bands, widest first.
 _GAPS = ((2, 4), (2, 3), (1, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text and how it is set. The tone never says more than the text does."""
+    """A text and its tone, which adds no information to the text."""
 
     text: str
     tone: Tone = "plain"
@@ -40,12 +41,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: numbers stand right, words left."""
+    """A column: numbers are aligned right, words left."""
 
     heading: str
     band: str = ""
     number: bool = True
     key: bool = False
+
+    @property
+    def title(self) -> str:
+        """The heading with the band, which may contain the unit."""
+        return f"{self.band} {self.heading}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +78,72 @@ class Grid:
         return tuple(bands)
 
 
+Field = tuple[Column, Callable[[_T], Cell | str]]
+"""A column and its cell for a row's value."""
+
+
+def key(heading: str, *, number: bool = False) -> Column:
+    """A column that identifies a row."""
+    return Column(heading, number=number, key=True)
+
+
+def word(heading: str, band: str = "") -> Column:
+    """A column of words."""
+    return Column(heading, band, number=False)
+
+
+def build(
+    title: str,
+    values: Iterable[_T],
+    fields: Iterable[Field[_T]],
+    notes: Iterable[str] = (),
+    section_starts: frozenset[int] = frozenset(),
+    row_tone: Callable[[_T], Tone] = lambda _: "plain",
+) -> Grid:
+    """A table with one row per value; ``row_tone`` applies to cells given as texts."""
+    fields = list(fields)
+
+    def row(value: _T) -> tuple[Cell, ...]:
+        cells = (make(value) for _, make in fields)
+        tone = row_tone(value)
+        return tuple(cell if isinstance(cell, Cell) else Cell(cell, tone) for cell in cells)
+
+    columns = tuple(column for column, _ in fields)
+    return Grid(title, columns, tuple(map(row, values)), section_starts, tuple(notes))
+
+
+def changes(keys: Sequence[object]) -> frozenset[int]:
+    """The indices at which a key differs from the previous one, and 0."""
+    return frozenset([0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1])])
+
+
 def to_text(grid: Grid, width: int) -> Text:
-    """The table for a terminal of this width, cut into several when it is wider."""
+    """The table for a terminal of this width, cut into several if it is wider."""
     grid = _printable(grid)
     lines = [Text(grid.title, style="bold")] if grid.title else []
     pieces = _fit(grid, width)
     for piece, gaps in pieces:
-        lines += [Text(), *_set(piece, gaps)]
+        lines += [Text(), *_piece_lines(piece, gaps)]
     for note in pieces[0][0].notes:
-        lines += [Text(line, style="dim") for line in ["", *wrap(note, width)]]
+        lines += [Text(), *sentence_lines(note, width, "dim")]
     return Text("\n").join(lines)
 
 
+def stacked(blocks: Iterable[Text | Sequence[Text]]) -> Text:
+    """Texts, or their lines, with blank lines between them; empty ones are left out."""
+    texts = (block if isinstance(block, Text) else Text("\n").join(block) for block in blocks)
+    return Text("\n\n").join(text for text in texts if text)
+
+
+def sentence_lines(sentence: str, width: int, style: str = "", indent: str = "") -> list[Text]:
+    """A sentence for a terminal, cut between words."""
+    lines = wrap(printable(sentence), width - len(indent))
+    return [Text(indent + line, style) for line in lines]
+
+
 def to_markdown(grid: Grid) -> str:
-    """The table in Markdown's pipe form, notes as paragraphs under it."""
-    headings = [_markdown_heading(column) for column in grid.columns]
+    """The table in Markdown, with its notes as paragraphs below."""
+    headings = [escape_markdown(column.title) for column in grid.columns]
     rules = ["---:" if column.number else ":---" for column in grid.columns]
     rows = [[escape_markdown(cell.text) for cell in row] for row in grid.rows]
     body = "\n".join(f"| {' | '.join(row)} |" for row in [headings, rules, *rows])
@@ -95,32 +152,34 @@ def to_markdown(grid: Grid) -> str:
 
 
 def _printable(grid: Grid) -> Grid:
-    """The table without control characters, which a name could use to command the terminal."""
+    """The table without control characters, which a name could contain."""
     rows = tuple(tuple(Cell(printable(c.text), c.tone) for c in row) for row in grid.rows)
     notes = tuple(printable(note) for note in grid.notes)
     return replace(grid, title=printable(grid.title), rows=rows, notes=notes)
 
 
 def _fit(grid: Grid, width: int) -> list[tuple[Grid, tuple[int, int]]]:
-    """One piece with the roomiest gaps that fit, or else as few pieces as there can be."""
+    """One part with the widest gaps that fit, or the fewest parts."""
     for whole in (grid, _without_constants(grid)):
         for gaps in _GAPS:
             if _width(whole, gaps) <= width:
                 return [(whole, gaps)]
-    gaps = _GAPS[-1]
     pieces: list[Grid] = []
-    taken: list[int] = []
-    for band in _loose_bands(grid):
-        if taken and _width(_pick(grid, taken + band), gaps) > width:
-            pieces.append(_pick(grid, taken))
-            taken = []
-        taken += band
-    pieces.append(_pick(grid, taken))
-    return [(piece, _roomiest(piece, width)) for piece in pieces]
+    chosen: list[int] = []
+    for band in _data_bands(grid):
+        if chosen and _width(_pick(grid, chosen + band), _GAPS[-1]) > width:
+            pieces.append(_pick(grid, chosen))
+            chosen = []
+        chosen += band
+    pieces.append(_pick(grid, chosen))
+    return [
+        (piece, next((gaps for gaps in _GAPS if _width(piece, gaps) <= width), _GAPS[-1]))
+        for piece in pieces
+    ]
 
 
 def _without_constants(grid: Grid) -> Grid:
-    """The table without key columns that say the same in every row; the notes say it instead."""
+    """The table with notes instead of key columns that have one value."""
     cells = list(zip(*grid.rows, strict=True))
     constant = [
         i for i, column in enumerate(grid.columns)
@@ -128,13 +187,13 @@ def _without_constants(grid: Grid) -> Grid:
     ]  # fmt: skip
     if len(grid.rows) < 2 or not constant:
         return grid
-    kept = [i for i in range(len(grid.columns)) if i not in constant]
-    said = tuple(f"All rows: {grid.columns[i].heading} {cells[i][0].text}." for i in constant)
-    return replace(_columns(grid, kept), notes=(*said, *grid.notes))
+    notes = tuple(f"All rows: {grid.columns[i].heading} {cells[i][0].text}." for i in constant)
+    others = [i for i in range(len(grid.columns)) if i not in constant]
+    return replace(select_columns(grid, others), notes=(*notes, *grid.notes))
 
 
-def _loose_bands(grid: Grid) -> list[list[int]]:
-    """Indices of the columns that aren't keys, band by band."""
+def _data_bands(grid: Grid) -> list[list[int]]:
+    """Indices of the columns that aren't keys, by band."""
     bands: list[list[int]] = []
     last: str | None = None
     for index, column in enumerate(grid.columns):
@@ -148,18 +207,17 @@ def _loose_bands(grid: Grid) -> list[list[int]]:
     return bands
 
 
-def _pick(grid: Grid, loose: Sequence[int]) -> Grid:
+def _pick(grid: Grid, data: Sequence[int]) -> Grid:
     """The table with its key columns and these others."""
-    return _columns(grid, [i for i, column in enumerate(grid.columns) if column.key or i in loose])
+    chosen = [i for i, column in enumerate(grid.columns) if column.key or i in data]
+    return select_columns(grid, chosen)
 
 
-def _columns(grid: Grid, kept: Sequence[int]) -> Grid:
-    columns = tuple(grid.columns[i] for i in kept)
-    return replace(grid, columns=columns, rows=tuple(tuple(r[i] for i in kept) for r in grid.rows))
-
-
-def _roomiest(grid: Grid, width: int) -> tuple[int, int]:
-    return next((gaps for gaps in _GAPS if _width(grid, gaps) <= width), _GAPS[-1])
+def select_columns(grid: Grid, chosen: Sequence[int]) -> Grid:
+    """The table with these columns."""
+    columns = tuple(grid.columns[i] for i in chosen)
+    rows = tuple(tuple(row[i] for i in chosen) for row in grid.rows)
+    return replace(grid, columns=columns, rows=rows)
 
 
 def _width(grid: Grid, gaps: tuple[int, int]) -> int:
@@ -167,7 +225,7 @@ def _width(grid: Grid, gaps: tuple[int, int]) -> int:
 
 
 def _column_widths(grid: Grid, gaps: tuple[int, int]) -> list[int]:
-    """As wide as the widest text; a band's first column takes what the band's name needs more."""
+    """The widest text of each column; a band's first column grows to fit the band's name."""
     widths = [
         max([cell_len(column.heading), *(cell_len(row[i].text) for row in grid.rows)])
         for i, column in enumerate(grid.columns)
@@ -182,13 +240,10 @@ def _column_widths(grid: Grid, gaps: tuple[int, int]) -> list[int]:
 
 def _gaps_before(grid: Grid, gaps: tuple[int, int]) -> list[int]:
     """Blanks before each column."""
-    columns = grid.columns
-    pairs = pairwise(columns)
-    return [0, *(gaps[0] if a.band == b.band else gaps[1] for a, b in pairs)]
+    return [0, *(gaps[a.band != b.band] for a, b in pairwise(grid.columns))]
 
 
-def _set(grid: Grid, gaps: tuple[int, int]) -> list[Text]:
-    """The lines of one piece."""
+def _piece_lines(grid: Grid, gaps: tuple[int, int]) -> list[Text]:
     widths, before = _column_widths(grid, gaps), _gaps_before(grid, gaps)
     headings = [Cell(column.heading, "strong") for column in grid.columns]
     rule = Text("─" * _width(grid, gaps), style="dim")
@@ -203,7 +258,7 @@ def _set(grid: Grid, gaps: tuple[int, int]) -> list[Text]:
 
 
 def _line(grid: Grid, cells: Sequence[Cell], widths: Sequence[int], before: Sequence[int]) -> Text:
-    # One text with its spans: put together piece by piece, long tables would take a while.
+    # One text with spans: appending cell by cell is slow for long tables.
     plain, spans = "", []
     for column, cell, width, gap in zip(grid.columns, cells, widths, before, strict=True):
         padding = width - cell_len(cell.text)
@@ -240,12 +295,8 @@ def wrap(sentence: str, width: int) -> list[str]:
     return [*lines, line]
 
 
-def _markdown_heading(column: Column) -> str:
-    return escape_markdown(f"{column.band} {column.heading}".strip())
-
-
 def escape_markdown(text: str) -> str:
-    """Text that Markdown and the HTML it becomes leave as it is."""
+    """Text without meaning to Markdown and HTML."""
     for sign in "\\`*_|[]":
         text = text.replace(sign, f"\\{sign}")
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,28 +1,29 @@
-"""Specifications of charts, and the themes with which they are drawn.
+"""Vega-Lite specifications of charts.
 
-Series differ by shape and line as well as by colour. Marks that one sees on pointing at them say
-the numbers behind them. Series have Okabe and Ito's colours, safe for the colour-blind.
+Series differ by shape and dash as well as by colour. Marks show their numbers under the pointer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import altair as alt
 import polars as pl
 
 from kvmark.analysis import FaultSpan
-from kvmark.report.charts.frames import PUBLISHED
 from kvmark.report.model.answers import PhaseSpan
+from kvmark.report.model.page import Spec
 
-#: A Vega-Lite specification.
-Spec = dict[str, Any]
+#: The suffix of the names of published series.
+PUBLISHED: Final = ", published"
+#: The series of a scaling chart.
+SCALING_SERIES: Final = ("measured", "law", "peak")
 _Look = TypeVar("_Look")
 
-# Vega's expression for a time in the unit that suits it.
+# Vega's expression for a time with a suitable unit.
 _TIME_LABEL = (
     "datum.{0} >= 1e9 ? format(datum.{0} / 1e9, '{1}') + ' s' : "
     "datum.{0} >= 1e6 ? format(datum.{0} / 1e6, '{1}') + ' ms' : "
@@ -30,31 +31,25 @@ _TIME_LABEL = (
 )
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_COLUMNS = 230, 150, 3
 _WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
-# A phase that is narrower than its name is not named: the next one's name stands there.
+# The least share of the axis at which a phase has room for its name.
 _LEAST_NAMED = 0.05
-# Room for the names of phases between a chart and its legend.
+# Room for phase names between a chart and its legend.
 _ABOVE_PHASES = 30
-# More names than this in a row are wider than the panels under them.
+# More names in a row are wider than the panels below.
 _LEGEND_COLUMNS = 4
-# As many as a theme has colours.
+# One per colour of a theme.
 _SHAPES = ("circle", "diamond", "square", "triangle-up")
 _DASHES = ([1, 0], [5, 3], [2, 2], [8, 2, 2, 2])
-# Where 1 / (1 - quantile) meets the percentiles people name.
+# 1 / (1 - quantile) of the usual percentiles.
 _PERCENTILES = {
     2: "50", 10: "90", 100: "99", 1_000: "99.9", 10_000: "99.99", 100_000: "99.999",
 }  # fmt: skip
-_SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 
 
-def sequence_chart(data: pl.DataFrame, title: str) -> Spec:
-    """A value against the number of records, one panel per workload, both axes logarithmic."""
-    return level_chart(data, title, "records", "workload")
+def level_chart(data: pl.DataFrame, title: str, across: str, panel: str = "panel") -> Spec:
+    """A value against a column, one panel per value of another, on logarithmic axes.
 
-
-def level_chart(data: pl.DataFrame, title: str, across: str, panel: str) -> Spec:
-    """A value against a column, one panel per value of another, on a logarithmic axis.
-
-    Numbers stand on a logarithmic axis too, words side by side.
+    Levels that are words are placed side by side.
     """
     legend = alt.Legend(title=None, symbolStrokeWidth=0, columns=_LEGEND_COLUMNS)
     style = _SeriesStyle.of(data, "series", legend)
@@ -75,7 +70,7 @@ def level_chart(data: pl.DataFrame, title: str, across: str, panel: str) -> Spec
     bars = bars.mark_rule().encode(y="low:Q", y2="high:Q")
     points = base.mark_point(filled=True, size=52, opacity=1)
     points = points.encode(shape=style.shape, tooltip=tooltip)
-    # Between words there is nothing that a line could run through.
+    # A line between words has no meaning.
     joined = [lines] if data[across].dtype.is_numeric() else []
     known = [bars] if data["low"].is_not_null().any() else []
     return _panels(alt.layer(*joined, *known, points), data, panel, style)
@@ -131,7 +126,7 @@ def quantile_chart(data: pl.DataFrame) -> Spec:
 
 
 def rate_chart(
-    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]
 ) -> Spec:
     """Counts of intervals as rates, over the run's time."""
     chart = alt.Chart(_inline(data)).transform_calculate(
@@ -140,23 +135,18 @@ def rate_chart(
     y = alt.Y("rate:Q", title="operations per second").scale(zero=True)
     y = y.axis(format="~s", tickCount=5)
     value = alt.Tooltip("rate:Q", format=",.4~r", title="ops/s")
-    behind = [*_phase_layers(phases), *_fault_layers(faults)]
-    return _time_spec(chart.encode(y=y), data, behind, value)
+    return _time_spec(chart.encode(y=y), data, phases, faults, value)
 
 
 def response_chart(
-    data: pl.DataFrame,
-    phases: Sequence[PhaseSpan],
-    faults: Sequence[FaultSpan] = (),
-    title: str = "response time",
+    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan], title: str
 ) -> Spec:
     """Quantiles of intervals over the run's time, on a logarithmic axis."""
     chart = alt.Chart(_inline(data)).transform_filter("isValid(datum.value) && datum.value > 0")
     chart = chart.transform_calculate(shown=_TIME_LABEL.format("value", ".4~r"))
     y = _time_axis("value", title, data["value"].drop_nulls().to_list())
     value = alt.Tooltip("shown:N", title=title)
-    behind = [*_phase_layers(phases), *_fault_layers(faults)]
-    return _time_spec(chart.encode(y=y), data, behind, value)
+    return _time_spec(chart.encode(y=y), data, phases, faults, value)
 
 
 def course_chart(
@@ -164,19 +154,18 @@ def course_chart(
     phases: Sequence[PhaseSpan],
     faults: Sequence[FaultSpan],
     title: str,
-    number: Literal["~g", "~s"],
+    number: str,
 ) -> Spec:
-    """Values as they were recorded, over the run's time, from zero, as numbers of that form."""
+    """Recorded values over the run's time, from zero, in this number format."""
     y = alt.Y("value:Q", title=title).scale(zero=True).axis(format=number, tickCount=5)
     value = alt.Tooltip("value:Q", format=f",.4{number}", title=title)
-    behind = [*_phase_layers(phases), *_fault_layers(faults)]
-    return _time_spec(alt.Chart(_inline(data)).encode(y=y), data, behind, value)
+    return _time_spec(alt.Chart(_inline(data)).encode(y=y), data, phases, faults, value)
 
 
 def spread_chart(
     data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]
 ) -> Spec:
-    """Cells of time and response time, the fuller the more operations they hold."""
+    """Cells of time and response time; opacity shows the share of operations."""
     chart = alt.Chart(_inline(data)).transform_calculate(
         start_s="datum.start_ns / 1e9",
         end_s="datum.end_ns / 1e9",
@@ -187,7 +176,7 @@ def spread_chart(
     x = alt.X("start_s:Q", title="seconds since the run began").scale(nice=False)
     bounds_ns = [*data["low_ns"].to_list(), *data["high_ns"].to_list()]
     y = _time_axis("low_ns", "response time", bounds_ns)
-    # A power less than 1 shows the few slow operations beside the many quick ones.
+    # An exponent below 1 keeps the few slow operations visible.
     filled = alt.Opacity("share:Q", legend=None).scale(
         type="pow", exponent=0.3, domain=[0, 1], range=[0.04, 1]
     )
@@ -210,10 +199,59 @@ def spread_chart(
     return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
 
 
-def _time_spec(
-    chart: alt.Chart, data: pl.DataFrame, behind: Sequence[alt.Chart], value: alt.Tooltip
+def scaling_chart(data: pl.DataFrame, over: str) -> Spec:
+    """Throughput against levels, with the fitted law and its peak, one panel per law."""
+    cases = data["case"].unique(maintain_order=True).to_list()
+    measured, law, _ = SCALING_SERIES
+    levels = data.filter(pl.col("series") == measured)["level"].unique().sort().to_list()
+    ticks = levels if len(levels) <= 8 else log_ticks(levels)
+    x = alt.X("level:Q", title=over).scale(type="log", nice=False, padding=14)
+    x = x.axis(format="~s", grid=False, labelOverlap=True, values=ticks)
+    y = alt.Y("throughput:Q", title="operations per second").scale(zero=True)
+    y = y.axis(format="~s", tickCount=5)
+    series = list(SCALING_SERIES)
+    shape = alt.Shape("series:N", legend=None)
+    shape = shape.scale(domain=series, range=["circle", "circle", "diamond"])
+    base = alt.Chart().encode(x=x, y=y)
+    base = base.encode(color=alt.Color("series:N", legend=None).scale(domain=series))
+    line = base.transform_filter(f"datum.series == '{law}'").mark_line()
+    bars = base.transform_filter("isValid(datum.low)").mark_rule()
+    bars = bars.encode(y=alt.Y("low:Q"), y2="high:Q")
+    peak_bars = base.transform_filter("isValid(datum.from) && isValid(datum.to)").mark_rule()
+    peak_bars = peak_bars.encode(x=alt.X("from:Q"), x2="to:Q")
+    points = base.transform_filter(f"datum.series != '{law}'")
+    points = points.mark_point(filled=True, size=52, opacity=1)
+    tooltip = [
+        alt.Tooltip("series:N", title="kind"),
+        alt.Tooltip("level:Q", format=",.4~r", title=over),
+        alt.Tooltip("throughput:Q", format=",.4~r", title="ops/s"),
+    ]
+    layers = alt.layer(line, bars, peak_bars, points.encode(shape=shape, tooltip=tooltip))
+    if len(cases) == 1:
+        return _finished(layers.properties(width=640, height=300, data=_inline(data)))
+    facet = alt.Facet("case:N", sort=cases, header=alt.Header(title=None, labelLimit=_PANEL_WIDTH))
+    layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
+    columns = min(_PANEL_COLUMNS, len(cases))
+    panels = layers.facet(facet=facet, columns=columns, data=_inline(data))
+    return _finished(panels.resolve_scale(y="independent"))
+
+
+def line_chart(
+    data: pl.DataFrame, x: alt.X, y: alt.Y, interpolate: Literal["linear", "step-after"]
 ) -> Spec:
-    """Lines over the run's time, other layers behind them."""
+    """One line without a legend."""
+    line = alt.Chart(_inline(data)).mark_line(interpolate=interpolate).encode(x=x, y=y)
+    return _finished(line.properties(width=640, height=220))
+
+
+def _time_spec(
+    chart: alt.Chart,
+    data: pl.DataFrame,
+    phases: Sequence[PhaseSpan],
+    faults: Sequence[FaultSpan],
+    value: alt.Tooltip,
+) -> Spec:
+    """Lines over the run's time, phases and faults behind them."""
     style = _SeriesStyle.of(data, "series", _line_legend(offset=_ABOVE_PHASES))
     x = alt.X("end_s:Q", title="seconds since the run began").scale(nice=False)
     x = x.axis(format="~r", grid=False, tickCount=8)
@@ -221,21 +259,21 @@ def _time_spec(
     chart = chart.transform_calculate(end_s="datum.end_ns / 1e9").encode(x=x, color=style.color)
     lines = chart.mark_line().encode(strokeDash=style.dash)
     points = _hover_points(chart, [alt.Tooltip("series:N"), when, value])
-    layers = alt.layer(*behind, lines, points)
+    layers = alt.layer(*_phase_layers(phases), *_fault_layers(faults), lines, points)
     spec = _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
     return {**spec, **style.meta()}
 
 
 def _time_axis(field: str, title: str | None, times_ns: Sequence[float]) -> alt.Y:
-    """A logarithmic axis of nanoseconds, labelled in the unit that suits each tick."""
+    """A logarithmic axis of nanoseconds; each tick has a suitable unit."""
     y = alt.Y(f"{field}:Q", title=title).scale(type="log", nice=False, padding=8)
     return y.axis(labelExpr=_TIME_LABEL.format("value", "~r"), values=log_ticks(times_ns))
 
 
 def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
-    """Points that show themselves, with their numbers, under the pointer.
+    """Points that appear with their numbers under the pointer.
 
-    Not Vega-Lite's `nearest`: it loses the texts of a tooltip.
+    Vega-Lite's `nearest` loses the texts of a tooltip.
     """
     pointed = alt.selection_point(name="pointed", on="pointerover", clear="pointerout", empty=False)
     shown = alt.condition(pointed, alt.value(1), alt.value(0))
@@ -245,7 +283,7 @@ def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
 
 
 def _phase_layers(phases: Sequence[PhaseSpan]) -> list[alt.Chart]:
-    """A band for each phase, and its name where there is room, behind everything else."""
+    """A band for each phase, with its name where there is room."""
     if not phases:
         return []
     spans = [
@@ -264,7 +302,7 @@ def _phase_layers(phases: Sequence[PhaseSpan]) -> list[alt.Chart]:
 
 
 def _fault_layers(faults: Sequence[FaultSpan]) -> list[alt.Chart]:
-    """A line where each fault began and where it was over, the first one with its words."""
+    """A line at the start of each fault, labelled, and one at its end."""
     if not faults:
         return []
     begun = [{"fault": f"{each.do} {each.node}", "at_s": each.begun_ns / 1e9} for each in faults]
@@ -279,25 +317,25 @@ def _fault_layers(faults: Sequence[FaultSpan]) -> list[alt.Chart]:
 
 @dataclass(frozen=True)
 class _SeriesStyle:
-    """Colour, shape and dash by which series are told apart, in a fixed order."""
+    """Colour, shape and dash of series, in a fixed order."""
 
     color: alt.Color
     shape: alt.Shape
     dash: alt.StrokeDash
     field: str
-    #: Of each series the place of its colour, shape and dash.
+    #: The index of colour, shape and dash by series.
     places: Mapping[str, int]
 
     @classmethod
     def of(cls, data: pl.DataFrame, field: str, legend: alt.Legend | None) -> Self:
-        """Styles for the series that a column names; a single one needs no legend."""
+        """Styles for the series in a column; a single one has no legend."""
         found = data[field].unique(maintain_order=True).to_list()
         domain = _colour_places(found)
         places = {name: place for place, name in enumerate(domain) if name in found}
         if legend is not None and len(places) < len(domain):
             legend["values"] = list(places)
         legend = legend if len(places) > 1 else None
-        shapes, dashes = _in_turn(_SHAPES, len(domain)), _in_turn(_DASHES, len(domain))
+        shapes, dashes = _cycled(_SHAPES, len(domain)), _cycled(_DASHES, len(domain))
         return cls(
             color=alt.Color(f"{field}:N", legend=legend).scale(domain=domain),
             shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=domain, range=shapes),
@@ -307,11 +345,11 @@ class _SeriesStyle:
         )
 
     def meta(self) -> Spec:
-        """What a page needs to switch series off and on; nothing where there is only one."""
+        """The metadata for the page's switches of series; empty for a single series."""
         if len(self.places) < 2:
             return {}
         at = list(self.places.values())
-        dashes = _in_turn(_DASHES, max(at) + 1)
+        dashes = _cycled(_DASHES, max(at) + 1)
         series = {
             "field": self.field, "names": list(self.places), "places": at,
             "dashes": [dashes[place] for place in at],
@@ -320,32 +358,32 @@ class _SeriesStyle:
 
 
 def _colour_places(names: Sequence[str]) -> list[str]:
-    """Series in the order of colours, a published one where the colour of ours comes round again.
+    """Series in the order of colours; a published one has the colour of its measured one.
 
-    Blanks stand where no series has a place.
+    Blank names fill places without a series.
     """
-    theirs = {name: f"{name}{PUBLISHED}" for name in names if f"{name}{PUBLISHED}" in names}
-    own = [name for name in names if name not in theirs.values()]
-    beside = [theirs.get(name) for name in own]
-    while beside and beside[-1] is None:
-        beside.pop()
-    free = -len(own) % len(_SHAPES) if beside else 0
-    places = [*own, *[None] * free, *beside]
+    pairs = {name: f"{name}{PUBLISHED}" for name in names if f"{name}{PUBLISHED}" in names}
+    first = [name for name in names if name not in pairs.values()]
+    published = [pairs.get(name) for name in first]
+    while published and published[-1] is None:
+        published.pop()
+    free = -len(first) % len(_SHAPES) if published else 0
+    places = [*first, *[None] * free, *published]
     return [" " * (at + 1) if name is None else name for at, name in enumerate(places)]
 
 
-def _in_turn(looks: Sequence[_Look], count: int) -> list[_Look]:
-    """A shape or dash for each series: when colours come round, they have others with them."""
+def _cycled(looks: Sequence[_Look], count: int) -> list[_Look]:
+    """A shape or dash for each series; a repeated colour has another one."""
     return [looks[(i + i // len(looks)) % len(looks)] for i in range(count)]
 
 
 def _line_legend(offset: float = 14) -> alt.Legend:
-    """A legend that shows lines as they are dashed."""
+    """A legend of dashed lines."""
     return alt.Legend(title=None, symbolType="stroke", symbolSize=320, offset=offset)
 
 
-def log_ticks(values: Sequence[float | None]) -> list[float]:
-    """Ticks of a logarithmic axis: powers of ten, and steps between them when those are few."""
+def log_ticks(values: Iterable[float | None]) -> list[float]:
+    """Ticks of a logarithmic axis: powers of ten, with steps between them over a short range."""
     known = [value for value in values if value is not None and value > 0]
     if not known:
         return []
@@ -359,7 +397,7 @@ def log_ticks(values: Sequence[float | None]) -> list[float]:
 def _panels(
     layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str, style: _SeriesStyle
 ) -> Spec:
-    """Small panels in the order in which they first appear, on common axes."""
+    """Small panels in order of appearance, on common axes."""
     order = data[field].unique(maintain_order=True).to_list()
     facet = alt.Facet(f"{field}:N", sort=order, header=alt.Header(title=None))
     layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
@@ -368,7 +406,7 @@ def _panels(
 
 
 def _inline(data: pl.DataFrame) -> dict[str, Any]:
-    """The rows as they are: Altair would hold each one of its own values against a schema."""
+    """The rows as plain values, which Altair does not validate one by one."""
     return {"values": data.to_dicts()}
 
 
@@ -376,60 +414,3 @@ def _finished(chart: alt.TopLevelMixin) -> Spec:
     spec: Spec = chart.to_dict()
     spec.pop("config", None)
     return spec
-
-
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours by their part in a figure, as CSS colours."""
-
-    background: str
-    ink: str
-    muted: str
-    rule: str
-    band: str
-    series: tuple[str, ...]
-    font: str = _SANS
-
-
-LIGHT = Theme(
-    background="#ffffff", ink="#1d2126", muted="#59616b", rule="#e3e6ea", band="#f1f3f6",
-    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
-)  # fmt: skip
-#: A page's own colours, which change with light, dark and paper.
-PAGE = Theme(
-    background="transparent", ink="var(--ink)", muted="var(--muted)", rule="var(--rule)",
-    band="var(--band)", series=tuple(f"var(--series-{n})" for n in range(1, 5)),
-)  # fmt: skip
-
-
-def config(theme: Theme) -> dict[str, Any]:
-    """Vega-Lite's configuration for a theme."""
-    text = {"font": theme.font, "fontSize": 11}
-    return {
-        "background": theme.background,
-        "font": theme.font,
-        "aria": False,
-        "padding": 4,
-        "view": {"stroke": None},
-        "range": {"category": list(theme.series)},
-        "axis": {
-            "domainColor": theme.rule, "tickColor": theme.rule, "gridColor": theme.rule,
-            "labelColor": theme.muted, "titleColor": theme.muted, "labelFontSize": 11,
-            "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 8,
-            "tickSize": 4, "labelPadding": 4,
-        },
-        "axisY": {"domain": False, "ticks": False},
-        "header": {
-            "labelColor": theme.ink, "labelFontSize": 13, "labelFontWeight": 600,
-            "labelAnchor": "start", "labelPadding": 8,
-        },
-        "legend": {
-            "orient": "top", "labelColor": theme.ink, "labelFontSize": 12, "symbolSize": 60,
-            "symbolStrokeWidth": 2, "columnPadding": 18, "offset": 14,
-        },
-        "facet": {"spacing": 26},
-        "line": {"strokeWidth": 1.8, "strokeJoin": "round"},
-        "rule": {"strokeWidth": 1.8, "color": theme.muted},
-        "text": {**text, "color": theme.muted},
-        "rect": {"color": theme.band},
-    }  # fmt: skip

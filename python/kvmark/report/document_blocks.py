@@ -1,0 +1,479 @@
+"""Marked blocks of a Markdown file, filled from the newest usable runs or from peer comparisons.
+
+    <!-- kvmark: table tag=nightly workload=a,b -->
+    … is written by kvmark …
+    <!-- /kvmark -->
+
+Text outside blocks stays as it is. Marks inside a fenced code block are text.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import resources
+from typing import Final
+
+from kvmark.analysis import Verdict, known_verdict
+from kvmark.analysis.compare.comparison import compare
+from kvmark.analysis.compare.history import histories
+from kvmark.analysis.compare.metrics import check_known
+from kvmark.analysis.compare.selection import newest, runs_of, select, usable
+from kvmark.analysis.models.path_costs import path_costs, published_costs
+from kvmark.analysis.peers import PeerRatio, PeerRow, Peers
+from kvmark.analysis.study import CaseRuns
+from kvmark.errors import KvmarkError, SpecError
+from kvmark.records import Records, Run
+from kvmark.report.format import figure_blocks, page_parts
+from kvmark.report.model import tables, units
+from kvmark.report.model.answers import ProxyCosts
+from kvmark.report.model.page import Page
+from kvmark.report.model.units import listed
+from kvmark.report.views.comparison import comparison_markdown, history_markdown
+from kvmark.report.views.gather import (
+    NO_COMMIT,
+    machine_text,
+    origin_sentence,
+    run_answer,
+    sequence_answer,
+)
+from kvmark.report.views.run import run_sentence
+from kvmark.report.views.sequence import operations_grid, sequence_grid, sequence_sentence
+from kvmark.report.views.study_tables import cost_sentences, proxies_grid
+from kvmark.spec.metric import parse_comparable
+
+_OPENS: Final = re.compile(r"<!--\s+kvmark:\s+(.*?)\s*-->\s*")
+_CLOSES: Final = re.compile(r"<!--\s+/kvmark\s+-->\s*")
+_FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
+_RUN_OPTIONS: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
+_FACTOR: Final = "through"
+_RATIO_NOTE: Final = (
+    "A ratio to a peer is the geometric mean over the pairs within a block, a figure by itself the"
+    " mean over blocks. A bound is met when the whole interval is within it, NOT met when the whole"
+    " is beyond, else open."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedBlock:
+    """A block's options and the place of its content."""
+
+    #: The line of its opening mark, from 1.
+    line: int
+    kind: str
+    options: Mapping[str, str]
+    #: Offsets of the content in the text: from the line below the opening mark to the closing mark.
+    start: int
+    end: int
+
+
+def blocks(text: str) -> tuple[MarkedBlock, ...]:
+    """The marked blocks of a text, in order.
+
+    Raises:
+        SpecError: a mark has no partner or a syntax error; with its line.
+    """
+    closed: list[MarkedBlock] = []
+    opened: MarkedBlock | None = None
+    fence, offset = "", 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        marks = _FENCE.match(line)
+        if marks and opened is None and not fence:
+            fence = marks[1]
+        elif marks and fence and line.strip() == marks[1] and marks[1].startswith(fence):
+            fence = ""
+        elif not fence and (begins := _OPENS.fullmatch(line)):
+            if opened is not None:
+                raise SpecError(
+                    f"the block of line {opened.line} has no <!-- /kvmark --> before the next one",
+                    line=number,
+                )
+            kind, options = _parsed_mark(begins[1], number)
+            opened = MarkedBlock(number, kind, options, offset + len(line), -1)
+        elif not fence and _CLOSES.fullmatch(line):
+            if opened is None:
+                raise SpecError("this <!-- /kvmark --> closes no block", line=number)
+            closed.append(replace(opened, end=offset))
+            opened = None
+        offset += len(line)
+    if opened is not None:
+        raise SpecError("this block has no <!-- /kvmark -->", line=opened.line)
+    return tuple(closed)
+
+
+def filled(text: str, marked: Sequence[MarkedBlock], contents: Sequence[str]) -> str:
+    """The text with these contents in its blocks; line endings are those of the text."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    for block, content in reversed(list(zip(marked, contents, strict=True))):
+        lines = newline.join(["", *content.strip("\n").split("\n"), "", ""])
+        text = text[: block.start] + lines + text[block.end :]
+    return text
+
+
+def _parsed_mark(mark: str, line: int) -> tuple[str, Mapping[str, str]]:
+    """The kind and the options of a mark."""
+    try:
+        kind, *others = shlex.split(mark)
+    except ValueError as problem:
+        raise SpecError(f"this mark can't be read: {problem}", line=line) from None
+    options: dict[str, str] = {}
+    for option in others:
+        name, equals, value = option.partition("=")
+        if not equals or name in options:
+            raise SpecError(f"'{option}' is no option: write name=value, each name once", line=line)
+        options[name] = value
+    return kind, options
+
+
+@dataclass(frozen=True, slots=True)
+class BlockContent:
+    """The Markdown of a block and its pictures."""
+
+    text: str
+    #: SVG by file name, relative to the document.
+    pictures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSource:
+    """The source of a block's content."""
+
+    records: Records
+    #: The report of the records: of their study, of their sequence, or of their runs.
+    report: Callable[[Mapping[str, str]], Page]
+    #: The path from the document to the folder of pictures.
+    pictures: str
+    #: The output of an imitated tool for a run.
+    printed_by_tool: Callable[[Run], str]
+    peers: Peers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A block's options and the source of its runs."""
+
+    source: BlockSource
+    options: Mapping[str, str]
+
+    @property
+    def records(self) -> Records:
+        return self.source.records
+
+    def names(self, option: str) -> list[str]:
+        """The names in an option, which commas separate."""
+        return [name for name in self.options.get(option, "").split(",") if name]
+
+    def verdict(self, run: Run) -> Verdict:
+        return known_verdict(self.records, run)
+
+    def runs(self, *, newest_only: bool = True) -> list[Run]:
+        """The runs that the options choose.
+
+        Raises:
+            SpecError: there is none.
+        """
+        tags = self.names("tag")
+        if "study" in self.options:
+            tags.append(f"study:{self.options['study']}")
+        workloads = self.options.get("workload", "").split(",")
+        system = self.options.get("system", "")
+        entries = {
+            entry.id
+            for workload in workloads
+            for entry in select(self.records, tags, workload.strip(), system)
+        }
+        runs = usable(self.records, (self.records.open(run) for run in sorted(entries)))
+        if sizes := {int(size) for size in self.names("records")}:
+            runs = [run for run in runs if _size(run) in sizes]
+        if not runs:
+            options = " ".join(f"{name}={value}" for name, value in self.options.items())
+            raise SpecError(
+                f"no valid run has {options or 'been made'}: measure it, or correct the mark"
+            )
+        return newest(runs) if newest_only else runs
+
+    def parts(self, parts: Mapping[str, str], others: Mapping[str, str], subject: str) -> str:
+        """The parts, or those that the option `view` names.
+
+        Raises:
+            SpecError: there is no part of this name.
+        """
+        known = {**others, **parts}
+        views = self.names("view") or list(parts)
+        for view in views:
+            if view not in known:
+                raise SpecError(f"{subject} has no '{view}': take some of {', '.join(known)}")
+        return "\n\n".join(known[view] for view in views)
+
+
+def content(block: MarkedBlock, source: BlockSource) -> BlockContent:
+    """The Markdown of a block, with its pictures.
+
+    Raises:
+        SpecError: an option is unknown, or chooses nothing; with its line.
+    """
+    if block.kind not in _KINDS:
+        raise SpecError(
+            f"'{block.kind}' is no block: take one of {', '.join(_KINDS)}", line=block.line
+        )
+    make, known = _KINDS[block.kind]
+    for name in block.options:
+        if name not in known:
+            raise SpecError(
+                f"'{name}' is no option of {block.kind}: take one of {', '.join(sorted(known))}",
+                line=block.line,
+            )
+    try:
+        return make(_Request(source, block.options))
+    except SpecError as problem:
+        raise problem.at(file=None, line=block.line) from None
+    except (KvmarkError, ValueError) as problem:
+        raise SpecError(str(problem), line=block.line) from problem
+
+
+def _table(request: _Request) -> BlockContent:
+    runs = request.runs()
+    answer = sequence_answer(runs, request.verdict)
+    grid = _selected(sequence_grid(answer), request.names("columns"))
+    return _from(runs, tables.to_markdown(grid), tables.escape_markdown(sequence_sentence(answer)))
+
+
+def _answer(request: _Request) -> BlockContent:
+    runs = request.runs()
+    answer = sequence_answer(runs, request.verdict)
+    return _from(runs, tables.escape_markdown(sequence_sentence(answer)))
+
+
+def _operations(request: _Request) -> BlockContent:
+    run = request.runs()[-1]
+    answer = run_answer(run, request.verdict(run))
+    grids = [tables.to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
+    return _from([run], tables.escape_markdown(run_sentence(answer)), *grids)
+
+
+def _compare(request: _Request) -> BlockContent:
+    choice = request.options.get("runs", "newest")
+    if choice not in ("newest", "all"):
+        raise SpecError(f"runs: take newest or all, not '{choice}'")
+    sides: list[list[Run]] = []
+    for name in ("base", "candidate"):
+        if name not in request.options:
+            raise SpecError("compare needs base=… and candidate=…, such as base=tag:before")
+        runs = usable(request.records, runs_of(request.records, [request.options[name]]))
+        sides.append(runs if choice == "all" else newest(runs))
+    comparison = compare(*sides, allow=request.names("allow"))
+    return _from([run for side in sides for run in side], comparison_markdown(comparison))
+
+
+def _proxies(request: _Request) -> BlockContent:
+    """The costs of proxies, from runs that have a tag per proxy."""
+    names = request.names("ways")
+    if "direct" not in request.options or not names:
+        raise SpecError("proxies needs direct=TAG and ways=TAG,TAG")
+    tags = [request.options["direct"], *names]
+    runs = {tag: runs_of(request.records, [f"tag:{tag}"]) for tag in tags}
+    if len({len(of_tag) for of_tag in runs.values()}) > 1:
+        numbers = ", ".join(f"{tag} {len(of_tag)}" for tag, of_tag in runs.items())
+        raise SpecError(f"proxies needs as many runs of each way, one a round, not {numbers}")
+    cases = [_rounds(request, tag, of_tag) for tag, of_tag in runs.items()]
+    source = request.options.get("published", "")
+    published = published_costs(_published_rows(source)) if source else ()
+    proxies = ProxyCosts(path_costs(cases, _FACTOR, tags[0]), published, source)
+    return _from(
+        [run for of_tag in runs.values() for run in of_tag],
+        tables.to_markdown(proxies_grid((_FACTOR,), proxies)),
+        tables.escape_markdown(" ".join(cost_sentences(proxies))),
+    )
+
+
+def _rounds(request: _Request, tag: str, runs: Sequence[Run]) -> CaseRuns:
+    """A proxy's runs by round, with the rounds of those that aren't INVALID."""
+    usable_ids = {run.id for run in usable(request.records, runs)}
+    rounds = dict(enumerate(runs))
+    return CaseRuns(
+        {_FACTOR: tag}, rounds, frozenset(n for n, run in rounds.items() if run.id in usable_ids)
+    )
+
+
+def _published_rows(name: str) -> list[dict[str, str]]:
+    """The rows of a file that comes with kvmark, the direct connection first."""
+    try:
+        text = resources.files("kvmark").joinpath("published", name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise SpecError(f"published: kvmark has no file {name}") from None
+    return sorted(csv.DictReader(text.splitlines()), key=lambda row: bool(row["proxy"]))
+
+
+def _history(request: _Request) -> BlockContent:
+    runs = request.runs(newest_only=False)
+    metric = parse_comparable(request.options.get("metric", "throughput"))
+    check_known([metric], runs)
+    limit = int(request.options.get("limit", "20"))
+    texts = [history_markdown(one, limit).strip() for one in histories(runs, metric)]
+    return BlockContent("\n\n".join(texts))
+
+
+def _stress(request: _Request) -> BlockContent:
+    """The newest run in the output format of cassandra-stress."""
+    run = request.runs(newest_only=False)[-1]
+    return _from([run], f"```text\n{request.source.printed_by_tool(run)}\n```")
+
+
+def _report(request: _Request) -> BlockContent:
+    """The report's parts, or parts and figures by name."""
+    page = request.source.report(request.options)
+    folder = request.options.get("pictures", request.source.pictures)
+    figures = {
+        figure.name: "\n\n".join(figure_blocks(figure, folder)[::-1]) for figure in page.figures
+    }
+    text = request.parts(page_parts(page, folder), figures, "the report")
+    paths = {f"{folder}/{figure.name}.svg": figure for figure in page.figures}
+    return BlockContent(
+        text, {path: figure.svg() for path, figure in paths.items() if f"]({path})" in text}
+    )
+
+
+def _peers(request: _Request) -> BlockContent:
+    """A comparison with peers, as `bench/` stores it."""
+    if request.source.peers is None:
+        raise SpecError("peers needs from=FILE.json, a comparison that was kept")
+    return BlockContent(request.parts(peers_parts(request.source.peers), {}, "a comparison"))
+
+
+_KINDS: Final[Mapping[str, tuple[Callable[[_Request], BlockContent], frozenset[str]]]] = {
+    "table": (_table, _RUN_OPTIONS | {"columns"}),
+    "answer": (_answer, _RUN_OPTIONS),
+    "operations": (_operations, _RUN_OPTIONS),
+    "compare": (_compare, frozenset({"from", "base", "candidate", "allow", "runs"})),
+    "history": (_history, _RUN_OPTIONS | {"metric", "limit"}),
+    "provenance": (lambda request: _from(request.runs()), _RUN_OPTIONS),
+    "stress": (_stress, _RUN_OPTIONS),
+    "proxies": (_proxies, frozenset({"from", "direct", "ways", "published"})),
+    "peers": (_peers, frozenset({"from", "view"})),
+    "report": (_report, frozenset({"from", "study", "only", "view", "pictures"})),
+}
+"""Each kind of block with its function and its options."""
+
+
+def _from(runs: Sequence[Run], *parts: str) -> BlockContent:
+    """Parts, and a sentence on their origin."""
+    return BlockContent("\n\n".join([*(part.strip() for part in parts), origin_sentence(runs)]))
+
+
+def _selected(grid: tables.Grid, headings: Sequence[str]) -> tables.Grid:
+    """The first column of each of these headings; all columns without headings."""
+    known = [column.heading for column in grid.columns]
+    for heading in headings:
+        if heading not in known:
+            raise SpecError(f"there is no column '{heading}': take some of {', '.join(known)}")
+    return tables.select_columns(grid, [known.index(one) for one in headings]) if headings else grid
+
+
+def _size(run: Run) -> int:
+    sequence = run.manifest.spec.get("sequence", {})
+    return int(sequence.get("records") or run.manifest.plan.get("dataset", {}).get("count", 0))
+
+
+def peers_parts(peers: Peers) -> dict[str, str]:
+    """The parts of a comparison with peers: `top`, `medians`, `ratios`."""
+    return {
+        "top": _peers_top(peers),
+        "medians": tables.to_markdown(medians_grid(peers)).strip(),
+        "ratios": tables.to_markdown(ratios_grid(peers)).strip(),
+    }
+
+
+def medians_grid(peers: Peers) -> tables.Grid:
+    """Each program's medians over the blocks."""
+
+    def median(name: str, row: PeerRow) -> str:
+        return units.significant(row.figures[name])
+
+    fields: list[tables.Field[PeerRow]] = [
+        (tables.key("case"), lambda row: row.case),
+        (tables.key("program"), lambda row: row.program),
+        *((tables.Column(one.heading), partial(median, one.name)) for one in peers.figures),
+        (tables.Column("blocks"), lambda row: units.whole(row.blocks)),
+    ]
+    return tables.build("Medians", peers.rows(), fields)
+
+
+def ratios_grid(peers: Peers) -> tables.Grid:
+    """The first program over each other one, with the bounds."""
+
+    def interval(ratio: PeerRatio) -> str:
+        low, high = ratio.estimate.low, ratio.estimate.high
+        if low is None or high is None:
+            return units.ABSENT
+        return f"{units.significant(low)} to {units.significant(high)}"
+
+    def bound(ratio: PeerRatio) -> str:
+        if ratio.bound is None:
+            return ""
+        return f"{'≤' if ratio.bound.most else '≥'} {ratio.bound.limit:g}"
+
+    fields: list[tables.Field[PeerRatio]] = [
+        (tables.key("case"), lambda ratio: ratio.case),
+        (tables.key("peer"), lambda ratio: ratio.peer or units.ABSENT),
+        (tables.key("figure"), lambda ratio: ratio.figure),
+        (
+            tables.Column("value"),
+            lambda ratio: tables.Cell(units.significant(ratio.estimate.value), "strong"),
+        ),
+        (tables.Column("95 % interval"), interval),
+        (tables.Column("bound"), bound),
+        (tables.word("held"), lambda ratio: ratio.held or ""),
+    ]
+    first = [case.programs[0] for case in peers.cases if len(case.programs) > 1]
+    title = f"{first[0]} ÷ peer" if first else "Bounds"
+    return tables.build(title, peers.ratios(), fields, (_RATIO_NOTE,))
+
+
+def _peers_top(peers: Peers) -> str:
+    facts = [
+        f"- Measured: {peers.created[:10]}",
+        f"- Commit: {peers.commit or NO_COMMIT}",
+        f"- Machine: {machine_text(peers.host)}",
+        f"- System: {tables.escape_markdown(peers.system)}",
+        *(
+            f"- {tables.escape_markdown(name)}: {tables.escape_markdown(one)}"
+            for name, one in peers.versions.items()
+        ),
+        f"- Verdicts: {tables.escape_markdown(_bounds_summary(peers))}",
+        f"- Command: `{shlex.join(peers.command)}`",
+    ]
+    return f"{tables.escape_markdown(peers.subject)}.\n\n" + "\n".join(facts)
+
+
+def _bounds_summary(peers: Peers) -> str:
+    """The number of bounds by result, with the names of those not met."""
+    bounded = [ratio for ratio in peers.ratios() if ratio.bound is not None]
+    texts = []
+    for result in ("met", "open", "NOT met"):
+        names = [
+            _bound_name(one.figure, one.case, one.peer) for one in bounded if one.held == result
+        ]
+        if names:
+            listing = "" if result == "met" else f" ({'; '.join(names)})"
+            texts.append(f"{len(names)} {result}{listing}")
+    known = {(ratio.case, ratio.figure, ratio.peer) for ratio in bounded}
+    unknown = [
+        _bound_name(bound.figure, case.name, bound.peer)
+        for case in peers.cases
+        for bound in case.bounds
+        if (case.name, bound.figure, bound.peer) not in known
+    ]
+    if unknown:
+        texts.append(f"{len(unknown)} not known ({'; '.join(unknown)})")
+    count = len(bounded) + len(unknown)
+    bounds = f"of {count} bounds {listed(texts)}" if count else "no bounds"
+    failed = sum(run.figures is None for run in peers.runs)
+    return f"{bounds}; {failed} of {len(peers.runs)} repetitions failed"
+
+
+def _bound_name(figure: str, case: str, peer: str | None) -> str:
+    return f"{figure} of {case}" + (f" beside {peer}" if peer else "")

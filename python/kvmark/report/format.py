@@ -1,0 +1,286 @@
+"""A page as one self-contained HTML file, as Markdown, or as a folder of pictures and tables.
+
+In HTML, Vega draws the figures in the reader's browser. The page's policy forbids every request
+and every script but its two.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import vl_convert
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+
+from kvmark.cache import cache_folder
+from kvmark.foreign_text import cell_text
+from kvmark.outputs import MADE_BY_KVMARK, own_folder, write_output
+from kvmark.records.files import write_atomically
+from kvmark.report.model.page import PAGE, Caveat, Fact, Figure, Page, Provenance, Section
+from kvmark.report.model.tables import Grid, escape_markdown, to_markdown
+
+FolderFormat = Literal["png", "svg", "pdf", "csv"]
+FOLDER_FORMATS: Final[tuple[FolderFormat, ...]] = ("png", "svg", "pdf", "csv")
+
+# Blanks before a unit or on either side of ±.
+_BLANKS: Final = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
+_SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlPage:
+    """A page as text, and its policy for servers that send it as a header."""
+
+    text: str
+    policy: str
+
+
+def write_html(page: Page, path: Path) -> None:
+    """Writes the page as HTML."""
+    write_output(path, html(page), page=True)
+
+
+def html(page: Page) -> str:
+    """The page as a self-contained document."""
+    return html_document(page).text
+
+
+def html_document(page: Page, home: str | None = None) -> HtmlPage:
+    """The page as a self-contained document; ``home`` is the address of the list of runs."""
+    library = vega_library() if page.figures else ""
+    script = _template_text("page.js")
+    policy = _policy([library, script] if page.figures else [])
+    text = _environment().get_template("page.html.j2").render(
+        page=page,
+        home=home,
+        policy=policy,
+        style=_template_text("page.css"),
+        library=library,
+        script=script,
+        specifications=_script_json([figure_document(figure) for figure in page.figures]),
+    )  # fmt: skip
+    return HtmlPage(text, policy)
+
+
+def run_fragment(page: Page) -> str:
+    """The answer, the verdict reasons and the tables of a page, for another document."""
+    return _environment().get_template("fragment.html.j2").render(page=page)
+
+
+def environment(loader: BaseLoader) -> Environment:
+    """Jinja's environment with the filters that tables need."""
+    made = Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters["shell"] = shlex.join
+    made.filters["pretty"] = _pretty_json
+    made.filters["sections"] = _sections
+    made.filters["tied"] = lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence)
+    made.globals["begins"] = _begins_band
+    return made
+
+
+@cache
+def _environment() -> Environment:
+    return environment(PackageLoader("kvmark.report"))
+
+
+def _template_text(name: str) -> str:
+    return files("kvmark.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def figure_document(figure: Figure) -> dict[str, Any]:
+    """A figure as an argument of the page's script."""
+    return {"name": figure.name, "spec": figure.themed(PAGE)}
+
+
+def _script_json(value: object) -> str:
+    """JSON that cannot end its script element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _pretty_json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _policy(scripts: list[str]) -> str:
+    """The policy that forbids all requests, and all scripts but these.
+
+    Inline style stays allowed because Vega sets style attributes; it makes no request.
+    """
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return "; ".join([
+        "default-src 'none'",
+        "script-src " + (hashes or "'none'"),
+        "style-src 'unsafe-inline'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ])  # fmt: skip
+
+
+def _begins_band(grid: Grid, index: int) -> bool:
+    """Whether a band begins at this column."""
+    column = grid.columns[index]
+    return index > 0 and not column.key and grid.columns[index - 1].band != column.band
+
+
+def _sections(grid: Grid) -> list[range]:
+    """The rows of each section of a table."""
+    return [range(*ends) for ends in pairwise(sorted(grid.section_starts | {0, len(grid.rows)}))]
+
+
+@cache
+def vega_library() -> str:
+    """The script, which is kept in the cache because making it takes seconds."""
+    path = cache_folder() / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_bytes().decode()
+    library: str = vl_convert.javascript_bundle(_SNIPPET)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, library.encode())
+    return library
+
+
+def write_markdown(page: Page, path: Path) -> None:
+    """Writes the page as Markdown, and its figures into a folder of the same name."""
+    folder = path.with_suffix("")
+    if page.figures:
+        own_folder(folder)
+    for figure in page.figures:
+        figure.save(folder / f"{figure.name}.svg")
+    write_output(path, markdown(page, folder.name if page.figures else None), page=True)
+
+
+def markdown(page: Page, figures: str | None = None) -> str:
+    """The page; ``figures`` is the path from the file to the folder of its figures."""
+    parts = page_parts(page, figures).values()
+    blocks = [f"# {escape_markdown(page.title)}", *parts, MADE_BY_KVMARK]
+    return "\n\n".join(blocks) + "\n"
+
+
+def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
+    """The Markdown below the title by part: `top`, `belief`, sections, `provenance`."""
+    caveats = map(_caveat, page.caveats) if page.caveats else ["Every check was passed."]
+    parts: dict[str, Iterable[str]] = {
+        "top": _top(page),
+        "belief": ["## Can it be believed?", *caveats],
+        **{part.name: _section(part, figures) for part in page.parts},
+        "provenance": [
+            "## Provenance",
+            *(text for one in page.sources for text in _provenance(one)),
+        ],
+    }
+    return {
+        name: "\n\n".join(block.strip() for block in blocks if block.strip())
+        for name, blocks in parts.items()
+    }
+
+
+def _top(page: Page) -> Iterator[str]:
+    yield escape_markdown(page.question)
+    commands = dict.fromkeys(shlex.join(source.command) for source in page.sources)
+    lines = [f"- Command: `{command}`" for command in commands if command and page.top]
+    yield "\n".join([_facts(page.top), *lines])
+    yield f"**{escape_markdown(page.answer)}**"
+    yield _facts(page.facts)
+
+
+def _facts(facts: Iterable[Fact]) -> str:
+    return "\n".join(
+        f"- {escape_markdown(fact.label)}: {escape_markdown(fact.text)}" for fact in facts
+    )
+
+
+def _caveat(caveat: Caveat) -> str:
+    reason = caveat.reason
+    lines = [
+        f"- **{reason.level.value}** `{reason.code}`: {escape_markdown(reason.sentence)}",
+        f"  Advice: {escape_markdown(reason.advice)}.",
+    ]
+    if caveat.scope:
+        lines.append(f"  Holds for {escape_markdown(caveat.where)}.")
+    return "\n".join(lines)
+
+
+def _section(part: Section, figures: str | None) -> Iterator[str]:
+    yield f"## {escape_markdown(part.title)}"
+    yield _facts(part.facts)
+    yield escape_markdown(part.answer)
+    yield from (to_markdown(grid) for grid in part.grids)
+    for figure in part.figures:
+        yield f"### {escape_markdown(figure.title)}"
+        caption, picture = figure_blocks(figure, figures or "")
+        yield from (caption, picture) if figures else (caption,)
+
+
+def figure_blocks(figure: Figure, folder: str) -> tuple[str, str]:
+    """The caption, and a reference to the figure's SVG file in a folder."""
+    title = escape_markdown(figure.title)
+    return escape_markdown(figure.caption), f"![{title}]({folder}/{figure.name}.svg)"
+
+
+def _provenance(provenance: Provenance) -> Iterator[str]:
+    if provenance.run:
+        yield f"### {escape_markdown(provenance.run)}"
+    yield _facts(provenance.facts)
+    yield _fenced(shlex.join(provenance.command), "sh")
+    for title, document in provenance.documents.items():
+        if document:
+            yield f"{escape_markdown(title)}:"
+            yield _fenced(_pretty_json(document), "json")
+
+
+def _fenced(text: str, language: str) -> str:
+    """A code block whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def write_folder(page: Page, folder: Path, form: FolderFormat) -> list[Path]:
+    """Writes a file per figure, and for CSV per table too, and returns their paths.
+
+    Raises:
+        RunError: a file can't be written, or the folder has other content.
+    """
+    own_folder(folder)
+    written = []
+    if form == "csv":
+        for part in page.parts:
+            for number, grid in enumerate(part.grids, 1):
+                written.append(folder / f"table-{part.name}-{number}.csv")
+                _write_grid(grid, written[-1])
+    for figure in page.figures:
+        written.append(folder / f"{figure.name}.{form}")
+        figure.save(written[-1])
+    return written
+
+
+def _write_grid(grid: Grid, path: Path) -> None:
+    text = io.StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(column.title for column in grid.columns)
+    rows.writerows([cell_text(cell.text.strip()) for cell in row] for row in grid.rows)
+    write_output(path, text.getvalue())

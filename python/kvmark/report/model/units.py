@@ -1,0 +1,221 @@
+"""Numbers as text: one unit per column, three significant digits, thousands separated; and bars.
+
+The live display uses it next to a measurement: nothing here imports a library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+#: The text for a missing number, or one with too few observations.
+ABSENT = "–"
+
+_HEIGHTS: Final = "▁▂▃▄▅▆▇█"
+_LENGTHS: Final = "▏▎▍▌▋▊▉█"
+_PLAIN: Final = str.maketrans({
+    **dict(zip(_HEIGHTS, "_.:-=+*#", strict=True)),
+    **dict(zip(_LENGTHS, "...-====", strict=True)),
+    "█": "#", "─": "-", "━": "=", "│": "|", "┤": "|", "└": "+", "╸": "-", "╺": "-",
+    "–": "-", "−": "-", "·": "-", "×": "x", "±": "+-", "µ": "u", "…": "...", "⋮": ":",
+    "≤": "<=", "≥": ">=", "→": "->", "←": "<-", "\N{REPLACEMENT CHARACTER}": "?",
+})  # fmt: skip
+"""The ASCII character for each other character."""
+
+
+class Bounded(Protocol):
+    """A value and its confidence interval; ``error`` is half the width."""
+
+    @property
+    def value(self) -> float:
+        """The value."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end; none when unknown."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end; none when unknown."""
+
+    @property
+    def error(self) -> float | None:
+        """Half the width; none when unknown."""
+
+
+_LEAST_IN_COLUMN: Final = 0.01
+_MOST_IN_COLUMN: Final = 100_000
+"""The range of values printed in a column's unit. Times outside it carry their unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUnit:
+    """A unit of time and its length in nanoseconds."""
+
+    name: str
+    ns: float
+
+
+TIME_UNITS = (TimeUnit("ns", 1.0), TimeUnit("µs", 1e3), TimeUnit("ms", 1e6), TimeUnit("s", 1e9))
+
+
+def time_unit(times_ns: Iterable[float | None]) -> TimeUnit:
+    """The largest unit in which the median time is at least 1."""
+    known = sorted(time for time in times_ns if time is not None and time > 0)
+    if not known:
+        return TIME_UNITS[1]
+    middle = known[len(known) // 2]
+    fitting = [unit for unit in TIME_UNITS if middle >= unit.ns]
+    return fitting[-1] if fitting else TIME_UNITS[0]
+
+
+def significant(value: float | None, digits: int = 3) -> str:
+    """The value with this number of significant digits; integer digits are never cut.
+
+    >>> significant(3.14159), significant(51234.5)
+    ('3.14', '51,234')
+    """
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    if value == 0:
+        return "0"
+    return f"{value:,.{_decimals(value, digits)}f}"
+
+
+def duration(time_ns: float | None, unit: TimeUnit) -> str:
+    """A time in a column's unit, without its name.
+
+    A time far outside that unit carries a suitable one: ``56.4 µs`` among seconds.
+    """
+    if time_ns is None:
+        return ABSENT
+    value = time_ns / unit.ns
+    if value != 0 and not _LEAST_IN_COLUMN <= abs(value) < _MOST_IN_COLUMN:
+        return with_unit(time_ns)
+    return significant(value)
+
+
+def with_unit(time_ns: float | None) -> str:
+    """A time with a suitable unit."""
+    unit = time_unit([time_ns])
+    return ABSENT if time_ns is None else f"{significant(time_ns / unit.ns)} {unit.name}"
+
+
+def span(seconds: float) -> str:
+    """A time span: ``1 h 05 min``, ``3 min 20 s``, ``12 s`` or ``40 ms``."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes:02} min" if minutes else f"{hours:,} h"
+    return f"{minutes} min {rest:02} s" if rest else f"{minutes} min"
+
+
+def estimate(value: Bounded | None) -> str:
+    """Value ± half width, both rounded to the second digit of the half width.
+
+    17953.32 with an error of 312.4 becomes ``17,950 ± 310``.
+    """
+    if value is None:
+        return ABSENT
+    error = value.error
+    if error is None or not math.isfinite(error) or error <= 0:
+        return significant(value.value)
+    place = 1 - math.floor(math.log10(error))
+    decimals = max(place, 0)
+    return f"{round(value.value, place):,.{decimals}f} ± {round(error, place):,.{decimals}f}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names with commas, the last after *and*."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def whole(count: int | None) -> str:
+    """A count."""
+    return ABSENT if count is None else f"{count:,}"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Counts with their names: ``12 timeout, 3 unavailable``."""
+    return ", ".join(f"{whole(count)} {name}" for name, count in counts.items())
+
+
+def size(count: int) -> str:
+    """A number of bytes with a suitable unit, in powers of 1000."""
+    for factor, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{significant(count / factor)} {name}"
+    return f"{count} B"
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Decimal places that leave this number of significant digits after rounding."""
+    exponent = math.floor(math.log10(abs(value)))
+    places = max(digits - 1 - exponent, 0)
+    rounded = abs(round(value, places))
+    grown = rounded > 0 and math.floor(math.log10(rounded)) > exponent
+    return max(places - 1, 0) if grown else places
+
+
+def sparkline(values: Sequence[float | None], top: float) -> str:
+    """One line of blocks from 0 to ``top``, one per value; a missing value is a blank.
+
+    Only 0 has the lowest block, which separates a standstill from low values.
+    """
+    return "".join(" " if value is None else _HEIGHTS[_height(value, top, 7)] for value in values)
+
+
+def contrast(values: Sequence[float]) -> str:
+    """One line of blocks, scaled from the lowest value to the highest."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    if low == high:
+        return _HEIGHTS[3] * len(values)
+    return "".join(_HEIGHTS[round((value - low) / (high - low) * 7)] for value in values)
+
+
+def columns(values: Sequence[float | None], top: float, lines: int) -> list[str]:
+    """Columns from 0 to ``top`` over several lines, top line first; 0 and none are blank."""
+    eighths = [0 if value is None else _height(value, top, 8 * lines) for value in values]
+    return [
+        "".join(_block(height - 8 * line) for height in eighths) for line in reversed(range(lines))
+    ]
+
+
+def bar(value: float, top: float, width: int) -> str:
+    """A horizontal bar whose full width is ``top``; never empty above 0."""
+    eighths = _height(value, top, 8 * width)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_LENGTHS[rest - 1] if rest else "")
+
+
+def writable(text: str, encoding: str) -> str:
+    """The text, with ASCII characters where the encoding lacks others."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+    except LookupError:
+        return text
+    return text
+
+
+def _height(value: float, top: float, steps: int) -> int:
+    """The number of steps that a value fills: 0 for 0, at least 1 for more."""
+    if value <= 0 or top <= 0:
+        return 0
+    return max(1, min(steps, math.floor(value / top * steps + 0.5)))
+
+
+def _block(eighths: int) -> str:
+    if eighths <= 0:
+        return " "
+    return _HEIGHTS[min(eighths, 8) - 1]

@@ -1,0 +1,288 @@
+"""The figures of runs and sequences, and the tables of runs for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import polars as pl
+
+from kvmark.analysis import FaultSpan, SequenceRow, Summary
+from kvmark.records import Run, RunLine, TimeName
+from kvmark.records.files import COORDINATOR, is_ours
+from kvmark.report.model import units
+from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer
+from kvmark.report.model.page import Figure
+from kvmark.report.views import charts
+from kvmark.report.views.charts import PUBLISHED
+
+_TIMES: Final[tuple[TimeName, ...]] = ("response", "service", "wait")
+_QUANTILES: Final = ("p50", "p95", "p99", "p999")
+BOUNDED_SCHEMA: Final = {"series": str, "value": float, "low": float, "high": float, "runs": int}
+"""The columns of a value with its interval and number of runs."""
+_OPERATION: Final = {"phase": str, "group": str, "operation": str, "part": bool}
+_SUMMARY: Final = {
+    **_OPERATION,
+    "ok": int,
+    "otherwise": int,
+    **{
+        f"{time}_ns_{name}": float if name == "mean" else int
+        for time in _TIMES
+        for name in ("mean", *_QUANTILES, "max")
+    },
+}
+_BUCKET: Final = {"outcome": str, "time": str, "low_ns": int, "high_ns": int, "count": int}
+_RUN: Final = {
+    **dict.fromkeys(("run", "created", "workload", "system", "state"), str),
+    "throughput": float,
+    "response_ns_p99": int,
+    "verdict": str,
+    "tags": list[str],
+}
+
+
+def frame(rows: Iterable[tuple[object, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows of these columns."""
+    return pl.DataFrame(list(rows), schema=schema, orient="row")
+
+
+def sequence_figure(
+    rows: Sequence[SequenceRow],
+    quantity: Literal["throughput", "runtime_ms"],
+    published_source: str,
+) -> Figure:
+    """Throughput or runtime against the number of records, one panel per workload."""
+    values: list[tuple[object, ...]] = []
+    for row in rows:
+        case, measured = row.case, getattr(row.figures, quantity)
+        rate = "" if case.target_rate is None else f" at {units.significant(case.target_rate)}/s"
+        place = (case.workload, case.records)
+        bounds = (measured.low, measured.high)
+        values.append((*place, case.store + rate, measured.value, *bounds, len(row.figures.runs)))
+        if row.published is not None:
+            published = getattr(row.published, quantity)
+            values.append((*place, case.store + PUBLISHED, published, None, None, None))
+    data = frame(values, {"workload": str, "records": int, **BOUNDED_SCHEMA})
+    name, caption, axis = {
+        "throughput": ("throughput", "Operations per second", "operations per second"),
+        "runtime_ms": ("runtime", "Milliseconds, first to last operation", "milliseconds"),
+    }[quantity]
+    bars = source = ""
+    if data["low"].is_not_null().any():
+        bars = " Bars are 95 % confidence intervals, often smaller than their point."
+    if data["series"].str.ends_with(PUBLISHED).any():
+        source = f" Diamonds on dashed lines: {published_source}."
+    return Figure(
+        name=name,
+        title=name.capitalize(),
+        caption=f"{caption}, both axes logarithmic.{bars}{source}",
+        data=data,
+        spec=charts.level_chart(data, axis, "records", "workload"),
+    )
+
+
+def target_figure(rows: Sequence[SequenceRow]) -> Figure:
+    """Response time against the throughput of each target, one panel per workload."""
+    values = [
+        (row.case.workload, row.figures.throughput.value, f"{row.case.store} {name}", ns)
+        for row in rows
+        for name in ("p50", "p99")
+        if (ns := row.figures.response.shown_ns(name)) is not None
+    ]
+    data = frame(values, {"workload": str, "throughput": float, "series": str, "ns": int})
+    return Figure(
+        name="throughput-latency",
+        title="Response time against throughput",
+        caption="Each point is a target: the throughput that was reached, and the response time"
+        " from the intended start. The last one offers as much as the clients can. Both axes are"
+        " logarithmic.",
+        data=data,
+        spec=charts.target_chart(data),
+    )
+
+
+def curve_frame(curves: Sequence[Curve]) -> pl.DataFrame:
+    """One row per point of each curve. A logarithmic axis has no place for 0 ns."""
+    points = [
+        (curve.panel, f"{curve.time} time", quantile, ns)
+        for curve in curves
+        for quantile, ns in curve.points
+        if ns > 0
+    ]
+    return frame(points, {"panel": str, "time": str, "quantile": float, "ns": int})
+
+
+def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
+    """Times at every quantile, one panel per workload or operation."""
+    data = curve_frame(curves)
+    return Figure(
+        name="quantiles",
+        title="Response and service time at every quantile",
+        caption=f"{subject} The horizontal axis stretches the tail: each step to the right "
+        "leaves a tenth of the operations above it. Both axes are logarithmic.",
+        data=data,
+        spec=charts.quantile_chart(data),
+    )
+
+
+def rate_figure(
+    intervals: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+) -> Figure:
+    """Completed rate of each interval over the run's time."""
+    data = _interval_frame(intervals, {"completed": "count"})
+    return Figure(
+        name="rate",
+        title="Completed rate over time",
+        caption="Operations completed per second in each interval, whatever their outcome."
+        + _faults_caption(faults),
+        data=data,
+        spec=charts.rate_chart(data, phases, faults),
+    )
+
+
+def response_figure(
+    intervals: pl.DataFrame,
+    phases: Sequence[PhaseSpan],
+    faults: Sequence[FaultSpan] = (),
+    time: TimeName = "response",
+) -> Figure:
+    """Quantiles of a time in each interval over the run's time."""
+    data = _interval_frame(intervals, interval_quantiles(time))
+    return Figure(
+        name="response",
+        title=f"{time.capitalize()} time over time",
+        caption="Quantiles over the operations completed in each interval, on a logarithmic axis."
+        + _faults_caption(faults),
+        data=data,
+        spec=charts.response_chart(data, phases, faults, f"{time} time"),
+    )
+
+
+def interval_quantiles(time: TimeName) -> dict[str, str]:
+    """The columns of a time's quantiles in an interval, by quantile."""
+    return {name: f"{time}_ns_{name}" for name in ("p50", "p99", "max")}
+
+
+def _faults_caption(faults: Sequence[FaultSpan]) -> str:
+    return " Dashed lines: a server was broken on purpose, and was back." if faults else ""
+
+
+def _interval_frame(intervals: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
+    """One row per interval, group and column; null without a completed operation."""
+    intervals = intervals.filter(~pl.col("drain"))
+    # One interval makes no line: a short load would only use a colour.
+    lines = intervals.filter(pl.len().over("group") > 1)
+    intervals = intervals if lines.is_empty() else lines
+    several = intervals["group"].n_unique() > 1
+    parts = [
+        intervals.select(
+            "start_ns",
+            "end_ns",
+            (pl.col("group") + f", {name}" if several else pl.lit(name)).alias("series"),
+            pl.col(column).alias("value"),
+        )
+        for name, column in columns.items()
+    ]
+    return pl.concat(parts)
+
+
+def course_figures(run: RunAnswer) -> Iterator[Figure]:
+    """The figures of a run's course that have data, in order."""
+    spread = run.course.spread
+    if not spread.is_empty():
+        yield Figure(
+            name="spread",
+            title="Spread of response time over time",
+            caption=(
+                "Each cell is a stretch of the run and of response times; the fuller its colour,"
+                " the more of that stretch's operations it holds. What a median hides stands here:"
+                " two humps, stalls, a tail that comes and goes."
+            ),
+            data=spread,
+            spec=charts.spread_chart(spread, run.phases, run.faults),
+        )
+    # A line needs two points.
+    resources = run.course.resources if run.course.resources.height > 1 else pl.DataFrame()
+    nodes = "" if resources.is_empty() else _nodes_text(set(resources["node"].to_list()))
+    for recorded, name, title, caption, (series, value, unit), form in (
+        (run.course.failures, "failures", "Errors by class",
+         "Operations that failed in each interval, by error class.",
+         ("outcome", "count", "operations"), "~s"),
+        (resources, "cores", "Processor", f"Cores kept busy by {nodes}, over each second.",
+         ("node", "cores", "cores"), "~g"),
+        (resources, "memory", "Memory", f"Resident memory of {nodes}.",
+         ("node", "resident_bytes", "bytes"), "~s"),
+    ):  # fmt: skip
+        if recorded.is_empty():
+            continue
+        data = recorded.select("start_ns", "end_ns", pl.col(series).alias("series"), value=value)
+        spec = charts.course_chart(data, run.phases, run.faults, unit, form)
+        yield Figure(name, f"{title} over time", caption, data, spec)
+
+
+def _nodes_text(nodes: set[str]) -> str:
+    ours = "the generator" if COORDINATOR not in nodes else "the command, the generator"
+    if all(map(is_ours, nodes)):
+        return f"{ours.replace(',', ' and')}, which an embedded system is part of"
+    return f"{ours} and each server"
+
+
+def summary_frame(summary: Summary) -> pl.DataFrame:
+    """One row per counted phase, group and operation; null with too few operations."""
+    rows: list[tuple[object, ...]] = []
+    for phase in summary.phases:
+        for row in phase.operations:
+            figures = [
+                figure
+                for time in (row.response, row.service, row.wait)
+                for figure in (time.mean_ns, *map(time.shown_ns, _QUANTILES), time.max_ns)
+            ]
+            place = (phase.name, row.group, row.operation, row.part)
+            rows.append((*place, row.count, sum(row.others.values()), *figures))
+    return frame(rows, _SUMMARY)
+
+
+def histogram_frame(run: Run) -> pl.DataFrame:
+    """One row per bucket with a count; its bounds in nanoseconds are inclusive.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    names = {phase.index: phase.name for phase in run.counted}
+    parts = [
+        pl.DataFrame(
+            {"low_ns": counts.low, "high_ns": counts.high, "count": counts.count}
+        ).select(
+            pl.lit(names[total.phase]).alias("phase"),
+            pl.lit(total.group).alias("group"),
+            pl.lit(total.operation).alias("operation"),
+            pl.lit(total.part).alias("part"),
+            pl.lit(total.outcome).alias("outcome"),
+            pl.lit(time).alias("time"),
+            pl.all(),
+        )
+        for total in run.manifest.engine.totals
+        if total.phase in names
+        for time in _TIMES
+        if (counts := run.times(total, time)).n
+    ]  # fmt: skip
+    return pl.concat(parts) if parts else pl.DataFrame(schema={**_OPERATION, **_BUCKET})
+
+
+def runs_frame(lines: Sequence[RunLine]) -> pl.DataFrame:
+    """One row per run of a list."""
+    rows = [
+        (
+            line.entry.id,
+            line.entry.created,
+            line.entry.name,
+            f"{line.entry.system} {line.entry.version}".strip(),
+            line.entry.state,
+            line.throughput,
+            line.response_ns_p99,
+            line.judgement.value if line.judgement else None,
+            list(line.entry.tags),
+        )
+        for line in lines
+    ]
+    return frame(rows, _RUN)

@@ -1,0 +1,297 @@
+"""One run: its facts, tables and sentences; imported figures as their tool wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from rich.text import Text
+
+from kvmark.analysis import FaultEffect, Level, PhaseSummary, Stretch, SweepSummary
+from kvmark.foreign_text import printable
+from kvmark.records import FigureRecord, ImportedRecord
+from kvmark.records.model import TIMES, VALUE
+from kvmark.report.model import tables, units
+from kvmark.report.model.answers import RunAnswer
+from kvmark.report.model.page import Fact
+from kvmark.report.model.units import counts_text, listed
+from kvmark.report.views.gather import origin_text, tool_name
+from kvmark.report.views.sequence import SUCCESSFUL, operations_grid, time_fields
+from kvmark.report.views.text_charts import steps_lines, timeline_lines
+from kvmark.report.views.verdicts import caveat_texts, run_caveats
+
+_NS_PER_S: Final = 1e9
+_FAULT_END: Final = (
+    "A fault lasts until its server is back, the rate is 80 % of that before again, and no more"
+    " arrivals wait than before."
+)
+_AROUND_FAULTS_NOTES: Final = (
+    "From counts from the begin of the measurement.",
+    _FAULT_END,
+    "An interval that a fault touches is the fault's.",
+    SUCCESSFUL,
+)
+_AROUND_FAULTS_TIMES: Final = {"p50": "p50", "p99": "p99", "p999": "p99.9", "max": "max"}
+_ERRORS: Final = "The tool's standard errors are in the run's JSON export."
+
+ImportedColumn = tuple[str, str, str]
+"""Quantity, unit and statistic."""
+ImportedRow = tuple[tuple[int, str | None], dict[ImportedColumn, FigureRecord]]
+"""Case and operation, and the figures of both."""
+
+
+def run_text(run: RunAnswer, width: int) -> Text:
+    """One run for a terminal: its request, verdict, operations and charts."""
+    title = f"{run.title} · {run.summary.id} · {run.summary.created}"
+    return tables.stacked([
+        Text(printable(title), "bold"),
+        _fact_lines((*run.request, *run_facts(run)), width),
+        tables.sentence_lines(run_sentence(run), width),
+        *caveat_texts(run_caveats([run]), width),
+        *(tables.to_text(grid, width) for grid in run_grids(run)),
+        charts_text(run, width),
+    ])  # fmt: skip
+
+
+def charts_text(run: RunAnswer, width: int) -> Text:
+    """The charts of a run's response times and of its course; empty without data."""
+    # Which operations another tool counted is unknown.
+    counted = "Operations that ended ok" if run.imported is None else "Operations"
+    charts = [] if run.time_steps is None else [steps_lines(run.time_steps, width, counted)]
+    return tables.stacked([*charts, *(timeline_lines(each, width) for each in run.timelines)])
+
+
+def _fact_lines(facts: Sequence[Fact], width: int) -> list[Text]:
+    column = max((len(fact.label) for fact in facts), default=0) + 2
+    lines: list[Text] = []
+    for fact in facts:
+        first, *others = tables.sentence_lines(fact.text, max(width - column, 20))
+        label = Text().append(f"{printable(fact.label):<{column}}", "dim")
+        lines += [label.append(first), *(Text(" " * column).append(other) for other in others)]
+    return lines
+
+
+def run_grids(run: RunAnswer) -> tuple[tables.Grid, ...]:
+    """All tables of a run, in order."""
+    if run.imported is not None:
+        return tuple(_imported_grids(run.imported))
+    phases = run.summary.phases
+    grids = [
+        operations_grid(phase, f"Operations of phase {phase.phase}, {phase.name}")
+        if len(phases) > 1
+        else operations_grid(phase)
+        for phase in phases
+    ]
+    if run.around_faults:
+        grids.append(around_faults_grid(run.around_faults))
+    return tuple(grids)
+
+
+def around_faults_grid(stretches: Sequence[Stretch]) -> tables.Grid:
+    """The service before, during and after each fault."""
+    unit = units.time_unit(each.response.shown_ns("p99") for each in stretches)
+    origin_ns = stretches[0].start_ns
+
+    def failed(each: Stretch) -> str:
+        completed = each.succeeded + each.failed
+        return units.significant(each.failed / completed * 100 if completed else None)
+
+    fields: list[tables.Field[Stretch]] = [
+        (tables.key("stretch"), lambda each: each.name),
+        (tables.Column("from, s"), lambda each: _seconds(each.start_ns - origin_ns)),
+        (tables.Column("length, s"), lambda each: _seconds(each.end_ns - each.start_ns)),
+        (
+            tables.Column("ops/s"),
+            lambda each: tables.Cell(units.significant(each.throughput), "strong"),
+        ),
+        (tables.Column("failed, %"), failed),
+        *time_fields("response time", _AROUND_FAULTS_TIMES, unit, lambda each: each.response),
+    ]
+    return tables.build("Around the faults", stretches, fields, _AROUND_FAULTS_NOTES)
+
+
+def _seconds(ns: int) -> str:
+    return units.significant(ns / _NS_PER_S)
+
+
+def run_sentence(run: RunAnswer) -> str:
+    """Throughput, the response time of the most frequent operation, and the verdict."""
+    if run.imported is not None:
+        return _imported_sentence(run.imported)
+    count = sum(reason.level is not Level.NOTE for reason in run.verdict.reasons)
+    why = {0: "", 1: ", for one reason"}.get(count, f", for {count} reasons")
+    verdict = f"The run is {run.verdict.judgement.value}{why}."
+    return " ".join([*(_phase_sentence(phase) for phase in run.summary.phases), verdict])
+
+
+def _phase_sentence(phase: PhaseSummary) -> str:
+    throughput = f"Throughput is {units.estimate(phase.throughput)} ops/s"
+    operations = [row for row in phase.operations if not row.part and row.count]
+    most = max(operations, key=lambda row: row.count, default=None)
+    if most is None:
+        return f"{throughput}."
+    quantiles = [(name, most.response.shown_ns(name)) for name in ("p50", "p99")]
+    times = [f"{units.with_unit(ns)} at {name}" for name, ns in quantiles if ns is not None]
+    if not times:
+        return f"{throughput}."
+    return f"{throughput}; the response time of {most.operation} is {listed(times)}."
+
+
+def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
+    """The results of a run's counted phases."""
+    summary, facts = run.summary, []
+    if summary.warm_up_ms is not None:
+        facts.append(Fact("Warm-up", units.with_unit(summary.warm_up_ms * 1e6)))
+    facts += [fact for phase in summary.phases for fact in _phase_facts(phase)]
+    facts += [Fact("Fault", _fault(effect)) for effect in summary.faults]
+    if summary.sweep is not None:
+        facts += _sweep_facts(summary.sweep)
+    # Figures of several cases are in a table.
+    if run.imported is not None and len(run.imported.cases) == 1:
+        figures = _case_figures(run.imported)
+        single = _single_values(figures)
+        facts += [
+            Fact(_quantity_title(figure.quantity), _figure_text(figure))
+            for figure in figures
+            if figure.quantity in single
+        ]
+    return tuple(facts)
+
+
+def _phase_facts(phase: PhaseSummary) -> Iterator[Fact]:
+    yield Fact("Throughput", f"{units.estimate(phase.throughput)} ops/s")
+    yield Fact("Runtime", units.with_unit(phase.runtime_ms * 1e6))
+    if phase.rows is not None:
+        yield Fact("Records", f"{units.whole(phase.rows)} read or written")
+    if phase.hit_ratio is not None:
+        yield Fact("Hit ratio", f"{units.significant(phase.hit_ratio * 100, 4)} %")
+    if phase.errors:
+        yield Fact("Errors", counts_text(phase.errors))
+    if phase.generator_lag is not None and phase.generator_lag.count:
+        lag = phase.generator_lag
+        times = {name: lag.shown_ns(name) for name in ("p50", "p99")}
+        texts = [f"{name} {units.with_unit(ns)}" for name, ns in times.items() if ns is not None]
+        yield Fact("Generator lag", ", ".join([*texts, f"{units.whole(lag.count)} reads sampled"]))
+    if phase.cpu_ns_per_operation is not None:
+        yield Fact("Processor", f"{units.with_unit(phase.cpu_ns_per_operation)} per operation")
+    if phase.max_resident_bytes is not None:
+        yield Fact("Peak memory", units.size(phase.max_resident_bytes))
+
+
+def _fault(effect: FaultEffect) -> str:
+    """The fault, the time without service, the time to recover, and the errors."""
+    outage = units.with_unit(effect.without_service_ns)
+    texts = [f"no service for {outage}" if effect.without_service_ns else "always some service"]
+    if effect.recovery_ns is not None:
+        after = units.with_unit(effect.recovery_ns)
+        texts.append(
+            f"80 % of the rate before again after {after}"
+            if effect.recovery_ns
+            else "the rate never below 80 % of that before"
+        )
+    if effect.errors:
+        texts.append(counts_text(effect.errors))
+    return f"{effect.text}: {', '.join(texts)}"
+
+
+def _sweep_facts(sweep: SweepSummary) -> Iterator[Fact]:
+    counts = (
+        (sweep.intact, "intact"),
+        (sweep.missing, "missing though acknowledged"),
+        (sweep.incomplete, "without an acknowledged field"),
+        (sweep.torn, "with a torn value"),
+        (sweep.stale, "with another value than acknowledged"),
+        (sweep.resurrected, "back after an acknowledged removal"),
+        (sweep.unread, "could not be read"),
+    )
+    text = ", ".join(f"{units.whole(count)} {state}" for count, state in counts if count)
+    of = f" of about {units.whole(sweep.written)}" if sweep.records < sweep.written else ""
+    yield Fact("Read back", f"{units.whole(sweep.records)}{of} records written: {text or 'none'}")
+    if sweep.unacknowledged:
+        yield Fact(
+            "Uncertain", f"{units.whole(sweep.unacknowledged)} records hold an unacknowledged write"
+        )
+    limits = "a store that outlives a killed process may still lose writes when power is cut"
+    yield Fact("What it shows", limits)
+
+
+def _imported_sentence(imported: ImportedRecord) -> str:
+    """The source of the figures, which have no verdict."""
+    cases = len(imported.cases)
+    of = f" of {units.whole(cases)} cases" if cases > 1 else ""
+    source = f"{origin_text(tool_name(imported))}, file {imported.origin.file}"
+    return f"{units.whole(len(imported.figures))} figures{of} imported{source}: not judged."
+
+
+def _imported_grids(imported: ImportedRecord) -> Iterator[tables.Grid]:
+    """The figures of the cases, then those of their operations."""
+    of_cases, title = _case_figures(imported), "Cases"
+    if len(imported.cases) == 1:
+        single, title = _single_values(of_cases), "All operations"
+        of_cases = [figure for figure in of_cases if figure.quantity not in single]
+    if of_cases:
+        yield _imported_grid(imported, title, of_cases)
+    if of_operations := [figure for figure in imported.figures if figure.operation is not None]:
+        yield _imported_grid(imported, "Operations", of_operations)
+
+
+def _case_figures(imported: ImportedRecord) -> list[FigureRecord]:
+    return [figure for figure in imported.figures if figure.operation is None]
+
+
+def _single_values(figures: Iterable[FigureRecord]) -> set[str]:
+    """Quantities with one value and no statistics."""
+    figures = list(figures)
+    statistics = {figure.quantity for figure in figures if figure.statistic != VALUE}
+    return {figure.quantity for figure in figures} - statistics
+
+
+def _imported_grid(
+    imported: ImportedRecord, title: str, figures: Sequence[FigureRecord]
+) -> tables.Grid:
+    """One row per case and operation, one column per quantity, unit and statistic."""
+    rows: dict[tuple[int, str | None], dict[ImportedColumn, FigureRecord]] = {}
+    single = _single_values(figures)
+    for figure in figures:
+        column = (figure.quantity, figure.unit, figure.statistic)
+        rows.setdefault((figure.case, figure.operation), {})[column] = figure
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    # Columns of a band must be adjacent.
+    quantities = list(dict.fromkeys(quantity for quantity, _, _ in columns))
+    columns.sort(key=lambda column: quantities.index(column[0]))
+
+    def label(name: str, row: ImportedRow) -> str:
+        return imported.cases[row[0][0]].labels.get(name, units.ABSENT)
+
+    def value(column: ImportedColumn, row: ImportedRow) -> str:
+        figure = row[1].get(column)
+        return units.ABSENT if figure is None else f"{figure.value:,}"
+
+    fields: list[tables.Field[ImportedRow]] = []
+    if len(imported.cases) > 1:
+        labels = dict.fromkeys(name for case in imported.cases for name in case.labels)
+        fields += [(tables.key(name.replace("_", " ")), partial(label, name)) for name in labels]
+    if any(operation is not None for _, operation in rows):
+        fields.append((tables.key("operation"), lambda row: row[0][1] or units.ABSENT))
+    fields += [(_imported_column(column, single), partial(value, column)) for column in columns]
+    notes = (_ERRORS,) if any(figure.error is not None for figure in figures) else ()
+    return tables.build(title, rows.items(), fields, notes)
+
+
+def _imported_column(column: ImportedColumn, single: set[str]) -> tables.Column:
+    quantity, unit, statistic = column
+    heading = _quantity_title(quantity)
+    if quantity in single:
+        return tables.Column(f"{heading} {unit}".strip())
+    return tables.Column(statistic, f"{heading}, {unit}" if unit else heading)
+
+
+def _quantity_title(quantity: str) -> str:
+    return f"{quantity} time" if quantity in TIMES else quantity
+
+
+def _figure_text(figure: FigureRecord) -> str:
+    error = "" if figure.error is None else f" ± {figure.error:,}"
+    note = "" if figure.error is None else " (standard error)"
+    return f"{figure.value:,}{error} {figure.unit}".strip() + note

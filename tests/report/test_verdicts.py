@@ -1,0 +1,94 @@
+"""The scope of verdict reasons, and the titles of a study's cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from kvmark.analysis import Judgement, Level, Reason, Verdict
+from kvmark.analysis.study import StudyRow
+from kvmark.report.model.answers import StudyAnswer, case_titles
+from kvmark.report.model.page import verdict_summary
+from kvmark.report.views.verdicts import caveats, scope_text
+
+CASES = [
+    {"scenario": scenario, "operation": operation, "clients": clients}
+    for scenario, operation, clients in product("12", ("read", "write"), ("10", "100", "800"))
+]
+Levels = dict[str, str]
+
+
+def reason(code: str, sentence: str = "") -> Reason:
+    return Reason(code, Level.SUSPECT, None, sentence, {}, None, "")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "scope"),
+    [
+        (lambda _: True, "all 12 cases"),
+        (lambda one: one["scenario"] == "2", "all 6 with scenario 2"),
+        (
+            lambda one: one["scenario"] == "2" and one["clients"] != "10",
+            "all 4 with scenario 2, clients 100 and 800",
+        ),
+        (
+            lambda one: (one["operation"], one["clients"]) != ("read", "10"),
+            "all but the 2 with operation read, clients 10",
+        ),
+        (
+            lambda one: CASES.index(one) in (0, 1, 4, 5, 6, 10, 11),
+            "case 0; case 1; case 4; case 5; case 6 and 2 more",
+        ),
+    ],
+)
+def test_the_scope_of_cases_is_their_common_levels_or_their_first_names(
+    chosen: Callable[[Levels], bool], scope: str
+) -> None:
+    cases = {f"case {place}": case for place, case in enumerate(CASES) if chosen(case)}
+    assert scope_text(list(cases), list(cases.values()), CASES, "cases") == scope
+
+
+def test_runs_without_levels_are_named() -> None:
+    assert scope_text(["a", "b"], [{}, {}], [{}, {}, {}], "runs") == "a; b"
+    assert scope_text(["a", "b", "c"], [{}, {}, {}], [{}, {}, {}], "runs") == "all 3 runs"
+
+
+def test_verdicts_are_summed_up_with_their_reasons() -> None:
+    short, both = (
+        Verdict.of([reason("too_short")]),
+        Verdict.of([reason("too_short"), reason("busy")]),
+    )
+    named = caveats([("a", short, {}), ("b", both, {}), ("c", Verdict.of(()), {})], "cases")
+    counts = {Judgement.SUSPECT: 2, Judgement.VALID: 1}
+    assert verdict_summary(named, counts, "cases") == (
+        "2 of 3 cases are SUSPECT: too_short (2), busy (1); 1 is VALID"
+    )
+    assert verdict_summary((), {Judgement.VALID: 4}, "cases") == "all 4 cases are VALID"
+    assert verdict_summary((), {}, "cases") == ""
+
+
+@pytest.mark.parametrize(("sentences", "scope"), [
+    ("aa", "all 2 cases"), ("ab", "all 2 cases (figures of the first)"),
+])  # fmt: skip
+def test_a_reason_of_several_cases_has_the_figures_of_the_first(sentences: str, scope: str) -> None:
+    named = [(str(at), Verdict.of([reason("busy", one)]), {}) for at, one in enumerate(sentences)]
+    [caveat] = caveats(named, "cases")
+    assert caveat.where == scope
+
+
+@pytest.mark.parametrize(
+    ("cases", "title"),
+    [
+        (CASES[:2], "clients 10"),
+        ([CASES[0], CASES[-1]], "scenario 1, operation read, clients 10"),
+        (CASES[:1], "scenario 1, operation read, clients 10"),
+    ],
+)
+def test_the_title_of_a_case_has_the_levels_that_differ(cases: list[Levels], title: str) -> None:
+    rows = [SimpleNamespace(levels=levels) for levels in cases]
+    answer = SimpleNamespace(factors=tuple(CASES[0]), rows=rows)
+    assert case_titles(cast(StudyAnswer, answer))(cast(StudyRow, rows[0])) == title
