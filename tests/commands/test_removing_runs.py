@@ -267,7 +267,7 @@ def test_an_interrupt_leaves_every_run_whole_or_gone(
     records: Records, ids: list[str], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as during:
-        during.setattr(store, "_remove_folder", failing(KeyboardInterrupt()))
+        during.setattr(store, "remove_folder", failing(KeyboardInterrupt()))
         assert main(["runs", "rm", ids[0], ids[1], "--yes"]) == 130
     assert "1 of 2" in capsys.readouterr().err
     assert left(records) == ids[1:]
@@ -279,7 +279,7 @@ def test_an_interrupt_leaves_every_run_whole_or_gone(
 def test_a_run_that_cannot_be_removed_is_one_sentence(
     records: Records, ids: list[str], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_remove_folder", failing(PermissionError(13, "denied", ids[0])))
+    monkeypatch.setattr(store, "remove_folder", failing(PermissionError(13, "denied", ids[0])))
     said = refusal(capsys, "rm", ids[0], "--yes", exits=3)
     assert said.startswith(f"kvmark: run {ids[0]} can't be removed")
 

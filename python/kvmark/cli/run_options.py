@@ -304,6 +304,13 @@ class ReplayOptions(RunOptions):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _PartOptions(ReplayOptions):
+    """Options of a run that is a part of a command."""
+
+    workload: Annotated[str, argument("WORKLOAD", "Name such as ycsb/a, YAML file, or trace.")]
+
+
 def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) -> RunOptions:
     """Parses arguments of `kvmark run` or `kvmark replay`, and runs nothing.
 
@@ -313,7 +320,7 @@ def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) ->
         SpecError: the arguments are wrong.
     """
 
-    def run(given: ReplayOptions) -> RunOptions:
+    def run(given: _PartOptions) -> RunOptions:
         for name in rejected:
             if getattr(given, name) not in (None, False, ()):
                 flag = "runs" if name == "folder" else name
