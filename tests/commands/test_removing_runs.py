@@ -33,8 +33,8 @@ def of_study(make_run: MakeRun, records: Records) -> str:
     return make_run(30, f"study:{STUDY}")
 
 
-def failing(problem: BaseException) -> Callable[[Path], None]:
-    def fail(_: Path) -> None:
+def failing(problem: BaseException) -> Callable[..., None]:
+    def fail(*_: object) -> None:
         raise problem
 
     return fail

@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 from studies import Program, make_study, manifests
 
-from kvmark.analysis.models.path_costs import PathCost, published_costs
+from kvmark.analysis.models.path_costs import PathCost, ProxyCosts, published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
 from kvmark.experiment.study.definition import Study, named_proxies
 from kvmark.experiment.study.published import read_published_ways
-from kvmark.report.model.answers import ProxyCosts
 from kvmark.report.model.tables import to_text
 from kvmark.report.views.study_tables import cost_sentences, proxies_grid
 from kvmark.spec.url import SystemName

@@ -21,6 +21,7 @@ from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.analysis.imported import ImportedRow
+from kvmark.analysis.models.path_costs import ProxyCosts
 from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
@@ -32,7 +33,6 @@ from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart
 from kvmark.learn.twin_check import TwinJudgement
 from kvmark.records import RunLine
-from kvmark.report.model.answers import ProxyCosts
 from kvmark.stats import Counts, Estimate
 from kvmark.trace import TraceInfo
 

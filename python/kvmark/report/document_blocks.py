@@ -23,14 +23,13 @@ from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import check_known
 from kvmark.analysis.compare.selection import newest, runs_of, select, usable
-from kvmark.analysis.models.path_costs import path_costs, published_costs
+from kvmark.analysis.models.path_costs import ProxyCosts, path_costs, published_costs
 from kvmark.analysis.peers import PeerRatio, PeerRow, Peers
 from kvmark.analysis.study import CaseRuns
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
 from kvmark.report.format import figure_blocks, page_parts
 from kvmark.report.model import tables, units
-from kvmark.report.model.answers import ProxyCosts
 from kvmark.report.model.page import Page
 from kvmark.report.model.units import listed
 from kvmark.report.views.comparison import comparison_markdown, history_markdown

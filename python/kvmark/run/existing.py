@@ -21,7 +21,7 @@ from kvmark.plan.names import KeyNames
 from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 from kvmark.spec.url import SystemUrl
 from kvmark.testbed.system import Contents
-from kvmark.testbed.systems import STORES, TABLES
+from kvmark.testbed.systems import store_of, tables_of
 
 OnExisting: TypeAlias = Literal["refuse", "keep", "remove"]
 """For existing records: refuse those that aren't proven to be kvmark's, load over all of them, or
@@ -80,9 +80,10 @@ def remove_tables(
         UsageError: kvmark didn't make one of them.
         SystemUnderTestError: the system doesn't answer, or refuses.
     """
-    if on_existing == "keep" or system.driver not in TABLES or not removals:
+    access = tables_of(system.driver)
+    if on_existing == "keep" or access is None or not removals:
         return
-    tables = TABLES[system.driver](system.options, system.password)
+    tables = access(system.options, system.password)
     existing = [(one, comment) for one in removals if (comment := tables.comment(one)) is not None]
     if on_existing == "refuse":
         for one, comment in existing:
@@ -110,7 +111,7 @@ def removed_if_refused(plan: Plan) -> Iterator[None]:
         if made:
             # Foreign files keep the folder, but don't hide the error.
             with suppress(ForeignFile, SystemUnderTestError):
-                contents = STORES[plan.system.driver].contents({"path": path}, None)
+                contents = _folder_contents(plan.system.driver, path)
                 if contents is not None:
                     contents.remove()
         raise
@@ -120,13 +121,18 @@ def _is_vacant(driver: str, path: str) -> bool:
     """Whether the folder is missing, or has only kvmark's mark."""
     if not Path(path).exists():
         return True
-    contents = STORES[driver].contents({"path": path}, None)
+    contents = _folder_contents(driver, path)
     return contents is not None and contents.found is None and contents.claim is not None
+
+
+def _folder_contents(driver: str, path: str) -> Contents | None:
+    store = store_of(driver)
+    return None if store is None else store.contents({"path": path}, None)
 
 
 def _contents(system: SystemUrl, on_existing: OnExisting) -> Contents | None:
     """The records of a system; None if nothing is to be removed, or if it can't report them."""
-    store = STORES.get(system.driver)
+    store = store_of(system.driver)
     if on_existing == "keep" or store is None:
         return None
     return store.contents(system.options, system.password)

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Final
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
 from kvmark.testbed import rocksdb
-from kvmark.testbed.cassandra import SYSTEM as CASSANDRA
-from kvmark.testbed.memcached import SYSTEM as MEMCACHED
-from kvmark.testbed.proxy import SYSTEM as PROXY
-from kvmark.testbed.redis import SYSTEM as REDIS
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.system import DriverOptions, Store, System, Tables
 
-_ALL: Final = (
-    CASSANDRA,
-    MEMCACHED,
-    PROXY,
-    REDIS,
-)
-SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in _ALL}
-_STORES: Final = (rocksdb.STORE, *(each.store for each in _ALL))
-STORES: Final[Mapping[str, Store]] = {each.driver: each for each in _STORES if each}
-"""By driver; those of testbeds too."""
-TABLES: Final[Mapping[str, Callable[[DriverOptions, Secret | None], Tables]]] = {
-    each.driver: each.tables for each in _ALL if each.driver and each.tables
+_DRIVERS: Final[Mapping[str, str | None]] = {
+    "cassandra": "cql",
+    "memcached": "memcached",
+    "proxy": None,
+    "redis": "redis",
 }
-"""By driver."""
+"""The packages of this folder that have a `SYSTEM`, and the systems' drivers."""
+
+
+class _Systems(Mapping[str, System]):
+    """The systems by name. A package is loaded when its system is used."""
+
+    def __getitem__(self, name: str) -> System:
+        if name not in _DRIVERS:
+            raise KeyError(name)
+        system: System = import_module(f"kvmark.testbed.{name}").SYSTEM
+        return system
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_DRIVERS)
+
+    def __len__(self) -> int:
+        return len(_DRIVERS)
+
+
+SYSTEMS: Final[Mapping[str, System]] = _Systems()
+
+
+def store_of(driver: str) -> Store | None:
+    """The store of a driver's system; None if records of such systems have no owner."""
+    if driver == "rocksdb":
+        return rocksdb.STORE
+    name = _name_of(driver)
+    return None if name is None else SYSTEMS[name].store
+
+
+def tables_of(driver: str) -> Callable[[DriverOptions, Secret | None], Tables] | None:
+    """The access to tables of a driver's system; None without tables."""
+    name = _name_of(driver)
+    return None if name is None else SYSTEMS[name].tables
+
+
+def _name_of(driver: str) -> str | None:
+    return next((name for name, its_driver in _DRIVERS.items() if its_driver == driver), None)
 
 
 def system_of(testbed: Testbed) -> System:

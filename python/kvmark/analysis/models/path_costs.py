@@ -72,6 +72,16 @@ class PathCost:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ProxyCosts:
+    """The costs of proxies."""
+
+    costs: tuple[PathCost, ...]
+    published: tuple[PathCost, ...] = ()
+    #: Name of the published report.
+    source: str = ""
+
+
 def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[PathCost, ...]:
     """The cost of each way but the straight one, in the order of the cases.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from kvmark.analysis.models.path_costs import ProxyCosts
 from kvmark.cli.command_line import command_line
 from kvmark.cli.experiment import AGAIN, execute_design
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
@@ -29,7 +30,7 @@ from kvmark.experiment.study.environment import Environment
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import check_output
 from kvmark.plan.names import key_names
-from kvmark.report.model.answers import ProxyCosts, StudyAnswer
+from kvmark.report.model.answers import StudyAnswer
 from kvmark.report.views.gather import study_provenance
 from kvmark.report.views.study import study_page, study_text
 from kvmark.run.existing import DatasetClaim, OnExisting

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from kvmark.analysis import FaultSpan, SequenceRow, Stretch, Summary, Timeline, TimeSteps, Verdict
-from kvmark.analysis.models.path_costs import PathCost
-from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.records import Case, ImportedRecord, TimeName
 from kvmark.report.model import units
 from kvmark.report.model.page import Fact, Provenance, Section
 from kvmark.report.model.units import Bounded
-from kvmark.spec.study import FigureSpec
+
+if TYPE_CHECKING:
+    from kvmark.analysis.models.path_costs import ProxyCosts
+    from kvmark.analysis.study import StudyEffect, StudyRow
+    from kvmark.spec.study import FigureSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +100,6 @@ class RunAnswer:
     timelines: tuple[Timeline, ...] = ()
     #: Another tool's figures; none for kvmark's runs.
     imported: ImportedRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyCosts:
-    """The costs of proxies."""
-
-    costs: tuple[PathCost, ...]
-    published: tuple[PathCost, ...] = ()
-    #: Name of the published report.
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

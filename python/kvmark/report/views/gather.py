@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -29,7 +29,6 @@ from kvmark.analysis import (
     ycsb_sequence,
 )
 from kvmark.analysis.compare.metrics import response_quantiles
-from kvmark.analysis.study import StudyRow
 from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
 from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
@@ -40,6 +39,9 @@ from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.tables import escape_markdown
 from kvmark.report.model.units import listed
 from kvmark.report.views.text_charts import TIMELINE_MARGIN
+
+if TYPE_CHECKING:
+    from kvmark.analysis.study import StudyRow
 
 MOST_DRAWN: Final = 8
 """Most runs on a page that has figures for each run."""

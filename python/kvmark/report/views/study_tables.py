@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from kvmark.analysis.models.path_costs import COST_QUANTILES, PathCost
+from kvmark.analysis.models.path_costs import COST_QUANTILES, PathCost, ProxyCosts
 from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyRow
 from kvmark.report.model import units
-from kvmark.report.model.answers import ProxyCosts, StudyAnswer, case_titles
+from kvmark.report.model.answers import StudyAnswer, case_titles
 from kvmark.report.model.tables import Cell, Column, Field, Grid, Tone, build, changes, key, word
 from kvmark.report.model.units import Bounded
 from kvmark.report.views.runs_list import verdict_cell
