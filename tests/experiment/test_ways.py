@@ -92,14 +92,14 @@ def test_ways_are_one_more_factor_of_any_study(study: Callable[..., Study]) -> N
 def test_a_difference_of_quantiles_is_that_of_merged_blocks() -> None:
     direct = [Counts.of([100, 200, 300]), Counts.of([110, 210, 310])]
     through = [Counts.of([400, 500, 600]), Counts.of([410, 510, 610])]
-    found = paired_difference_of(direct, through, 0.5, "ns", 0.95)
+    found = paired_difference_of(direct, through, 0.5, "ns")
     assert found.value == 300
     # Of equal blocks it is known what their clock can tell apart: half a nanosecond of each side.
     half = 12.706 * 0.5**0.5
     assert (found.low, found.high) == pytest.approx((300 - half, 300 + half), rel=1e-3)
-    alone = paired_difference_of(direct[:1], through[:1], 0.5, "ns", 0.95)
+    alone = paired_difference_of(direct[:1], through[:1], 0.5, "ns")
     assert (alone.value, alone.low) == (300, None)
-    assert paired_difference_of([Counts.empty()], through[:1], 0.5, "ns", 0.95) is None
+    assert paired_difference_of([Counts.empty()], through[:1], 0.5, "ns") is None
 
 
 def test_a_slower_way_loses_throughput_and_adds_response_time(

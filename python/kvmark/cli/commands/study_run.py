@@ -282,10 +282,11 @@ def _answer(
     results = study_results(study, journal, commands_per_operation)
     answer = study_answer(study, journal, results)
     if json:
-        names = ("rows", "effects", "notes", "published_source", "missing", "ways")
+        names = ("rows", "effects", "notes", "published_source", "missing")
         document: Mapping[str, object] = {
             "study": journal.id,
             **{name: getattr(answer, name) for name in names},
+            "ways": answer.proxies,
             "runs": [run.id for run in results.runs],
             "report": report,
         }
