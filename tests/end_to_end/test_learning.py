@@ -50,7 +50,7 @@ def test_a_halved_rate_is_no_twin(learnt: Kvmark) -> None:
     text = (learnt.folder / "twin.yaml").read_text()
     (rate,) = [line for line in text.splitlines() if line.strip().startswith("rate: ")]
     half = float(rate.partition(":")[2]) / 2
-    changed(learnt, "half.yaml", rate, f"    rate: {half}")
+    changed(learnt, "half.yaml", rate, f"{rate.partition('rate')[0]}rate: {half}")
     answer = judged(learnt, "half.yaml", 1)
     assert answer["judgement"] == "unlike"
     assert figures(answer)["throughput"] == "unlike"
@@ -59,7 +59,7 @@ def test_a_halved_rate_is_no_twin(learnt: Kvmark) -> None:
 def test_the_right_popularity_in_a_shuffled_order_is_no_twin(learnt: Kvmark) -> None:
     text = (learnt.folder / "twin.yaml").read_text()
     (share,) = [line for line in text.splitlines() if line.strip().startswith("share: ")]
-    changed(learnt, "shuffled.yaml", share, "      share: 0")
+    changed(learnt, "shuffled.yaml", share, f"{share.partition('share')[0]}share: 0")
     answer = judged(learnt, "shuffled.yaml", 1)
     assert answer["judgement"] == "unlike"
     assert figures(answer)["hit ratio of 1 % of the keys"] == "unlike"

@@ -50,6 +50,10 @@ Warmup = Annotated[
 ]
 
 
+def _ramp_text(text: str) -> str:
+    return parse_curve(f"ramp:{text}").text
+
+
 def _rate_text(text: str) -> str | None:
     """A rate's text once it is parsed; None for `max`."""
     return None if pace(text) is None else text
@@ -145,7 +149,7 @@ class RunOptions(LoadOptions):
     ramp: Annotated[
         str | None,
         quantity(
-            lambda text: parse_curve(f"ramp:{text}").text,
+            _ramp_text,
             "RATE..RATE",
             "Open model with a rising rate: 1k..50k.",
         ),
