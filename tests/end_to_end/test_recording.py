@@ -200,7 +200,7 @@ def test_what_a_killed_tap_wrote_can_be_read(user: Kvmark, tapped: Tapped) -> No
     sentence = user.refuses("trace", "show", "t.trace")
     assert "make a trace of what is there by kvmark trace import t.trace -o Y.trace" in sentence
     out = user("trace", "import", "t.trace", "-o", "y.trace").out
-    assert "The recording didn't come to its end" in out
+    assert "The recording was interrupted: pending operations are missing." in out
     found = verbs(tap.rows("y.trace"))
     assert 30_000 <= found["set"] + found["get"] <= 40_000
     assert user("trace", "show", "y.trace", "--json").json["answer"]["operations"] >= 30_000
@@ -289,7 +289,7 @@ def test_recording_ends_where_the_disk_may_take_no_more(user: Kvmark, tapped: Ta
     assert "Recording has ended, and forwarding goes on" in tap.process.stderr.readline()
     assert tap.cli("set", "k", "after") == "OK\n"
     out = tap.end()
-    assert "Recording ended before forwarding did: the tapes are as long as --disk" in out
+    assert "Recording ended before forwarding did: the tapes have reached the limit of --disk" in out
     assert 0 < len(tap.rows()) <= 1600
 
 

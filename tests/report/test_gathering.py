@@ -10,7 +10,7 @@ import pytest
 
 from kvmark.records import Header, Records, Run
 from kvmark.records.histograms import encode
-from kvmark.report import format as html
+from kvmark.report.format import html
 from kvmark.report.views.gather import run_answer, run_answers, sequence_answer
 from kvmark.report.views.pages import run_page, runs_page, sequence_page
 from kvmark.report.views.run import run_text
