@@ -289,7 +289,9 @@ def test_recording_ends_where_the_disk_may_take_no_more(user: Kvmark, tapped: Ta
     assert "Recording has ended, and forwarding goes on" in tap.process.stderr.readline()
     assert tap.cli("set", "k", "after") == "OK\n"
     out = tap.end()
-    assert "Recording ended before forwarding did: the tapes have reached the limit of --disk" in out
+    assert (
+        "Recording ended before forwarding did: the tapes have reached the limit of --disk" in out
+    )
     assert 0 < len(tap.rows()) <= 1600
 
 

@@ -42,4 +42,4 @@ def test_the_answer_names_the_judgement_and_its_figures() -> None:
     twin, none, open_ = (TwinCheck((figure(ends),)) for ends in (WITHIN, BEYOND, ON))
     assert "is a twin of the trace" in twin_text(twin, 100).plain
     assert twin_sentence(none) == "The workload is no twin of the trace: throughput."
-    assert twin_sentence(open_).endswith("can't be told: throughput; give more --blocks.")
+    assert twin_sentence(open_).endswith("undecided: throughput; give more --blocks.")
