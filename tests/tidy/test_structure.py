@@ -30,9 +30,8 @@ REGISTRY = "crates/pyext/src/registry.rs"
 NAMES_DRIVERS = ("Cargo.toml", "Cargo.lock", "crates/pyext/Cargo.toml", REGISTRY)
 # Python that is about one system: imitated tools, other tools' results, testbeds.
 ABOUT_ONE_SYSTEM = re.compile(
-    r"python/kvmark/(frontends|imports|catalog|testbed/\w+)/|python/kvmark/testbed/rocksdb\.py"
-    r"|python/kvmark/(analysis|experiment|plan|report|spec)/(\w+/)*(app|stress)\w*\b"
-    r"|python/kvmark/cli/commands/(app|stress_run|ycsb)\.py"
+    r"python/kvmark/(frontends|imports|catalog|testbed/\w+)/"
+    r"|python/kvmark/testbed/(rocksdb|systems)\.py"
 )
 
 

@@ -308,7 +308,8 @@ def _start(node: Node) -> tuple[int, int]:
 
 def _sentence(path: Path_, detail: ErrorDetails) -> str:
     names = [str(part) for part in path if isinstance(part, str)]
-    name = names[-1] if names else "the file"
+    # A key can be any text.
+    name = shown(names[-1])[1:-1] if names else "the file"
     context = detail.get("ctx", {})
     given = detail["input"]
     match detail["type"]:
