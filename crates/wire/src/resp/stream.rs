@@ -279,6 +279,8 @@ fn short_reply(bytes: &[u8]) -> Option<(usize, Leaf, &[u8])> {
         first @ (b'+' | b':') => {
             let end = bytes.iter().take(LINE_KEPT).position(|byte| *byte == b'\n')?;
             let text = bytes[1..end].strip_suffix(b"\r")?;
+            // A malformed number is reported like one that arrives in pieces.
+            head(&bytes[..end - 1]).ok()?;
             let leaf = if *first == b'+' { Leaf::Simple } else { Leaf::Other };
             Some((end + 1, leaf, text))
         }
