@@ -218,6 +218,14 @@ def requested() -> bool:
     return interrupts is not None and interrupts.count > 0
 
 
+def take() -> None:
+    """Handles all requests until now: what follows is their answer, which they don't interrupt."""
+    interrupts = _LISTENING.get()
+    if interrupts is not None:
+        interrupts.settle()
+        interrupts.take()
+
+
 def check() -> None:
     """A place where a command can stop.
 

@@ -6,11 +6,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kvmark import interrupts
+from kvmark.cli.experiment import execute_design
+from kvmark.cli.options import ExperimentOptions
+from kvmark.errors import Interrupted
 from kvmark.interrupts import Interrupts
 from waiting import PATIENCE_S, wait_until
 
@@ -27,6 +33,22 @@ def ask(asked: Interrupts, number: int = signal.SIGINT) -> None:
     before = asked.count
     signal.raise_signal(number)
     wait_until(lambda: asked.count > before, "it was counted")
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), Interrupted("interrupted")])
+def test_a_request_that_ends_an_experiment_does_not_interrupt_its_answer(
+    listening: Interrupts, raised: BaseException, tmp_path: Path
+) -> None:
+    def stop(_: object) -> None:
+        ask(listening)
+        raise raised
+
+    options = ExperimentOptions(folder=tmp_path, quiet=True)
+    design: Any = SimpleNamespace(typical_plan=str, other_plans=dict, execute=stop)
+    journal: Any = SimpleNamespace(id="a", records=options.open_records(), alone=nullcontext)
+    with execute_design(design, options, journal) as problem:
+        interrupts.check()
+    assert "resume it with" in str(problem)
 
 
 class Swallows:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from kvmark import interrupts
 from kvmark.cli.command_line import command_line
 from kvmark.cli.session import run_context
 from kvmark.errors import Interrupted, KvmarkError, UsageError
@@ -63,6 +64,8 @@ def execute_design(
     with journal.alone():
         problem = _execute(design, options, journal, shown=shown)
         if isinstance(problem, Interrupted):
+            # Some libraries raise for Ctrl-C by themselves.
+            interrupts.take()
             resumable = Interrupted(f"interrupted: resume it with {again}")
             resumable.__cause__, problem = problem, resumable
         yield problem
