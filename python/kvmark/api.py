@@ -24,7 +24,7 @@ from kvmark.report.format import run_fragment, write_html
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.page import Figure, Page
 from kvmark.report.views.figures import histogram_frame, runs_frame, summary_frame
-from kvmark.report.views.gather import run_answer
+from kvmark.report.views.gather import run_answer, with_figures
 from kvmark.report.views.pages import run_page
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import is_trace
@@ -122,7 +122,7 @@ class MeasuredRun:
 
     @cached_property
     def _page(self) -> Page:
-        return run_page(run_answer(self.records, self.answer.verdict, page_runs=1))
+        return run_page(with_figures(self.answer, self.records.with_histogram_cache(), 1))
 
     def histogram(self, operation: str, time: TimeName = "response", outcome: str = "ok") -> Counts:
         """One time of an operation in all counted phases and groups, in nanoseconds.

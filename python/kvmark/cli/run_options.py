@@ -119,7 +119,7 @@ class LoadOptions(ExperimentOptions):
         known = {name: value for name, value in given.items() if value is not None}
         return RunSpec(workload=workload, system=self.system_url, **{**known, **values})
 
-    @property
+    @cached_property
     def system_url(self) -> SystemUrl:
         """The system of `--system`.
 

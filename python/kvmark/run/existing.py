@@ -80,8 +80,10 @@ def remove_tables(
         UsageError: kvmark didn't make one of them.
         SystemUnderTestError: the system doesn't answer, or refuses.
     """
+    if on_existing == "keep" or not removals:
+        return
     access = tables_of(system.driver)
-    if on_existing == "keep" or access is None or not removals:
+    if access is None:
         return
     tables = access(system.options, system.password)
     existing = [(one, comment) for one in removals if (comment := tables.comment(one)) is not None]
@@ -132,10 +134,8 @@ def _folder_contents(driver: str, path: str) -> Contents | None:
 
 def _contents(system: SystemUrl, on_existing: OnExisting) -> Contents | None:
     """The records of a system; None if nothing is to be removed, or if it can't report them."""
-    store = store_of(system.driver)
-    if on_existing == "keep" or store is None:
-        return None
-    return store.contents(system.options, system.password)
+    store = None if on_existing == "keep" else store_of(system.driver)
+    return None if store is None else store.contents(system.options, system.password)
 
 
 def _prove(system: SystemUrl, contents: Contents, claim: DatasetClaim | None) -> None:

@@ -80,7 +80,7 @@ def run_answer(
     else:
         answer = _imported_answer(run, imported, verdict or judge(run))
     if page_runs is not None:
-        answer = _with_figures(answer, run, page_runs)
+        answer = with_figures(answer, run, page_runs)
     if text_width is None:
         return answer
     if imported is not None:
@@ -164,7 +164,7 @@ def origin_text(tool: str | None) -> str:
     return f" from {tool}" if tool else ""
 
 
-def _with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
+def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
     """The answer with the data of its figures on a page of this number of runs."""
     imported = answer.imported
     if page_runs > MOST_DRAWN:
