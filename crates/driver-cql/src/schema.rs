@@ -46,12 +46,7 @@ impl Schema {
         let default = || (!own).then(|| settings.default_keyspace.clone());
         let keyspace = settings.keyspace.clone().or_else(default);
         if let Some(keyspace) = &keyspace {
-            make_keyspace(session, settings, keyspace).await?;
-            session.use_keyspace(keyspace, true).await.map_err(|error| {
-                let text = format!("no keyspace {keyspace}: {}", error.failure().text);
-                let hosts = settings.address.hosts();
-                refused_at(&hosts, &Failure::new(Outcome::Refused, text))
-            })?;
+            use_or_create(session, settings, keyspace).await?;
         }
         for text in &layout.prepare {
             send(session, text).await.map_err(|failure| {
@@ -115,23 +110,28 @@ async fn send(session: &Session, text: &str) -> Result<(), Failure> {
     session.query_unpaged(text, ()).await.map(drop).map_err(|error| error.failure())
 }
 
-async fn make_keyspace(
+/// Makes a keyspace the session's default, and creates it if it is missing.
+///
+/// The system tables list a new keyspace before the node knows it, so they can't be asked whether
+/// another engine has created it. `IF NOT EXISTS` waits for that creation.
+async fn use_or_create(
     session: &Session,
     settings: &Settings,
     name: &str,
 ) -> Result<(), OpenError> {
-    let hosts = settings.address.hosts();
-    let query = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
-    let found =
-        texts(session, query, &[name]).await.map_err(|failure| refused_at(&hosts, &failure))?;
-    if !found.is_empty() {
+    if session.use_keyspace(name, true).await.is_ok() {
         return Ok(());
     }
+    let hosts = settings.address.hosts();
     let map = settings.replication.cql();
     let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
     send(session, &text).await.map_err(|failure| {
         let text = format!("the keyspace {name} can't be made: {}", failure.text);
         refused_at(&hosts, &Failure::new(failure.outcome, text))
+    })?;
+    session.use_keyspace(name, true).await.map_err(|error| {
+        let text = format!("no keyspace {name}: {}", error.failure().text);
+        refused_at(&hosts, &Failure::new(Outcome::Refused, text))
     })
 }
 
