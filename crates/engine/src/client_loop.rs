@@ -92,13 +92,13 @@ impl Client<'_> {
         source: &Source<'_>,
         table: Option<&mut ClaimTable>,
     ) -> Step {
-        let next = self.operation.take_next(source, ready_ns);
-        if let (Some(turn), Some(table)) = (next, table)
-            && (turn.intended_ns > ready_ns || ready_ns < sequence.end_ns())
+        let next = source.with_schedule(|schedule| self.operation.take_next(schedule, ready_ns));
+        if let (Some(scheduled), Some(table)) = (next, table)
+            && (scheduled.intended_ns > ready_ns || ready_ns < sequence.end_ns())
             && !table.enter(ticket, self.operation.taped_op.claim)
         {
-            self.state = State::HandoffGuard(turn);
-            return Step::HandoffGuard;
+            self.state = State::Held(scheduled);
+            return Step::Held;
         }
         Step::Next(next)
     }
@@ -113,7 +113,7 @@ enum State {
     /// Has the next operation, which may not be due yet.
     Next(ScheduledOp),
     /// Has the next operation, which waits for others that it must not overtake.
-    HandoffGuard(ScheduledOp),
+    Held(ScheduledOp),
     /// The second part of the operation must be submitted.
     Part,
     UnderWay,
@@ -126,7 +126,7 @@ enum Step {
     /// The next operation; `None` after the last.
     Next(Option<ScheduledOp>),
     /// The operation waits for others that it must not overtake.
-    HandoffGuard,
+    Held,
 }
 
 /// Measures the time in which the worker had work but didn't run.
@@ -168,7 +168,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             away_ns: 0,
         };
         let limit_ns = sequence.timeout_ns.filter(|_| sequence.cancels);
-        let mut floor = Self {
+        let mut clients = Self {
             sequence,
             recorder,
             clock,
@@ -194,15 +194,15 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             now_ns: 0,
         };
         for ticket in 0..seats.len() as Ticket {
-            floor.wait_until(sequence.start_ns(), ticket);
+            clients.wait_until(sequence.start_ns(), ticket);
         }
-        floor
+        clients
     }
 
     /// Serves all clients until each has ended, or the sequence is given up. If the system stopped
     /// answering, returns the servers with outstanding requests.
     pub(crate) fn serve<S: Session>(&mut self, session: &mut S) -> Vec<String> {
-        let mut sleep = Sleep::new();
+        let mut sleep = Sleep::new(1);
         let mut now_ns = self.clock.now_ns();
         while !self.sequence.is_given_up() {
             let steps = self.steps;
@@ -220,7 +220,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             } else {
                 // If no client made progress, all time since the last iteration was waiting.
                 let idle_from_ns = (self.steps == steps).then_some(now_ns);
-                self.turn(now_ns, idle_from_ns, session, &mut sleep)
+                self.poll_session(now_ns, idle_from_ns, session, &mut sleep)
             };
             if self.deadlines.are_over(looked_ns, self.has_read) {
                 self.expire(looked_ns, now_ns, session);
@@ -240,7 +240,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
 
     /// Runs the session's turn until an operation is due. Returns the instant of its end.
     /// `idle_from_ns` is the start of the current idle time.
-    fn turn<S: Session>(
+    fn poll_session<S: Session>(
         &mut self,
         now_ns: u64,
         idle_from_ns: Option<u64>,
@@ -375,7 +375,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
     fn go_on<S: Session>(&mut self, ticket: Ticket, session: &mut S) -> bool {
         self.steps += 1;
         let client = &mut self.clients[ticket as usize];
-        let turn = match client.state {
+        let scheduled = match client.state {
             State::FirstRecordWait(mut starting) => {
                 let at_ns = starting.at_ns;
                 if !starting.may_begin(self.sequence) {
@@ -395,18 +395,18 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
                     let table = self.claim_tables[client.group].as_mut();
                     match client.take(ticket, ready_ns, self.sequence, source, table) {
                         Step::Next(next) => next,
-                        Step::HandoffGuard => return false,
+                        Step::Held => return false,
                     }
                 } else {
                     source.next(ready_ns)
                 };
                 match next {
-                    Some(turn) if turn.intended_ns > ready_ns => {
-                        client.state = State::Next(turn);
-                        self.wait_until(turn.intended_ns, ticket);
+                    Some(scheduled) if scheduled.intended_ns > ready_ns => {
+                        client.state = State::Next(scheduled);
+                        self.wait_until(scheduled.intended_ns, ticket);
                         return false;
                     }
-                    Some(turn) if ready_ns < self.sequence.end_ns() => turn,
+                    Some(scheduled) if ready_ns < self.sequence.end_ns() => scheduled,
                     _ => {
                         client.state = State::Ended;
                         self.going -= 1;
@@ -414,16 +414,16 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
                     }
                 }
             }
-            State::Next(turn) => turn,
+            State::Next(scheduled) => scheduled,
             State::Part => {
                 client.state = State::UnderWay;
                 client.operation.begun_ns = self.now_ns;
                 session.submit(ticket, &client.operation.request(&self.bound));
                 return true;
             }
-            State::HandoffGuard(_) | State::UnderWay | State::Ended => return false,
+            State::Held(_) | State::UnderWay | State::Ended => return false,
         };
-        client.operation.begin(turn, &mut self.bound);
+        client.operation.begin(scheduled, &mut self.bound);
         client.away_ns = self.away.total_ns;
         client.state = State::UnderWay;
         client.operation.begun_ns = self.now_ns;
@@ -493,11 +493,11 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let mut freed = std::mem::take(&mut self.freed);
         for ticket in freed.drain(..) {
             let client = &mut self.clients[ticket as usize];
-            let State::HandoffGuard(turn) = client.state else { continue };
+            let State::Held(scheduled) = client.state else { continue };
             client.operation.free_from(at_ns);
-            client.state = State::Next(turn);
+            client.state = State::Next(scheduled);
             // Past instants are queued, too, so that clients run in order.
-            self.wait_until(turn.intended_ns.max(at_ns), ticket);
+            self.wait_until(scheduled.intended_ns.max(at_ns), ticket);
         }
         self.freed = freed;
     }

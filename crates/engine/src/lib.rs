@@ -26,7 +26,6 @@ mod operation;
 mod pool;
 mod probe;
 mod pulse;
-mod queue;
 mod run;
 mod scheduled;
 mod sequence;

@@ -18,7 +18,7 @@ pub(crate) struct ScheduledOp {
 pub(crate) struct PhaseNumbers {
     /// Operations over all shares.
     pub(crate) operations: Option<u64>,
-    /// OperationNumbers of this share, from the first on, that an earlier load has taken. 0 except
+    /// Numbers of this share, from the first on, that an earlier load has taken. 0 except
     /// in the closed model, which loads use.
     pub(crate) done: u64,
     pub(crate) seed: u64,

@@ -2,7 +2,7 @@
 //! commands.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::op_log::OpLogWriter;
 use crate::probe::{self, Probe, ProbeAnswer};
 use crate::pulse::Pulse;
 use crate::sequence::PhaseSequence;
+use crate::sleep::Sleep;
 use crate::source::Source;
 use crate::usage;
 use crate::worker_recorder::{Report, ReportChannel, SendWindow, WorkerRecorder};
@@ -134,11 +135,13 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         let (clock, recorder, idle_spin_ns) = (&self.clock, &recorder, &idle_spin_ns);
         let awaited = match session {
             AnySession::Blocking(session) => {
+                let sleep = RefCell::new(Sleep::new(self.workers));
                 let thread =
-                    ThreadClient { sequence, recorder, clock, idle_spin_ns, ticket: worker };
+                    ThreadClient { sequence, recorder, clock, idle_spin_ns, sleep, ticket: worker };
                 for group in seats {
                     let source = sources[group].as_ref();
-                    let source = source.expect("whose seat it is, the arrivals are too");
+                    let source =
+                        source.expect("a group with a client on this worker has an arrival source");
                     thread.serve(session, source, group);
                 }
                 Vec::new()
