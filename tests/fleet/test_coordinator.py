@@ -4,9 +4,11 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from crews import LocalFleet
 
 from kvmark.analysis import judge
 from kvmark.errors import FleetError, Interrupted, SystemUnderTestError
@@ -243,3 +245,29 @@ def test_a_machine_lost_before_the_measurement_leaves_no_run(fleet: Any) -> None
     with pytest.raises(FleetError, match="machine-2 was lost before the run began"):
         fleet.execute(fleet.plan("ycsb/c", *SLOW, "--duration", "1h"), team)
     assert list(fleet.records.root.iterdir()) == []
+
+
+def test_agents_learn_when_a_planned_fault_acts(
+    fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that a fault silences may be silent: no agent ends its share at the stall limit."""
+    team = fleet.crew()
+    acts: list[bool] = [False]
+
+    def toggle(_: Any) -> None:
+        disturbed = {one.is_disturbed for one in team.agents.values()}
+        if disturbed == {acts[-1]}:
+            # The fault begins and ends once, then the run is stopped.
+            team.stops = int(len(acts) >= 3)
+            acts.append(len(acts) == 1)
+
+    def generate(local: Any, plan: Any, folder: Any, caller: Any, **more: Any) -> Any:
+        disturbed = replace(caller, is_disturbed=lambda: acts[-1])
+        return generated(local, plan, folder, disturbed, **more)
+
+    generated = LocalFleet.generate
+    monkeypatch.setattr(LocalFleet, "generate", generate)
+    executed = fleet.execute(fleet.plan("ycsb/c", *SLOW, "--duration", "1h"), team, progress=toggle)
+    assert isinstance(executed.failure, Interrupted)
+    sent = [(share, one["acts"]) for command, share, one in team.sent if command == "disturb"]
+    assert sent == [(share, acts) for acts in (True, False) for share in range(3)]
