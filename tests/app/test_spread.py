@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.stats.distributions import percentile, spread
+from kvmark.stats.distributions import spread
 
 PUBLISHED = resources.files("kvmark") / "published" / "yugabyte-1.0.7.csv"
 ORDER = ("min", "p1", "p5", "p10", "median", "p90", "p95", "p99", "max")
@@ -18,12 +18,13 @@ def rows() -> list[dict[str, str]]:
 
 
 def test_the_rank_is_p_times_n_plus_one() -> None:
-    ten = [float(number) for number in range(1, 11)]
+    ten = spread([float(number) for number in range(1, 11)])
+    assert ten is not None
     # 0.9 * 11 is 9.9: nine tenths of the way from the ninth value to the tenth.
-    assert percentile(ten, 90) == pytest.approx(9.9)
-    assert percentile(ten, 50) == 5.5
-    assert percentile(ten, 5) == 1.0, "the rank 0.55 lies before the first value"
-    assert percentile(ten, 95) == 10.0, "the rank 10.45 lies behind the last"
+    assert ten.p90 == pytest.approx(9.9)
+    assert ten.median == 5.5
+    assert ten.p5 == 1.0, "the rank 0.55 lies before the first value"
+    assert ten.p95 == 10.0, "the rank 10.45 lies behind the last"
 
 
 def test_below_99_values_the_first_percentile_is_the_smallest() -> None:

@@ -15,7 +15,7 @@ import pytest
 from studies import Program
 
 from kvmark.errors import UsageError
-from kvmark.experiment.capacity_search import (
+from kvmark.experiment.capacity import (
     Capacity,
     CapacityRequest,
     Outcome,

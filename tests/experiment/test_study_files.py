@@ -8,7 +8,6 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.experiment.study.cases import run_spec
 from kvmark.experiment.study.definition import Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.study_paths import changed, multiplied, split
@@ -114,7 +113,7 @@ factors:
 """
     made = study(text)
     [case] = made.cases
-    spec = run_spec(made, case, made.resolve(made.system_name(case)), 0)
+    spec = made.run_spec(case, made.resolve(made.system_name(case)), 0)
     assert spec.clients == 4
     assert spec.workload.dataset.fields.length.model_dump()["size"] == 7
     assert spec.workload.groups[0].mix.read == 0.25
@@ -145,7 +144,7 @@ factors: {workload: [own, ./beside.yaml, ycsb/c]}
 """
     made = study(text)
     system = made.resolve(SystemName("null:"))
-    names = [run_spec(made, case, system, 0).workload.name for case in made.cases]
+    names = [made.run_spec(case, system, 0).workload.name for case in made.cases]
     assert names == ["mine/own", "beside", "ycsb/c"]
 
 

@@ -27,7 +27,7 @@ from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.cli.output import schema_of
-from kvmark.experiment.capacity_search import Capacity
+from kvmark.experiment.capacity import Capacity
 from kvmark.experiment.interleaved_ab import SideFailures
 from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from kvmark.cli.options import ExperimentOptions
-    from kvmark.experiment.design import Design
+    from kvmark.experiment.executor import Design
     from kvmark.experiment.journal import Journal
     from kvmark.records import Run
     from kvmark.report.model.page import Page, Section

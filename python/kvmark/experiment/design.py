@@ -1,9 +1,4 @@
-"""Designs of experiments: which run is next, by the outcomes of earlier runs.
-
-A design requests one run after the other. When it is resumed it requests the same runs again, and
-gets stored outcomes of those that were measured. So its decisions depend on outcomes and a seed
-only.
-"""
+"""The runs that the design of an experiment requests, and their outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import kvmark
 from kvmark import _engine
@@ -23,9 +18,6 @@ from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.run import RunSpec
 from kvmark.testbed.observe import NodeExporter
-
-if TYPE_CHECKING:
-    from kvmark.experiment.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,35 +110,6 @@ class RunOutcome:
         if self.failure is not None or self.run is None:
             raise self.failure or KvmarkError("a run without a folder has failed")
         return self.run
-
-
-class Design(Protocol):
-    """Decides which run is next."""
-
-    #: Of the design, as stored.
-    kind: ClassVar[str]
-    #: Whether INVALID runs are repeated when the experiment is resumed.
-    redoes_invalid: ClassVar[bool]
-
-    @property
-    def name(self) -> str:
-        """The name by which an experiment is found to be resumed."""
-
-    def definition(self) -> Mapping[str, Any]:
-        """The request as plain values; equal requests have equal values."""
-
-    def typical_plan(self) -> Plan:
-        """The plan of a typical run, for calibration."""
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        """Plans of cases with another engine overhead, by the cases' titles."""
-
-    def execute(self, runs: Executor) -> None:
-        """Requests one run after the other until there is an answer.
-
-        Raises:
-            KvmarkError: a run that the answer needs didn't come to its end.
-        """
 
 
 def experiment_name(kind: str, definition: Mapping[str, Any]) -> str:

@@ -1,5 +1,9 @@
 """Executes the runs that a design requests, one after the other, each noted in the journal.
 
+A design decides which run is next, by the outcomes of earlier runs. When it is resumed it requests
+the same runs again, and gets stored outcomes of those that were measured. So its decisions depend
+on outcomes and a seed only.
+
 Runs of an earlier pass are found in the journal and not measured again. A run that fails or is
 interrupted is an outcome for the design; only records that can't be written end an experiment here.
 """
@@ -12,13 +16,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from kvmark import interrupts
 from kvmark.errors import Interrupted, KvmarkError, RunError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, TimeLeft, TimeLimit
+from kvmark.experiment.design import (
+    PreparedRun,
+    RunOutcome,
+    RunRequest,
+    TimeLeft,
+    TimeLimit,
+    experiment_name,
+)
 from kvmark.experiment.journal import Attempt, Journal
 from kvmark.experiment.judging import Usability, usability
+from kvmark.plan.model import Plan
 from kvmark.records import Manifest, Records, RunFolder
 from kvmark.run.context import RunContext
 from kvmark.run.execution import ExecutedRun, Progress, execute
@@ -35,6 +47,37 @@ class Audience(Protocol):
 
     def say(self, sentence: str) -> None:
         """Displays a sentence."""
+
+
+class Design(Protocol):
+    """Decides which run is next."""
+
+    #: Of the design, as stored.
+    kind: ClassVar[str]
+    #: Whether INVALID runs are repeated when the experiment is resumed.
+    redoes_invalid: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The name by which an experiment is found to be resumed: equal for equal definitions."""
+        return experiment_name(self.kind, self.definition())
+
+    def definition(self) -> Mapping[str, Any]:
+        """The request as plain values; equal requests have equal values."""
+
+    def typical_plan(self) -> Plan:
+        """The plan of a typical run, for calibration."""
+
+    def other_plans(self) -> Mapping[str, Plan]:
+        """Plans of cases with another engine overhead, by the cases' titles."""
+        return {}
+
+    def execute(self, runs: Executor) -> None:
+        """Requests one run after the other until there is an answer.
+
+        Raises:
+            KvmarkError: a run that the answer needs didn't come to its end.
+        """
 
 
 @dataclass(frozen=True, slots=True)

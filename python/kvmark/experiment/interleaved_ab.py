@@ -1,8 +1,8 @@
 """Interleaved comparison of baseline and candidate, until their ratio is known well enough.
 
 A block holds one run of each side in random order, so that drift of the machine affects both. The
-number of blocks depends on their variation alone (:mod:`kvmark.stats.sequential` proves that this
-keeps the error level).
+number of blocks depends on their variation alone (:func:`kvmark.stats.decide` states why this keeps
+the error level).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -22,8 +22,8 @@ from kvmark.analysis.compare.comparability import differences
 from kvmark.analysis.compare.comparison import refuse_unlike
 from kvmark.analysis.compare.metrics import run_value
 from kvmark.errors import AnswerIsNo, UsageError
-from kvmark.experiment.design import PreparedRun, RunRequest, experiment_name, prepare_run
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.journal import Journal
 from kvmark.experiment.judging import CUT_SHORT, close_and_judge
 from kvmark.plan.compile import compile_run
@@ -31,7 +31,8 @@ from kvmark.plan.model import Plan
 from kvmark.records import Records
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.run import RunSpec
-from kvmark.stats import PrecisionTarget, decide
+from kvmark.stats import Decision, PrecisionTarget, decide
+from kvmark.stats.level import paired_difference
 
 Side = Literal["base", "candidate"]
 SIDES: Final[tuple[Side, Side]] = ("base", "candidate")
@@ -45,20 +46,11 @@ _BLOCK_NS: Final = 5 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class Precision(PrecisionTarget):
     """When to stop: one of ``within``, ``find`` and ``exactly`` is given."""
 
-    within: float | None
-    """Half the width of the ratio's interval, as a share: 0.01 is ± 1 %."""
-    find: float | None
-    """A difference to detect, as a share."""
-    most_blocks: int
-    first_stage: int = 12
-    """Blocks after which their variation decides the number of blocks."""
     exactly: int | None = None
     """Fixed number of blocks."""
-    claims: int = 1
-    """Number of metrics that share the error level."""
 
     def __post_init__(self) -> None:
         """Checks the values."""
@@ -76,18 +68,6 @@ class Precision:
 
 
 @dataclass(frozen=True, slots=True)
-class _Progress:
-    """The state of the answer after some blocks."""
-
-    blocks: int
-    #: The final number of blocks; None while it is undecided.
-    needed: int | None
-    #: The number of blocks for the requested precision; more than ``needed`` at the limit.
-    wanted: int | None
-    done: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SideFailures:
     """INVALID runs of a side, those of replaced blocks included."""
 
@@ -101,45 +81,62 @@ class SideFailures:
     first: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class BlockRun:
+    """A run's metric; None for an unusable run, with the problem."""
+
+    id: str
+    value: float | None
+    problem: str
+    verdict: Verdict
+
+
 @dataclass
 class Blocks:
     """The measured blocks of a comparison."""
 
-    #: The runs by side of each block of which both runs are usable.
-    complete: list[dict[Side, str]] = field(default_factory=list)
+    #: The usable runs of each block by its number.
+    usable: dict[int, dict[Side, BlockRun]] = field(default_factory=dict)
     #: Reasons of unusable blocks, a clause each, by their numbers.
     left_out: dict[int, str] = field(default_factory=dict)
-    #: The verdict of every run that came to its end, by side.
-    verdicts: dict[Side, list[tuple[str, Verdict]]] = field(default_factory=dict)
+    #: Every run that came to its end, by side.
+    ended: dict[Side, list[BlockRun]] = field(default_factory=lambda: {side: [] for side in SIDES})
     #: The state after the last complete block.
-    standing: _Progress | None = None
+    standing: Decision | None = None
+
+    @property
+    def complete(self) -> list[dict[Side, BlockRun]]:
+        """The runs by side of each block of which both runs are usable."""
+        return [runs for _, runs in sorted(self.usable.items()) if len(runs) == len(SIDES)]
 
     def runs(self, side: Side) -> list[str]:
         """A side's runs, in the order of their blocks."""
-        return [block[side] for block in self.complete]
+        return [block[side].id for block in self.complete]
 
     def add(self, block: int, side: Side, run: BlockRun) -> None:
         """Notes a run, and the reason where it is unusable."""
-        self.verdicts.setdefault(side, []).append((run.id, run.verdict))
+        self.ended[side].append(run)
         if run.value is None:
             before = f"{self.left_out[block]}; " if block in self.left_out else ""
             self.left_out[block] = f"{before}{run.problem}"
+        else:
+            self.usable.setdefault(block, {})[side] = run
 
     def failures(self) -> tuple[SideFailures, ...]:
         """Both sides' INVALID runs; empty where no run is INVALID."""
-        sides = tuple(_failures(side, self.verdicts.get(side, [])) for side in SIDES)
+        sides = tuple(_failures(side, self.ended[side]) for side in SIDES)
         return sides if any(one.invalid for one in sides) else ()
 
 
-def _failures(side: Side, verdicts: Sequence[tuple[str, Verdict]]) -> SideFailures:
-    invalid = [one for one in verdicts if one[1].judgement is Judgement.INVALID]
+def _failures(side: Side, runs: Sequence[BlockRun]) -> SideFailures:
+    invalid = [one for one in runs if one.verdict.judgement is Judgement.INVALID]
     codes = Counter(
         code
-        for _, verdict in invalid
-        for code in {one.code for one in verdict.reasons if one.level is Level.INVALID}
+        for one in invalid
+        for code in {each.code for each in one.verdict.reasons if each.level is Level.INVALID}
     )
-    first = next((f"run {run}: {one.reasons[0].sentence}" for run, one in invalid), None)
-    return SideFailures(side, len(verdicts), len(invalid), dict(codes), first)
+    first = next((f"run {one.id}: {one.verdict.reasons[0].sentence}" for one in invalid), None)
+    return SideFailures(side, len(runs), len(invalid), dict(codes), first)
 
 
 def side_orders(seed: int) -> Iterator[tuple[Side, Side]]:
@@ -150,19 +147,17 @@ def side_orders(seed: int) -> Iterator[tuple[Side, Side]]:
 
 
 def measure_blocks(
-    seed: int,
-    measure: Callable[[int, Side], float | None],
-    decide: Callable[[Sequence[float]], _Progress],
-) -> Iterator[_Progress]:
+    seed: int, measure: Callable[[int, Side], float | None], precision: Precision
+) -> Iterator[Decision]:
     """Measures block after block until there are enough, or several are unusable in a row.
 
     ``measure`` executes one run and returns its metric, above 0, or None for an unusable run: then
     its block is left out, but the other side is measured, so that failures of both sides are
-    counted alike. ``decide`` gets the logarithms of candidate ÷ base.
+    counted alike.
     """
     log_ratios: list[float] = []
     left_out = 0
-    for block, sides in zip(count(), side_orders(seed), strict=False):
+    for block, sides in enumerate(side_orders(seed)):
         values = {side: measure(block, side) for side in sides}
         base, candidate = values["base"], values["candidate"]
         if base is None or candidate is None:
@@ -172,42 +167,24 @@ def measure_blocks(
             continue
         left_out = 0
         log_ratios.append(math.log(candidate / base))
-        progress = decide(log_ratios)
-        yield progress
-        if progress.done:
+        standing = block_progress(log_ratios, precision)
+        yield standing
+        if standing.done:
             return
 
 
-def block_progress(log_ratios: Sequence[float], precision: Precision) -> _Progress:
-    """Whether there are enough blocks for a precision."""
-    number = len(log_ratios)
-    if precision.exactly is not None:
-        return _Progress(number, precision.exactly, None, number >= precision.exactly)
-    asked = PrecisionTarget(
-        precision.within,
-        precision.find,
-        precision.most_blocks,
-        precision.first_stage,
-        claims=precision.claims,
-    )
-    decision = decide(log_ratios, asked)
-    return _Progress(number, decision.needed, decision.wanted, decision.done)
+def block_progress(log_ratios: Sequence[float], precision: Precision) -> Decision:
+    """Whether there are enough blocks for a precision, by the logarithms of candidate ÷ base."""
+    if precision.exactly is None:
+        return decide(log_ratios, precision)
+    done = len(log_ratios) >= precision.exactly
+    return Decision(precision.exactly, None, done=done, effect=paired_difference(log_ratios))
 
 
 def needed_repetitions(cases: Sequence[Sequence[float]], precision: Precision) -> list[int]:
     """Repetitions that each case needs, by the values of its first stage, all above 0."""
-    states = [block_progress([math.log(value) for value in case], precision) for case in cases]
-    return [state.needed or state.blocks for state in states]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRun:
-    """A run's metric; None for an unusable run, with the problem."""
-
-    id: str
-    value: float | None
-    problem: str
-    verdict: Verdict
+    states = [decide([math.log(value) for value in case], precision) for case in cases]
+    return [state.needed or len(case) for state, case in zip(states, cases, strict=True)]
 
 
 def judge_block_run(records: Records, run: str, metric: Metric, *, allow_invalid: bool) -> BlockRun:
@@ -230,18 +207,6 @@ def judge_block_run(records: Records, run: str, metric: Metric, *, allow_invalid
     return BlockRun(run, value, "", verdict)
 
 
-def _refuse_unlike_sides(records: Records, runs: Sequence[str], allow: Collection[str]) -> None:
-    """Rejects sides that could not be compared after all blocks.
-
-    Raises:
-        UsageError: they differ in something that isn't allowed.
-        KvmarkError: a run can't be read.
-    """
-    first, *others = map(records.open, runs)
-    # Each side names its servers: their differences are what is compared.
-    refuse_unlike(differences([first], others), (*allow, "environment"))
-
-
 @dataclass(frozen=True, slots=True)
 class SideRequest:
     """The run of a side, with its tags and commit."""
@@ -257,11 +222,10 @@ def tag(experiment: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InterleavedAB:
+class InterleavedAB(Design):
     """The design of a comparison, and its blocks."""
 
     kind: ClassVar[str] = "ab"
-    redoes_invalid: ClassVar[bool] = False
 
     #: Empty where a stored comparison is only answered.
     sides: Mapping[Side, SideRequest]
@@ -282,11 +246,6 @@ class InterleavedAB:
             seed=asked["seed"],
             allow=allow,
         )
-
-    @property
-    def name(self) -> str:
-        """The same for the same definition."""
-        return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
         """The request as plain values."""
@@ -333,28 +292,23 @@ class InterleavedAB:
             UsageError: the first block shows that the sides can't be compared.
             KvmarkError: a run didn't come to its end.
         """
-        usable: dict[int, dict[Side, str]] = {}
-        places: Counter[int] = Counter()
         runs.say(f"If it is cut short, kvmark ab --answer {tag(runs.id)} prints the blocks so far.")
+        numbers = count(1)
 
         def measure(block: int, side: Side) -> float | None:
-            request = self._request(runs.id, block, side, places[block])
-            places[block] += 1
+            request = self._request(runs.id, block, side, next(numbers))
             run = self._judged(runs.records, runs.run(request).id_or_raise())
             self.blocks.add(block, side, run)
             if run.value is None:
                 runs.say(f"Block {block + 1} is left out: {run.problem}.")
-                return None
-            both = usable.setdefault(block, {})
-            both[side] = run.id
-            if len(both) == len(SIDES):
-                self.blocks.complete.append(both)
-                _refuse_unlike_sides(runs.records, [*both.values()], self.allow)
+            elif len(both := self.blocks.usable[block]) == len(SIDES):
+                first, other = (runs.records.open(one.id) for one in both.values())
+                # Each side names its servers: their differences are what is compared.
+                refuse_unlike(differences([first], [other]), (*self.allow, "environment"))
             return run.value
 
-        decide = partial(block_progress, precision=self.precision)
-        for progress in measure_blocks(self.seed, measure, decide):
-            self.blocks.standing = progress
+        for standing in measure_blocks(self.seed, measure, self.precision):
+            self.blocks.standing = standing
         if self.blocks.standing is None or not self.blocks.standing.done:
             raise AnswerIsNo(
                 f"{MOST_LEFT_OUT} blocks one after the other can't be used:"
@@ -373,23 +327,18 @@ class InterleavedAB:
             for one in journal.attempts()
             if one.is_whole and (root / str(one.run)).is_dir()
         }
-        usable: dict[int, dict[Side, tuple[str, float]]] = {}
         for (block, case), name in sorted(newest.items(), key=lambda item: item[0][0]):
-            side, run = SIDES[case == SIDES[1]], self._judged(journal.records, name)
-            self.blocks.add(block, side, run)
-            if run.value is not None:
-                usable.setdefault(block, {})[side] = (run.id, run.value)
-        complete = [usable[block] for block in sorted(usable) if len(usable[block]) == len(SIDES)]
-        self.blocks.complete += [{side: run for side, (run, _) in one.items()} for one in complete]
-        ratios = [math.log(one["candidate"][1] / one["base"][1]) for one in complete]
+            side = SIDES[case == SIDES[1]]
+            self.blocks.add(block, side, self._judged(journal.records, name))
+        complete = self.blocks.complete
+        ratios = [(one["candidate"].value or 1) / (one["base"].value or 1) for one in complete]
         if ratios:
-            self.blocks.standing = block_progress(ratios, self.precision)
+            self.blocks.standing = block_progress([*map(math.log, ratios)], self.precision)
 
     def _judged(self, records: Records, run: str) -> BlockRun:
         return judge_block_run(records, run, self.metric, allow_invalid="invalid" in self.allow)
 
-    def _request(self, experiment: str, block: int, side: Side, place: int) -> RunRequest:
-        """A run; `place` is its place in the block, from 0."""
+    def _request(self, experiment: str, block: int, side: Side, number: int) -> RunRequest:
         progress, precision = self.blocks.standing, self.precision
         first = precision.exactly or min(precision.first_stage, precision.most_blocks)
         planned = (progress.needed if progress else None) or first
@@ -398,7 +347,7 @@ class InterleavedAB:
             case=side,
             repetition=block,
             title=f"block {block + 1}, {side}",
-            number=2 * block + place + 1,
+            number=number,
             total=2 * max(planned, block + 1),
             make=partial(self._prepared, experiment, block, side),
             block=f"block {block}",

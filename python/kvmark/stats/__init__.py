@@ -12,9 +12,12 @@ from kvmark.stats.counts import BEYOND, Counts, least_observations
 from kvmark.stats.distributions import MixTest, mix_test, rise_of_share
 from kvmark.stats.estimate import CONFIDENCE, Estimate, crossing, keeps_within
 from kvmark.stats.level import (
+    Decision,
     Effect,
     Level,
+    PrecisionTarget,
     as_family,
+    decide,
     difference,
     level_of,
     level_of_stages,
@@ -23,15 +26,16 @@ from kvmark.stats.level import (
     two_stage_mean,
 )
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
-from kvmark.stats.sequential import Decision, PrecisionTarget, decide
 from kvmark.stats.series import (
     LEAST_INTERVALS,
     Drift,
+    Placed,
     drift,
     effective_sample_size,
     mean_error,
     quantile_of_intervals,
     rate_of_intervals,
+    warming,
+    warmup_gain,
 )
 from kvmark.stats.usl import UslFit, fit_usl
-from kvmark.stats.warming import Placed, warming, warmup_gain

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+
+from kvmark.stats.estimate import t_quantile
 
 #: The least number of points of a level: with fewer, a single outlier would be one.
 LEAST_POINTS = 3
@@ -55,10 +56,7 @@ def change_points(
         ValueError: a value isn't above 0.
     """
     series = _above_zero(values)
-    if len(series) < least_points(error_level):
-        return ()
-    logs = np.log(series)
-    found = sorted(_cuts(logs, 0, len(logs), error_level, np.random.default_rng(1)))
+    found = list(_cuts(np.log(series), error_level, np.random.default_rng(1)))
     edges = [0, *(cut for cut, _ in found), len(series)]
     medians = [float(np.median(series[start:end])) for start, end in pairwise(edges)]
     return tuple(
@@ -94,10 +92,7 @@ def could_be_seen(values: Sequence[float], changes: Sequence[int] = ()) -> float
     if freedom < 1:
         return None
     spread = (sum(float(((one - one.mean()) ** 2).sum()) for one in pieces) / freedom) ** 0.5
-    shared = ERROR_LEVEL / n
-    reach = float(
-        scipy.special.stdtrit(freedom, 1 - shared / 2) + scipy.special.stdtrit(freedom, POWER)
-    )
+    reach = t_quantile(freedom, 1 - ERROR_LEVEL / n / 2) + t_quantile(freedom, POWER)
     return math.expm1(min(reach * spread * 2 / n**0.5, 700.0))
 
 
@@ -109,14 +104,9 @@ def _above_zero(values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _cuts(
-    logs: NDArray[np.float64],
-    start: int,
-    end: int,
-    error_level: float,
-    chance: np.random.Generator,
+    piece: NDArray[np.float64], error_level: float, chance: np.random.Generator
 ) -> Iterator[tuple[int, float]]:
-    """The cuts within a segment, with their p-values."""
-    piece = logs[start:end]
+    """The cuts within a segment in order, with their p-values."""
     if len(piece) < least_points(error_level):
         return
     distances = np.abs(piece[:, None] - piece[None, :])
@@ -126,9 +116,10 @@ def _cuts(
     p_value = _p_value(distances, statistic, chance)
     if p_value > error_level:
         return
-    yield from _cuts(logs, start, start + place, error_level, chance)
-    yield start + place, p_value
-    yield from _cuts(logs, start + place, end, error_level, chance)
+    yield from _cuts(piece[:place], error_level, chance)
+    yield place, p_value
+    for cut, later_p_value in _cuts(piece[place:], error_level, chance):
+        yield place + cut, later_p_value
 
 
 def _p_value(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -14,8 +13,7 @@ from numpy.typing import NDArray
 
 _SUMMED: Final = 100_000
 _LARGEST_THETA: Final = 4.0
-_STEPS: Final = 60
-PERCENTILES: Final = (1, 5, 10, 90, 95, 99)
+_PERCENTILES: Final = (1, 5, 10, 90, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +36,16 @@ def fit_zipf(counts: Sequence[int], sampled: float = 1.0) -> ZipfFit | None:
     weights = np.asarray(counts, dtype=np.float64)
     ranks = np.maximum(1.0, np.arange(1, len(counts) + 1) / sampled)
     logs, total = float(np.sum(weights * np.log(ranks))), float(weights.sum())
-    low, high = 0.0, _LARGEST_THETA
-    for _ in range(_STEPS):
-        # The likelihood has one maximum.
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        at_left, at_right = (
-            -theta * logs - total * np.log(_generalised_harmonic(ranks[-1:], theta)[0])
-            for theta in (left, right)
-        )
-        low, high = (left, high) if at_left < at_right else (low, right)
-    theta = (low + high) / 2
+
+    def unlikelihood(theta: float) -> float:
+        return theta * logs + total * float(np.log(_generalised_harmonic(ranks[-1:], theta)[0]))
+
+    # The likelihood has one maximum.
+    theta = float(
+        scipy.optimize.minimize_scalar(
+            unlikelihood, bounds=(0.0, _LARGEST_THETA), method="bounded", options={"xatol": 1e-9}
+        ).x
+    )
     sums = _generalised_harmonic(ranks, theta)
     return ZipfFit(theta, float(np.max(np.abs(np.cumsum(weights) / total - sums / sums[-1]))))
 
@@ -163,34 +161,21 @@ class Spread:
     p99: float
 
 
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The percentile of sorted values by the rank p (n + 1), interpolated between two ranks.
-
-    Ranks outside the values mean the nearest value, so that the first percentile of fewer than 99
-    values is the smallest.
-    """
-    rank = percent / 100 * (len(ordered) + 1)
-    below = math.floor(rank)
-    if below < 1:
-        return ordered[0]
-    if below >= len(ordered):
-        return ordered[-1]
-    low, high = ordered[below - 1], ordered[below]
-    return low + (high - low) * (rank - below)
-
-
 def spread(values: Sequence[float]) -> Spread | None:
-    """The eleven numbers; None without values."""
+    """The eleven numbers; None without values.
+
+    A percentile has the rank p (n + 1), interpolated between two ranks. Ranks outside the values
+    mean the nearest value, so that the first percentile of fewer than 99 values is the smallest.
+    """
     if not values:
         return None
-    ordered = sorted(values)
-    percentiles = {f"p{percent}": percentile(ordered, percent) for percent in PERCENTILES}
+    median, *others = np.percentile(values, (50, *_PERCENTILES), method="weibull").tolist()
     return Spread(
-        n=len(ordered),
-        mean=fmean(ordered),
-        min=ordered[0],
-        max=ordered[-1],
-        stddev=stdev(ordered) if len(ordered) > 1 else 0.0,
-        median=percentile(ordered, 50),
-        **percentiles,
+        n=len(values),
+        mean=fmean(values),
+        min=min(values),
+        max=max(values),
+        stddev=stdev(values) if len(values) > 1 else 0.0,
+        median=median,
+        **{f"p{percent}": value for percent, value in zip(_PERCENTILES, others, strict=True)},
     )

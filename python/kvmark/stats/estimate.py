@@ -16,6 +16,11 @@ CONFIDENCE = 0.95
 _MEDIAN_METHOD: Final = "median, interval between two of the values"
 
 
+def t_quantile(freedom: float, share: float = 0.5 + CONFIDENCE / 2) -> float:
+    """A quantile of Student's t; by default the half width of an interval in standard errors."""
+    return float(scipy.special.stdtrit(freedom, share))
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A value with its confidence interval. Only this package makes intervals.
@@ -125,11 +130,11 @@ def crossing(x: Sequence[float], y: Sequence[float], unit: str) -> Estimate | No
         return unbounded
     residuals = ys - ys.mean() - slope * (xs - middle)
     variance = float(residuals @ residuals) / (n - 2)
-    t = float(scipy.special.stdtrit(n - 2, 0.5 + CONFIDENCE / 2))
+    t = t_quantile(n - 2)
     share = t**2 * variance / (slope**2 * spread)
     if share >= 1:
         return unbounded
     off = value - middle
     width = t * variance**0.5 / slope * ((1 - share) / n + off**2 / spread) ** 0.5
-    low, high = ((off - width) / (1 - share), (off + width) / (1 - share))
-    return replace(unbounded, low=middle + low, high=middle + high)
+    low, high = (middle + (off + side * width) / (1 - share) for side in (-1, 1))
+    return replace(unbounded, low=low, high=high)

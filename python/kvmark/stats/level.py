@@ -3,7 +3,8 @@
 Figures of a benchmark are compared as ratios. On logarithms a ratio is a difference, its interval
 is symmetric, and exchanging baseline and candidate only inverts the answer.
 
-This module also has means and their intervals from Student's t. ``floor`` is the resolution of the
+This module also has means and their intervals from Student's t, and the number of blocks that a
+comparison needs. ``floor`` is the resolution of the
 instrument, in the unit of the samples or, of a ratio, as a share: no error is smaller, even if all
 samples are equal.
 """
@@ -17,10 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from kvmark.stats.estimate import CONFIDENCE, Estimate
+from kvmark.stats.estimate import CONFIDENCE, Estimate, t_quantile
 
 #: The share of differences of the smallest detectable size that a comparison finds.
 POWER = 0.8
+#: The share of differences of a requested size that a comparison finds.
+_FIND_POWER = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class Level:
         """The figure with an interval that is symmetric on the linear scale, for a ±."""
         low = high = None
         if self.stderr and self.freedom > 0:
-            half = _t(self.freedom, 0.5 + confidence / 2) * self.stderr * self.value
+            half = t_quantile(self.freedom, 0.5 + confidence / 2) * self.stderr * self.value
             low, high = self.value - half, self.value + half
         return Estimate(self.value, low, high, self.n, unit, self.method, confidence)
 
@@ -141,7 +144,7 @@ def level_of_stages(first: Sequence[float], second: Sequence[float], floor: floa
         method="runs in two stages, Stein's interval on logs",
         samples=round(plain.units),
     )
-    return max(stein, plain, key=lambda one: (one.stderr or 0.0) * _t(one.freedom, 0.975))
+    return max(stein, plain, key=lambda one: (one.stderr or 0.0) * t_quantile(one.freedom, 0.975))
 
 
 def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE) -> Effect:
@@ -167,7 +170,10 @@ def difference(baseline: Level, candidate: Level, confidence: float = CONFIDENCE
     errors = [(side.stderr, side.freedom) for side in sides if side.stderr is not None]
     if len(errors) < len(sides):
         return effect(change, None, 0.0, n, method, confidence)
-    variance, freedom = _welch(errors)
+    # The degrees of freedom of the sum are Welch and Satterthwaite's.
+    variance = sum(error**2 for error, _ in errors)
+    below = sum(error**4 / max(freedom, 1e-9) for error, freedom in errors)
+    freedom = variance**2 / below if below else 0.0
     return effect(change, variance**0.5, freedom, n, method, confidence)
 
 
@@ -248,17 +254,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _welch(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Sum of the squared errors, and its degrees of freedom by Welch and Satterthwaite."""
-    variance = sum(error**2 for error, _ in errors)
-    if variance == 0:
-        return 0.0, min(freedom for _, freedom in errors)
-    below = sum(error**4 / max(freedom, 1e-9) for error, freedom in errors)
-    return variance, variance**2 / below
-
-
 def _detectable(error: float, freedom: float, confidence: float) -> float:
-    reach = _t(freedom, 0.5 + confidence / 2) + _t(freedom, POWER)
+    reach = t_quantile(freedom, 0.5 + confidence / 2) + t_quantile(freedom, POWER)
     return math.expm1(min(reach * error, 700.0))
 
 
@@ -267,15 +264,11 @@ def _bounds(
 ) -> tuple[float | None, float | None]:
     if not error or freedom <= 0:
         return None, None
-    half = _t(freedom, 0.5 + confidence / 2) * error
+    half = t_quantile(freedom, 0.5 + confidence / 2) * error
     # Larger ratios exceed a floating-point number.
     if half + abs(log) > 700:
         return None, None
     return math.exp(log - half), math.exp(log + half)
-
-
-def _t(freedom: float, share: float) -> float:
-    return float(scipy.special.stdtrit(freedom, share))
 
 
 def mean_interval(
@@ -292,7 +285,7 @@ def mean_interval(
     n, mean = len(values), float(values.mean())
     if n < 2:
         return Estimate(mean, None, None, n, unit, "single value", confidence)
-    error = max(float(values.std(ddof=1)) / n**0.5, floor) * _t(n - 1, 0.5 + confidence / 2)
+    error = max(float(values.std(ddof=1)) / n**0.5, floor) * t_quantile(n - 1, 0.5 + confidence / 2)
     return Estimate(mean, mean - error, mean + error, n, unit, "mean, t-interval", confidence)
 
 
@@ -311,14 +304,14 @@ def two_stage_mean(
     Raises:
         ValueError: the first stage has fewer than two samples.
     """
-    if len(first) < 2:
+    early = mean_interval(first, unit, confidence).error
+    if early is None:
         raise ValueError(f"a first stage needs at least two samples, not {len(first)}")
     plain = mean_interval([*first, *second], unit, confidence, floor)
-    stderr = float(np.std(first, ddof=1)) / plain.n**0.5
-    early = stderr * _t(len(first) - 1, 0.5 + confidence / 2)
-    if plain.error is not None and plain.error >= early:
+    error = early * (len(first) / plain.n) ** 0.5
+    if plain.error is not None and plain.error >= error:
         return plain
-    low, high = plain.value - early, plain.value + early
+    low, high = plain.value - error, plain.value + error
     return replace(plain, low=low, high=high, method="mean, two stages, Stein")
 
 
@@ -341,3 +334,87 @@ def paired_ratio(
         raise ValueError("a ratio needs values above 0")
     logs = [math.log(after / before) for before, after in zip(baseline, candidate, strict=True)]
     return paired_difference(logs, confidence=confidence, floor=floor).ratio
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionTarget:
+    """The precision that ends a comparison: one of ``within`` and ``find``.
+
+    ``within`` is half the width of the interval as a share: 0.01 is ± 1 %. ``find`` is the size of
+    a difference that is to be found if it exists.
+    """
+
+    within: float | None
+    find: float | None
+    most_blocks: int
+    #: Blocks before their scatter decides the number: with fewer, Student's t needs far more after.
+    first_stage: int = 12
+    #: Number of effects that share the error level.
+    claims: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The state of a comparison after some blocks."""
+
+    #: Number of blocks; none during the first stage.
+    needed: int | None
+    #: Number of blocks without the limit; none during the first stage.
+    wanted: int | None
+    done: bool
+    #: The effect so far; before the end it is preliminary.
+    effect: Effect
+
+
+def decide(
+    log_ratios: Sequence[float],
+    target: PrecisionTarget,
+    floor: float = 0.0,
+    confidence: float = CONFIDENCE,
+) -> Decision:
+    """Whether the blocks so far suffice, without bias by early looks.
+
+    In Stein's two stages (A Two-Sample Test for a Linear Hypothesis whose Power is Independent of
+    the Variance, 1945) the scatter of the first stage alone decides the number of blocks, and the
+    interval at the end uses the same scatter. Mean and scatter of normal samples are independent,
+    so a decision by scatter doesn't depend on the answer: the error level is exact for any noise.
+
+    If the noise grew after the first stage, the ordinary t-interval of all blocks is wider and
+    replaces Stein's. ``floor`` is the least error: the resolution of the instrument as a share.
+
+    Raises:
+        ValueError: there is no block.
+    """
+    plain = paired_difference(log_ratios, confidence=confidence, floor=floor)
+    n, first = len(log_ratios), min(target.first_stage, target.most_blocks)
+    if n < max(first, 2):
+        return Decision(None, None, done=False, effect=plain)
+    values = np.round(log_ratios, 12)
+    early, freedom = float(values[:first].std(ddof=1)), first - 1.0
+    error = max(early / n**0.5, floor)
+    stein = effect(float(values.mean()), error, freedom, n, "two stages, Stein", confidence)
+    wanted = _blocks_needed(early, freedom, target, confidence)
+    needed = min(max(wanted, first), target.most_blocks)
+    wider = max(stein, plain, key=_width)
+    return Decision(needed, wanted, done=n >= needed, effect=wider)
+
+
+def _blocks_needed(
+    spread: float, freedom: float, target: PrecisionTarget, confidence: float
+) -> int:
+    """Number of blocks for a target and this scatter of log-ratios."""
+    if target.find is not None:
+        quantile = t_quantile(freedom, 0.5 + shared_confidence(confidence, target.claims) / 2)
+        reach = (quantile + t_quantile(freedom, _FIND_POWER)) * spread
+        return math.ceil((reach / math.log1p(target.find)) ** 2)
+    if target.within is None:
+        return target.most_blocks
+    half = t_quantile(freedom, 0.5 + confidence / 2) * spread
+    return math.ceil((half / math.log1p(target.within)) ** 2)
+
+
+def _width(effect: Effect) -> float:
+    ratio = effect.ratio
+    if ratio.low is None or ratio.high is None:
+        return math.inf
+    return math.log(ratio.high / ratio.low)

@@ -26,17 +26,15 @@ def jackknife(parts: Sequence[Counts], q: float, step: float = 0.0) -> Level | N
     units left out are whole runs, of which the merged quantile is a smooth function.
     """
     parts = [part for part in parts if part.n]
-    table = _Table.of(parts)
-    n = len(table.counts)
-    if n == 0:
+    if not parts:
         return None
-    log = float(np.log(table.quantiles(table.total, q))[0])
-    floor = Counts.merge(parts).resolution(q, step)
+    merged, n = _MergedQuantile.of(parts, q, step), len(parts)
+    log, floor = math.log(merged.value), merged.resolution
     method = "quantile of merged counts, leaving out each run"
     if n == 1:
         return Level(log, None, 1.0, between_runs=False, method=method, floor=floor)
     # The deviation of one unit, from the pseudo-values.
-    spread = float((n * log - (n - 1) * table.left_out(q)).std(ddof=1))
+    spread = float((n * log - (n - 1) * np.log(merged.left_out)).std(ddof=1))
     return Level(log, spread, float(n), between_runs=True, method=method, floor=floor)
 
 
@@ -54,15 +52,15 @@ def paired_jackknife(
     Raises:
         ValueError: baseline and candidate differ in the number of blocks.
     """
-    sides = _pairs(baseline, candidate)
+    sides = _pairs(baseline, candidate, q, step)
     if sides is None:
         return None
-    before, after = (float(np.log(side.quantiles(side.total, q))[0]) for side in sides)
-    log, n = after - before, len(baseline)
+    before, after = sides
+    log, n = math.log(after.value) - math.log(before.value), len(baseline)
     if n == 1:
         return paired_difference([log], confidence=confidence)
-    left = sides[1].left_out(q) - sides[0].left_out(q)
-    floor = math.hypot(*(Counts.merge(one).resolution(q, step) for one in (baseline, candidate)))
+    left = np.log(after.left_out) - np.log(before.left_out)
+    floor = math.hypot(before.resolution, after.resolution)
     return paired_difference((n * log - (n - 1) * left).tolist(), log, confidence, floor)
 
 
@@ -80,66 +78,57 @@ def paired_difference_of(
     Raises:
         ValueError: baseline and candidate differ in the number of blocks.
     """
-    sides = _pairs(baseline, candidate)
+    sides = _pairs(baseline, candidate, q, step)
     if sides is None:
         return None
-    before, after = (float(side.quantiles(side.total, q)[0]) for side in sides)
-    value, n = after - before, len(baseline)
+    before, after = sides
+    value, n = after.value - before.value, len(baseline)
     method = "difference of merged quantiles, leaving out each block"
     if n == 1:
         return Estimate.alone(value, unit, method)
-    left = np.exp(sides[1].left_out(q)) - np.exp(sides[0].left_out(q))
-    resolved = [Counts.merge(one).resolution(q, step) for one in (baseline, candidate)]
-    floor = math.hypot(resolved[0] * before, resolved[1] * after)
+    left = after.left_out - before.left_out
+    floor = math.hypot(before.resolution * before.value, after.resolution * after.value)
     error = mean_interval((n * value - (n - 1) * left).tolist(), unit, floor=floor).error or 0.0
     return Estimate(value, value - error, value + error, n, unit, method)
 
 
-def _pairs(baseline: Sequence[Counts], candidate: Sequence[Counts]) -> tuple[_Table, _Table] | None:
-    """The tables of baseline and candidate; none if a block has no observation."""
+@dataclass(frozen=True, slots=True)
+class _MergedQuantile:
+    """A quantile of merged histograms."""
+
+    value: float
+    #: The quantile without each part.
+    left_out: NDArray[np.float64]
+    #: As a share of the value.
+    resolution: float
+
+    @classmethod
+    def of(cls, parts: Sequence[Counts], q: float, step: float) -> Self:
+        whole = Counts.merge(parts)
+        high = np.unique(whole.high)
+
+        def column(part: Counts) -> NDArray[np.float64]:
+            return np.bincount(np.searchsorted(high, part.high), part.count, len(high))
+
+        def quantile(counts: NDArray[np.float64]) -> float:
+            upto = np.cumsum(counts)
+            rank = max(1, math.ceil(q * upto[-1] * ROUNDING))
+            place = min(int(np.searchsorted(upto, rank)), len(high) - 1)
+            # Times below the clock's step count as one step, because of the logarithm.
+            return float(max(high[place], 1))
+
+        total = column(whole)
+        # Part by part, because a table of hundreds of parts needs 10 MB or more.
+        left_out = np.array([quantile(total - column(part)) for part in parts])
+        return cls(quantile(total), left_out, whole.resolution(q, step))
+
+
+def _pairs(
+    baseline: Sequence[Counts], candidate: Sequence[Counts], q: float, step: float
+) -> tuple[_MergedQuantile, _MergedQuantile] | None:
+    """The quantiles of baseline and candidate; none if a block has no observation."""
     if len(baseline) != len(candidate):
         raise ValueError(f"{len(baseline)} blocks are no pairs with {len(candidate)}")
     if not baseline or not all(part.n for part in (*baseline, *candidate)):
         return None
-    return _Table.of(baseline), _Table.of(candidate)
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Histograms over common ranges, a row per part."""
-
-    high: NDArray[np.float64]
-    counts: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, parts: Sequence[Counts]) -> Self:
-        if not parts:
-            return cls(np.empty(0), np.empty((0, 0)))
-        high = np.unique(np.concatenate([part.high for part in parts]))
-        counts = np.zeros((len(parts), len(high)))
-        for row, part in zip(counts, parts, strict=True):
-            places = np.searchsorted(high, part.high)
-            row[:] = np.bincount(places, weights=part.count, minlength=len(high))
-        # Times below the clock's step count as one step, because of the logarithm.
-        return cls(np.maximum(high, 1).astype(np.float64), counts)
-
-    @property
-    def total(self) -> NDArray[np.float64]:
-        total: NDArray[np.float64] = self.counts.sum(axis=0, keepdims=True)
-        return total
-
-    def quantiles(self, counts: NDArray[np.float64], q: float) -> NDArray[np.float64]:
-        """The quantile of each row of counts."""
-        upto = np.cumsum(counts, axis=1)
-        ranks = np.maximum(1, np.ceil(q * upto[:, -1] * ROUNDING))
-        places = (upto < ranks[:, None]).sum(axis=1)
-        found: NDArray[np.float64] = self.high[np.minimum(places, len(self.high) - 1)]
-        return found
-
-    def left_out(self, q: float) -> NDArray[np.float64]:
-        """The logarithm of the quantile without each part."""
-        total = self.total
-        # Row by row, because a copy of the table of hundreds of parts needs 10 MB or more.
-        rest = [self.quantiles(total - row, q)[0] for row in self.counts]
-        logs: NDArray[np.float64] = np.log(rest)
-        return logs
+    return _MergedQuantile.of(baseline, q, step), _MergedQuantile.of(candidate, q, step)

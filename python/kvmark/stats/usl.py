@@ -26,7 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from kvmark.stats.estimate import CONFIDENCE, Estimate
+from kvmark.stats.estimate import Estimate, t_quantile
 
 #: Three parameters and one level more for the error.
 LEAST_LEVELS = 4
@@ -90,8 +90,7 @@ def fit_usl(levels: Sequence[float], throughputs: Sequence[float]) -> UslFit:
     data = _Data.of(levels, throughputs)
     best = _fit(lambda both: data.at(*both), data.start(), (data.top - 1, np.inf))
     variance, freedom, misfit_p = _error(data, best)
-    t = float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2))
-    profiles = _Profiles(data, best, best.squares + variance * t**2)
+    profiles = _Profiles(data, best, best.squares + variance * t_quantile(freedom) ** 2)
     has_peak = best.k > 0 and best.s < data.top - 1
     residuals = np.expm1(best.residuals)
     worst = int(np.argmax(np.abs(residuals)))

@@ -125,8 +125,7 @@ def _effect(pairs: _Pairs, metric: Metric, confidence: float, *, due: bool) -> E
     logs, decided_by = _log_ratios(pairs, metric, due=due), pairs.decided_by
     floor = resolution(pairs.baseline, pairs.candidate, metric)
     if decided_by is not None and metric == decided_by[0]:
-        asked = replace(decided_by[1], confidence=confidence)
-        return decide(logs, asked, floor).effect if logs else None
+        return decide(logs, decided_by[1], floor, confidence).effect if logs else None
     if metric.quantile is None:
         return paired_difference(logs, None, confidence, floor) if logs else None
     before, after = (counts_of(side, metric, due=due) for side in (pairs.baseline, pairs.candidate))

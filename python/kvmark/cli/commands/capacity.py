@@ -16,8 +16,7 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate, share
 
 if TYPE_CHECKING:
-    from kvmark.experiment.capacity import CapacitySearch
-    from kvmark.experiment.capacity_search import Capacity, CapacityRequest
+    from kvmark.experiment.capacity import Capacity, CapacityRequest, CapacitySearch
     from kvmark.experiment.journal import Journal
     from kvmark.report.views.capacity import CapacityAnswer
     from kvmark.spec.run import RunSpec
@@ -80,7 +79,7 @@ def capacity(options: CapacityOptions) -> None:
 
 def _request(options: CapacityOptions, spec: RunSpec) -> CapacityRequest:
     """The precision of the search, with the number of clients where the spec gives one."""
-    from kvmark.experiment.capacity_search import CapacityRequest
+    from kvmark.experiment.capacity import CapacityRequest
     from kvmark.plan.compile import OPEN_CLIENTS
 
     confirm = options.confirm if options.repetitions is None else options.repetitions - 1
@@ -123,7 +122,7 @@ def _print(
 
 
 def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
-    from kvmark.experiment.capacity_search import estimated
+    from kvmark.experiment.capacity import estimated
     from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
 
     return CapacityAnswer(

@@ -26,11 +26,7 @@ from kvmark.experiment.executor import BestAttempt, best_attempts
 from kvmark.experiment.journal import Journal, every
 from kvmark.experiment.judging import Usability
 from kvmark.experiment.study.cases import Case, matches
-from kvmark.experiment.study.definition import (
-    Study,
-    StudyRequest,
-    published_for,
-)
+from kvmark.experiment.study.definition import Study, StudyRequest, published_for
 from kvmark.experiment.study.published import PublishedCase, read_published_ways
 from kvmark.records import Records, Run
 from kvmark.run.execution import INTERRUPTED
@@ -109,7 +105,9 @@ def study_results(
         _case(study, case, best, journal.records, commands_per_operation) for case in study.cases
     ]
     cold = cold_runs({each: case.runs[each] for each in sorted(case.usable)} for case in cases)
-    cases = [_without(cold, case) for case in cases]
+    # Runs on cold servers are excluded from effects.
+    slow = [{each for each in case.usable if case.runs[each].id in cold} for case in cases]
+    cases = [replace(case, cold=frozenset(one)) for case, one in zip(cases, slow, strict=True)]
     in_records = study.spec.measure == "records"
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
@@ -117,7 +115,12 @@ def study_results(
     return StudyResults(
         rows=study_rows(cases, partial(_judged, journal.records, beside), records=in_records),
         effects=tuple(
-            effect(_asked(one), cases, published, records=in_records)
+            effect(
+                EffectAsked(one.title, one.from_, one.to, dict(one.within), one.of),
+                cases,
+                published,
+                records=in_records,
+            )
             for one in study.spec.effects
             if one.to.keys() <= set(study.factors) and _has_cases(study, one)
         ),
@@ -186,12 +189,6 @@ def _case(
     )
 
 
-def _without(cold: Mapping[str, Reason], case: CaseRuns) -> CaseRuns:
-    """The case, with runs on cold servers excluded from effects."""
-    slow = (each for each in case.usable if case.runs[each].id in cold)
-    return replace(case, cold=frozenset(slow))
-
-
 def _judged(records: Records, beside: Sequence[Mapping[str, Reason]], run: Run) -> Verdict:
     """The verdict on a run, with reasons from the comparison with other runs."""
     verdict = known_verdict(records, run)
@@ -219,10 +216,6 @@ def _has_cases(study: Study, spec: EffectSpec) -> bool:
     sides = ({**spec.within, **{name: (label,) for name, label in side.items()}}
              for side in (spec.from_, spec.to))  # fmt: skip
     return all(any(matches(case.labels, side) for case in study.cases) for side in sides)
-
-
-def _asked(spec: EffectSpec) -> EffectAsked:
-    return EffectAsked(spec.title, spec.from_, spec.to, dict(spec.within), spec.of)
 
 
 def _notes(study: Study, runs: tuple[Run, ...]) -> list[str]:

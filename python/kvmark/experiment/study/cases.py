@@ -1,40 +1,41 @@
-"""The cases of a study: combinations of levels, their order, and the run of each."""
+"""The cases of a study: combinations of levels, and the values of the study's file for each.
+
+The key `testbed` has the options of `kvmark up` for the servers that the study starts. They are
+written without dashes, with the defaults of that command.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
+
+from pydantic import BeforeValidator, create_model, model_validator
 
 from kvmark import catalog, records
 from kvmark.errors import SpecError
 from kvmark.spec.replay import ReplaySpec, is_trace
-from kvmark.spec.run import RunSpec
-from kvmark.spec.study import ROOTS, Level, StudyFile, StudySpec, word
+from kvmark.spec.study import ROOTS, Level, StudyFile, word
 from kvmark.spec.study_paths import changed, multiplied, split, value_at
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.url import SystemUrl, check_options
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.spec.yaml_file import Document, read_document, read_text
+from kvmark.spec.yaml_file import Count, Document, Strict, at_key, read_document, read_text
+from kvmark.testbed.system import YES_OR_NO, option_specs
+from kvmark.testbed.systems import SYSTEMS
 
-if TYPE_CHECKING:
-    from kvmark.experiment.study.definition import Study
-
-_Choice = Mapping[str, Sequence[str]]
-_Key = TypeVar("_Key")
-_SEEDS_APART: Final = 1_000_003
+# Settings of servers whose value is a password.
+_SECRET: Final = re.compile(r"(pass|password|auth|^user)$")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One combination of levels."""
+    """One combination of levels of a study's file."""
 
+    file: StudyFile
     levels: Mapping[str, Level]
 
     @property
@@ -47,30 +48,135 @@ class Case:
         """The case's title, unique within the study."""
         return records.Case.of_levels(self.labels).title
 
+    def place(self, root: str) -> tuple[str | int, ...]:
+        """The place of the last level that changes a value below a root, or else the root."""
+        places = [
+            level.place
+            for level in self.levels.values()
+            if any(split(path)[0] == root for path in level.changes)
+        ]
+        return places[-1] if places else (root,)
 
-def combinations(
-    spec: StudySpec, factors: Sequence[str], only: Sequence[_Choice] = ()
-) -> tuple[Case, ...]:
-    """The selected combinations of these factors' levels, in the study's order.
+    def problem(self, sentence: str, root: str) -> SpecError:
+        """An error of the case's values below a root."""
+        return self.file.document.problem(f"{self.title}: {sentence}", *self.place(root))
 
-    Rules about other factors have no effect.
-    """
-    levels = spec.levels
-    rules = [rule for rule in spec.exclude if rule.keys() <= set(factors)]
-    cases = (
-        Case(dict(zip(factors, chosen, strict=True)))
-        for chosen in product(*(levels[name] for name in factors))
-    )
-    return tuple(
-        case
-        for case in cases
-        if (not spec.include or any(matches(case.labels, wanted) for wanted in spec.include))
-        and not any(matches(case.labels, rule) for rule in rules)
-        and all(matches(case.labels, choice) for choice in only)
-    )
+    def content(self, applies: Callable[[str], bool], scale: float) -> dict[str, Any]:
+        """The file's values with the changes of the levels, scaled, and the workload's content.
+
+        Raises:
+            SpecError: a path doesn't exist; with its place.
+        """
+        file = self.file
+        values: dict[str, Any] = {name: file.raw.get(name) for name in (*ROOTS, "run")}
+        values |= {"system": file.spec.system, "through": None}
+        # The workload is selected before its content is changed.
+        for deep in (False, True):
+            for level in self.levels.values():
+                for path, value in level.changes.items():
+                    parts = split(path)
+                    inside = parts[0] == "workload" and len(parts) > 1
+                    if inside is deep and applies(path):
+                        try:
+                            values = changed(values, parts, value)
+                        except SpecError as problem:
+                            sentence = f"{path}: {problem.message}"
+                            raise file.document.problem(sentence, *level.place) from None
+            if not deep:
+                values["workload"] = self._named_workload(values["workload"]).value
+        return _scaled(file, values, scale)
+
+    def run_words(self, run: Mapping[str, Any]) -> RunWords:
+        """The options of a run; each level's own are checked first, for the place of errors."""
+        for level in self.levels.values():
+            split_paths = ((split(path), value) for path, value in level.changes.items())
+            own = {parts[1]: value for parts, value in split_paths if parts[0] == "run"}
+            self.file.document.check_part(own, RunWords, *level.place)
+        return self.file.document.check_part(dict(run), RunWords, *self.place("run"))
+
+    def workload_and_replay(
+        self, value: object, driver: str, words: RunWords
+    ) -> tuple[WorkloadSpec, ReplaySpec | None]:
+        """The workload, and for a trace the options of its replay."""
+        if not is_trace(value):
+            if words.of_a_trace is not None:
+                raise self.problem(f"{words.of_a_trace} is for a trace, X.trace", "run")
+            return self._workload(value), None
+        folder = self.file.folder or Path()
+        trace = folder / str(value)
+        try:
+            statements = None if words.map is None else folder / words.map
+            return catalog.of_trace(trace, driver, statements), words.as_replay(trace)
+        except SpecError as cause:
+            raise self.problem(cause.message, "run") from None
+
+    def _workload(self, value: object) -> WorkloadSpec:
+        file, name = self.file, self.file.raw.get("workload")
+        for level in self.levels.values():
+            name = level.changes.get("workload", name)
+        named = self._named_workload(name)
+        if named.value == value and named.document is not None:
+            # The unchanged file, so that errors have their line.
+            workload = named.document.check(WorkloadSpec)
+        else:
+            is_named = named.value == value
+            place = ("workloads", word(name)) if is_named else self.place("workload")
+            workload = file.document.check_part(value, WorkloadSpec, *place)
+        update = {} if "name" in workload.model_fields_set else {"name": Path(word(name)).stem}
+        return workload.model_copy(update=update)
+
+    def _named_workload(self, name: object) -> _NamedWorkload:
+        """A workload by its name in the study's file or the catalogue, or from a file."""
+        file = self.file
+        if name is None:
+            raise file.document.problem(f"{self.title}: the key 'workload' is missing", "name")
+        text = word(name)
+        own = file.raw.get("workloads") or {}
+        if is_trace(text):
+            return _NamedWorkload(text)
+        if text in own:
+            return _NamedWorkload({"name": f"{file.spec.name}/{text}", **own[text]})
+        if text.endswith((".yaml", ".yml")) and file.folder is not None:
+            path = file.folder / text
+            document = read_document(read_text(path), str(path))
+        else:
+            try:
+                document = _ready(text)
+            except SpecError as problem:
+                place = self.place("workload")
+                raise file.document.problem(problem.message, *place) from None
+        return _NamedWorkload(document.value, document)
 
 
-def matches(labels: Mapping[str, str], choice: _Choice) -> bool:
+class _NamedWorkload(NamedTuple):
+    """A workload's content, or a trace's path; its file where it has one of its own."""
+
+    value: Any
+    document: Document | None = None
+
+
+@cache
+def _ready(name: str) -> Document:
+    """A ready workload, whose file doesn't change."""
+    return read_document(catalog.text(name), f"{name}.yaml")
+
+
+def _scaled(file: StudyFile, values: dict[str, Any], scale: float) -> dict[str, Any]:
+    if file.spec.scale is None or scale == 1:
+        return values
+    for number, path in enumerate(file.spec.scale.of):
+        parts = split(path)
+        try:
+            value = value_at(values, parts)
+            if value is not None:
+                values = changed(values, parts, multiplied(value, scale))
+        except SpecError as problem:
+            place = ("scale", "of", number)
+            raise file.document.problem(f"{path}: {problem.message}", *place) from None
+    return values
+
+
+def matches(labels: Mapping[str, str], choice: Mapping[str, Sequence[str]]) -> bool:
     """Whether each named factor has one of the labels; other factors of the choice match."""
     return all(name not in labels or labels[name] in wanted for name, wanted in choice.items())
 
@@ -95,225 +201,67 @@ def parse_choice(text: str, levels: Mapping[str, Sequence[Level]]) -> dict[str, 
     return {name: wanted}
 
 
-def ordered(
-    cases: Sequence[Case],
-    repetitions: int,
-    seed: int,
-    together: Callable[[Case], _Key],
-    *,
-    shuffled: bool,
-) -> Iterator[tuple[int, Case]]:
-    """All runs: the repetition from 0, and the case.
-
-    Each repetition is a block, so that drift of the machine affects all cases. Within a block,
-    cases with the same value of `together` are consecutive, because a change is expensive: it
-    restarts a cluster. The order of these parts and the order within them are random in each block.
-    """
-    parts: dict[_Key, list[Case]] = {}
-    for case in cases:
-        parts.setdefault(together(case), []).append(case)
-    if len(cases) == 1:
-        yield from ((repetition, cases[0]) for repetition in range(repetitions))
-        return
-    for repetition in range(repetitions):
-        chance = random.Random(f"{seed} {repetition}")  # noqa: S311 - an order, not a secret
-        blocks = [list(block) for block in parts.values()]
-        if shuffled:
-            chance.shuffle(blocks)
-        for block in blocks:
-            if shuffled:
-                chance.shuffle(block)
-            yield from ((repetition, case) for case in block)
+def _text(value: object) -> object:
+    """A setting's value as the text after `--set key=`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
-def content(
-    file: StudyFile, case: Case, applies: Callable[[str], bool], scale: float
-) -> dict[str, Any]:
-    """The file's values with the changes of a case's levels, scaled, and the workload's content.
-
-    Raises:
-        SpecError: a path doesn't exist; with its place.
-    """
-    values: dict[str, Any] = {name: file.raw.get(name) for name in (*ROOTS, "run")}
-    values |= {"system": file.spec.system, "through": None}
-    # The workload is selected before its content is changed.
-    for deep in (False, True):
-        for level in case.levels.values():
-            for path, value in level.changes.items():
-                parts = split(path)
-                inside = parts[0] == "workload" and len(parts) > 1
-                if inside is deep and applies(path):
-                    try:
-                        values = changed(values, parts, value)
-                    except SpecError as problem:
-                        sentence = f"{path}: {problem.message}"
-                        raise file.document.problem(sentence, *level.place) from None
-        if not deep:
-            values["workload"] = _named_workload(file, case, values["workload"]).value
-    return _scaled(file, values, scale)
+_Text = Annotated[str, BeforeValidator(_text)]
+_TYPES: Final[Mapping[Any, Any]] = {int: Count, str: _Text, YES_OR_NO: bool}
 
 
-def place_of(case: Case, root: str) -> tuple[str | int, ...]:
-    """The place of the last level that changes a value below a root, or else the root."""
-    places = [
-        level.place
-        for level in case.levels.values()
-        if any(split(path)[0] == root for path in level.changes)
-    ]
-    return places[-1] if places else (root,)
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    name: {
+        each.name: _TYPES.get(each.type, each.type)
+        for each in option_specs(system.options).values()
+        if each.in_studies
+    }
+    for name, system in SYSTEMS.items()
+    if system.driver
+}
+_ALL: Final[Mapping[str, Any]] = {
+    name: (kind | None, None) for options in _OPTIONS.values() for name, kind in options.items()
+}
 
 
-def run_spec(
-    study: Study,
-    case: Case,
-    system: SystemUrl,
-    repetition: int,
-    load: str = "auto",
-    lengthened: int = 0,
-) -> RunSpec:
-    """One run of a case on a system.
+class _TestbedWords(Strict):
+    """Servers that the study starts and stops, with options of `kvmark up`."""
 
-    Args:
-        study: the study.
-        case: one of its cases.
-        system: where the case is measured.
-        repetition: which of the runs of the case, from 0.
-        load: whether to load the records first, if the file has no `load`.
-        lengthened: how many times its length is doubled.
+    system: str
+    tls: bool = False
+    network: bool = False
+    cores: tuple[int, ...] = ()
+    set: Mapping[str, _Text] = {}
 
-    Raises:
-        SpecError: the values can't be executed; with their place.
-    """
-    values = study.content(case)
-    words = _run_words(study.file, case, values["run"] or {}).lengthened(2**lengthened)
-    workload, replay = _workload_and_replay(
-        study.file, case, system.driver, values["workload"], words
-    )
-    chance = random.Random(f"{study.seed} {repetition} {case.title}")  # noqa: S311
-    options = {**words.as_spec(chance), "replay": replay}
-    if study.asked.pin:
-        changed = {split(path)[:2] for one in case.levels.values() for path in one.changes}
-        if ("run", "pin") in changed:
-            sentence = (
-                f"{case.title}: a level has its own pin, which --pin would undo; leave it out"
+    @model_validator(mode="after")
+    def _fits_its_system(self) -> Self:
+        for name in self.said():
+            if name not in _OPTIONS[self.system]:
+                raise at_key(name, f"{name} is no option of {self.system}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _holds_no_secret(self) -> Self:
+        secret = next((name for name in self.set if _SECRET.search(name)), None)
+        if secret is not None:
+            raise at_key(
+                ("set", secret),
+                f"{secret} is a secret, and a study is kept: start the servers with kvmark up"
+                " --password-file and name them with system: up:NAME",
             )
-            raise study.file.document.problem(sentence, *place_of(case, "run"))
-        options["pin"] = study.asked.pin
-    if workload.is_loaded_first:
-        options.setdefault("load", load)
-    # Cases of one block share their seeds, so that chance makes no difference between them.
-    options["seed"] = study.seed * _SEEDS_APART + repetition
-    options["faults"] = (*workload.faults, *options["faults"])
-    system = _with_options(system, (values["options"] or {}).get(system.driver, {}))
-    try:
-        return RunSpec(workload=workload, system=system, **options)
-    except SpecError as problem:
-        sentence = f"{case.title}: {problem.message}"
-        raise study.file.document.problem(sentence, *place_of(case, "run")) from None
+        return self
+
+    def said(self) -> dict[str, Any]:
+        """The given options of the kind of system."""
+        values = {name: getattr(self, name) for name in sorted(_ALL)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-def _run_words(file: StudyFile, case: Case, run: Mapping[str, Any]) -> RunWords:
-    """The options of a run; each level's own are checked first, for the place of errors."""
-    for level in case.levels.values():
-        split_paths = ((split(path), value) for path, value in level.changes.items())
-        own = {parts[1]: value for parts, value in split_paths if parts[0] == "run"}
-        file.document.check_part(own, RunWords, *level.place)
-    return file.document.check_part(dict(run), RunWords, *place_of(case, "run"))
-
-
-def _workload_and_replay(
-    file: StudyFile, case: Case, driver: str, value: object, words: RunWords
-) -> tuple[WorkloadSpec, ReplaySpec | None]:
-    """A case's workload, and for a trace the options of its replay."""
-
-    def problem(sentence: str) -> SpecError:
-        return file.document.problem(f"{case.title}: {sentence}", *place_of(case, "run"))
-
-    if not is_trace(value):
-        if words.of_a_trace is not None:
-            raise problem(f"{words.of_a_trace} is for a trace, X.trace")
-        return _workload(file, case, value), None
-    folder = file.folder or Path()
-    trace = folder / str(value)
-    try:
-        statements = None if words.map is None else folder / words.map
-        return catalog.of_trace(trace, driver, statements), words.as_replay(trace)
-    except SpecError as cause:
-        raise problem(cause.message) from None
-
-
-def _workload(file: StudyFile, case: Case, value: object) -> WorkloadSpec:
-    name = file.raw.get("workload")
-    for level in case.levels.values():
-        name = level.changes.get("workload", name)
-    named = _named_workload(file, case, name)
-    if named.value == value and named.document is not None:
-        # The unchanged file, so that errors have their line.
-        workload = named.document.check(WorkloadSpec)
-    else:
-        place = ("workloads", word(name)) if named.value == value else place_of(case, "workload")
-        workload = file.document.check_part(value, WorkloadSpec, *place)
-    update = {} if "name" in workload.model_fields_set else {"name": Path(word(name)).stem}
-    return workload.model_copy(update=update)
-
-
-class _NamedWorkload(NamedTuple):
-    """A workload's content, or a trace's path; its file where it has one of its own."""
-
-    value: Any
-    document: Document | None = None
-
-
-def _named_workload(file: StudyFile, case: Case, name: object) -> _NamedWorkload:
-    """A workload by its name in the study's file or the catalogue, or from a file."""
-    if name is None:
-        raise file.document.problem(f"{case.title}: the key 'workload' is missing", "name")
-    text = word(name)
-    own = file.raw.get("workloads") or {}
-    if is_trace(text):
-        return _NamedWorkload(text)
-    if text in own:
-        return _NamedWorkload({"name": f"{file.spec.name}/{text}", **own[text]})
-    if text.endswith((".yaml", ".yml")) and file.folder is not None:
-        path = file.folder / text
-        document = read_document(read_text(path), str(path))
-    else:
-        try:
-            document = _ready(text)
-        except SpecError as problem:
-            raise file.document.problem(problem.message, *place_of(case, "workload")) from None
-    return _NamedWorkload(document.value, document)
-
-
-@cache
-def _ready(name: str) -> Document:
-    """A ready workload, whose file doesn't change."""
-    return read_document(catalog.text(name), f"{name}.yaml")
-
-
-def _scaled(file: StudyFile, values: dict[str, Any], scale: float) -> dict[str, Any]:
-    if file.spec.scale is None or scale == 1:
-        return values
-    for number, path in enumerate(file.spec.scale.of):
-        parts = split(path)
-        try:
-            value = value_at(values, parts)
-            if value is not None:
-                values = changed(values, parts, multiplied(value, scale))
-        except SpecError as problem:
-            place = ("scale", "of", number)
-            raise file.document.problem(f"{path}: {problem.message}", *place) from None
-    return values
-
-
-def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:
-    """The system with further options of its driver, which override those of the URL."""
-    if not options:
-        return system
-    check_options(options, system.driver)
-    texts = {name: word(value) for name, value in options.items()}
-    head, _, query = system.text.partition("?")
-    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in texts]
-    added = [f"{name}={quote(text, safe=':,/')}" for name, text in texts.items()]
-    url = f"{head}?{'&'.join([*kept, *added])}"
-    return SystemUrl(system.driver, {**system.options, **texts}, url, system.password)
+if TYPE_CHECKING:
+    TestbedWords = _TestbedWords
+else:
+    TestbedWords = create_model(
+        "TestbedWords", __base__=_TestbedWords, system=(Literal[tuple(_OPTIONS)], ...), **_ALL
+    )

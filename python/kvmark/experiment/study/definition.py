@@ -5,34 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 from kvmark import _engine
 from kvmark.drivers import schemes
 from kvmark.errors import SpecError, UsageError
-from kvmark.experiment.study.cases import (
-    Case,
-    combinations,
-    content,
-    matches,
-    ordered,
-    parse_choice,
-    place_of,
-    run_spec,
-)
+from kvmark.experiment.study.cases import Case, TestbedWords, matches, parse_choice
 from kvmark.experiment.study.published import PublishedCase, read_published
-from kvmark.experiment.study.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.study import DIRECT, THROUGH, Level, StudyFile, StudySpec, ThroughSpec
+from kvmark.spec.run import RunSpec
+from kvmark.spec.study import (
+    DIRECT,
+    THROUGH,
+    Choice,
+    Level,
+    StudyFile,
+    StudySpec,
+    ThroughSpec,
+    word,
+)
 from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import shown
-from kvmark.spec.url import SystemName, SystemUrl, parse_system_url, system_name
+from kvmark.spec.url import SystemName, SystemUrl, check_options, parse_system_url, system_name
 from kvmark.testbed.systems import SYSTEMS
 from kvmark.trace import Trace
 
@@ -42,6 +45,7 @@ _Resolve = Callable[[SystemName], SystemUrl]
 _PUBLISHED: Final = "published"
 """Selects the cases with published figures."""
 
+_SEEDS_APART: Final = 1_000_003
 _UP: Final = "up:"
 _NAMED: Final = re.compile(r"([a-z0-9][a-z0-9._-]*)=(?=[a-z]+:)(.+)", re.DOTALL)
 _HOSTS: Final = re.compile(r"^[a-z]+://([^/?]+)")
@@ -164,12 +168,25 @@ class Study:
         _check_through(self.spec, self.asked.system)
         words = [word for word in self.asked.only if word != _PUBLISHED]
         only = [parse_choice(word, self.spec.levels) for word in words]
-        cases = combinations(self.spec, self.factors, only)
-        if _PUBLISHED in self.asked.only:
-            cases = tuple(case for case in cases if published_for(case.labels, self.published))
+        levels = [self.spec.levels[name] for name in self.factors]
+        every = (
+            Case(self.file, dict(zip(self.factors, one, strict=True))) for one in product(*levels)
+        )
+        cases = tuple(case for case in every if self._is_chosen(case.labels, only))
         if not cases:
             raise UsageError(f"{self.name}: no case is left; let --only choose more of them")
         return cases
+
+    def _is_chosen(self, labels: Mapping[str, str], only: Sequence[Choice]) -> bool:
+        """Whether a combination is a case; rules about factors without effect have none."""
+        spec = self.spec
+        rules = (rule for rule in spec.exclude if rule.keys() <= set(self.factors))
+        return (
+            (not spec.include or any(matches(labels, wanted) for wanted in spec.include))
+            and not any(matches(labels, rule) for rule in rules)
+            and all(matches(labels, choice) for choice in only)
+            and (_PUBLISHED not in self.asked.only or bool(published_for(labels, self.published)))
+        )
 
     def repetitions_of(self, case: Case) -> int:
         """Repetitions of a case."""
@@ -178,30 +195,81 @@ class Study:
 
     def most_lengthened(self, case: Case) -> int:
         """How many times the length of a case's run may be doubled."""
-        content = self.content(case)
-        words = self.file.document.check_part(dict(content["run"] or {}), RunWords)
-        spec = run_spec(self, case, self._stand_in(case), 0)
+        words = self.file.document.check_part(dict(self.content(case)["run"] or {}), RunWords)
+        spec = self.run_spec(case, self._stand_in(case), 0)
         # A trace has its length. A fault would affect another part of a longer run, and servers
         # that are killed are warmed up for each run.
         longer = words.can_be_longer and spec.replay is None and not spec.faults
         return self.spec.lengthen if longer else 0
 
     def runs(self) -> Iterator[tuple[int, Case]]:
-        """All runs in their order: the repetition from 0, and the case."""
-        shuffled = self.spec.order == "random"
-        together = {case.title: self._together(case) for case in self.cases}
-        every = ordered(
-            self.cases, self.repetitions, self.seed, lambda case: together[case.title],
-            shuffled=shuffled,
-        )  # fmt: skip
-        return (one for one in every if one[0] < self.repetitions_of(one[1]))
+        """All runs in their order: the repetition from 0, and the case.
+
+        Each repetition is a block, so that drift of the machine affects all cases. Within a block,
+        cases on the same servers are consecutive, because a change is expensive: it restarts a
+        cluster. The order of these parts and the order within them are random in each block.
+        """
+        parts: dict[str, list[Case]] = {}
+        for case in self.cases:
+            parts.setdefault(self._together(case), []).append(case)
+        for repetition in range(self.repetitions):
+            chance = random.Random(f"{self.seed} {repetition}")  # noqa: S311 - no secret
+            block = [[*part] for part in parts.values()]
+            if self.spec.order == "random":
+                chance.shuffle(block)
+                for part in block:
+                    chance.shuffle(part)
+            cases = (case for part in block for case in part)
+            yield from ((repetition, one) for one in cases if repetition < self.repetitions_of(one))
+
+    def run_spec(
+        self,
+        case: Case,
+        system: SystemUrl,
+        repetition: int,
+        load: str = "auto",
+        lengthened: int = 0,
+    ) -> RunSpec:
+        """One run of a case on a system.
+
+        Args:
+            case: one of the cases.
+            system: where the case is measured.
+            repetition: which of the runs of the case, from 0.
+            load: whether to load the records first, if the file has no `load`.
+            lengthened: how many times its length is doubled.
+
+        Raises:
+            SpecError: the values can't be executed; with their place.
+        """
+        values = self.content(case)
+        words = case.run_words(values["run"] or {}).lengthened(2**lengthened)
+        workload, replay = case.workload_and_replay(values["workload"], system.driver, words)
+        chance = random.Random(f"{self.seed} {repetition} {case.title}")  # noqa: S311 - no secret
+        options = {**words.as_spec(chance), "replay": replay}
+        if self.asked.pin:
+            paths = [split(path)[:2] for one in case.levels.values() for path in one.changes]
+            if ("run", "pin") in paths:
+                sentence = "a level has its own pin, which --pin would undo; leave it out"
+                raise case.problem(sentence, "run")
+            options["pin"] = self.asked.pin
+        if workload.is_loaded_first:
+            options.setdefault("load", load)
+        # Cases of one block share their seeds, so that chance makes no difference between them.
+        options["seed"] = self.seed * _SEEDS_APART + repetition
+        options["faults"] = (*workload.faults, *options["faults"])
+        system = _with_options(system, (values["options"] or {}).get(system.driver, {}))
+        try:
+            return RunSpec(workload=workload, system=system, **options)
+        except SpecError as problem:
+            raise case.problem(problem.message, "run") from None
 
     def testbed(self, case: Case) -> TestbedWords | None:
         """The study's own servers for a case; None where it measures others."""
         content = self.content(case)
         if self.asked.system is not None or content.get("testbed") is None:
             return None
-        place = place_of(case, "testbed")
+        place = case.place("testbed")
         return self.file.document.check_part(content["testbed"], TestbedWords, *place)
 
     def system_name(self, case: Case) -> SystemName:
@@ -218,7 +286,7 @@ class Study:
 
     def content(self, case: Case) -> dict[str, Any]:
         """The file's values with the levels of a case that apply."""
-        return content(self.file, case, self._applies, self.scale)
+        return case.content(self._applies, self.scale)
 
     def check(self) -> None:
         """Checks every case before the first one begins.
@@ -240,7 +308,7 @@ class Study:
 
     def plan(self, case: Case) -> Plan:
         """The plan of a case's first run, on a system that needn't exist."""
-        return compile_run(run_spec(self, case, self._stand_in(case), 0))
+        return compile_run(self.run_spec(case, self._stand_in(case), 0))
 
     def request_title(self, case: Case, repetition: int) -> str:
         """The title of a run."""
@@ -252,7 +320,7 @@ class Study:
         parts: list[object] = [self.file.text, self.seed]
         for case in self.cases:
             system = self._stand_in(case)
-            spec = run_spec(self, case, system, 0)
+            spec = self.run_spec(case, system, 0)
             named = {**spec.as_json(), "system": str(self.system_name(case))}
             testbed = self.testbed(case)
             servers = None if testbed is None else testbed.model_dump(mode="json")
@@ -364,6 +432,19 @@ def _check_through(spec: StudySpec, system: SystemName | None) -> None:
             f"study {spec.name} starts its own servers, before which no proxy can stand yet: name"
             " the system behind the proxy with --system"
         )
+
+
+def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:
+    """The system with further options of its driver, which override those of the URL."""
+    if not options:
+        return system
+    check_options(options, system.driver)
+    texts = {name: word(value) for name, value in options.items()}
+    head, _, query = system.text.partition("?")
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in texts]
+    added = [f"{name}={quote(text, safe=':,/')}" for name, text in texts.items()]
+    url = f"{head}?{'&'.join([*kept, *added])}"
+    return SystemUrl(system.driver, {**system.options, **texts}, url, system.password)
 
 
 def _name_of(text: str) -> str:

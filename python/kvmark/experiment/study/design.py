@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, TimeLimit, prepare_run
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import has_insufficient_data
-from kvmark.experiment.study.cases import Case, run_spec
+from kvmark.experiment.study.cases import Case
 from kvmark.experiment.study.definition import Study
 from kvmark.experiment.study.environment import Environment
 from kvmark.experiment.study.warm_up import (
@@ -39,7 +39,7 @@ _BEGINS_ANEW: Final[frozenset[Action]] = frozenset({"kill", "restart"})
 
 
 @dataclass
-class FactorialDesign:
+class FactorialDesign(Design):
     """The design of a study. A case that fails is a result, and the study continues."""
 
     kind: ClassVar[str] = "matrix"
@@ -68,10 +68,6 @@ class FactorialDesign:
     def typical_plan(self) -> Plan:
         """The plan of the first case."""
         return self.study.plan(self.study.cases[0])
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        """None: all runs have one overhead."""
-        return {}
 
     def execute(self, runs: Executor) -> None:
         """All runs in their order; then the study's own servers are removed.
@@ -165,7 +161,7 @@ class FactorialDesign:
             Interrupted: the user stopped it.
         """
         cases = self.study.cases_beside(case)
-        specs = [run_spec(self.study, one, system, 0) for one in cases]
+        specs = [self.study.run_spec(one, system, 0) for one in cases]
         chosen = warm_up_places(specs)
         length_ns = max(longest_ns // MOST_ROUNDS // max(len(chosen), 1), 1)
         loads = {
@@ -204,7 +200,7 @@ class FactorialDesign:
         After an interrupted load a sample of the records may seem complete. Loading again is
         harmless, and then every record that readers request is acknowledged.
         """
-        wanted = partial(run_spec, self.study, case, system, repetition, lengthened=lengthened)
+        wanted = partial(self.study.run_spec, case, system, repetition, lengthened=lengthened)
         spec = wanted()
         known = self.study.spec.dataset == "reuse" and self._dataset_of(spec) in self._loaded
         return spec if known else wanted(load="always")
@@ -238,16 +234,13 @@ class _Servers:
 
 
 @dataclass
-class _Limit:
+class _Limit(TimeLimit):
     """The time limit of a case, from the begin of the engine's work."""
 
     seconds: float
     clock: Callable[[], float] = time.monotonic
     is_over: bool = False
     _until_s: float = math.inf
-
-    def watch(self, progress: Mapping[str, Any]) -> None:
-        """Ignores the progress."""
 
     def may_go_on(self) -> bool:
         """Whether there is time left."""

@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any, Final, Self
 
 from kvmark.errors import KvmarkError, SystemUnderTestError
-from kvmark.experiment.study.cases import Case
+from kvmark.experiment.study.cases import Case, TestbedWords
 from kvmark.experiment.study.definition import Study
-from kvmark.experiment.study.testbed_words import TestbedWords
 from kvmark.run.existing import DatasetClaim, OnExisting, make_room
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.testbed import STUDY_PREFIX, testbeds_root

@@ -90,7 +90,19 @@ def _read_rows(
 def _read_cases(file: StudyFile, spec: PublishedSpec, place: Place) -> list[PublishedCase]:
     """The cases of a file, in the order of their first rows."""
     columns, rows = _read_rows(file, spec.file, (*place, "file"))
-    for *key, column in _named_columns(spec):
+    where = {column: column for column in spec.where}
+    named: list[Any] = [
+        (key, name, column)
+        for key, names in (
+            ("factors", spec.factors), ("figures", spec.figures), ("where", where),
+            ("operations", spec.operations),
+        )
+        for name, column in names.items()
+    ]  # fmt: skip
+    named += [("table", spec.table)] if spec.table is not None else []
+    if spec.quantity is not None:
+        named += [("quantity", column) for column in (spec.quantity, *_SPREAD)]
+    for *key, column in named:
         if column not in columns:
             sentence = f"{spec.file} has no column '{column}'"
             raise file.document.problem(sentence, *place, *key)
@@ -123,18 +135,3 @@ def _read_cases(file: StudyFile, spec: PublishedSpec, place: Place) -> list[Publ
                 if name != "operation"
             }
     return list(cases.values())
-
-
-def _named_columns(spec: PublishedSpec) -> list[Any]:
-    """The columns that a study names, each behind its key."""
-    columns: list[Any] = [
-        *(("factors", *item) for item in spec.factors.items()),
-        *(("figures", *item) for item in spec.figures.items()),
-        *(("where", column, column) for column in spec.where),
-        *(("operations", *item) for item in spec.operations.items()),
-    ]
-    if spec.table is not None:
-        columns.append(("table", spec.table))
-    if spec.quantity is not None:
-        columns += [("quantity", column) for column in (spec.quantity, *_SPREAD)]
-    return columns

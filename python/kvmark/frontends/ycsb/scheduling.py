@@ -2,7 +2,7 @@
 
 The first repetition, from the smallest number of records up, yields the cost of each step. Five
 repetitions are the first stage. Their variation alone decides the number of repetitions that a case
-needs (as in `kvmark ab`, see :mod:`kvmark.stats.sequential`); there is no second decision. Before
+needs (as in `kvmark ab`, see :func:`kvmark.stats.decide`); there is no second decision. Before
 each repetition, the remaining time is divided among the missing repetitions.
 
 A sequence is repeated from its beginning up to a place, since each step needs the dataset that the
