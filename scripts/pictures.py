@@ -88,8 +88,8 @@ def stalled(folder: Path) -> Run:
 def coordinated_omission(folder: Path) -> None:
     """Draws response and service time of a run with a stall."""
     run = stalled(folder)
-    phase = run.counted[0].index
-    counts = {time: run.histogram(phase, "clients", "READ", time=time) for time in TIMES}
+    (reads,) = run.totals(run.counted[0].index)
+    counts = {time: run.times(reads, time) for time in TIMES}
     curves = [
         Curve("A second of standstill in ten", time, quantile_curve(counts[time])) for time in TIMES
     ]

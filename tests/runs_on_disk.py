@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kvmark.analysis import judge, save_verdict
-from kvmark.records import Header, Records, Run, RunFolder
+from kvmark.records import Header, Records, Run, RunFolder, TimeName, close_run
 from kvmark.records.histograms import time_record
 from kvmark.stats import Counts
 
@@ -93,6 +93,18 @@ def engine_record(seconds: int, factor: int = 1) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def close(folder: RunFolder, engine: dict[str, Any]) -> Run:
+    """Ends a running run with the engine's record, and closes it."""
+    folder.end(engine)
+    return close_run(folder.path)
+
+
+def histogram(run: Run, phase: int = 0, time: TimeName = "response") -> Counts:
+    """The times of a phase's reads, whatever their group and outcome."""
+    reads = (total for total in run.totals(phase) if total.operation == "READ")
+    return Counts.merge(run.times(total, time) for total in reads)
+
+
 def begun(records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = ()) -> RunFolder:
     """A running run: this process writes it."""
     folder = records.new(name)
@@ -124,7 +136,7 @@ def closed(
     folder = begun(records, name=name, tags=tags)
     for second in range(4):
         write_second(folder, second)
-    run = folder.close(engine_record(4, factor))
+    run = close(folder, engine_record(4, factor))
     save_verdict(records, run, judge(run))
     return run
 

@@ -14,6 +14,7 @@ import pytest
 from kvmark.records import Header, Records, Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
+from runs_on_disk import close
 
 SECOND = 1_000_000_000
 GROUP = "clients"
@@ -139,7 +140,7 @@ class Draft:
             folder.append_event(event)
         lines = "".join(json.dumps(row) + "\n" for row in self.intervals)
         (folder.path / "intervals.jsonl").write_text(lines)
-        return folder.close(self.engine)
+        return close(folder, self.engine)
 
 
 def _plan() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from kvmark.errors import RecordsError
 from kvmark.records import Records, Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
-from runs_on_disk import begun, engine_record, write_second
+from runs_on_disk import begun, close, engine_record, write_second
 
 S = 1_000_000_000
 
@@ -27,7 +27,7 @@ def recorded(tmp_path: Path, lines: list[str] | None = None) -> Run:
         write_second(folder, second, failed=7 if second == 2 else 0)
     if lines is not None:
         (folder.path / "histograms.hlog").write_text("\n".join(lines) + "\n")
-    return folder.close(engine_record(4))
+    return close(folder, engine_record(4))
 
 
 def line(tag: str, second: int, values: list[int]) -> str:
@@ -61,7 +61,7 @@ def test_failures_have_a_row_for_every_interval(tmp_path: Path) -> None:
 def test_a_run_without_failures_has_no_course_of_them(tmp_path: Path) -> None:
     folder = begun(Records(tmp_path / "runs"))
     write_second(folder, 0)
-    assert failure_course(folder.close(engine_record(1))).is_empty()
+    assert failure_course(close(folder, engine_record(1))).is_empty()
 
 
 def test_the_spread_counts_every_operation_once(tmp_path: Path) -> None:

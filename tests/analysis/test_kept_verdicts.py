@@ -23,7 +23,7 @@ from kvmark.analysis.compare.selection import usable
 from kvmark.experiment import judging
 from kvmark.experiment.judging import Usability
 from kvmark.records import Records, Run, verdicts
-from kvmark.records.verdicts import kept_verdict
+from kvmark.records.store import kept_verdict
 from kvmark.report.views.gather import run_answer
 from kvmark.serve.library import Library
 

@@ -10,6 +10,7 @@ import pytest
 
 from kvmark.analysis import aggregate, judge, quantile_curve, summarize
 from kvmark.stats import Counts, mean_interval
+from runs_on_disk import histogram
 
 Draft = Any
 Make = Callable[[], Draft]
@@ -142,7 +143,7 @@ def test_quantiles_of_repetitions_are_merged_and_not_averaged(
     fast.engine["totals"] = [sized_total("READ", 1900)]
     slow.engine["totals"] = [sized_total("READ", 100)]
     runs = [fast.run(), slow.run()]
-    both = Counts.merge(run.histogram(0, "clients", "READ") for run in runs)
+    both = Counts.merge(histogram(run) for run in runs)
     case = aggregate(runs)
     assert case.response.count == 2000
     assert case.response.quantiles["p99"].ns == both.quantile(0.99)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 
 from kvmark.analysis import Timeline, timelines
 from kvmark.records import Records, Run
-from runs_on_disk import OPERATIONS, begun, engine_record, write_second
+from runs_on_disk import OPERATIONS, begun, close, engine_record, write_second
 
 S = 10**9
 
@@ -23,7 +23,7 @@ def recorded(tmp_path: Path, seconds: int, *, failing: int | None = None) -> Run
     for state, at_s in (("begun", 3.5), ("ended", 6.0)):
         event = {"kind": "fault", "fault": "3s kill primary-1 for 3s", "node": "primary-1"}
         folder.append_event({**event, "at_ns": int(at_s * S), "state": state, "do": "kill"})
-    return folder.close(engine_record(seconds))
+    return close(folder, engine_record(seconds))
 
 
 def only(run: Run, most: int) -> Timeline:
@@ -66,6 +66,6 @@ def test_where_no_interval_lies_nothing_is_known(tmp_path: Path) -> None:
     folder = begun(Records(tmp_path / "runs"))
     for second in (0, 1, 4):
         write_second(folder, second)
-    timeline = only(folder.close(engine_record(5)), 60)
+    timeline = only(close(folder, engine_record(5)), 60)
     assert timeline.succeeded_per_s == (OPERATIONS, OPERATIONS, None, None, OPERATIONS)
     assert timeline.response_ns_p99[2:4] == (None, None)

@@ -11,7 +11,7 @@ import pytest
 from chromium import PROGRAM, Chromium
 
 from kvmark.records import Records
-from runs_on_disk import begun, closed, engine_record, write_second
+from runs_on_disk import begun, close, closed, engine_record, write_second
 
 pytestmark = [
     pytest.mark.browser,
@@ -81,7 +81,7 @@ def test_a_running_run_is_followed_until_it_is_closed(
     page.wait_for(DRAWN.format(2))
     write_second(going, 1, failed=7)
     page.wait_for("document.getElementById('now').textContent.includes('7 timeout')")
-    going.close(engine_record(2))
+    close(going, engine_record(2))
     page.wait_for("document.getElementById('belief')?.textContent.includes('believed')")
     page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
     assert page.console == []

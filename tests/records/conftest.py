@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from kvmark.records import Header, Records, RunFolder
+from kvmark.records import Header, Records, Run, RunFolder
 from kvmark.records.histograms import encode, time_record
 from kvmark.stats import Counts
+from runs_on_disk import close
 
 SECOND = 1_000_000_000
 SECONDS = 3
@@ -99,11 +100,6 @@ def records(tmp_path: Path) -> Records:
 
 
 @pytest.fixture
-def header() -> Header:
-    return HEADER
-
-
-@pytest.fixture
 def running(records: Records) -> Callable[[], RunFolder]:
     """Makes a running run with three seconds in its logs."""
 
@@ -117,18 +113,20 @@ def running(records: Records) -> Callable[[], RunFolder]:
 
 
 @pytest.fixture
-def killed(running: Callable[[], RunFolder]) -> Callable[[], RunFolder]:
-    """Makes such a run whose process no longer exists."""
-
-    def make() -> RunFolder:
-        folder = running()
-        folder.release()
-        return folder
-
-    return make
+def killed(running: Callable[[], RunFolder]) -> Path:
+    """The folder of such a run whose process no longer exists."""
+    folder = running()
+    folder.release()
+    return folder.path
 
 
 @pytest.fixture
-def engine_record() -> Callable[[], dict[str, Any]]:
-    """Makes the engine's result."""
-    return engine
+def engine_record() -> dict[str, Any]:
+    """The engine's result."""
+    return engine()
+
+
+@pytest.fixture
+def closed(running: Callable[[], RunFolder], engine_record: dict[str, Any]) -> Run:
+    """Such a run, closed."""
+    return close(running(), engine_record)

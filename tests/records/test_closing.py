@@ -17,14 +17,11 @@ from kvmark.errors import RecordsError, RunError
 from kvmark.records import Header, Records, Run, RunFolder, close_run
 from kvmark.records.files import FORMAT
 from kvmark.records.intervals import TIMED
+from runs_on_disk import close, histogram
 
 Make = Callable[[], RunFolder]
-Engine = Callable[[], dict[str, Any]]
-
-
-@pytest.fixture
-def closed(running: Make, engine_record: Engine) -> Run:
-    return running().close(engine_record())
+Record = dict[str, Any]
+HEADER = Header(plan={"name": "ycsb/a"})
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
@@ -32,11 +29,11 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 
 def test_a_closed_run_has_tables_and_a_manifest_and_no_logs(
-    running: Make, engine_record: Engine
+    running: Make, engine_record: Record
 ) -> None:
-    folder, record = running(), {**engine_record(), "added_by_a_later_engine": [1, 2]}
+    folder, record = running(), {**engine_record, "added_by_a_later_engine": [1, 2]}
     folder.append_resources([{"at_ns": 0, "cpu_user": 0.5}, {"at_ns": 1, "cpu_user": 0.7}])
-    run = folder.close(record)
+    run = close(folder, record)
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.path.iterdir()} == {
         "events.jsonl": 0o400,
         "histograms.hlog": 0o400,
@@ -68,27 +65,25 @@ def test_missing_columns_of_a_table_are_null(closed: Run) -> None:
 
 
 def test_recorded_histograms_are_read_back(closed: Run) -> None:
-    counts = closed.histogram(0, "clients", "READ", time="service")
+    counts = histogram(closed, time="service")
     assert counts.n == 300
     assert counts.quantile(1.0) == pytest.approx(3099, rel=0.001)
-    assert closed.histogram(0, "clients", "SCAN").n == 0
 
 
-def test_a_damaged_histogram_is_reported(running: Make, engine_record: Engine) -> None:
-    record = engine_record()
-    record["totals"][0]["response"]["histogram"] = "no histogram"
-    run = running().close(record)
+def test_a_damaged_histogram_is_reported(running: Make, engine_record: Record) -> None:
+    engine_record["totals"][0]["response"]["histogram"] = "no histogram"
+    run = close(running(), engine_record)
     with pytest.raises(RecordsError, match=r"a histogram of READ in run .* is damaged"):
-        run.histogram(0, "clients", "READ")
+        histogram(run)
 
 
 def test_an_engine_record_of_unknown_form_is_rejected_and_the_logs_are_kept(
-    running: Make, engine_record: Engine
+    running: Make, engine_record: Record
 ) -> None:
-    folder, record = running(), engine_record()
-    del record["phases"][0]["stopped_by"]
+    folder = running()
+    del engine_record["phases"][0]["stopped_by"]
     with pytest.raises(RunError, match=r"phases\.0\.stopped_by: Field required.*logs are kept"):
-        folder.close(record)
+        folder.end(engine_record)
     assert (folder.path / "intervals.jsonl").exists()
 
 
@@ -96,7 +91,7 @@ def test_an_engine_record_of_unknown_form_is_rejected_and_the_logs_are_kept(
 def test_a_run_on_a_full_disk_can_be_closed_later(
     running: Make,
     closed: Run,
-    engine_record: Engine,
+    engine_record: Record,
     monkeypatch: pytest.MonkeyPatch,
     victim: str,
 ) -> None:
@@ -109,23 +104,23 @@ def test_a_run_on_a_full_disk_can_be_closed_later(
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", always_full)
         with pytest.raises(RunError, match="because the disk is full: free some space"):
-            folder.close(engine_record())
+            close(folder, engine_record)
     assert snapshot(closed.path) == before
     assert not (folder.path / "manifest.json").exists()
     assert not list(folder.path.glob(".*"))
-    folder.end(engine_record())
-    assert close_run(folder.path).histogram(0, "clients", "READ").n == 300
+    folder.end(engine_record)
+    assert histogram(close_run(folder.path)).n == 300
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_no_folder(
-    records: Records, header: Header, monkeypatch: pytest.MonkeyPatch
+    records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_space(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", no_space)
     with pytest.raises(RunError, match="the disk is full"):
-        records.new("ycsb/a").begin(header)
+        records.new("ycsb/a").begin(HEADER)
     assert list(records.root.iterdir()) == []
 
 
@@ -136,26 +131,26 @@ def test_samples_on_a_full_disk_are_a_run_error(running: Make) -> None:
         folder.append_resources([{"at_ns": 0}])
 
 
-def test_a_run_without_a_measurement_is_removed(records: Records, header: Header) -> None:
+def test_a_run_without_a_measurement_is_removed(records: Records) -> None:
     folder = records.new("ycsb/a")
-    folder.begin(header)
+    folder.begin(HEADER)
     assert folder.abandon()
     assert records.list() == []
 
 
-def test_a_run_with_a_measurement_is_never_removed(running: Make, engine_record: Engine) -> None:
+def test_a_run_with_a_measurement_is_never_removed(running: Make, engine_record: Record) -> None:
     folder = running()
     assert not folder.abandon()
-    folder.close(engine_record())
+    close(folder, engine_record)
     assert not folder.abandon()
     assert Run.open(folder.path).id == folder.id
 
 
 def test_a_run_that_has_ended_is_closed_when_it_is_opened(
-    records: Records, closed: Run, running: Make, engine_record: Engine
+    records: Records, closed: Run, running: Make, engine_record: Record
 ) -> None:
     folder = running()
-    folder.end(engine_record())
+    folder.end(engine_record)
     assert not (folder.path / "intervals.parquet").exists()
     assert records.find(folder.id).state == "ended"
     assert not folder.abandon()

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from kvmark.errors import RecordsError
-from kvmark.records import Header, Records, RunFolder, files, recover_run, writer
+from kvmark.records import Header, Records, Run, RunFolder, files, recover_run, writer
 from kvmark.records.histograms import encode
 from kvmark.records.writer import Writer
 from kvmark.stats import Counts
+from runs_on_disk import histogram
 
 Make = Callable[[], RunFolder]
-Engine = Callable[[], dict[str, Any]]
+HEADER = Header(plan={"name": "ycsb/a", "groups": [{"name": "clients"}]})
 
 BEGIN_A_RUN = """
 import sys
@@ -41,10 +42,8 @@ def change(path: Path, change: Callable[[Any], None]) -> None:
     path.write_text(json.dumps(document))
 
 
-def test_a_recovered_run_has_the_totals_of_a_closed_run(
-    running: Make, killed: Make, engine_record: Engine
-) -> None:
-    closed, recovered = running().close(engine_record()), recover_run(killed().path)
+def test_a_recovered_run_has_the_totals_of_a_closed_run(closed: Run, killed: Path) -> None:
+    recovered = recover_run(killed)
     assert recovered.manifest.closed_by == "recovered"
     (expected,), (actual,) = (run.manifest.engine.totals for run in (closed, recovered))
     keys = {"operation", "outcome", "count", "in_window", "rows"}
@@ -53,11 +52,11 @@ def test_a_recovered_run_has_the_totals_of_a_closed_run(
     for q in ("p50", "p95", "p99", "p999"):
         exact = getattr(expected.response, q)
         assert getattr(actual.response, q) == pytest.approx(exact, rel=0.002)
-    assert recovered.histogram(0, "clients", "READ").n == 300
+    assert histogram(recovered).n == 300
 
 
-def test_a_recovered_run_has_the_content_of_its_logs_only(killed: Make) -> None:
-    engine = recover_run(killed().path).manifest.engine
+def test_a_recovered_run_has_the_content_of_its_logs_only(killed: Path) -> None:
+    engine = recover_run(killed).manifest.engine
     (phase,) = engine.phases
     assert (phase.start_ns, phase.end_ns, phase.stopped_by) == (0, 3_000_000_000, "killed")
     assert (phase.groups[0].issued, phase.groups[0].ok) == (300, 300)
@@ -66,58 +65,57 @@ def test_a_recovered_run_has_the_content_of_its_logs_only(killed: Make) -> None:
     assert phase.generator_lag is None
 
 
-def test_a_recovered_run_has_the_lag_of_its_generator(killed: Make) -> None:
-    folder = killed()
+def test_a_recovered_run_has_the_lag_of_its_generator(killed: Path) -> None:
     encoded = encode(Counts.of([3000, 5000, 9000]))
-    with (folder.path / "histograms.hlog").open("a") as log:
+    with (killed / "histograms.hlog").open("a") as log:
         for second in range(2):
             log.write(f"Tag=generator-lag,{second}.000000000,1.000000000,0.009,{encoded}\n")
-    (phase,) = recover_run(folder.path).manifest.engine.phases
+    (phase,) = recover_run(killed).manifest.engine.phases
     assert phase.generator_lag.count == 6
     assert phase.generator_lag.p50 == pytest.approx(5000, rel=0.001)
 
 
 @pytest.mark.parametrize("name", ["intervals.jsonl", "histograms.hlog", "events.jsonl"])
-def test_a_truncated_line_is_skipped(killed: Make, name: str) -> None:
-    path = killed().path / name
+def test_a_truncated_line_is_skipped(killed: Path, name: str) -> None:
+    path = killed / name
     path.write_bytes(path.read_bytes()[:-20])
     run = recover_run(path.parent)
     assert run.manifest.engine.totals[0].count in (200, 300)
 
 
 def test_a_run_killed_before_its_first_interval_is_recovered_as_empty(
-    records: Records, header: Header
+    records: Records,
 ) -> None:
     folder = records.new("early")
-    folder.begin(header)
+    folder.begin(HEADER)
     folder.release()
     run = recover_run(folder.path)
     assert run.manifest.engine.phases == ()
     assert run.intervals.is_empty()
 
 
-def test_phases_of_one_name_are_separated_by_time(killed: Make) -> None:
-    path = killed().path / "intervals.jsonl"
+def test_phases_of_one_name_are_separated_by_time(killed: Path) -> None:
+    path = killed / "intervals.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
         row["phase"] = 0 if row["start_ns"] < 1_000_000_000 else 1
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = recover_run(path.parent)
-    assert [run.histogram(phase, "clients", "READ").n for phase in (0, 1)] == [100, 200]
+    assert [histogram(run, phase).n for phase in (0, 1)] == [100, 200]
 
 
-def test_groups_parts_and_outcomes_have_their_histograms(killed: Make) -> None:
-    path = killed().path
-    change(path / "running.json", lambda one: one["plan"]["groups"].append({"name": "more"}))
-    intervals, histograms = path / "intervals.jsonl", path / "histograms.hlog"
+def test_groups_parts_and_outcomes_have_their_histograms(killed: Path) -> None:
+    change(killed / "running.json", lambda one: one["plan"]["groups"].append({"name": "more"}))
+    intervals, histograms = killed / "intervals.jsonl", killed / "histograms.hlog"
     rows = intervals.read_text().replace('"clients"', '"slow clients"')
     rows = rows.replace('"part": false', '"part": true').replace('"ok"', '"miss"')
     intervals.write_text(rows)
     tag = "Tag=slow_clients.READ-MODIFY-WRITE.READ.miss-"
     histograms.write_text(histograms.read_text().replace("Tag=READ-", tag))
-    run = recover_run(path)
-    counts = run.histogram(0, "slow clients", "READ", part=True, outcome="miss")
-    assert counts.n == 300
+    run = recover_run(killed)
+    (total,) = run.totals(0)
+    assert (total.group, total.part, total.outcome) == ("slow clients", True, "miss")
+    assert histogram(run).n == 300
 
 
 def test_a_running_run_is_left_alone(records: Records, running: Make) -> None:
@@ -130,15 +128,11 @@ def test_a_running_run_is_left_alone(records: Records, running: Make) -> None:
     assert not (folder.path / "manifest.json").exists()
 
 
-def test_another_process_of_the_same_number_is_not_the_writer() -> None:
+def test_a_writer_is_known_by_number_and_start_and_on_another_host_exists(tmp_path: Path) -> None:
     this = Writer.this()
     assert this.lives()
     assert not this.model_copy(update={"started": "an earlier boot/17"}).lives()
-
-
-def test_a_run_without_a_lock_of_another_host_counts_as_running(tmp_path: Path) -> None:
-    elsewhere = Writer(pid=1, started="unknown", host="another-host.invalid")
-    assert elsewhere.writes(tmp_path)
+    assert Writer(pid=1, started="unknown", host="another-host.invalid").writes(tmp_path)
 
 
 def as_in_another_container(path: Path) -> None:
@@ -157,19 +151,19 @@ def test_a_run_is_running_or_killed_independent_of_its_host_name(
         recover_run(folder.path)
     folder.release()
     assert records.find(folder.id).state == "killed"
-    assert recover_run(folder.path).histogram(0, "clients", "READ").n == 300
+    assert histogram(recover_run(folder.path)).n == 300
     assert not (folder.path / files.LOCK).exists()
 
 
 def test_a_file_system_without_locks_is_supported(
-    records: Records, header: Header, monkeypatch: pytest.MonkeyPatch
+    records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(writer.fcntl, "flock", refuse)
     folder = records.new("unlocked")
-    folder.begin(header)
+    folder.begin(HEADER)
     assert records.find(folder.id).state == "going"
 
 
@@ -190,19 +184,16 @@ def test_a_run_killed_by_kill_9_can_be_recovered(records: Records, running: Make
     for log in running().path.glob("*[lg]"):
         (path / log.name).write_bytes(log.read_bytes())
     assert records.find(path.name).state == "killed"
-    assert records.open(path.name).histogram(0, "clients", "READ").n == 300
+    assert histogram(records.open(path.name)).n == 300
     assert records.find(path.name).state == "closed"
 
 
-def test_recovering_a_closed_run_only_removes_its_logs(
-    running: Make, engine_record: Engine
-) -> None:
-    run = running().close(engine_record())
-    before = (run.path / "manifest.json").read_bytes()
-    (run.path / "running.json").write_text("left by a kill during the close")
-    assert recover_run(run.path).manifest.closed_by == "engine"
-    assert (run.path / "manifest.json").read_bytes() == before
-    assert not (run.path / "running.json").exists()
+def test_recovering_a_closed_run_only_removes_its_logs(closed: Run) -> None:
+    before = (closed.path / "manifest.json").read_bytes()
+    (closed.path / "running.json").write_text("left by a kill during the close")
+    assert recover_run(closed.path).manifest.closed_by == "engine"
+    assert (closed.path / "manifest.json").read_bytes() == before
+    assert not (closed.path / "running.json").exists()
 
 
 def test_a_damaged_description_cannot_be_recovered(running: Make) -> None:

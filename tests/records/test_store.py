@@ -16,10 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import RecordsError, UsageError
-from kvmark.records import Header, Records, Run, RunFolder, files
+from kvmark.records import Header, Records, Run, RunFolder, close_run, files
 
-Engine = Callable[[], dict[str, Any]]
 NOON = datetime(2026, 11, 21, 7, 48, 12, tzinfo=UTC)
+
+HEADER = Header(plan={"name": "ycsb/a"})
+ENGINE = {
+    "started_wall_ns": 0, "system": {"system": "RocksDB", "version": "10.4.2"},
+    "capabilities": None, "clock": None, "phases": [], "totals": [],
+}  # fmt: skip
 
 
 def at(root: Path, *instants: datetime, tokens: tuple[str, ...] = ()) -> Records:
@@ -32,13 +37,11 @@ def at(root: Path, *instants: datetime, tokens: tuple[str, ...] = ()) -> Records
     return Records(root, now=in_turn(instants), **options)
 
 
-@pytest.fixture
-def close(header: Header, engine_record: Engine) -> Callable[[RunFolder], str]:
-    def apply(folder: RunFolder) -> str:
-        folder.begin(header)
-        return folder.close(engine_record()).id
-
-    return apply
+def close(folder: RunFolder) -> str:
+    """A closed run without a measurement."""
+    folder.begin(HEADER)
+    folder.end(ENGINE)
+    return close_run(folder.path).id
 
 
 def test_an_id_is_time_name_and_token(tmp_path: Path) -> None:
@@ -88,9 +91,7 @@ def test_entries_that_are_no_runs_are_not_listed(tmp_path: Path) -> None:
     assert Records(tmp_path).list() == []
 
 
-def test_runs_of_one_second_are_listed_by_their_exact_time(
-    tmp_path: Path, close: Callable[[RunFolder], str]
-) -> None:
+def test_runs_of_one_second_are_listed_by_their_exact_time(tmp_path: Path) -> None:
     instants = [NOON + timedelta(microseconds=step) for step in (1, 2, 3)]
     records = at(tmp_path, *instants, tokens=("bbbb", "cccc", "aaaa"))
     made = [close(records.new("x")) for _ in range(3)]
@@ -102,21 +103,15 @@ def test_runs_of_one_second_are_listed_by_their_exact_time(
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "{}", '{"plan": 7, "created": 1}', "\x00", "[" * 100_000]
 )
-def test_a_broken_manifest_is_listed_as_broken(
-    tmp_path: Path, close: Callable[[RunFolder], str], content: str
-) -> None:
+def test_a_broken_manifest_is_listed_as_broken(tmp_path: Path, content: str) -> None:
     records = at(tmp_path, NOON, NOON + timedelta(seconds=1))
     good = close(records.new("x"))
     broken = records.new("x")
     (broken.path / "manifest.json").write_text(content)
     entries = {entry.id: entry for entry in records.list()}
     entry = entries[good]
-    assert (entry.state, entry.name, entry.system, entry.version) == (
-        "closed",
-        "ycsb/a",
-        "RocksDB",
-        "10.4.2",
-    )
+    described = (entry.state, entry.name, entry.system, entry.version)
+    assert described == ("closed", "ycsb/a", "RocksDB", "10.4.2")
     assert entries[broken.id].state == "broken"
     assert entries[broken.id].problem
     with pytest.raises(RecordsError, match=f"run {broken.id} can't be read"):
@@ -133,36 +128,22 @@ def test_a_manifest_that_is_a_pipe_is_listed_as_broken(tmp_path: Path) -> None:
         Run.open(run.path)
 
 
-def test_a_folder_with_an_invalid_instant_hides_no_run(
-    tmp_path: Path, close: Callable[[RunFolder], str]
-) -> None:
+def test_an_empty_folder_with_an_invalid_instant_hides_no_run(tmp_path: Path) -> None:
     records = at(tmp_path, NOON)
     good = close(records.new("x"))
     (tmp_path / "20269999-999999-x-3f9c").mkdir()
-    assert {entry.id: entry.state for entry in records.list()} == {
-        good: "closed",
-        "20269999-999999-x-3f9c": "broken",
+    assert {entry.id: (entry.state, entry.problem) for entry in records.list()} == {
+        good: ("closed", None),
+        "20269999-999999-x-3f9c": ("broken", "it has neither manifest.json nor running.json"),
     }
     assert records.find("last").id == good
 
 
-def test_an_empty_folder_is_listed_as_broken(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON)
-    records.new("x")
-    (entry,) = records.list()
-    assert (entry.state, entry.problem) == (
-        "broken",
-        "it has neither manifest.json nor running.json",
-    )
-
-
-def test_last_skips_running_and_broken_runs(
-    tmp_path: Path, close: Callable[[RunFolder], str], header: Header
-) -> None:
+def test_last_skips_running_and_broken_runs(tmp_path: Path) -> None:
     records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(3)))
     good = close(records.new("x"))
     running = records.new("x")
-    running.begin(header)
+    running.begin(HEADER)
     records.new("x")
     assert records.find("last").id == good
     with pytest.raises(RecordsError, match=r"no run 'last~1' in .*: too few were made"):
@@ -171,9 +152,7 @@ def test_last_skips_running_and_broken_runs(
         records.find("last~99999999999999999999")
 
 
-def test_a_unique_prefix_of_an_id_selects_a_run(
-    tmp_path: Path, close: Callable[[RunFolder], str]
-) -> None:
+def test_a_unique_prefix_of_an_id_selects_a_run(tmp_path: Path) -> None:
     records = at(tmp_path, NOON, NOON + timedelta(days=1))
     first, second = close(records.new("x")), close(records.new("x"))
     assert records.find("20261121").id == first
@@ -183,9 +162,7 @@ def test_a_unique_prefix_of_an_id_selects_a_run(
         records.find("2026")
 
 
-def test_the_error_for_an_unknown_run_names_the_nearest(
-    tmp_path: Path, close: Callable[[RunFolder], str]
-) -> None:
+def test_the_error_for_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
     records = at(tmp_path, NOON, tokens=("3f9c",))
     known = close(records.new("ycsb/a"))
     with pytest.raises(RecordsError, match=f"there is no run .*; the nearest is {known}"):

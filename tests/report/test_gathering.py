@@ -16,6 +16,7 @@ from kvmark.report.views.pages import run_page, runs_page, sequence_page
 from kvmark.report.views.run import run_text
 from kvmark.report.views.sequence import sequence_text
 from kvmark.stats import Counts
+from runs_on_disk import close
 
 SECOND = 1_000_000_000
 OPERATIONS = 10_000
@@ -89,7 +90,7 @@ def recorded(
     ]  # fmt: skip
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder.path / "intervals.jsonl").write_text(lines)
-    return folder.close(engine_record(window_ns))
+    return close(folder, engine_record(window_ns))
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from runs_on_disk import histogram
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,7 +31,7 @@ def test_the_quantiles_in_the_text_are_those_of_the_run(tmp_path: Path) -> None:
 
 def test_every_operation_that_fell_due_in_the_stall_is_there(tmp_path: Path) -> None:
     run = pictures().stalled(tmp_path)
-    waited = run.histogram(run.counted[0].index, "clients", "READ", time="response")
+    waited = histogram(run, run.counted[0].index)
     stalled = int(waited.count[waited.low > 200_000].sum())
     assert stalled == pytest.approx(1000 / 0.9, abs=2)
 

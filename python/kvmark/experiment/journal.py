@@ -79,9 +79,7 @@ class Journal:
         """
         path = self.path / _DEFINITION
         try:
-            document = files.read_document(path)
-            files.check_format(document, FORMAT)
-            return document
+            return files.read_document(path, FORMAT)
         except (OSError, ValueError) as problem:
             raise RecordsError(f"{path} can't be read: {problem}") from problem
 

@@ -10,7 +10,7 @@ from kvmark.analysis.verdict.checks_precision import INSUFFICIENT_DATA
 from kvmark.errors import KvmarkError
 from kvmark.interrupts import check
 from kvmark.records import Records, Run
-from kvmark.records.verdicts import kept_verdict
+from kvmark.records.store import kept_verdict
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of reasons of a run that didn't come to its end."""

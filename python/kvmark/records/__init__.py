@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     )
     from kvmark.records.recovery import close_run, recover_run
     from kvmark.records.run import OpenRun, Run
-    from kvmark.records.store import Records
-    from kvmark.records.verdicts import Entry, Judgement, RunLine, State
+    from kvmark.records.store import Entry, Judgement, Records, RunLine, State
     from kvmark.records.writer import RunFolder
 
 _MODULES: Final = {
@@ -41,8 +40,7 @@ _MODULES: Final = {
     ),
     "recovery": "close_run recover_run",
     "run": "OpenRun Run",
-    "store": "Records",
-    "verdicts": "Entry Judgement RunLine State",
+    "store": "Entry Judgement Records RunLine State",
     "writer": "RunFolder",
 }
 """The names that each module of this package exports."""

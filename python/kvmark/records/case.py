@@ -172,16 +172,12 @@ def _without_loading(plan: Mapping[str, Any]) -> dict[str, Any]:
     loading = {part["group"] for phase in phases for part in phase.get("groups", ())} - active
     # Phases refer to groups by name here, because the index depends on the load's group.
     named = [
-        {**phase, "groups": [{**part, "group": _name(groups, part["group"])} for part in parts]}
+        {**phase, "groups": [{**part, "group": groups[part["group"]]["name"]} for part in parts]}
         for phase in rest
         for parts in [phase.get("groups", ())]
     ]
     others = [group for index, group in enumerate(groups) if index not in loading]
     return {"groups": others, "phases": named}
-
-
-def _name(groups: Sequence[Mapping[str, Any]], index: int) -> str:
-    return str(groups[index].get("name", index)) if index < len(groups) else str(index)
 
 
 def _flat(value: Any, place: str) -> Iterator[tuple[str, str]]:

@@ -102,12 +102,12 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
-def read_document(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
+def read_document(path: Path, supported: int | None = None) -> dict[str, Any]:
+    """The JSON object in a file; rejects any format but the supported one.
 
     Raises:
         OSError: as `read_file`.
-        ValueError: the file contains no JSON object.
+        ValueError: the file contains no JSON object, or one of another format.
     """
     try:
         value = json.loads(read_file(path))
@@ -115,20 +115,12 @@ def read_document(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path.name} is nested too deep") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path.name} holds no object")
-    return value
-
-
-def check_format(document: Mapping[str, Any], supported: int) -> None:
-    """Rejects a document of an unsupported format.
-
-    Raises:
-        ValueError: names both formats.
-    """
-    written = document.get("format")
-    if written != supported:
+    written = value.get("format")
+    if supported is not None and written != supported:
         is_newer = isinstance(written, int) and written > supported
         advice = ": update kvmark" if is_newer else ""
         raise ValueError(f"it has format {written} and this kvmark reads {supported}{advice}")
+    return value
 
 
 def sync_folder(folder: Path) -> None:

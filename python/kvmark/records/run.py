@@ -7,7 +7,6 @@ costs the same however long it is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import ValidationError
 
 from kvmark.errors import RecordsError
 from kvmark.records import files
@@ -23,7 +21,7 @@ from kvmark.records.files import Tail, TimeName, read_events
 from kvmark.records.histograms import TIME_TAGS, LogLine, decode, log_lines, series_tag
 from kvmark.records.intervals import SCHEMA, read_log, with_all_columns
 from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
-from kvmark.records.writer import Running
+from kvmark.records.writer import Running, first_line
 from kvmark.stats import Counts
 
 _MOST_BYTES = 1 << 20
@@ -50,13 +48,15 @@ class Run:
         """
         path = folder / files.MANIFEST
         try:
-            return cls(folder, _parse(files.read_file(path)))
+            document = files.read_document(path, files.FORMAT)
+            return cls(folder, Manifest.model_validate(document))
         except FileNotFoundError:
             raise RecordsError(
                 f"run {folder.name} has no manifest: it is still going or was killed"
             ) from None
-        except (OSError, ValueError, RecursionError) as problem:
-            raise RecordsError(f"the manifest {path} can't be read: {problem}") from problem
+        except (OSError, ValueError) as problem:
+            reason = first_line(problem)
+            raise RecordsError(f"the manifest {path} can't be read: {reason}") from problem
 
     def with_histogram_cache(self) -> Run:
         """The same run with a cache of decoded histograms, which lives as long as the run.
@@ -120,27 +120,6 @@ class Run:
         default = total.operation.lower().replace("-", "_")
         return self._kinds.get((total.group, total.operation), default)
 
-    def histogram(
-        self,
-        phase: int,
-        group: str,
-        operation: str,
-        *,
-        part: bool = False,
-        outcome: str = "ok",
-        time: TimeName = "response",
-    ) -> Counts:
-        """Counts of one time in nanoseconds; empty without such an operation.
-
-        Raises:
-            RecordsError: the recorded histogram can't be decoded.
-        """
-        key = (group, operation, part, outcome)
-        for total in self.totals(phase):
-            if (total.group, total.operation, total.part, total.outcome) == key:
-                return self.times(total, time)
-        return Counts.empty()
-
     def times(self, total: TotalRecord, time: TimeName) -> Counts:
         """Counts of one time of a total, in nanoseconds.
 
@@ -177,18 +156,6 @@ class Run:
         except (OSError, pl.exceptions.PolarsError) as problem:
             reason = str(problem).partition("\n")[0]
             raise RecordsError(f"{path} can't be read: {reason}") from problem
-
-
-def _parse(text: bytes) -> Manifest:
-    value = json.loads(text)
-    if isinstance(value, dict):
-        files.check_format(value, files.FORMAT)
-    try:
-        return Manifest.model_validate(value)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise ValueError(f"{place}: {first['msg']}") from None
 
 
 def _events_by_time(folder: Path) -> tuple[dict[str, Any], ...]:

@@ -1,24 +1,33 @@
-"""The catalogue of runs: one folder each, below one root.
+"""The catalogue of runs: one folder each, below one root, and next to it the verdict on the run.
 
 A run reference of the user selects one run, or all runs of a tag, a study or a commit. A run whose
 removal was interrupted is in no list.
+
+A closed run never changes, so its verdict stays valid as long as the rules do. The file next to its
+folder contains the run's line in a list, the verdict, and a digest of both, of the source code of
+the rules and of the run's files. After a change of any of them the file is ignored. Lists of a
+thousand runs are read from these files, without manifests and without the libraries that the rules
+need.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import Enum
+from functools import cache
+from hashlib import sha256
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kvmark.errors import RecordsError, RunError, UsageError
 from kvmark.records import files
-from kvmark.records.verdicts import Entry, RunLine, State, kept_line, verdict_path
 from kvmark.removal import foreign_file, remove_file, remove_folder
 
 if TYPE_CHECKING:
@@ -33,6 +42,8 @@ _LONGEST_SLUG = 40
 _ATTEMPTS = 64
 _MOST_LISTED = 4
 
+State = Literal["closed", "ended", "going", "killed", "broken"]
+"""Opening a run that has ended or was killed closes it."""
 USABLE: Final[Collection[State]] = ("closed", "ended", "killed")
 """States of runs that can be read after they were closed."""
 ANY: Final[Collection[State]] = (*USABLE, "going", "broken")
@@ -40,15 +51,51 @@ ANY: Final[Collection[State]] = (*USABLE, "going", "broken")
 _LEAVING: Final = re.compile(r"\.(\d{8}-\d{6}-[a-z0-9-]+)\.removed")
 """The name of a folder during its removal; no list shows it."""
 
+_VERDICT_ENDING: Final = ".verdict.json"
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+_VERDICT_FORMAT: Final = 3
+_JUDGING: Final = ("analysis", "records", "stats")
+"""The packages whose source code determines a verdict."""
+_JUDGED: Final = ("judgement", "reasons")
+_LISTED: Final = ("described", "throughput", "response_ns_p99")
+_DESCRIBED: Final = ("created", "name", "system", "version", "tags", "commit")
 
 
-def _token() -> str:
-    import secrets  # noqa: PLC0415 - lists don't need it
+class Judgement(Enum):
+    """The usability of a run."""
 
-    return secrets.token_hex(2)
+    VALID = "VALID"
+    #: Usable with the reported reasons in mind.
+    SUSPECT = "SUSPECT"
+    #: Not usable; comparisons reject it.
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run in a list: a summary of its manifest, or the problem with it."""
+
+    id: str
+    path: Path
+    state: State
+    created: str
+    name: str = ""
+    system: str = ""
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    commit: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in a list. Figures and judgement are none for a run that isn't closed or judged."""
+
+    entry: Entry
+    #: Operations a second in the first counted phase.
+    throughput: float | None = None
+    response_ns_p99: int | None = None
+    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +103,8 @@ class Records:
     """All runs below ``root``. Tests replace the clock and the token."""
 
     root: Path
-    now: Callable[[], datetime] = _now
-    token: Callable[[], str] = _token
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    token: Callable[[], str] = lambda: os.urandom(2).hex()
 
     @classmethod
     def at(cls, folder: Path | None) -> Records:
@@ -156,7 +203,7 @@ class Records:
 
     def verdict_path(self, run: str) -> Path:
         """The file of the verdict on a run: next to its folder, never inside."""
-        return verdict_path(self.root, run)
+        return self.root / f"{run}{_VERDICT_ENDING}"
 
     def _last(self, back: int) -> Entry:
         usable = (line.entry for line in self.lines() if line.entry.state in USABLE)
@@ -186,7 +233,7 @@ class Records:
 
     def line(self, run: str) -> RunLine:
         """The run of this exact id, with figures and judgement if a verdict is stored."""
-        return kept_line(self.root, run) or RunLine(self._entry(run))
+        return _kept_line(self, run) or RunLine(self._entry(run))
 
     def _entry(self, run: str) -> Entry:
         path = self.root / run
@@ -340,7 +387,7 @@ def remove(records: Records, run: str) -> None:
         else:
             with suppress(FileNotFoundError):
                 folder.rename(leaving)
-        remove_file(verdict_path(records.root, run))
+        remove_file(records.verdict_path(run))
         remove_folder(leaving, files.OWN_FILES)
     except OSError as problem:
         raise RunError(
@@ -363,3 +410,82 @@ def sweep(records: Records) -> None:
         left = _LEAVING.fullmatch(name)
         if left and not (records.root / left[1]).exists():
             remove(records, left[1])
+
+
+def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) -> None:
+    """Writes the verdict on a run, replacing an earlier one.
+
+    Raises:
+        RunError: the file can't be written.
+    """
+    run = line.entry.id
+    path = records.verdict_path(run)
+    described = asdict(line.entry)
+    content: dict[str, Any] = {
+        **{name: judged[name] for name in _JUDGED},
+        "described": {name: described[name] for name in _DESCRIBED},
+        "throughput": line.throughput,
+        "response_ns_p99": line.response_ns_p99,
+    }
+    digest = _digest(records, run, content)
+    document = {"format": _VERDICT_FORMAT, "run": run, **content, "made_of": digest}
+    try:
+        files.write_atomically(path, files.to_json(document))
+    except OSError as problem:
+        raise RunError(
+            f"the verdict {path} can't be written because {problem.strerror}: the run itself is"
+            " kept"
+        ) from problem
+
+
+def kept_verdict(records: Records, run: str) -> Mapping[str, Any] | None:
+    """The stored verdict on a run; none if it is missing or outdated."""
+    document = _up_to_date(records, run)
+    return None if document is None else {name: document[name] for name in _JUDGED}
+
+
+def _kept_line(records: Records, run: str) -> RunLine | None:
+    """The stored line of a closed run; none if it is missing or outdated."""
+    document = _up_to_date(records, run)
+    if document is None:
+        return None
+    try:
+        described = {**document["described"], "tags": tuple(document["described"]["tags"])}
+        entry = Entry(run, records.root / run, "closed", **described)
+        judgement = Judgement(document["judgement"])
+        return RunLine(entry, document["throughput"], document["response_ns_p99"], judgement)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _up_to_date(records: Records, run: str) -> Mapping[str, Any] | None:
+    """The document next to a run, if its digest matches the current files and rules."""
+    try:
+        document = files.read_document(records.verdict_path(run))
+        content = {name: document[name] for name in (*_JUDGED, *_LISTED)}
+        digest = document["made_of"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return document if digest == _digest(records, run, content) else None
+
+
+def _digest(records: Records, run: str, content: Mapping[str, object]) -> str:
+    """A digest in which each file counts by its size and the instant of its last change."""
+    facts = []
+    for name in files.CLOSED_FILES:
+        try:
+            stat = os.stat(f"{records.root}/{run}/{name}")  # noqa: PTH116 - faster for thousands of files
+        except OSError:
+            continue
+        facts.append((name, stat.st_size, stat.st_mtime_ns))
+    return sha256(json.dumps([_rules(), run, facts, content]).encode()).hexdigest()
+
+
+@cache
+def _rules() -> str:
+    """A digest of the source code of the rules."""
+    digest = sha256()
+    for package in _JUDGING:
+        for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -31,9 +31,6 @@ from kvmark.processes import start_of
 from kvmark.records import files
 from kvmark.records.model import Header, Manifest
 from kvmark.removal import discard_folder
-
-if TYPE_CHECKING:
-    from kvmark.records.run import Run
 
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 """Errors of file systems without locks."""
@@ -111,9 +108,7 @@ class Running(Header):
         """
         path = folder / files.RUNNING
         try:
-            document = files.read_document(path)
-            files.check_format(document, files.FORMAT)
-            return cls.model_validate(document)
+            return cls.model_validate(files.read_document(path, files.FORMAT))
         except FileNotFoundError:
             raise RecordsError(
                 f"run {folder.name} has neither a manifest nor {files.RUNNING}, so it holds no"
@@ -121,7 +116,7 @@ class Running(Header):
             ) from None
         except (OSError, ValueError, AttributeError) as problem:
             raise RecordsError(
-                f"{path} can't be read ({_first_line(problem)}), so run {folder.name} can't be"
+                f"{path} can't be read ({first_line(problem)}), so run {folder.name} can't be"
                 " recovered"
             ) from problem
 
@@ -215,18 +210,6 @@ class RunFolder:
         """Releases the lock: the run has ended, or it counts as killed."""
         self._lock = None
 
-    def close(self, engine: Mapping[str, Any]) -> Run:
-        """Ends the run and closes it at once.
-
-        Raises:
-            RunError: as :meth:`end`.
-        """
-        self.end(engine)
-        # Tables need Polars, which is slow to import, and the measurement has ended here.
-        from kvmark.records.recovery import close_run  # noqa: PLC0415
-
-        return close_run(self.path)
-
     def abandon(self) -> bool:
         """Removes the folder if nothing was measured in it; returns whether it was removed."""
         self.release()
@@ -256,7 +239,7 @@ def write_end(
     except ValidationError as problem:
         raise RunError(
             f"the engine's record of run {folder.name} is not of the known form"
-            f" ({_first_line(problem)}): its logs are kept in {folder}"
+            f" ({first_line(problem)}): its logs are kept in {folder}"
         ) from problem
     with report_write_errors(folder):
         files.write_atomically(folder / files.ENDED, files.to_json(document))
@@ -286,7 +269,8 @@ def report_write_errors(folder: Path) -> Iterator[None]:
         ) from problem
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
+    """The first error of a model with its place; the first line of any other exception."""
     if isinstance(problem, ValidationError):
         first = problem.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

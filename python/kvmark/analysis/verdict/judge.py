@@ -24,7 +24,7 @@ from kvmark.analysis.verdict.evidence import JudgedPhase
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
-from kvmark.records.verdicts import keep_verdict, kept_verdict
+from kvmark.records.store import keep_verdict, kept_verdict
 
 # Phases whose operations must succeed although they are not counted: others depend on them.
 _MUST_SUCCEED = ("load", "measure", "verify")
