@@ -310,11 +310,6 @@ class Study:
         """The plan of a case's first run, on a system that needn't exist."""
         return compile_run(self.run_spec(case, self._stand_in(case), 0))
 
-    def request_title(self, case: Case, repetition: int) -> str:
-        """The title of a run."""
-        several = self.repetitions_of(case) > 1
-        return f"{case.title}, repetition {repetition + 1}" if several else case.title
-
     def digest(self) -> str:
         """A hash of all runs, independent of the number of repetitions."""
         parts: list[object] = [self.file.text, self.seed]

@@ -51,7 +51,8 @@ class FactorialDesign(Design):
     #: Of the present run.
     _dataset: str = ""
     _faults: frozenset[Action] = frozenset()
-    _servers: dict[tuple[str, str], _Servers] = field(default_factory=dict)
+    #: The part of runs' manifests about the servers, by their start or first use.
+    _servers: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -90,13 +91,15 @@ class FactorialDesign(Design):
         self, runs: Executor, number: int, total: int, repetition: int, case: Case, lengthened: int
     ) -> str | None:
         """The id of one run; None where it didn't come to its end."""
+        several = self.study.repetitions_of(case) > 1
+        title = f"{case.title}, repetition {repetition + 1}" if several else case.title
         longer = f", {2**lengthened} times as long" if lengthened else ""
         outcome = runs.run(
             RunRequest(
                 case=case.title,
                 repetition=repetition,
                 lengthened=lengthened,
-                title=self.study.request_title(case, repetition) + longer,
+                title=title + longer,
                 number=number,
                 total=total,
                 make=partial(self._made, case, repetition, runs, lengthened),
@@ -126,30 +129,33 @@ class FactorialDesign(Design):
         self._make_room(spec)
         self._dataset = self._dataset_of(spec)
         self._faults = frozenset(fault.do for fault in spec.faults)
-        servers.measured += 1
+        if "after_start" in servers:
+            servers["after_start"] += 1
         place = {
             "case": case.title, "levels": case.labels, "repetition": repetition,
-            "lengthened": lengthened, "least_repetitions": self.study.repetitions,
-            **servers.as_json(),
+            "lengthened": lengthened, "least_repetitions": self.study.repetitions, **servers,
         }  # fmt: skip
         return prepare_run(spec, compile_run(spec), {"study": {"id": runs.id, **place}})
 
-    def _servers_of(self, case: Case, system: SystemUrl, runs: Executor) -> _Servers:
+    def _servers_of(self, case: Case, system: SystemUrl, runs: Executor) -> dict[str, Any]:
         """The servers of a case, warmed up after their start or at their first use.
+
+        With the number of runs since a start by the study, and a requested warm-up.
 
         Raises:
             SystemUnderTestError: they ended during the warm-up.
         """
         incarnation = (self.environment.incarnation, system.text)
         if incarnation not in self._servers:
-            longest_ns, warmup = self.study.server_warmup_ns, None
+            longest_ns = self.study.server_warmup_ns
+            servers: dict[str, Any] = {"after_start": 0} if incarnation[0] else {}
             if longest_ns is not None:
                 warmup = self._warm_up(case, system, longest_ns, runs)
+                servers["server_warmup"] = None if warmup is None else warmup.as_json()
                 self.environment.system(case)
                 if self.environment.incarnation != incarnation[0]:
                     raise SystemUnderTestError("the servers ended while they were warmed up")
-            own, asked = incarnation[0] != "", longest_ns is not None
-            self._servers[incarnation] = _Servers(own=own, asked=asked, warmup=warmup)
+            self._servers[incarnation] = servers
         return self._servers[incarnation]
 
     def _warm_up(
@@ -210,27 +216,6 @@ class FactorialDesign(Design):
         parts = (self.environment.incarnation, spec.system.driver, dict(spec.system.options))
         loads = (spec.workload.is_loaded_first, spec.workload.load, spec.workload.prepare)
         return repr((parts, loads, records, spec.workload.dataset))
-
-
-@dataclass(kw_only=True)
-class _Servers:
-    """The measured servers since their start or first use."""
-
-    #: Whether the study started them.
-    own: bool
-    #: Whether a warm-up was requested.
-    asked: bool
-    warmup: ServerWarmup | None
-    #: Number of their runs since then.
-    measured: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Their part of a run's manifest."""
-        warmup = None if self.warmup is None else self.warmup.as_json()
-        return {
-            **({"after_start": self.measured} if self.own else {}),
-            **({"server_warmup": warmup} if self.asked else {}),
-        }
 
 
 @dataclass
