@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,23 +52,23 @@ def noisy(seed: int, ratio: float) -> Callable[[int, Side], float]:
 
 def log_ratios(
     seed: int, measure: Callable[[int, Side], float], precision: Precision
-) -> Sequence[float]:
+) -> list[float]:
     """The logarithms of candidate ÷ base in all blocks of a comparison."""
-    logs: list[Sequence[float]] = []
+    logs: dict[int, float] = {}
 
-    def progress(measured: Sequence[float]) -> Any:
-        logs.append(tuple(measured))
-        return block_progress(measured, precision)
+    def noted(block: int, side: Side) -> float:
+        value = measure(block, side)
+        logs[block] = logs.get(block, 0.0) + math.log(value) * (1 if side == "candidate" else -1)
+        return value
 
-    for _ in measure_blocks(seed, measure, progress):
+    for _ in measure_blocks(seed, noted, precision):
         pass
-    return logs[-1]
+    return [*logs.values()]
 
 
 def differs(seed: int, ratio: float) -> bool:
     """Whether a comparison finds a difference."""
-    asked = PrecisionTarget(FIND.within, FIND.find, FIND.most_blocks)
-    return decide(log_ratios(seed, noisy(seed, ratio), FIND), asked).effect.significant()
+    return decide(log_ratios(seed, noisy(seed, ratio), FIND), FIND).effect.significant()
 
 
 def test_equal_sides_differ_as_often_as_the_error_level() -> None:
@@ -85,10 +84,9 @@ def test_a_difference_of_the_requested_size_is_found_in_nine_of_ten_comparisons(
 def test_a_difference_is_found_too_where_the_error_level_is_shared_by_all_metrics() -> None:
     claims, found_in_all = 9, 0
     precision = replace(FIND, claims=claims)
-    asked = PrecisionTarget(None, FIND.find, FIND.most_blocks, claims=claims)
     for seed in range(60):
         logs = log_ratios(seed, noisy(seed, 1.02), precision)
-        others = [decide(logs, asked).effect, *[UNCHANGED] * (claims - 1)]
+        others = [decide(logs, precision).effect, *[UNCHANGED] * (claims - 1)]
         found_in_all += as_family(others)[0].significant()
     assert found_in_all >= 54
 
@@ -168,14 +166,14 @@ def left_out_at(*blocks: int) -> tuple[list[tuple[int, Side]], Callable[[int, Si
 def test_a_block_that_can_not_be_used_is_left_out_and_others_take_its_place() -> None:
     measured, measure = left_out_at(2, 3)
     precision = Precision(within=0.5, find=None, most_blocks=6, first_stage=6)
-    standings = list(measure_blocks(1, measure, lambda logs: block_progress(logs, precision)))
-    assert [standing.blocks for standing in standings] == [1, 2, 3, 4, 5, 6]
+    standings = list(measure_blocks(1, measure, precision))
+    assert [standing.effect.ratio.n for standing in standings] == [1, 2, 3, 4, 5, 6]
     assert {block for block, _ in measured} == set(range(8))
     assert standings[-1].done
 
 
 def test_blocks_of_which_one_after_the_other_can_not_be_used_end_a_comparison() -> None:
     measured, measure = left_out_at(*range(2, 100))
-    standings = list(measure_blocks(1, measure, lambda logs: block_progress(logs, FIND)))
-    assert [standing.blocks for standing in standings] == [1, 2]
+    standings = list(measure_blocks(1, measure, FIND))
+    assert [standing.effect.ratio.n for standing in standings] == [1, 2]
     assert max(block for block, _ in measured) == 2 + MOST_LEFT_OUT - 1

@@ -1,53 +1,42 @@
 """The queue of a warm-up continues in the measurement, and results account for it."""
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-pytest.importorskip("kvmark._engine")
-
-from kvmark import catalog
 from kvmark.analysis import judge
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.rules import Level
-from kvmark.plan.compile import compile_run
-from kvmark.records import Records, Run, close_run
+from kvmark.records import Run
 from kvmark.records.files import INTERVAL_LOG
 from kvmark.records.recovery import record_of_logs
-from kvmark.run.context import RunContext
-from kvmark.run.execution import execute
-from kvmark.run.generator import LocalGenerator
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
 
 SECOND = 10**9
+Measured = Callable[..., Run]
 
 
-def measured(
-    folder: Path, rate: int, warmup_s: int, duration_s: int, interval_ns: int = SECOND
-) -> Run:
+@pytest.fixture
+def measured(simulated: Measured) -> Measured:
     """A system that does 10,000 operations a second."""
-    spec = RunSpec(
-        workload=catalog.load("ycsb/c"),
-        system=parse_system_url("sim:?clock=virtual&service=constant&mean_us=100"),
-        clients=100_000,
-        rate=rate,
-        arrival="constant",
-        warmup_ns=warmup_s * SECOND,
-        duration_ns=duration_s * SECOND,
-        interval_ns=interval_ns,
-        load="never",
-    )
-    with LocalGenerator() as generator:
-        setting = RunContext((), generator, Records(folder), host={}, versions={})
-        carried = execute(compile_run(spec), spec.as_json(), setting, lambda *_: None)
-    return close_run(carried.folder.path)
+
+    def run(rate: int, warmup_s: int, duration_s: int, interval_ns: int = SECOND) -> Run:
+        return simulated(
+            "service=constant&mean_us=100",
+            clients=100_000,
+            rate=rate,
+            arrival="constant",
+            warmup_ns=warmup_s * SECOND,
+            duration_ns=duration_s * SECOND,
+            interval_ns=interval_ns,
+        )
+
+    return run
 
 
 def test_an_offered_rate_beyond_the_capacity_measures_the_queue_of_the_warm_up(
-    tmp_path: Path,
+    measured: Measured,
 ) -> None:
-    run = measured(tmp_path, 11_000, 10, 1, SECOND // 10)
+    run = measured(11_000, 10, 1, SECOND // 10)
     (phase,) = run.counted
     (total,) = run.totals(phase.index)
     assert total.response.p50 == pytest.approx(1.05e9, rel=1e-3)
@@ -58,8 +47,8 @@ def test_an_offered_rate_beyond_the_capacity_measures_the_queue_of_the_warm_up(
     assert reasons["offered_rate_not_reached"].level is Level.INVALID
 
 
-def test_a_system_within_its_capacity_is_not_affected_by_the_warm_up(tmp_path: Path) -> None:
-    run = measured(tmp_path, 9_000, 2, 12)
+def test_a_system_within_its_capacity_is_not_affected_by_the_warm_up(measured: Measured) -> None:
+    run = measured(9_000, 2, 12)
     (phase,) = run.counted
     (total,) = run.totals(phase.index)
     assert total.count == 12 * 9_000
@@ -68,8 +57,8 @@ def test_a_system_within_its_capacity_is_not_affected_by_the_warm_up(tmp_path: P
     assert not codes & {"offered_rate_not_reached", "dropped", "schedule_late"}
 
 
-def test_an_interval_counts_the_operations_that_ended_in_it(tmp_path: Path) -> None:
-    run = measured(tmp_path, 11_000, 10, 2)
+def test_an_interval_counts_the_operations_that_ended_in_it(measured: Measured) -> None:
+    run = measured(11_000, 10, 2)
     (phase,) = run.counted
     rows = run.intervals.filter(run.intervals["phase"] == phase.index)
     window = rows.filter((rows["operation"] == "TOTAL") & ~rows["drain"])
@@ -77,8 +66,8 @@ def test_an_interval_counts_the_operations_that_ended_in_it(tmp_path: Path) -> N
     assert window["carried"].to_list() == [10_000, 1]
 
 
-def test_the_logs_contain_the_totals_of_the_engine(tmp_path: Path) -> None:
-    run = measured(tmp_path, 11_000, 10, 2)
+def test_the_logs_contain_the_totals_of_the_engine(measured: Measured) -> None:
+    run = measured(11_000, 10, 2)
     # A log as the engine writes it, made of the table again.
     (run.path / INTERVAL_LOG).write_bytes(run.intervals.write_ndjson().encode())
     record = record_of_logs(run.path, run.manifest.plan, run.manifest.created)

@@ -44,15 +44,11 @@ def test_rounding_does_not_shift_the_rank_of_a_quantile() -> None:
     assert Counts.of(range(1, 101)).quantile(0.07) == 7
 
 
-def test_no_observation_gives_no_quantile_and_no_mean() -> None:
-    empty = Counts.merge([])
-    assert (empty.n, empty.quantile(0.5), empty.mean()) == (0, None, None)
-    assert empty.resolution(0.5) == 0
-
-
-def test_a_mean_takes_the_middle_of_each_range() -> None:
+def test_a_mean_takes_the_middle_of_each_range_and_nothing_has_none() -> None:
     counts = Counts(np.array([0, 10]), np.array([2, 14]), np.array([3, 1]))
     assert counts.mean() == pytest.approx((3 * 1 + 12) / 4)
+    empty = Counts.merge([])
+    assert (empty.n, empty.quantile(0.5), empty.mean(), empty.resolution(0.5)) == (0, None, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +60,12 @@ def test_a_shown_quantile_has_ten_observations_beyond_it(q: float, n: int) -> No
     assert n == 1 or not Counts.of(range(n - 1)).shows(q)
 
 
-def test_the_resolution_of_a_quantile_is_half_the_width_of_its_range() -> None:
+@pytest.mark.parametrize(
+    ("q", "step", "resolution"),
+    [(0.05, 0.0, 1 / 101), (0.5, 0.0, 4 / 1007), (0.5, 25.0, 25 / 1007)],
+)
+def test_the_resolution_is_half_a_range_and_at_least_the_step_of_the_clock(
+    q: float, step: float, resolution: float
+) -> None:
     counts = Counts(np.array([100, 1000]), np.array([101, 1007]), np.array([9, 91]))
-    assert counts.resolution(0.05) == pytest.approx(1 / 101)
-    assert counts.resolution(0.5) == pytest.approx(4 / 1007)
-
-
-def test_the_resolution_is_at_least_the_step_of_the_clock() -> None:
-    counts = Counts.of([1000] * 20)
-    assert counts.resolution(0.5) == pytest.approx(0.5 / 1000)
-    assert counts.resolution(0.5, step=25.0) == pytest.approx(0.025)
+    assert counts.resolution(q, step) == pytest.approx(resolution)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kvmark.stats import (
+    Effect,
     Level,
     PrecisionTarget,
     as_family,
@@ -43,22 +44,15 @@ def test_equal_sides_differ_significantly_in_one_of_twenty_comparisons() -> None
 
 def test_the_smallest_detectable_change_is_found_in_eight_of_ten_comparisons() -> None:
     chance = np.random.default_rng(5)
-    expected = difference(level_of(_scattered(chance, 1.0)), level_of(_scattered(chance, 1.0)))
-    assert expected.detectable is not None
     spread, runs = 0.05, 10
     change = math.expm1((2.101 + 0.862) * spread * (2 / runs) ** 0.5)
-    found = sum(
-        difference(
-            level_of(_scattered(chance, 1.0)), level_of(_scattered(chance, 1 + change))
-        ).significant()
-        for _ in range(1000)
-    )
-    assert 760 <= found <= 850
 
+    def compared(ratio: float) -> Effect:
+        one, other = (chance.lognormal(math.log(100), spread, runs) for _ in range(2))
+        return difference(level_of(one.tolist()), level_of((ratio * other).tolist()))
 
-def _scattered(chance: np.random.Generator, ratio: float) -> list[float]:
-    values: list[float] = (100 * ratio * chance.lognormal(0, 0.05, 10)).tolist()
-    return values
+    assert compared(1.0).detectable is not None
+    assert 760 <= sum(compared(1 + change).significant() for _ in range(1000)) <= 850
 
 
 def test_a_single_run_has_the_scatter_of_the_repeated_side() -> None:
@@ -77,6 +71,8 @@ def test_two_single_runs_are_compared_by_the_scatter_within_each() -> None:
 
 
 def test_without_an_error_nothing_is_significant() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        level_of([1.0, 0.0])
     alone = Level(math.log(100), None, 1, between_runs=False, method="one count")
     found = difference(alone, within(200, 0.1, 20))
     assert found.ratio.low is None
@@ -110,14 +106,11 @@ def test_holm_multiplies_the_smallest_by_all_and_never_reverses_an_order() -> No
     assert holm([]) == []
 
 
-def test_a_level_needs_samples_above_0() -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        level_of([1.0, 0.0])
-
-
-def test_equal_repetitions_within_the_floor_are_no_significant_difference() -> None:
-    floor = 0.5 / 1000
-    found = difference(level_of([1000.0] * 5, floor), level_of([1000.4] * 5, floor))
+@pytest.mark.parametrize("candidate", [level_of([1000.4] * 5, 5e-4), within(1000.4, 1e-4, 10)])
+def test_equal_repetitions_within_the_floor_are_no_significant_difference(
+    candidate: Level,
+) -> None:
+    found = difference(level_of([1000.0] * 5, 5e-4), candidate)
     assert found.p_value > 0.5
     assert found.ratio.low < 1
 
@@ -126,11 +119,6 @@ def test_an_error_of_0_counts_as_unknown() -> None:
     found = difference(level_of([1000.0] * 5), level_of([1000.4] * 5))
     assert (found.p_value, found.ratio.low, found.detectable) == (None, None, None)
     assert not found.significant()
-
-
-def test_a_single_run_against_equal_ones_has_their_floor() -> None:
-    found = difference(level_of([1000.0] * 5, 0.01), within(1001, 0.0001, 10))
-    assert found.p_value > 0.5
 
 
 def test_equal_blocks_have_the_floor_as_their_error() -> None:

@@ -19,16 +19,12 @@ def test_a_linear_increase_is_found_with_its_size() -> None:
     assert found.p_value < 1e-6
 
 
-def test_noise_is_rarely_a_drift() -> None:
+def test_noise_is_rarely_a_drift_and_a_single_stall_is_none() -> None:
     alarms = sum(drift(noise(30, seed).tolist()).p_value < 0.01 for seed in range(500))
     assert alarms / 500 < 0.03
-
-
-def test_a_single_stall_is_not_a_drift() -> None:
     series = noise(40, 2)
     series[20] = 0
-    found = drift(series.tolist())
-    assert abs(found.change) < 0.03
+    assert abs(drift(series.tolist()).change) < 0.03
 
 
 def test_the_slope_is_scipys_theil_sen_slope() -> None:
@@ -46,36 +42,32 @@ def test_without_correlation_the_test_is_the_textbook_one() -> None:
     assert drift(series).p_value == pytest.approx(2 * stats.norm.sf(z))
 
 
-def test_a_constant_series_does_not_drift() -> None:
-    found = drift([5.0] * 12)
-    assert (found.change, found.p_value) == (0.0, 1.0)
-
-
-def test_a_long_series_keeps_its_drift() -> None:
+def test_a_long_series_keeps_its_drift_and_a_constant_one_has_none() -> None:
     series = np.random.default_rng(4).normal(1000, 5, 20_000) + np.linspace(0, 300, 20_000)
     assert drift(series.tolist()).change == pytest.approx(0.26, abs=0.02)
-
-
-def test_three_values_are_too_few_for_a_drift() -> None:
+    constant = drift([5.0] * 12)
+    assert (constant.change, constant.p_value) == (0.0, 1.0)
     with pytest.raises(ValueError, match="at least four"):
         drift([1.0, 2.0, 3.0])
 
 
-def test_a_mix_is_tested_as_scipy_does() -> None:
-    found = mix_test([480, 320, 200], [5, 3, 2])
-    assert found.p_value == pytest.approx(stats.chisquare([480, 320, 200], [500, 300, 200]).pvalue)
-    assert found.deviation == pytest.approx(0.02)
+@pytest.mark.parametrize(
+    ("counts", "weights", "p_value"),
+    [
+        ([480, 320, 200], [5, 3, 2], stats.chisquare([480, 320, 200], [500, 300, 200]).pvalue),
+        # A kind that should not occur is never chance; a single kind always fits.
+        ([999, 1], [1, 0], 0.0),
+        ([1000], [0.5], 1.0),
+    ],
+)
+def test_a_mix_is_tested_as_scipy_does(
+    counts: list[int], weights: list[float], p_value: float
+) -> None:
+    assert mix_test(counts, weights).p_value == pytest.approx(p_value)
 
 
-def test_a_kind_that_should_not_occur_is_never_chance() -> None:
-    assert mix_test([999, 1], [1, 0]).p_value == 0.0
-
-
-def test_a_single_kind_always_fits() -> None:
-    assert mix_test([1000], [0.5]).p_value == 1.0
-
-
-def test_an_empty_mix_is_rejected() -> None:
+def test_a_mix_has_its_largest_deviation_and_an_empty_one_is_rejected() -> None:
+    assert mix_test([480, 320, 200], [5, 3, 2]).deviation == pytest.approx(0.02)
     with pytest.raises(ValueError, match="something counted"):
         mix_test([0, 0], [1, 1])
 

@@ -57,6 +57,8 @@ def change_points(
     """
     series = _above_zero(values)
     found = list(_cuts(np.log(series), error_level, np.random.default_rng(1)))
+    if not found:
+        return ()
     edges = [0, *(cut for cut, _ in found), len(series)]
     medians = [float(np.median(series[start:end])) for start, end in pairwise(edges)]
     return tuple(
