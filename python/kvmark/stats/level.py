@@ -246,12 +246,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
     """
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = largest
-    return adjusted
+    order, n = np.argsort(p_values, kind="stable"), len(p_values)
+    adjusted = np.empty(n)
+    raised = np.asarray(p_values)[order] * np.arange(n, 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1.0)
+    return adjusted.tolist()
 
 
 def _detectable(error: float, freedom: float, confidence: float) -> float:

@@ -260,17 +260,23 @@ def warming(values: Sequence[Placed]) -> Estimate | None:
     known = [one for one in values if cases.count(one.case) > 1]
     if not known:
         return None
-    basis, sizes, _ = np.linalg.svd(_indicators(known), full_matrices=False)
-    basis = basis[:, sizes > sizes[0] * 1e-9]
-    x = _without(basis, [2.0 ** (1 - one.place) for one in known])
-    y = _without(basis, [math.log(one.value) for one in known])
-    freedom, weight = len(known) - basis.shape[1] - 1, float(x @ x)
-    in_case = np.array([[one.case == case for one in known] for case in set(cases)])
-    is_dominated = float((in_case @ x**2).max()) > _LARGEST_PART * weight
+    in_case = _indicators([one.case for one in known])
+    factors = np.hstack([in_case, _indicators([str(one.repetition) for one in known])])
+    # Projects on what cases and repetitions explain.
+    hat = factors @ np.linalg.pinv(factors, rtol=1e-9)
+    x, y = (
+        series - hat @ series
+        for series in (
+            np.array([2.0 ** (1 - one.place) for one in known]),
+            np.log([one.value for one in known]),
+        )
+    )
+    freedom, weight = len(known) - round(float(hat.trace())) - 1, float(x @ x)
+    is_dominated = float((x**2 @ in_case).max()) > _LARGEST_PART * weight
     if freedom < _LEAST_FREEDOM or weight < _LEAST_WEIGHT or is_dominated:
         return None
     effect = float(x @ y) / weight
-    leverage = (basis**2).sum(axis=1) + x**2 / weight
+    leverage = hat.diagonal() + x**2 / weight
     left = (y - effect * x) / np.maximum(1 - leverage, 1e-9)
     error = math.sqrt(float((x**2) @ (left**2))) / weight
     wide = error * t_quantile(freedom)
@@ -278,19 +284,10 @@ def warming(values: Sequence[Placed]) -> Estimate | None:
     return Estimate(effect, effect - wide, effect + wide, len(known), "", method)
 
 
-def _indicators(values: Sequence[Placed]) -> NDArray[np.float64]:
-    """A column for each case and each repetition."""
-    columns = [
-        [float(own == name) for own in owns]
-        for owns in ([one.case for one in values], [str(one.repetition) for one in values])
-        for name in dict.fromkeys(owns)
-    ]
-    return np.array(columns).T
-
-
-def _without(basis: NDArray[np.float64], values: Sequence[float]) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
-    return array - basis @ (basis.T @ array)
+def _indicators(labels: Sequence[str]) -> NDArray[np.float64]:
+    """A column of ones and zeros for each label."""
+    column = np.array(labels)[:, None]
+    return (column == np.unique(column)).astype(np.float64)
 
 
 def warmup_gain(speeds: Sequence[float]) -> float | None:
