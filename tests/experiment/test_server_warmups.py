@@ -5,7 +5,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
@@ -17,12 +17,10 @@ import pytest
 from scripted_store import store
 from studies import Program, manifests, terminate
 
-from kvmark.errors import Interrupted, SpecError, SystemUnderTestError
+from kvmark.errors import Interrupted, SystemUnderTestError
 from kvmark.experiment.journal import Journal
 from kvmark.experiment.study.answer import StudyResults, stored_study, study_results
 from kvmark.experiment.study.definition import Study
-from kvmark.experiment.study.design import FactorialDesign
-from kvmark.experiment.study.environment import Environment
 from kvmark.experiment.study.warm_up import (
     MOST_ROUNDS,
     Load,
@@ -110,38 +108,41 @@ def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> N
     assert (warmup_gain(found.rounds) or 0) > 0.03
 
 
-def test_a_load_that_fails_is_left_out_and_so_are_the_rounds_before() -> None:
-    asked: list[str] = []
+def failing(rounds: Collection[int], speed: Callable[[int], float]) -> Load:
+    """A load of these speeds that fails in some rounds."""
 
-    def good(number: int) -> float:
-        asked.append(f"good {number}")
-        return 5.0
-
-    def bad(number: int) -> float:
-        if number == 2:
+    def load(number: int) -> float:
+        if number in rounds:
             raise SystemUnderTestError("it is gone; the run is kept as 20261126-000000-x")
-        return 7.0
+        return speed(number)
 
+    return load
+
+
+@pytest.mark.parametrize(
+    ("fails_in", "speed", "rounds", "asked"),
+    [(2, 7.0, (1.0,) * 6, 7), (MOST_ROUNDS, None, (1.0,), MOST_ROUNDS)],
+    ids=["the rounds before are left out", "the last round is followed by no other"],
+)
+def test_a_load_that_fails_is_left_out(
+    fails_in: int, speed: float | None, rounds: tuple[float, ...], asked: int
+) -> None:
     said: list[str] = []
-    found = warm_up_servers({"good": good, "bad": bad}, 100, lambda: 0.0, said.append)
-    assert found.rounds == (1.0,) * 6
-    assert asked == [f"good {number}" for number in range(1, 8)]
+    bad = failing({fails_in}, lambda number: speed or 2.0**number)
+    found = warm_up_servers({"good": lambda _: 5.0, "bad": bad}, 100, lambda: 0.0, said.append)
+    assert (found.rounds, found.has_levelled) == (rounds, len(rounds) > 1)
+    assert sum("round" in line for line in said) == asked
     assert "bad warms nothing up: it is gone" in said
-    assert warm_up_servers({"bad": lambda _: bad(2)}, 100, lambda: 0.0, said.append) is None
 
 
-def test_a_load_that_fails_in_the_last_round_makes_no_other_round() -> None:
-    said: list[str] = []
+def test_without_a_load_there_is_no_warm_up_and_an_interrupt_ends_it() -> None:
+    def stopped(_: int) -> float:
+        raise Interrupted("stopped")
 
-    def late(number: int) -> float:
-        if number == MOST_ROUNDS:
-            raise SystemUnderTestError("it is gone")
-        return 2.0**number
-
-    loads: dict[str, Load] = {"good": lambda _: 5.0, "late": late}
-    found = warm_up_servers(loads, 100, lambda: 0.0, said.append)
-    assert (found.rounds, found.has_levelled) == ((1.0,), False)
-    assert sum("round" in line for line in said) == MOST_ROUNDS
+    bad = failing({1}, float)
+    assert warm_up_servers({"bad": bad}, 100, lambda: 0.0, lambda _: None) is None
+    with pytest.raises(Interrupted):
+        warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
 
 
 class Starved:
@@ -194,30 +195,20 @@ def test_cores_are_lent_for_half_of_the_time_at_most() -> None:
     assert not found.has_levelled
 
 
-def test_a_warm_up_is_interrupted_as_any_run_is() -> None:
-    def stopped(_: int) -> float:
-        raise Interrupted("stopped")
-
-    with pytest.raises(Interrupted):
-        warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
-
-
-def manifest(*totals: tuple[str, int, float]) -> Manifest:
-    """What a run measured: outcomes with their counts and mean service times."""
-    rows = [
-        SimpleNamespace(
-            phase=1, outcome=outcome, part=False, count=count, service=SimpleNamespace(mean=mean)
-        )
-        for outcome, count, mean in totals
-    ]
-    counted = [SimpleNamespace(index=1)]
-    return cast(Manifest, SimpleNamespace(counted=counted, engine=SimpleNamespace(totals=rows)))
-
-
 def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:
-    assert client_speed(manifest(("ok", 10, 1e6), ("ok", 30, 3e6), ("timeout", 99, 1.0))) == 400
+    def speed(**totals: tuple[int, float]) -> float:
+        rows = [
+            SimpleNamespace(
+                phase=1, outcome=one, part=False, count=n, service=SimpleNamespace(mean=mean_ns)
+            )
+            for one, (n, mean_ns) in totals.items()
+        ]
+        counted, engine = [SimpleNamespace(index=1)], SimpleNamespace(totals=rows)
+        return client_speed(cast(Manifest, SimpleNamespace(counted=counted, engine=engine)))
+
+    assert speed(ok=(40, 2.5e6), timeout=(99, 1.0)) == 400
     with pytest.raises(SystemUnderTestError, match="no operation succeeded"):
-        client_speed(manifest(("timeout", 99, 1.0)))
+        speed(timeout=(99, 1.0))
 
 
 LOADS = """
@@ -227,38 +218,44 @@ system: "sim:"
 workload: ycsb/c
 run: {records: 10, duration: 1m, warmup: 5s, faults: []}
 factors:
-  workload: [ycsb/a, ycsb/c, ycsb/load, redis/set]
+  workload: [ycsb/a]
   clients: [1, 50, 1000]
 """
 
 
 def specs(study: Study) -> list[RunSpec]:
-    matrix = FactorialDesign(study, Environment(study, tell=lambda _: None))
-    system = parse_system_url("sim:")
-    return [matrix._spec(case, system, 0, 0) for case in study.cases]
+    return [study.run_spec(case, parse_system_url("sim:"), 0) for case in study.cases]
 
 
+MIXES = """factors:
+  mix:
+    levels:
+      reads: {workload.groups.0.mix: {read: 1}}
+      writes: {workload.groups.0.mix: {update: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("factors", "chosen"),
+    [
+        ("factors: {workload: [ycsb/a, ycsb/c], clients: [1, 50, 1000]}", [1, 4]),
+        (MIXES, [0, 1]),
+    ],
+    ids=["the clients that fill a server best", "cases that do different things"],
+)
 def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
-    study: Callable[..., Study],
+    study: Callable[..., Study], factors: str, chosen: list[int]
 ) -> None:
-    made = study(LOADS.replace(", ycsb/load, redis/set", ""))
-    chosen = [made.cases[place].title for place in warm_up_places(specs(made))]
-    assert chosen == ["workload ycsb/a, clients 50", "workload ycsb/c, clients 50"]
-    once = study(
-        LOADS.replace("ycsb/a, ycsb/c, ycsb/load, redis/set", "ycsb/load")
-        .replace(", warmup: 5s", "")
-        .replace("{records: 10, duration: 1m", "{records: 10")
-    )
-    assert warm_up_places(specs(once)) == []
+    text = LOADS[: LOADS.index("factors:")]
+    assert warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
+    once = text.replace("duration: 1m, warmup: 5s, ", "").replace("ycsb/c", "ycsb/load")
+    assert warm_up_places(specs(study(once))) == []
 
 
 def test_a_warm_up_is_the_same_load_without_rate_and_faults(
     study: Callable[..., Study],
 ) -> None:
-    text = LOADS.replace("faults: []", "rate: 500, arrival: poisson").replace(
-        "[ycsb/a, ycsb/c, ycsb/load, redis/set]", "[ycsb/a]"
-    )
-    [asked, *_] = specs(study(text))
+    [asked, *_] = specs(study(LOADS.replace("faults: []", "rate: 500, arrival: poisson")))
     short = shorten(asked, 3_000_000, settle=False)
     [group] = short.workload.groups
     assert (short.rate, short.arrival, group.clients, short.settle) == (None, None, 1, False)
@@ -294,20 +291,8 @@ workloads:
 """
 
 
-MIXES = """factors:
-  mix:
-    levels:
-      reads: {workload.groups.0.mix: {read: 1}}
-      writes: {workload.groups.0.mix: {update: 1}}
-"""
-
-
-def test_a_workload_whose_cases_do_different_things_has_a_load_for_each(
-    study: Callable[..., Study],
-) -> None:
-    text = LOADS[: LOADS.index("factors:")] + MIXES
-    asked = specs(study(text))
-    assert warm_up_places(asked) == [0, 1]
+def test_reads_leave_the_records_unchanged(study: Callable[..., Study]) -> None:
+    asked = specs(study(LOADS[: LOADS.index("factors:")] + MIXES))
     assert [is_read_only(one) for one in asked] == [True, False]
 
 
@@ -321,19 +306,13 @@ def test_a_run_with_a_fault_is_made_no_longer_since_the_fault_would_be_another_p
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("scale", "minutes"), [(None, 10), (0.025, 2.5), (0.1, 10), (1.0, 10)])
 def test_a_try_of_a_study_warms_servers_up_as_much_shorter_as_it_is_smaller(
-    study: Callable[..., Study],
+    study: Callable[..., Study], scale: float | None, minutes: float
 ) -> None:
     text = LOADS + "server_warmup: 10m\nscale: {default: 0.1, of: [duration]}\n"
-    minutes = {
-        scale: study(text, scale=scale).server_warmup_ns for scale in (None, 0.025, 0.1, 1.0)
-    }
-    of_a_minute = 60 * 10**9
-    assert minutes == {
-        None: 10 * of_a_minute, 0.025: 2.5 * of_a_minute, 0.1: 10 * of_a_minute,
-        1.0: 10 * of_a_minute,
-    }  # fmt: skip
-    assert study(LOADS, scale=None).server_warmup_ns is None
+    assert study(text, scale=scale).server_warmup_ns == minutes * 60 * 10**9
+    assert study(LOADS).server_warmup_ns is None
 
 
 # From the command line.
@@ -488,8 +467,3 @@ def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
     terminate(process, tmp_path)
     assert [path.name for path in runs.iterdir()] == ["studies"]
     assert not list(own_testbeds.iterdir())
-
-
-def test_a_limit_that_is_no_time_is_refused_with_its_line(study: Callable[..., Study]) -> None:
-    with pytest.raises(SpecError, match=r"study\.yaml:\d+:\d+: server_warmup: \'soon\' is not a"):
-        study(LOADS + "server_warmup: soon\n")

@@ -60,6 +60,7 @@ def refusal(text: str, study: Callable[..., Study] | None = None) -> str:
             "run: {faults: [{at: 25%, do: delay, node: n1}]}",
             "study.yaml:5:16: delay needs a duration such as 20ms in 'by'",
         ),
+        ("server_warmup: soon", "study.yaml:5:16: server_warmup: 'soon' is not a"),
         ("repetitons: 3", "study.yaml:5:1: unknown key 'repetitons' — did you mean"),
     ],
 )

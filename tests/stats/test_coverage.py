@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from kvmark.stats import LEAST_INTERVALS, Counts, mean_error, quantile_of_intervals
-from kvmark.stats.series import rate_of_intervals
+from kvmark.stats import LEAST_INTERVALS, Counts, quantile_of_intervals
+from kvmark.stats.series import mean_error, rate_of_intervals
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "method" / "intervals.md"

@@ -14,12 +14,12 @@ from kvmark.stats import (
     Estimate,
     crossing,
     difference,
-    effective_sample_size,
     level_of,
     mean_interval,
     paired_ratio,
 )
 from kvmark.stats.estimate import median_interval
+from kvmark.stats.series import effective_sample_size
 
 
 def autoregressive(n: int, phi: float, seed: int) -> list[float]:

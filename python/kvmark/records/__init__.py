@@ -8,10 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kvmark.records.case import Block, Case, block_of, by_case, repetition_of
+    from kvmark.records.case import Case, block_of, by_case, repetition_of
     from kvmark.records.files import TimeName, read_events
     from kvmark.records.model import (
-        AgentRecord,
         BucketsRecord,
         FigureRecord,
         GroupRecord,
@@ -19,28 +18,26 @@ if TYPE_CHECKING:
         ImportedCase,
         ImportedRecord,
         Manifest,
-        NoticeRecord,
         OriginRecord,
         PhaseRecord,
         RunRecord,
         TotalRecord,
-        WorkerRecord,
     )
     from kvmark.records.recovery import close_run, recover_run
     from kvmark.records.run import OpenRun, Run
-    from kvmark.records.store import Entry, Judgement, Records, RunLine, State
+    from kvmark.records.store import Entry, Judgement, Records, RunLine
     from kvmark.records.writer import RunFolder
 
 _MODULES: Final = {
-    "case": "Block Case block_of by_case repetition_of",
+    "case": "Case block_of by_case repetition_of",
     "files": "TimeName read_events",
     "model": (
-        "AgentRecord BucketsRecord FigureRecord GroupRecord Header ImportedCase ImportedRecord"
-        " Manifest NoticeRecord OriginRecord PhaseRecord RunRecord TotalRecord WorkerRecord"
+        "BucketsRecord FigureRecord GroupRecord Header ImportedCase ImportedRecord"
+        " Manifest OriginRecord PhaseRecord RunRecord TotalRecord"
     ),
     "recovery": "close_run recover_run",
     "run": "OpenRun Run",
-    "store": "Entry Judgement Records RunLine State",
+    "store": "Entry Judgement Records RunLine",
     "writer": "RunFolder",
 }
 """The names that each module of this package exports."""

@@ -7,9 +7,9 @@ Write `scipy.special` in full: SciPy loads its parts on first use, which takes a
 second, and many commands don't need them.
 """
 
-from kvmark.stats.change_points import ChangePoint, change_points, could_be_seen, least_points
+from kvmark.stats.change_points import change_points, could_be_seen, least_points
 from kvmark.stats.counts import BEYOND, Counts, least_observations
-from kvmark.stats.distributions import MixTest, mix_test, rise_of_share
+from kvmark.stats.distributions import mix_test, rise_of_share
 from kvmark.stats.estimate import CONFIDENCE, Estimate, crossing, keeps_within
 from kvmark.stats.level import (
     Decision,
@@ -31,8 +31,6 @@ from kvmark.stats.series import (
     Drift,
     Placed,
     drift,
-    effective_sample_size,
-    mean_error,
     quantile_of_intervals,
     rate_of_intervals,
     warming,

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy
@@ -88,16 +89,19 @@ def fit_usl(levels: Sequence[float], throughputs: Sequence[float]) -> UslFit:
             fewer than four distinct levels.
     """
     data = _Data.of(levels, throughputs)
-    best = _fit(lambda both: data.at(*both), data.start(), (data.top - 1, np.inf))
+    top, pairs = data.top - 1, data.top * (data.top - 1)
+    best = _fit(data.at, data.start(), data)
     variance, freedom, misfit_p = _error(data, best)
     profiles = _Profiles(data, best, best.squares + variance * t_quantile(freedom) ** 2)
-    has_peak = best.k > 0 and best.s < data.top - 1
+    has_peak = best.k > 0 and best.s < top
     residuals = np.expm1(best.residuals)
     worst = int(np.argmax(np.abs(residuals)))
     return UslFit(
-        lam=profiles.lam(),
-        sigma=profiles.sigma(),
-        kappa=profiles.kappa(),
+        lam=profiles.of_log(best.log_lam, lambda log, s, k: data.at(s, k, log)),
+        sigma=profiles.of(
+            best.s, lambda value, _, k: data.at(value, k), lambda s: s / top, (0.0, top)
+        ),
+        kappa=profiles.of(best.k, lambda value, s, _: data.at(s, value), lambda k: k / pairs),
         peak=profiles.peak() if has_peak else None,
         peak_throughput=profiles.peak_throughput() if has_peak else None,
         scatter=math.sqrt(best.squares / (len(data.n) - 3)),
@@ -191,14 +195,13 @@ def _r_squared(data: _Data, best: _Point) -> float:
     return 1 - float(missed @ missed) / spread if spread else 0.0
 
 
-def _fit(
-    law: Callable[[Sequence[float]], _Point], start: Sequence[float], ends: Sequence[float]
-) -> _Point:
-    """The best law over parameters between 0 and their ends."""
+def _fit(law: Callable[[float, float], _Point], start: tuple[float, float], data: _Data) -> _Point:
+    """The best law over the scaled parameters s and k."""
 
     def residuals(at: Array) -> Array:
-        return law(at.tolist()).residuals
+        return law(*at.tolist()).residuals
 
+    ends = (data.top - 1, np.inf)
     optimum = scipy.optimize.least_squares(
         residuals,
         np.clip(start, 0.0, ends),
@@ -209,7 +212,7 @@ def _fit(
         ftol=_PRECISION,
         gtol=_PRECISION,
     )
-    return law(np.where(optimum.x < _ROUNDING, 0.0, optimum.x).tolist())
+    return law(*np.where(optimum.x < _ROUNDING, 0.0, optimum.x).tolist())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -220,63 +223,53 @@ class _Profiles:
     best: _Point
     limit: float
 
-    def sigma(self) -> Estimate:
-        """σ with its interval."""
-        scale = self.data.top - 1
+    def of(
+        self,
+        value: float,
+        law: Callable[[float, float, float], _Point],
+        scaled: Callable[[float], float],
+        bounds: tuple[float, float] = (0.0, np.inf),
+        unit: str = "",
+    ) -> Estimate:
+        """The values at which the best law of s and k with this value is within the limit.
 
-        def law(s: float) -> _Point:
-            return _fit(lambda k: self.data.at(s, k[0]), (self.best.k,), (np.inf,))
+        The search uses the square root of the increase, which is about linear.
+        """
+        best, near = self.best, (max(self.best.s, 1e-6), max(self.best.k, 1e-6))
+        room = math.sqrt(self.limit - best.squares)
 
-        return self._estimate(law, self.best.s, (0.0, scale), "", lambda s: s / scale)
+        def over(at: float) -> float:
+            squares = _fit(partial(law, at), near, self.data).squares
+            return math.sqrt(max(squares - best.squares, 0.0)) - room
 
-    def kappa(self) -> Estimate:
-        """κ with its interval."""
-        scale = self.data.top * (self.data.top - 1)
+        ends = (_end(over, room, value, bound) for bound in bounds)
+        low, high = (None if end is None else scaled(end) for end in ends)
+        return Estimate(scaled(value), low, high, len(self.data.n), unit, METHOD)
 
-        def law(k: float) -> _Point:
-            return _fit(lambda s: self.data.at(s[0], k), (self.best.s,), (self.data.top - 1,))
-
-        return self._estimate(law, self.best.k, (0.0, np.inf), "", lambda k: k / scale)
-
-    def lam(self) -> Estimate:
-        """λ with its interval."""
-        near = (max(self.best.s, 1e-6), max(self.best.k, 1e-6))
-
-        def law(log_lam: float) -> _Point:
-            ends = (self.data.top - 1, np.inf)
-            return _fit(lambda both: self.data.at(both[0], both[1], log_lam), near, ends)
-
-        return self._estimate(law, self.best.log_lam, (-np.inf, np.inf), "ops/s", math.exp)
+    def of_log(self, value: float, law: Callable[[float, float, float], _Point]) -> Estimate:
+        """A throughput by its logarithm."""
+        return self.of(value, law, math.exp, (-np.inf, np.inf), "ops/s")
 
     def peak(self) -> Estimate:
         """N* with its interval. The profile is over 1 ÷ N*², which is 0 without a peak."""
         top = self.data.top
 
-        def law(inverse: float) -> _Point:
-            def at(s: Sequence[float]) -> _Point:
-                kappa = (1 - s[0] / (top - 1)) * inverse
-                return self.data.at(s[0], kappa * top * (top - 1))
-
-            return _fit(at, (self.best.s,), (top - 1,))
+        def law(inverse: float, s: float, _: float) -> _Point:
+            return self.data.at(s, (1 - s / (top - 1)) * inverse * top * (top - 1))
 
         value = self._peak_of(self.best.s, self.best.k)
-        inverse = self._estimate(law, value**-2, (0.0, np.inf), "", float)
+        inverse = self.of(value**-2, law, float)
         low = None if inverse.high is None else max(1.0, inverse.high**-0.5)
         high = inverse.low**-0.5 if inverse.low else None
         return replace(inverse, value=value, low=low, high=high)
 
     def peak_throughput(self) -> Estimate:
         """X(N*) with its interval; without an upper end if the peak has none."""
-        near, ends = (self.best.s, self.best.k), (self.data.top - 1, np.inf)
 
-        def law(log_peak: float) -> _Point:
-            def at(both: Sequence[float]) -> _Point:
-                return self.data.at(both[0], both[1], log_peak - self._log_peak(both[0], both[1]))
+        def law(log: float, s: float, k: float) -> _Point:
+            return self.data.at(s, k, log - self._log_peak(s, k))
 
-            return _fit(at, near, ends)
-
-        value = self._log_peak(*near) + self.best.log_lam
-        return self._estimate(law, value, (-np.inf, np.inf), "ops/s", math.exp)
+        return self.of_log(self._log_peak(self.best.s, self.best.k) + self.best.log_lam, law)
 
     def _peak_of(self, s: float, k: float) -> float:
         """N* of scaled parameters."""
@@ -289,27 +282,6 @@ class _Profiles:
         top, n = self.data.top, self._peak_of(s, k)
         down = s * (n - 1) / (top - 1) + k * n * (n - 1) / (top * (top - 1))
         return math.log(n) - math.log1p(down)
-
-    def _estimate(
-        self,
-        law: Callable[[float], _Point],
-        value: float,
-        bounds: tuple[float, float],
-        unit: str,
-        scaled: Callable[[float], float],
-    ) -> Estimate:
-        """The values at which the best law of the other parameters is within the limit.
-
-        The search uses the square root of the increase, which is about linear.
-        """
-        room = math.sqrt(self.limit - self.best.squares)
-
-        def over(at: float) -> float:
-            return math.sqrt(max(law(at).squares - self.best.squares, 0.0)) - room
-
-        ends = (_end(over, room, value, bound) for bound in bounds)
-        low, high = (None if end is None else scaled(end) for end in ends)
-        return Estimate(scaled(value), low, high, len(self.data.n), unit, METHOD)
 
 
 def _end(over: Callable[[float], float], room: float, value: float, bound: float) -> float | None:
