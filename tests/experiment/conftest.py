@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
-from studies import Program, make_study
-
-from kvmark.experiment.study.definition import Study
+from studies import MakeStudy, Program, make_study
 
 
-@pytest.fixture(scope="session")
-def program() -> Program:
-    """Runs commands in processes that have everything loaded already."""
-    return Program()
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Runs commands in the test's folder, in processes that have everything loaded already."""
+    return Program(tmp_path)
 
 
 @pytest.fixture
@@ -32,6 +29,6 @@ def own_testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Callable[..., Study]:
+def study(tmp_path: Path) -> MakeStudy:
     """Makes a study of a text."""
     return lambda text, **asked: make_study(text, tmp_path, **asked)

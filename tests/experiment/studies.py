@@ -20,6 +20,9 @@ from kvmark.spec.study import parse_study
 from kvmark.spec.url import SystemName, system_name
 from waiting import PATIENCE_S, wait_until
 
+MakeStudy = Callable[..., Study]
+"""Makes a study of a text, in the test's folder."""
+
 
 def make_study(text: str, folder: Path, **asked: Any) -> Study:
     """The study of a text, as if it stood in a file of the folder."""
@@ -44,61 +47,57 @@ def quick(name: str, folder: Path, *changes: tuple[str, str]) -> None:
 class Program:
     """Runs commands in a folder, in processes that have loaded what they need."""
 
-    def start(self, folder: Path, *words: object) -> ForkServerProcess:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *words: object) -> Ended:
+        """Runs a command to its end."""
+        return preloaded.run(words, self.folder, os.environ, PATIENCE_S)
+
+    def start(self, *words: object) -> ForkServerProcess:
         """Begins a command."""
+        folder = self.folder
         return preloaded.start(words, folder, os.environ, folder / "out", folder / "err")
 
+    def study(self, text: str, *words: object) -> Ended:
+        """Runs a study of a text, quietly and without a report."""
+        (self.folder / "study.yaml").write_text(text)
+        return self("study", "study.yaml", "-q", "--report", "none", *words)
+
     def begin_study(
-        self, folder: Path, text: str, *words: object, logs: str = "runs/*/intervals.jsonl"
+        self, text: str, *words: object, logs: str = "runs/*/intervals.jsonl"
     ) -> ForkServerProcess:
         """Begins a study of a text, and waits for its first interval."""
-        (folder / "begun.yaml").write_text(text)
-        process = self.start(folder, "study", "begun.yaml", *words)
-        wait_for_an_interval(logs, process, folder)
+        (self.folder / "begun.yaml").write_text(text)
+        process = self.start("study", "begun.yaml", *words)
+
+        def is_written() -> bool:
+            return any(log.stat().st_size for log in self.folder.glob(logs))
+
+        self.wait_for(is_written, process, "the first interval has ended")
         return process
 
-    def study(self, folder: Path, text: str, *words: object) -> Ended:
-        """Runs a study of a text, quietly and without a report."""
-        (folder / "study.yaml").write_text(text)
-        return self(folder, "study", "study.yaml", "-q", "--report", "none", *words)
+    def wait_for(self, come: Callable[[], bool], process: ForkServerProcess, what: str) -> None:
+        """Waits for what a command does."""
 
-    def __call__(self, folder: Path, *words: object) -> Ended:
-        """Runs a command to its end."""
-        return preloaded.run(words, folder, os.environ, PATIENCE_S)
+        def has_come() -> bool:
+            if come():
+                return True
+            assert process.is_alive(), (self.folder / "err").read_text()
+            return False
 
+        wait_until(has_come, what)
 
-def wait_for(come: Callable[[], bool], process: ForkServerProcess, folder: Path, what: str) -> None:
-    """Waits for what a command that goes on in a folder does."""
+    def terminate(self, process: ForkServerProcess) -> None:
+        """Asks a command to end, which it has to say."""
+        process.terminate()
+        process.join(PATIENCE_S)
+        assert process.exitcode == 130, (self.folder / "err").read_text()
 
-    def has_come() -> bool:
-        if come():
-            return True
-        assert process.is_alive(), (folder / "err").read_text()
-        return False
-
-    wait_until(has_come, what)
-
-
-def wait_for_an_interval(logs: str, process: ForkServerProcess, folder: Path) -> None:
-    """Waits until a command has written the first interval of a run, by a pattern of its logs."""
-
-    def is_written() -> bool:
-        return any(log.stat().st_size for log in folder.glob(logs))
-
-    wait_for(is_written, process, folder, "the first interval has ended")
-
-
-def terminate(process: ForkServerProcess, folder: Path) -> None:
-    """Asks a command to end, which it has to say."""
-    process.terminate()
-    process.join(PATIENCE_S)
-    assert process.exitcode == 130, (folder / "err").read_text()
-
-
-def manifests(runs: Path) -> dict[str, dict[str, Any]]:
-    """The manifest of every closed run, by its id."""
-    found = sorted(runs.glob("*/manifest.json"))
-    return {path.parent.name: json.loads(path.read_bytes()) for path in found}
+    def manifests(self, runs: str = "runs") -> dict[str, dict[str, Any]]:
+        """The manifest of every closed run, by its id."""
+        found = sorted((self.folder / runs).glob("*/manifest.json"))
+        return {path.parent.name: json.loads(path.read_bytes()) for path in found}
 
 
 def journal_lines(runs: Path) -> int:

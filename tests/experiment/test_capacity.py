@@ -191,11 +191,11 @@ def test_a_system_that_is_busy_with_all_clients_is_not_tried_again_and_again_wit
 
 
 @pytest.fixture
-def kvmark(tmp_path: Path, program: Program) -> Callable[..., tuple[Any, str]]:
+def kvmark(program: Program) -> Callable[..., tuple[Any, str]]:
     """Carries out the command; its answer, and what it said."""
 
     def kvmark(*words: str, exits: int = 0) -> tuple[Any, str]:
-        done = program(tmp_path, "capacity", "ycsb/c", "--json", "-q", *words)
+        done = program("capacity", "ycsb/c", "--json", "-q", *words)
         assert done.code == exits, done
         return done.json if done.out else None, done.err
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import Program, manifests, quick
+from studies import Program, quick
 
 from kvmark.analysis import Level, Reason, Verdict, save_verdict
 from kvmark.records import Records
@@ -38,31 +38,29 @@ run: {{operations: 500, records: 100, clients: 1}}
 factors:
   system: {{levels: {{none: "rocksdb:{tmp_path}/file", there: "null:"}}}}
 """
-    ended = program.study(tmp_path, text, "--json")
+    ended = program.study(text, "--json")
     assert ended.code == 1, ended
     rows = {row["levels"]["system"]: row for row in ended.json["rows"]}
     assert rows["none"]["figures"] is None
     [reason] = rows["none"]["failures"]
     assert f"{tmp_path}/file" in reason
     assert rows["there"]["figures"]["verdict"]["judgement"] != "INVALID"
-    told = program(tmp_path, *AGAIN)
+    told = program(*AGAIN)
     assert "FAILED" in told.out
     assert "Cases that came to no end" in told.out
 
 
-def test_a_study_of_which_nothing_could_be_measured_failed(
-    tmp_path: Path, program: Program
-) -> None:
-    (tmp_path / "file").write_text("no folder")
+def test_a_study_of_which_nothing_could_be_measured_failed(program: Program) -> None:
+    (program.folder / "file").write_text("no folder")
     text = 'name: failing\nquestion: Does it?\nsystem: "rocksdb:./file"\nworkload: ycsb/c\n'
-    ended = program.study(tmp_path, text)
+    ended = program.study(text)
     assert ended.code == 3, ended
     assert "kvmark: no case measured anything: " in ended.err
 
 
 @pytest.mark.parametrize(("limit", "duration"), [("300ms", "1h"), ("1h", "50ms")])
 def test_a_case_that_takes_longer_than_its_limit_failed(
-    tmp_path: Path, program: Program, limit: str, duration: str
+    program: Program, limit: str, duration: str
 ) -> None:
     text = f"""
 name: limited
@@ -73,21 +71,19 @@ limit: {limit}
 factors: {{clients: [1]}}
 run: {{duration: {duration}, records: 10, interval: 10ms}}
 """
-    ended = program.study(tmp_path, text)
+    ended = program.study(text)
     # It fails with 1 or, where nothing was measured until then, with 3.
     is_over = "the case took longer than its limit" in ended.out + ended.err
     assert is_over == (ended.code in (1, 3)) == (duration == "1h"), ended
 
 
-def test_a_reader_asks_only_for_keys_that_were_acknowledged(
-    tmp_path: Path, program: Program
-) -> None:
+def test_a_reader_asks_only_for_keys_that_were_acknowledged(program: Program) -> None:
     # The published reads failed because minutes of writing had not covered the keys. Here a case
     # before writes only a part of them, and so does a load that was cut short.
     text = f"""
 name: readers
 question: Does every reader find its key?
-system: "rocksdb:{tmp_path}/db"
+system: "rocksdb:{program.folder}/db"
 workloads:
   write:
     dataset: {{records: 5000, loaded: false}}
@@ -103,11 +99,11 @@ factors:
       read: {{workload: read, operations: 5000}}
 repetitions: 2
 """
-    ended = program.study(tmp_path, text, "--json")
+    ended = program.study(text, "--json")
     # Runs of milliseconds may be imprecise.
     assert ended.code in (0, 1), ended
     assert ended.json["missing"] == 0
-    made = sorted(manifests(tmp_path / "runs").values(), key=repetition)
+    made = sorted(program.manifests().values(), key=repetition)
     assert [misses(one) for one in made] == [0] * 4
     loads = [
         [phase["stopped_by"] for phase in one["engine"]["phases"] if phase["name"] == "load"]
@@ -127,15 +123,13 @@ repetitions: 2
         ("cassandra-initial", ("--system", "null:", "--scale", "0.001", "--repetitions", "1")),
     ],
 )  # fmt: skip
-def test_a_ready_study_runs_to_its_end(
-    tmp_path: Path, program: Program, name: str, words: tuple[str, ...]
-) -> None:
-    report = tmp_path / "report.html"
+def test_a_ready_study_runs_to_its_end(program: Program, name: str, words: tuple[str, ...]) -> None:
+    report = program.folder / "report.html"
     file = name
     if name != "smoke":
-        quick(name, tmp_path)
+        quick(name, program.folder)
         file = "slice.yaml"
-    ended = program(tmp_path, "study", file, *words, "-q", "--json", "--report", report)
+    ended = program("study", file, *words, "-q", "--json", "--report", report)
     assert ended.code in (0, 1), ended
     assert ended.json["missing"] == 0
     assert all(row["figures"] is not None for row in ended.json["rows"]), ended.json["rows"]
@@ -164,7 +158,7 @@ repetitions: 3
 """
     (tmp_path / "beside.yaml").write_text(text)
     report = tmp_path / "beside.md"
-    ended = program(tmp_path, "study", "beside.yaml", "-q", "--report", report)
+    ended = program("study", "beside.yaml", "-q", "--report", report)
     assert ended.code == 0, ended
     assert "Published: a report of others." in ended.out
     assert "1,900" in ended.out
@@ -178,21 +172,21 @@ repetitions: 3
 
 
 def test_a_study_can_be_looked_at_before_it_is_run(tmp_path: Path, program: Program) -> None:
-    listed = program(tmp_path, "study")
+    listed = program("study")
     assert [line.partition(":")[0] for line in listed.out.splitlines()] == [
         "cassandra-initial", "hcassandra", "proxy", "smoke", "yugabyte-1.0.7",
     ]  # fmt: skip
-    cases = program(tmp_path, "study", "smoke", "--cases", "--json")
+    cases = program("study", "smoke", "--cases", "--json")
     assert {"clients": "4", "value_size": "100"} in cases.json["cases"]
-    text = program(tmp_path, "study", "smoke", "--text")
+    text = program("study", "smoke", "--text")
     assert "name: smoke" in text.out
     assert not (tmp_path / "runs").exists()
 
 
 def test_the_manifest_of_a_run_has_its_case(tmp_path: Path, program: Program) -> None:
     words = ("--runs", "elsewhere", "--scale", "0.05", "--repetitions", "1")
-    ended = program(tmp_path, "study", "smoke", *words, *QUIET, "--json", "--only", "clients=2")
-    made = manifests(tmp_path / "elsewhere")
+    ended = program("study", "smoke", *words, *QUIET, "--json", "--only", "clients=2")
+    made = program.manifests("elsewhere")
     assert sorted(made) == sorted(ended.json["runs"])
     for manifest in made.values():
         assert manifest["tags"] == [f"study:{ended.json['study']}"]
@@ -220,11 +214,9 @@ factors:
 """
 
 
-def test_a_run_with_insufficient_data_is_lengthened_up_to_the_limit(
-    tmp_path: Path, program: Program
-) -> None:
-    ended = program.study(tmp_path, TOO_SHORT, "--json")
-    made = list(manifests(tmp_path / "runs").values())
+def test_a_run_with_insufficient_data_is_lengthened_up_to_the_limit(program: Program) -> None:
+    ended = program.study(TOO_SHORT, "--json")
+    made = list(program.manifests().values())
     lengths = sorted(
         (one["spec"]["clients"], one["spec"]["duration_ns"] // 10**6, repetition(one))
         for one in made
@@ -235,68 +227,62 @@ def test_a_run_with_insufficient_data_is_lengthened_up_to_the_limit(
     assert 1 < len(few) <= 4
     rows = {row["levels"]["clients"]: row["figures"] for row in ended.json["rows"]}
     assert [len(rows[clients]["runs"]) for clients in ("8", "2")] == [1, 2]
-    again = program(tmp_path, *AGAIN, "--json")
-    assert len(manifests(tmp_path / "runs")) == len(made)
+    again = program(*AGAIN, "--json")
+    assert len(program.manifests()) == len(made)
     assert again.json["rows"] == ended.json["rows"]
 
 
-def test_an_imprecise_run_is_not_repeated_when_its_study_is_resumed(
-    tmp_path: Path, program: Program
-) -> None:
+def test_an_imprecise_run_is_not_repeated_when_its_study_is_resumed(program: Program) -> None:
     study = TOO_SHORT.replace("lengthen: 3", "lengthen: 0").replace("50ms", "250ms")
     effects = "effects: [{title: fewer, from: {clients: 8}, to: {clients: 2}}]\n"
-    ended = program.study(tmp_path, f"{study}{effects}", "--json")
+    ended = program.study(f"{study}{effects}", "--json")
     [row] = [row for row in ended.json["rows"] if row["levels"]["clients"] == "8"]
     reasons = row["figures"]["verdict"]["reasons"]
     # As few operations end as there are clients, and all in one interval.
     assert [one["code"] for one in reasons if one["level"] == "INVALID"] == ["imprecise"], ended
-    made = sorted(manifests(tmp_path / "runs"))
-    again = program(tmp_path, *AGAIN, "--json")
-    assert sorted(manifests(tmp_path / "runs")) == made
+    made = sorted(program.manifests())
+    again = program(*AGAIN, "--json")
+    assert sorted(program.manifests()) == made
     assert again.json["rows"] == ended.json["rows"]
     # It stands for its case, and in no effect.
     assert [one["by_case"] for one in again.json["effects"]] == [[]]
 
 
-def test_a_longer_run_that_is_invalid_for_a_passing_cause_is_made_again(
-    tmp_path: Path, program: Program
-) -> None:
+def test_a_longer_run_that_is_invalid_for_a_passing_cause_is_made_again(program: Program) -> None:
     study = TOO_SHORT.replace("lengthen: 3", "lengthen: 1").replace("50ms", "250ms")
-    (tmp_path / "short.yaml").write_text(study)
+    (program.folder / "short.yaml").write_text(study)
     words = ("study", "short.yaml", *QUIET, "--only", "clients=8")
-    program(tmp_path, *words)
-    records = Records(tmp_path / "runs")
-    made = manifests(records.root)
+    program(*words)
+    records = Records(program.folder / "runs")
+    made = program.manifests()
     [longer] = (run for run, one in made.items() if one["spec"]["duration_ns"] == 500 * 10**6)
     # The first stands for its precision alone; the longer one met a cause that passes.
     late = Reason("schedule_late", Level.INVALID, None, "It was late.", {}, None, "Look.")
     save_verdict(records, records.open(longer), Verdict.of([late]))
-    program(tmp_path, *words, "--resume")
-    again = manifests(records.root)
+    program(*words, "--resume")
+    again = program.manifests()
     assert [one["spec"]["duration_ns"] for run, one in again.items() if run not in made] == [
         500 * 10**6
     ]
 
 
-def test_a_warm_up_ends_when_throughput_is_stationary(tmp_path: Path, program: Program) -> None:
+def test_a_warm_up_ends_when_throughput_is_stationary(program: Program) -> None:
     words = ("--records", 10, "--duration", "1s", "--interval", "20ms", "--warmup", "1h")
     system = ("--system", "sim:?mean_us=200&clock=virtual", "--warmup-until", "stationary")
-    ended = program(tmp_path, "run", "ycsb/c", *words, *system, "-q")
-    [manifest] = manifests(tmp_path / "runs").values()
+    ended = program("run", "ycsb/c", *words, *system, "-q")
+    [manifest] = program.manifests().values()
     phases = {phase["name"]: phase for phase in manifest["engine"]["phases"]}
     warm_up = phases["warm_up"]
     assert warm_up["stopped_by"] == "until", ended
     assert 0.4e9 <= warm_up["end_ns"] - warm_up["start_ns"] < 60e9
-    refused = program(tmp_path, "run", "ycsb/c", *system, "--warmup", "0s", "-q")
+    refused = program("run", "ycsb/c", *system, "--warmup", "0s", "-q")
     assert refused.code == 2
     assert "warmup-until: a warm-up of no length can't end" in refused.err
 
 
-def test_a_run_without_a_length_is_warm_and_known_to_three_percent(
-    tmp_path: Path, program: Program
-) -> None:
+def test_a_run_without_a_length_is_warm_and_known_to_three_percent(program: Program) -> None:
     words = ("--records", 10, "--system", "sim:?mean_us=2000&clock=virtual&service=exponential")
-    ended = program(tmp_path, "run", "ycsb/c", *words, "--json", "-q")
+    ended = program("run", "ycsb/c", *words, "--json", "-q")
     answer = json.loads(ended.out)
     (measured,) = answer["summary"]["phases"]
     assert measured["stopped_by"] == "until", ended
@@ -305,6 +291,6 @@ def test_a_run_without_a_length_is_warm_and_known_to_three_percent(
     throughput = measured["throughput"]
     assert throughput["high"] - throughput["low"] < 2 * 0.031 * throughput["value"]
     assert 4e3 <= answer["summary"]["warm_up_ms"] <= 30e3
-    shown = " ".join(program(tmp_path, "show", "last").out.split())
+    shown = " ".join(program("show", "last").out.split())
     assert "warm-up until throughput is steady or 30.0 s at most" in shown
     assert "until throughput is known to ± 3 % or 60.0 s at most" in shown

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from studies import PATIENCE_S, Program, manifests, terminate
+from studies import PATIENCE_S, Program
 
 from kvmark.testbed.state import all_testbeds
 
@@ -24,11 +24,11 @@ factors:
 
 
 def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
-    tmp_path: Path, program: Program, own_testbeds: Path
+    program: Program, own_testbeds: Path
 ) -> None:
-    ended = program.study(tmp_path, TEXT, "--json")
+    ended = program.study(TEXT, "--json")
     assert ended.json["missing"] == 0, ended
-    made = manifests(tmp_path / "runs").values()
+    made = program.manifests().values()
     found = {one["spec"]["study"]["levels"]["killed"]: one for one in made}
     # Started anew they would have another port.
     nodes = [found[level]["testbed"]["nodes"] for level in ("yes", "no")]
@@ -41,7 +41,7 @@ def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
 
 
 def test_a_study_that_is_terminated_takes_its_servers_down(
-    tmp_path: Path, program: Program, own_testbeds: Path
+    program: Program, own_testbeds: Path
 ) -> None:
     text = """
 name: long
@@ -50,16 +50,16 @@ testbed: {system: redis}
 workload: ycsb/c
 run: {records: 300, interval: 50ms, duration: 1h}
 """
-    process = program.begin_study(tmp_path, text, "-q", "--report", "none")
+    process = program.begin_study(text, "-q", "--report", "none")
     [testbed] = all_testbeds(own_testbeds)
     assert testbed.lives
-    terminate(process, tmp_path)
+    program.terminate(process)
     assert not testbed.lives
     assert not list(own_testbeds.iterdir())
 
 
 def test_a_system_that_goes_down_fails_its_case_and_not_the_study(
-    tmp_path: Path, program: Program, own_testbeds: Path
+    program: Program, own_testbeds: Path
 ) -> None:
     text = """
 name: losing
@@ -70,15 +70,15 @@ run: {records: 100, interval: 50ms, clients: 1, duration: 1s}
 factors:
   system: {levels: {lost: "up:mine", there: "null:"}}
 """
-    assert program(tmp_path, "up", "redis", "--name", "mine").code == 0
+    assert program("up", "redis", "--name", "mine").code == 0
     words = ("-q", "--json", "--report", "none", "--repetitions", "2")
-    process = program.begin_study(tmp_path, text, *words)
-    assert program(tmp_path, "down", "mine").code == 0
+    process = program.begin_study(text, *words)
+    assert program("down", "mine").code == 0
     process.join(PATIENCE_S)
-    assert process.exitcode == 1, (tmp_path / "err").read_text()
-    rows = json.loads((tmp_path / "out").read_text())["rows"]
+    assert process.exitcode == 1, (program.folder / "err").read_text()
+    rows = json.loads((program.folder / "out").read_text())["rows"]
     found = {row["levels"]["system"]: row for row in rows}
     assert any("mine" in reason for reason in found["lost"]["failures"])
     assert not found["there"]["failures"]
-    specs = [one["spec"]["study"] for one in manifests(tmp_path / "runs").values()]
+    specs = [one["spec"]["study"] for one in program.manifests().values()]
     assert [spec["levels"]["system"] for spec in specs].count("there") == 2

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from studies import Program, manifests, quick
+from studies import MakeStudy, Program, quick
 
 from kvmark import catalog
-from kvmark.experiment.study.definition import Study
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.process import make_group, remove_group
@@ -45,9 +43,9 @@ def up(root: Path) -> Testbed:
     return redis.up(redis.RedisOptions(), root)
 
 
-def by_levels(folder: Path, *names: str) -> dict[tuple[str, ...], dict[str, Any]]:
+def by_levels(program: Program, *names: str) -> dict[tuple[str, ...], dict[str, Any]]:
     """The manifest of each case by its levels of these factors."""
-    made = manifests(folder / "runs").values()
+    made = program.manifests().values()
     found = {}
     for one in made:
         levels = one["spec"]["study"]["levels"]
@@ -66,13 +64,13 @@ def done(manifest: dict[str, Any]) -> set[str]:
     return {total["outcome"] for total in manifest["engine"]["totals"] if total["count"]}
 
 
-def test_smoke_varies_clients_and_value_size(tmp_path: Path, program: Program, root: Path) -> None:
+def test_smoke_varies_clients_and_value_size(program: Program, root: Path) -> None:
     system = up(root)
     words = ("--system", system.url, "--only", "clients=1,4", "--repetitions", "1")
-    ended = program(tmp_path, "study", "smoke", *words, *QUIET)
+    ended = program("study", "smoke", *words, *QUIET)
     take_down(root)
     assert ended.json["missing"] == 0, ended
-    found = by_levels(tmp_path, "clients", "value_size")
+    found = by_levels(program, "clients", "value_size")
     assert len(found) == 4
     for (clients, size), manifest in found.items():
         assert group(manifest)["clients"] == int(clients)
@@ -81,18 +79,16 @@ def test_smoke_varies_clients_and_value_size(tmp_path: Path, program: Program, r
         assert done(manifest) == {"ok"}
 
 
-def test_proxy_goes_straight_and_through_at_a_rate(
-    tmp_path: Path, program: Program, root: Path
-) -> None:
+def test_proxy_goes_straight_and_through_at_a_rate(program: Program, root: Path) -> None:
     needs("haproxy")
     system = up(root)
     target = proxy.Target("redis", system.nodes[0].address, system.url)
     way = proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), root)
     words = ("--system", "up:redis", "--through", "up:haproxy", "--repetitions", "1")
-    ended = program(tmp_path, "study", "proxy", *words, "--scale", "0.2", *QUIET)
+    ended = program("study", "proxy", *words, "--scale", "0.2", *QUIET)
     take_down(root)
     assert ended.json["missing"] == 0, ended
-    found = by_levels(tmp_path, "load", "through")
+    found = by_levels(program, "load", "through")
     assert len(found) == 4
     addresses = {"direct": system.nodes[0].address, "haproxy": way.nodes[0].address}
     for (load, through), manifest in found.items():
@@ -102,17 +98,15 @@ def test_proxy_goes_straight_and_through_at_a_rate(
         assert done(manifest) == {"ok"}
 
 
-def test_yugabyte_has_the_applications_writers_and_readers(
-    tmp_path: Path, program: Program, root: Path
-) -> None:
+def test_yugabyte_has_the_applications_writers_and_readers(program: Program, root: Path) -> None:
     system = up(root)
     words = ["--system", system.url, "--scale", "0.05", "--repetitions", "1"]
     words += ["--only", "application=RedisKeyValue,RedisHashPipelined", "--only", "writers=10,192"]
-    quick("yugabyte-1.0.7", tmp_path)
-    ended = program(tmp_path, "study", "slice.yaml", *words, *QUIET)
+    quick("yugabyte-1.0.7", program.folder)
+    ended = program("study", "slice.yaml", *words, *QUIET)
     take_down(root)
     assert ended.json["missing"] == 0, ended
-    found = by_levels(tmp_path, "application", "writers", "readers")
+    found = by_levels(program, "application", "writers", "readers")
     assert set(found) == {("RedisKeyValue", "192", "16"), ("RedisHashPipelined", "10", "6")}
     for (application, writers, readers), manifest in found.items():
         assert group(manifest, "writers")["clients"] == int(writers)
@@ -124,9 +118,7 @@ def test_yugabyte_has_the_applications_writers_and_readers(
 # Cassandra's, on nodes that they start.
 
 
-def test_datasets_exceed_memory_at_any_number_of_nodes(
-    study: Callable[..., Study],
-) -> None:
+def test_datasets_exceed_memory_at_any_number_of_nodes(study: MakeStudy) -> None:
     made = study(catalog.study_text("cassandra-initial"))
     bounded = [case for case in made.cases if case.labels["data"] == "exceeds"]
     assert {case.labels["nodes"] for case in bounded} == {"1", "2", "3"}
@@ -149,17 +141,15 @@ def bounds_memory() -> None:
         pytest.skip(str(refused))
 
 
-def test_cassandra_initial_reads_large_datasets_from_disk(
-    tmp_path: Path, program: Program, root: Path
-) -> None:
+def test_cassandra_initial_reads_large_datasets_from_disk(program: Program, root: Path) -> None:
     needs("java", "mvn")
     bounds_memory()
     # Where the disk has to answer, the page cache may not: one of the two has to fail.
     both = ("data: exceeds}, least", "data: [fits, exceeds]}, least")
-    quick("cassandra-initial", tmp_path, both)
+    quick("cassandra-initial", program.folder, both)
     words = ("--only", "nodes=1", "--only", "study=random-lookup", "--only", "in_flight=10")
     words += ("--only", "concurrent_reads=32", "--repetitions", "1")
-    ended = program(tmp_path, "study", "slice.yaml", *words, "--scale", "0.3", *QUIET)
+    ended = program("study", "slice.yaml", *words, "--scale", "0.3", *QUIET)
     assert (ended.json["missing"], ended.code) == (0, 1), ended
     failed = {row["levels"]["data"]: row["failures"] for row in ended.json["rows"]}
     assert not failed["exceeds"]
@@ -168,7 +158,7 @@ def test_cassandra_initial_reads_large_datasets_from_disk(
     # A record has 20,000 bytes.
     assert read["exceeds"] > 2_000, read
     assert read["exceeds"] > 5 * (read["fits"] or 0), read
-    found = by_levels(tmp_path, "data")
+    found = by_levels(program, "data")
     assert found[("exceeds",)]["testbed"]["memory_bytes"] == 960 * 2**20
     assert found[("fits",)]["testbed"].get("memory_bytes") is None
     for manifest in found.values():
@@ -178,9 +168,7 @@ def test_cassandra_initial_reads_large_datasets_from_disk(
 
 
 @pytest.mark.three_nodes
-def test_hcassandra_has_its_copies_levels_and_a_node_down(
-    tmp_path: Path, program: Program, root: Path
-) -> None:
+def test_hcassandra_has_its_copies_levels_and_a_node_down(program: Program, root: Path) -> None:
     needs("java", "mvn")
     available = psutil.virtual_memory().available
     if available < THREE_NODES_BYTES:
@@ -191,12 +179,10 @@ def test_hcassandra_has_its_copies_levels_and_a_node_down(
     words = ["--only", "scenario=2", "--only", "operation=write", "--only", "clients=10"]
     words += ["--only", "replication_factor=2", "--only", "consistency=ONE,TWO"]
     # Nine seconds: long enough for a node to go and to come back.
-    quick("hcassandra", tmp_path)
-    ended = program(
-        tmp_path, "study", "slice.yaml", *words, "--repetitions", "1", "--scale", "0.45", *QUIET
-    )
+    quick("hcassandra", program.folder)
+    ended = program("study", "slice.yaml", *words, "--repetitions", "1", "--scale", "0.45", *QUIET)
     assert ended.json["missing"] == 0, ended
-    found = by_levels(tmp_path, "consistency", "node_down")
+    found = by_levels(program, "consistency", "node_down")
     assert set(found) == {(level, down) for level in ("ONE", "TWO") for down in ("no", "yes")}
     for (level, down), manifest in found.items():
         options = manifest["plan"]["system"]["options"]
@@ -204,7 +190,7 @@ def test_hcassandra_has_its_copies_levels_and_a_node_down(
         assert (options["keyspace"], options["replication"]) == ("hcassandra_2", "simple:2")
         assert group(manifest)["clients"] == 10
         assert len(manifest["testbed"]["nodes"]) == 3
-        log = (tmp_path / "runs" / manifest["id"] / "events.jsonl").read_text()
+        log = (program.folder / "runs" / manifest["id"] / "events.jsonl").read_text()
         events = [json.loads(line) for line in log.splitlines()]
         broken = {event["node"] for event in events if event["kind"] == "fault"}
         assert broken == ({"node-2"} if down == "yes" else set())

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from studies import Program, journal_lines, manifests, terminate, wait_for
+from studies import Program, journal_lines
 
 TINY = """
 name: tiny
@@ -42,16 +42,16 @@ def measuring(runs: Path, repetition: int) -> bool:
 
 
 def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_twice(
-    tmp_path: Path, program: Program
+    program: Program,
 ) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    runs = tmp_path / "runs"
+    (program.folder / "tiny.yaml").write_text(TINY)
+    runs = program.folder / "runs"
     chance = random.Random(7)
     closed: dict[str, dict[str, object]] = {}
     killed = 0
     while killed < KILLS:
         resume = ["--resume"] if any(runs.glob("studies/*")) else []
-        process = program.start(tmp_path, "study", "tiny.yaml", *WORDS, *resume)
+        process = program.start("study", "tiny.yaml", *WORDS, *resume)
         # Somewhere within one of the next runs, or while the study is being begun.
         until = journal_lines(runs) + chance.choice([0, 1, 1, 2, 3])
         later_s = time.monotonic() + chance.uniform(0, 0.05)
@@ -62,18 +62,18 @@ def test_a_study_killed_at_ten_random_instants_loses_nothing_and_runs_nothing_tw
         process.kill()
         process.join()
         killed += 1
-        now = manifests(runs)
+        now = program.manifests()
         assert {run: now.get(run) for run in closed} == closed
         closed = dict(now)
 
     resume = ["--resume"] if any(runs.glob("studies/*")) else []
-    ended = program(tmp_path, "study", "tiny.yaml", *WORDS, *resume)
+    ended = program("study", "tiny.yaml", *WORDS, *resume)
     answer = ended.json
     assert ended.code in (0, 1), ended
     assert len(list(runs.glob("studies/[0-9]*"))) == 1
     assert answer["missing"] == 0
     assert len(answer["runs"]) == RUNS
-    now = manifests(runs)
+    now = program.manifests()
     assert {run: now.get(run) for run in closed} == closed
     whole = Counter(place(one) for one in now.values() if one["closed_by"] == "engine")
     assert len(whole) == RUNS
@@ -89,10 +89,10 @@ def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     )
     (tmp_path / "tiny.yaml").write_text(text)
     runs = tmp_path / "runs"
-    process = program.start(tmp_path, "study", "tiny.yaml", *WORDS)
+    process = program.start("study", "tiny.yaml", *WORDS)
     # The first case of the second repetition.
-    wait_for(lambda: measuring(runs, 1), process, tmp_path, "the second repetition goes")
-    terminate(process, tmp_path)
+    program.wait_for(lambda: measuring(runs, 1), process, "the second repetition goes")
+    program.terminate(process)
     rows = json.loads((tmp_path / "out").read_bytes())["rows"]
     ended = manifests(runs)
     cut = {run for run, manifest in ended.items() if manifest["engine"]["interrupted"]}
@@ -108,9 +108,9 @@ ONCE = TINY.replace("repetitions: 4", "repetitions: 1")
 RESUME = ("--json", "--resume")
 
 
-def test_a_finished_study_has_no_missing_run(tmp_path: Path, program: Program) -> None:
-    first = program.study(tmp_path, ONCE, "--json").json
-    again = program.study(tmp_path, ONCE, *RESUME).json
+def test_a_finished_study_has_no_missing_run(program: Program) -> None:
+    first = program.study(ONCE, "--json").json
+    again = program.study(ONCE, *RESUME).json
     assert (again["study"], again["runs"]) == (first["study"], first["runs"])
 
 
@@ -122,45 +122,44 @@ def test_a_finished_study_has_no_missing_run(tmp_path: Path, program: Program) -
     ],
 )
 def test_a_changed_study_is_not_resumed(
-    tmp_path: Path, program: Program, text: str, words: tuple[str, ...], sentence: str
+    program: Program, text: str, words: tuple[str, ...], sentence: str
 ) -> None:
-    first = program.study(tmp_path, ONCE, "--json", "--only", "clients=1")
+    first = program.study(ONCE, "--json", "--only", "clients=1")
     assert len(first.json["rows"]) == 2
-    changed = program.study(tmp_path, text, *RESUME, *words)
+    changed = program.study(text, *RESUME, *words)
     assert changed.code == 2
     assert sentence in changed.err
 
 
-def test_repetitions_are_added_to_measured_ones(tmp_path: Path, program: Program) -> None:
-    twice, runs = TINY.replace("repetitions: 4", "repetitions: 2"), tmp_path / "runs"
-    first = program.study(tmp_path, twice, "--json").json
-    fewer = program.study(tmp_path, twice, *RESUME, "--repetitions", "1")
+def test_repetitions_are_added_to_measured_ones(program: Program) -> None:
+    twice = TINY.replace("repetitions: 4", "repetitions: 2")
+    first = program.study(twice, "--json").json
+    fewer = program.study(twice, *RESUME, "--repetitions", "1")
     assert fewer.code == 2
     assert "was begun with 2, and 1 are fewer" in fewer.err
-    before = manifests(runs)
-    more = program.study(tmp_path, twice, *RESUME, "--repetitions", "3").json
+    before = program.manifests()
+    more = program.study(twice, *RESUME, "--repetitions", "3").json
     assert more["study"] == first["study"]
     assert set(first["runs"]) < set(more["runs"])
-    assert Counter(place(one)[1] for one in manifests(runs).values()) == {0: 6, 1: 6, 2: 6}
-    assert {run: manifests(runs)[run] for run in before} == before
+    after = program.manifests()
+    assert Counter(place(one)[1] for one in after.values()) == {0: 6, 1: 6, 2: 6}
+    assert {run: after[run] for run in before} == before
     # The increased number is stored.
-    again = program.study(tmp_path, twice, *RESUME).json
+    again = program.study(twice, *RESUME).json
     assert (again["runs"], again["missing"]) == (more["runs"], 0)
 
 
-def test_a_study_of_selected_cases_is_resumed_besides_a_newer_one(
-    tmp_path: Path, program: Program
-) -> None:
+def test_a_study_of_selected_cases_is_resumed_besides_a_newer_one(program: Program) -> None:
     one, other = ("--only", "clients=1"), ("--only", "clients=2")
-    first = program.study(tmp_path, ONCE, "--json", *one).json
-    second = program.study(tmp_path, ONCE, "--json", *other).json
+    first = program.study(ONCE, "--json", *one).json
+    second = program.study(ONCE, "--json", *other).json
     assert first["study"] != second["study"]
-    again = program.study(tmp_path, ONCE, *RESUME, *one).json
+    again = program.study(ONCE, *RESUME, *one).json
     assert (again["study"], again["runs"]) == (first["study"], first["runs"])
-    assert program.study(tmp_path, ONCE, *RESUME).json["study"] == second["study"]
+    assert program.study(ONCE, *RESUME).json["study"] == second["study"]
 
 
-def test_there_must_be_a_study_to_resume(tmp_path: Path, program: Program) -> None:
-    ended = program.study(tmp_path, TINY, *RESUME)
+def test_there_must_be_a_study_to_resume(program: Program) -> None:
+    ended = program.study(TINY, *RESUME)
     assert ended.code == 2
     assert ended.err == "kvmark: no study tiny was begun in runs; leave --resume out\n"

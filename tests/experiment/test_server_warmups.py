@@ -15,7 +15,7 @@ from typing import Any, cast
 import polars as pl
 import pytest
 from scripted_store import store
-from studies import Program, manifests, terminate
+from studies import MakeStudy, Program
 
 from kvmark.errors import Interrupted, SystemUnderTestError
 from kvmark.experiment.journal import Journal
@@ -244,7 +244,7 @@ MIXES = """factors:
     ids=["the clients that fill a server best", "cases that do different things"],
 )
 def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
-    study: Callable[..., Study], factors: str, chosen: list[int]
+    study: MakeStudy, factors: str, chosen: list[int]
 ) -> None:
     text = LOADS[: LOADS.index("factors:")]
     assert warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
@@ -252,9 +252,7 @@ def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
     assert warm_up_places(specs(study(once))) == []
 
 
-def test_a_warm_up_is_the_same_load_without_rate_and_faults(
-    study: Callable[..., Study],
-) -> None:
+def test_a_warm_up_is_the_same_load_without_rate_and_faults(study: MakeStudy) -> None:
     [asked, *_] = specs(study(LOADS.replace("faults: []", "rate: 500, arrival: poisson")))
     short = shorten(asked, 3_000_000, settle=False)
     [group] = short.workload.groups
@@ -263,9 +261,7 @@ def test_a_warm_up_is_the_same_load_without_rate_and_faults(
     assert short.workload.dataset == asked.workload.dataset
 
 
-def test_groups_with_a_rate_pauses_or_an_end_warm_up_at_full_speed(
-    study: Callable[..., Study],
-) -> None:
+def test_groups_with_a_rate_pauses_or_an_end_warm_up_at_full_speed(study: MakeStudy) -> None:
     [asked] = specs(study(GROUPS))
     plan = compile_run(shorten(asked, 3_000_000, settle=True))
     assert [(one.clients, one.arrival.process) for one in plan.groups[:2]] == [
@@ -291,13 +287,13 @@ workloads:
 """
 
 
-def test_reads_leave_the_records_unchanged(study: Callable[..., Study]) -> None:
+def test_reads_leave_the_records_unchanged(study: MakeStudy) -> None:
     asked = specs(study(LOADS[: LOADS.index("factors:")] + MIXES))
     assert [is_read_only(one) for one in asked] == [True, False]
 
 
 def test_a_run_with_a_fault_is_made_no_longer_since_the_fault_would_be_another_part_of_it(
-    study: Callable[..., Study],
+    study: MakeStudy,
 ) -> None:
     text = KILLED.replace("operations: 1000", "duration: 3s") + "lengthen: 2\n"
     asked = study(text)
@@ -308,7 +304,7 @@ def test_a_run_with_a_fault_is_made_no_longer_since_the_fault_would_be_another_p
 
 @pytest.mark.parametrize(("scale", "minutes"), [(None, 10), (0.025, 2.5), (0.1, 10), (1.0, 10)])
 def test_a_try_of_a_study_warms_servers_up_as_much_shorter_as_it_is_smaller(
-    study: Callable[..., Study], scale: float | None, minutes: float
+    study: MakeStudy, scale: float | None, minutes: float
 ) -> None:
     text = LOADS + "server_warmup: 10m\nscale: {default: 0.1, of: [duration]}\n"
     assert study(text, scale=scale).server_warmup_ns == minutes * 60 * 10**9
@@ -349,9 +345,7 @@ def judged(rows: Any) -> set[str]:
     return {one["code"] for row in rows for one in row["figures"]["verdict"]["reasons"]}
 
 
-def test_a_server_that_gets_faster_is_warm_before_its_first_case(
-    tmp_path: Path, program: Program
-) -> None:
+def test_a_server_that_gets_faster_is_warm_before_its_first_case(program: Program) -> None:
     served_before = count()
 
     def slower_at_first() -> None:
@@ -361,27 +355,25 @@ def test_a_server_that_gets_faster_is_warm_before_its_first_case(
 
     with store(slower_at_first) as served:
         text = COLD.format(port=served.server_address[1])
-        ended = program.study(tmp_path, text, "--json")
+        ended = program.study(text, "--json")
     assert ended.json["missing"] == 0, ended
-    kept = [one["spec"]["study"] for one in manifests(tmp_path / "runs").values()]
+    kept = [one["spec"]["study"] for one in program.manifests().values()]
     # Who started a server knows when; a study that meets one doesn't.
     assert ["after_start" in one for one in kept] == [False] * 12
     assert all(one["server_warmup"] == kept[0]["server_warmup"] for one in kept)
     assert kept[0]["server_warmup"]["rounds"][0] < 0.8
     # Its rounds are no runs of the study, and nothing of them is left.
-    assert len(list((tmp_path / "runs").glob("2*/manifest.json"))) == 12
-    assert not list((tmp_path / "runs").glob(".*"))
+    assert len(list((program.folder / "runs").glob("2*/manifest.json"))) == 12
+    assert not list((program.folder / "runs").glob(".*"))
 
 
-def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
-    tmp_path: Path, program: Program
-) -> None:
+def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(program: Program) -> None:
     """Runs of a simulated store, of which what they did is changed as if it had been cold."""
-    warm = program.study(tmp_path, simulated("sim:?clock=virtual&mean_us=900"), "--json").json
+    warm = program.study(simulated("sim:?clock=virtual&mean_us=900"), "--json").json
     assert "cold_servers" not in judged(warm["rows"])
     [effect] = warm["effects"]
     assert effect["change"]["n"] == 3
-    records = Records(tmp_path / "runs")
+    records = Records(program.folder / "runs")
     for path in records.root.glob("2*/manifest.json"):
         manifest = json.loads(path.read_bytes())
         own = manifest["spec"]["study"]
@@ -399,7 +391,7 @@ def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(
 
 def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program: Program) -> None:
     """Runs of a simulated store, in whose samples the machine is changed."""
-    program.study(tmp_path, simulated("sim:?mean_us=900"), "--json")
+    program.study(simulated("sim:?mean_us=900"), "--json")
     records = Records(tmp_path / "runs")
     for folder in [path.parent for path in records.root.glob("2*/manifest.json")]:
         manifest = json.loads((folder / "manifest.json").read_bytes())
@@ -441,13 +433,13 @@ factors:
 
 
 def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
-    tmp_path: Path, program: Program, own_testbeds: Path
+    program: Program, own_testbeds: Path
 ) -> None:
-    ended = program.study(tmp_path, KILLED, "--json")
+    ended = program.study(KILLED, "--json")
     assert ended.json["missing"] == 0, ended
     kept = {
         one["spec"]["study"]["levels"]["killed"]: one["spec"]["study"]
-        for one in manifests(tmp_path / "runs").values()
+        for one in program.manifests().values()
     }
     # Updates of the warm-up may have been lost with it: all is loaded again.
     assert [kept[level]["after_start"] for level in ("before", "yes", "no")] == [1, 2, 1]
@@ -458,12 +450,12 @@ def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
 
 
 def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
-    tmp_path: Path, program: Program, own_testbeds: Path
+    program: Program, own_testbeds: Path
 ) -> None:
     text = KILLED.replace("server_warmup: 3s", "server_warmup: 1h")
     tried = "runs/.tried-*/*/intervals.jsonl"
-    process = program.begin_study(tmp_path, text, *QUIET, logs=tried)
-    runs = tmp_path / "runs"
-    terminate(process, tmp_path)
+    process = program.begin_study(text, *QUIET, logs=tried)
+    runs = program.folder / "runs"
+    program.terminate(process)
     assert [path.name for path in runs.iterdir()] == ["studies"]
     assert not list(own_testbeds.iterdir())

@@ -31,15 +31,15 @@ repetitions: 3
 def archive(tmp_path: Path, program: Program) -> Path:
     """A study that was carried out and stored, with nothing else left of it but its report."""
     (tmp_path / "tiny.yaml").write_text(TINY)
-    ended = program(tmp_path, "study", "tiny.yaml", "--report", "tiny.md", "-q")
+    ended = program("study", "tiny.yaml", "--report", "tiny.md", "-q")
     assert ended.code in (0, 1), ended
     # What stands in a study's journal of a testbed that was up then.
     [journal] = (tmp_path / "runs" / "studies").glob("*/study.json")
     told = json.loads(journal.read_text())
-    assert program(tmp_path, "runs", "archive", "study:tiny", "-o", "tiny.tar.xz").code == 0
+    assert program("runs", "archive", "study:tiny", "-o", "tiny.tar.xz").code == 0
     told["asked"]["system"] = "up:gone"
     journal.write_text(json.dumps(told))
-    assert program(tmp_path, "runs", "archive", "study:tiny", "-o", "gone.tar.xz").code == 0
+    assert program("runs", "archive", "study:tiny", "-o", "gone.tar.xz").code == 0
     shutil.rmtree(tmp_path / "runs")
     (tmp_path / "tiny.yaml").unlink()
     return tmp_path
@@ -116,12 +116,12 @@ factors:
 def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_the_longest(
     tmp_path: Path, program: Program
 ) -> None:
-    ended = program.study(tmp_path, TOO_SHORT, "--json")
+    ended = program.study(TOO_SHORT, "--json")
     assert ended.code in (0, 1), ended
     standing = sorted(run for row in ended.json["rows"] for run in row["figures"]["runs"])
     made = sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
     words = ("runs", "archive", "study:short", "-o", "short.tar.xz", "--json")
-    assert program(tmp_path, *words).json["runs"] == made
+    assert program(*words).json["runs"] == made
     assert len(standing) < len(made)
     # Without the runs that were too short, the study knows all the same which lengths were tried.
     shutil.rmtree(tmp_path / "runs")
@@ -129,12 +129,12 @@ def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_the_longest(
     unpack(tmp_path / "short.tar.xz", tmp_path / "runs")
     for run in set(made) - set(standing):
         shutil.rmtree(tmp_path / "runs" / run)
-    resumed = program.study(tmp_path, TOO_SHORT, "--json", "--resume")
+    resumed = program.study(TOO_SHORT, "--json", "--resume")
     assert resumed.json["rows"] == ended.json["rows"]
     assert sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json")) == standing
     # Nor do missing folders prevent another archive.
     words = ("runs", "archive", "study:short", "-o", "again.tar.xz", "--json")
-    assert program(tmp_path, *words).json["runs"] == standing
+    assert program(*words).json["runs"] == standing
 
 
 def test_an_effect_is_reported_only_for_selected_cases(tmp_path: Path, program: Program) -> None:
@@ -142,6 +142,6 @@ def test_an_effect_is_reported_only_for_selected_cases(tmp_path: Path, program: 
     told = {}
     for word in ("clients=1", "consistency=one"):
         words = ("--only", word, "--report", f"{word}.md", "-q", "--json")
-        ended = program(tmp_path, "study", "tiny.yaml", *words)
+        ended = program("study", "tiny.yaml", *words)
         told[word] = [one["asked"]["title"] for one in ended.json["effects"]]
     assert told == {"clients=1": [], "consistency=one": ["Twice as many"]}

@@ -1,14 +1,13 @@
 """Study files: their keys, and errors with lines."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from studies import MakeStudy
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.experiment.study.definition import Study
 from kvmark.spec.study import parse_study
 from kvmark.spec.study_paths import changed, multiplied, split
 from kvmark.spec.url import SystemName
@@ -21,7 +20,7 @@ workload: ycsb/a
 """
 
 
-def refusal(text: str, study: Callable[..., Study] | None = None) -> str:
+def refusal(text: str, study: MakeStudy | None = None) -> str:
     """The sentence with which a study is refused."""
     read = partial(parse_study, text, "study.yaml") if study is None else study(text).check
     with pytest.raises(SpecError) as problem:
@@ -93,13 +92,13 @@ def test_errors_in_the_file_have_their_line(text: str, sentence: str) -> None:
     ],
 )
 def test_an_impossible_level_is_reported_with_its_line(
-    study: Callable[..., Study], text: str, sentence: str
+    study: MakeStudy, text: str, sentence: str
 ) -> None:
     assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"), study)
 
 
 def test_levels_change_words_of_the_run_the_workload_and_the_systems_options(
-    study: Callable[..., Study],
+    study: MakeStudy,
 ) -> None:
     text = """
 name: mine
@@ -122,7 +121,7 @@ factors:
     assert spec.system.text == "sim:?servers=3"
 
 
-def test_pin_of_the_command_line_undoes_no_level_s_own(study: Callable[..., Study]) -> None:
+def test_pin_of_the_command_line_undoes_no_level_s_own(study: MakeStudy) -> None:
     levels = "factors:\n  cores: {path: run.pin, levels: {one: [0], both: [0, 1]}}\n"
     text = f"{HEAD}{levels}".lstrip("\n")
     study(text).check()
@@ -132,7 +131,7 @@ def test_pin_of_the_command_line_undoes_no_level_s_own(study: Callable[..., Stud
 
 
 def test_a_workload_may_be_in_the_study_or_in_a_file_beside_it(
-    study: Callable[..., Study], tmp_path: Path
+    study: MakeStudy, tmp_path: Path
 ) -> None:
     (tmp_path / "beside.yaml").write_text("groups: [{mix: {read: 1}}]\n")
     text = """

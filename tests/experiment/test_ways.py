@@ -3,18 +3,18 @@
 import dataclasses
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from studies import Program, make_study, manifests
+from studies import MakeStudy, Program, make_study
 
 from kvmark.analysis.models.path_costs import PathCost, ProxyCosts, published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
-from kvmark.experiment.study.definition import Study, named_proxies
+from kvmark.experiment.study.definition import named_proxies
 from kvmark.experiment.study.published import read_published_ways
 from kvmark.report.model.tables import to_text
 from kvmark.report.views.study_tables import cost_sentences, proxies_grid
@@ -63,13 +63,13 @@ def test_the_study_needs_a_proxy(tmp_path: Path) -> None:
         study.check()
 
 
-def test_a_proxy_of_another_kind_of_system_is_refused(study: Callable[..., Study]) -> None:
+def test_a_proxy_of_another_kind_of_system_is_refused(study: MakeStudy) -> None:
     other = study(SIMULATED, through=("other=null:",))
     with pytest.raises(KvmarkError, match="through: other takes null operations"):
         other.check()
 
 
-def test_a_study_with_own_servers_rejects_proxies(study: Callable[..., Study]) -> None:
+def test_a_study_with_own_servers_rejects_proxies(study: MakeStudy) -> None:
     text = SIMULATED.replace(
         'system: "sim:?clock=virtual&servers=8&mean_us=1000"', "testbed: {system: redis}"
     )
@@ -77,7 +77,7 @@ def test_a_study_with_own_servers_rejects_proxies(study: Callable[..., Study]) -
         study(text).check()
 
 
-def test_ways_are_one_more_factor_of_any_study(study: Callable[..., Study]) -> None:
+def test_ways_are_one_more_factor_of_any_study(study: MakeStudy) -> None:
     text = SIMULATED.partition("through:")[0] + "factors: {clients: [1, 2]}\n"
     found = study(text, through=("one=sim:", "two=sim:?servers=2"))
     assert found.factors == ("clients", "through")
@@ -102,10 +102,8 @@ def test_a_difference_of_quantiles_is_that_of_merged_blocks() -> None:
     assert paired_difference_of([Counts.empty()], through[:1], 0.5, "ns") is None
 
 
-def test_a_slower_way_loses_throughput_and_adds_response_time(
-    tmp_path: Path, program: Program
-) -> None:
-    ended = program.study(tmp_path, SIMULATED, "--json")
+def test_a_slower_way_loses_throughput_and_adds_response_time(program: Program) -> None:
+    ended = program.study(SIMULATED, "--json")
     assert ended.code in (0, 1), ended
     (cost,) = ended.json["ways"]["costs"]
     assert cost["through"] == "slow"
@@ -117,7 +115,7 @@ def test_a_slower_way_loses_throughput_and_adds_response_time(
     assert lost["low"] <= lost["value"] <= lost["high"]
     assert added["value"] == pytest.approx(math.log(2), rel=0.1)
     assert added["low"] <= added["value"] <= added["high"]
-    told = program.study(tmp_path, SIMULATED, "--resume")
+    told = program.study(SIMULATED, "--resume")
     assert "What the way through each proxy costs" in told.out
     assert "Through slow " in told.out
 
@@ -205,11 +203,11 @@ def redis_and_haproxy(
 
 
 def test_haproxy_before_redis_is_measured_whole(
-    tmp_path: Path, program: Program, redis_and_haproxy: tuple[Testbed, Testbed]
+    program: Program, redis_and_haproxy: tuple[Testbed, Testbed]
 ) -> None:
     words = ["--system", "up:redis", "--through", "up:haproxy", "--only", "load=closed"]
     words += ["--repetitions", "2", "--scale", "0.5", "--report", "page.html", "-q", "--json"]
-    ended = program(tmp_path, "study", "proxy", *words)
+    ended = program("study", "proxy", *words)
     assert ended.code in (0, 1), ended
     (cost,) = ended.json["ways"]["costs"]
     assert cost["proxy"]["kind"] == "haproxy"
@@ -217,15 +215,15 @@ def test_haproxy_before_redis_is_measured_whole(
     # On a machine that isn't quiet runs may be INVALID, and then that is said.
     for name in ("proxy_cpu", "proxy_memory_bytes"):
         assert (cost[name] is None) == (name in cost["missing"]), cost
-    runs = tmp_path / "runs"
-    through = {run: one for run, one in manifests(runs).items() if way(one) == "haproxy"}
+    runs = program.folder / "runs"
+    through = {run: one for run, one in program.manifests().items() if way(one) == "haproxy"}
     assert len(through) == 2
     for run, manifest in through.items():
         assert manifest["testbed"]["kind"] == "haproxy"
         assert manifest["testbed"]["behind"]["system"] == "redis"
         nodes = pl.read_parquet(runs / run / "resources.parquet")["node"]
         assert set(nodes) == {"coordinator", "generator", "haproxy", "primary-1"}
-    assert "What the way through each proxy costs" in (tmp_path / "page.html").read_text()
+    assert "What the way through each proxy costs" in (program.folder / "page.html").read_text()
 
 
 def way(manifest: dict[str, Any]) -> str:

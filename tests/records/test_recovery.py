@@ -83,9 +83,7 @@ def test_a_truncated_line_is_skipped(killed: Path, name: str) -> None:
     assert run.manifest.engine.totals[0].count in (200, 300)
 
 
-def test_a_run_killed_before_its_first_interval_is_recovered_as_empty(
-    records: Records,
-) -> None:
+def test_a_run_killed_before_its_first_interval_is_recovered_as_empty(records: Records) -> None:
     folder = records.new("early")
     folder.begin(HEADER)
     folder.release()

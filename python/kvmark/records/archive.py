@@ -27,8 +27,6 @@ MOST_BYTES: Final = 1 << 30
 _MOST_MEMORY: Final = 256 << 20
 """The memory limit of unpacking, independent of the file's header."""
 _CHUNK: Final = 1 << 20
-_PRESET: Final = 6
-_FILE_MODE: Final = files.PRIVATE_FILE
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -49,14 +47,14 @@ def write_archive(
     """
     packed = io.BytesIO()
     try:
-        with tarfile.open(fileobj=packed, mode="w:xz", preset=_PRESET) as archive:
+        with tarfile.open(fileobj=packed, mode="w:xz", preset=6) as archive:
             for name in _contents(root, folders):
                 if not histogram_logs and name.endswith(f"/{files.HISTOGRAMS}"):
                     continue
                 content = files.read_file(root / name)
                 # Owner, time and permissions are left out: the same folders give the same bytes.
                 member = tarfile.TarInfo(name)
-                member.size, member.mode = len(content), _FILE_MODE
+                member.size, member.mode = len(content), files.PRIVATE_FILE
                 archive.addfile(member, io.BytesIO(content))
         files.write_atomically(path, packed.getvalue())
     except OSError as problem:

@@ -145,13 +145,7 @@ def whole_lines(path: Path) -> bytes:
     Raises:
         RecordsError: the file can't be read.
     """
-    try:
-        text = read_file(path)
-    except FileNotFoundError:
-        return b""
-    except OSError as problem:
-        raise _unreadable(path, problem) from problem
-    return text[: text.rfind(b"\n") + 1]
+    return Tail(path).lines()
 
 
 def is_ours(node: str) -> bool:
@@ -165,17 +159,7 @@ def read_events(path: Path) -> tuple[dict[str, Any], ...]:
     Raises:
         RecordsError: the log can't be read.
     """
-    return tuple(_json_objects(whole_lines(path)))
-
-
-def _json_objects(lines: bytes) -> Iterator[dict[str, Any]]:
-    for line in lines.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            yield value
+    return tuple(Tail(path).objects())
 
 
 class Tail:
@@ -210,7 +194,10 @@ class Tail:
         except FileNotFoundError:
             return b""
         except OSError as problem:
-            raise _unreadable(self._path, problem) from problem
+            raise RecordsError(
+                f"{self._path} can't be read because {problem.strerror}: check the file and its"
+                " permissions"
+            ) from problem
         whole = text[: text.rfind(b"\n") + 1]
         self._read_bytes += skipped + len(whole)
         # After a skip the first line may lack its beginning.
@@ -218,10 +205,10 @@ class Tail:
 
     def objects(self, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
         """The JSON objects of these lines."""
-        return _json_objects(self.lines(most_bytes))
-
-
-def _unreadable(path: Path, problem: OSError) -> RecordsError:
-    return RecordsError(
-        f"{path} can't be read because {problem.strerror}: check the file and its permissions"
-    )
+        for line in self.lines(most_bytes).splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,8 @@ def change_points(
     found = list(_cuts(np.log(series), error_level, np.random.default_rng(1)))
     if not found:
         return ()
-    edges = [0, *(cut for cut, _ in found), len(series)]
-    medians = [float(np.median(series[start:end])) for start, end in pairwise(edges)]
+    levels = np.split(series, [cut for cut, _ in found])
+    medians = [float(np.median(level)) for level in levels]
     return tuple(
         ChangePoint(cut, medians[place + 1] / medians[place], p_value)
         for place, (cut, p_value) in enumerate(found)
@@ -88,8 +88,7 @@ def could_be_seen(values: Sequence[float], changes: Sequence[int] = ()) -> float
     n = len(series)
     if n < least_points():
         return None
-    edges = [0, *changes, n]
-    pieces = [np.log(series[start:end]) for start, end in pairwise(edges)]
+    pieces = np.split(np.log(series), list(changes))
     freedom = n - len(pieces) - 1
     if freedom < 1:
         return None
@@ -141,17 +140,10 @@ def _p_value(
 def _energies(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """The energy statistic between each subset of the points, a bit mask, and the rest."""
     n = len(distances)
-    within, touching = np.zeros(1), np.zeros(1)
-    to_each = [np.zeros(1) for _ in range(n)]
-    for bit in range(n):
-        # The sums of subsets with this point: those without it, and its distances.
-        within = np.concatenate([within, within + 2 * to_each[bit]])
-        touching = np.concatenate([touching, touching + distances[bit].sum()])
-        to_each = [
-            np.concatenate([sums, sums + distances[one, bit]]) for one, sums in enumerate(to_each)
-        ]
-    across = touching - within
-    left = _sizes(n).astype(np.float64)
+    bits = (np.arange(1 << n)[:, None] >> np.arange(n) & 1).astype(np.float64)
+    within = (bits @ distances * bits).sum(axis=1)
+    across = bits @ distances.sum(axis=1) - within
+    left = bits.sum(axis=1)
     return _statistic(within, distances.sum() - within - 2 * across, across, left, n - left)
 
 
@@ -161,23 +153,18 @@ def _share_of_orders(energies: NDArray[np.float64], n: int, reached: float) -> f
     A permutation is a path from the empty set to the whole set, a point at a time. Counted are the
     paths without a set that reaches the statistic, from the counts of sets with one point less.
     """
-    sizes = _sizes(n)
+    subsets = np.arange(1 << n)
+    sizes = np.bitwise_count(subsets)
     can_be_cut = (sizes >= LEAST_POINTS) & (sizes <= n - LEAST_POINTS)
     open_sets = ~(can_be_cut & (energies >= reached))
     ways = np.zeros(1 << n)
     ways[0] = 1.0
-    subsets = np.arange(1 << n)
     for size in range(1, n + 1):
         these = subsets[(sizes == size) & open_sets]
         for bit in range(n):
             having = these[(these >> bit) & 1 == 1]
             ways[having] += ways[having ^ (1 << bit)]
     return 1.0 - float(ways[-1]) / math.factorial(n)
-
-
-def _sizes(n: int) -> NDArray[np.uint8]:
-    """The number of points of each subset."""
-    return np.bitwise_count(np.arange(1 << n, dtype=np.uint32))
 
 
 def _best_cut(distances: NDArray[np.float64]) -> tuple[int, float]:

@@ -33,6 +33,12 @@ BOUND: Final = 0.03
 _CLIENTS: Final = 64
 """Enough clients to fill a server; more only lengthen its queue."""
 _READS: Final = frozenset({"read", "scan"})
+_PLAIN: Final[Mapping[str, Any]] = {
+    "clients": None, "rate": None, "arrival": None, "operations": None, "until_stderr": None,
+    "precision": None, "warmup_ns": 0, "warmup_until": None, "interval_ns": None, "faults": (),
+    "verify": False,
+}  # fmt: skip
+"""The options of a run that a load of the warm-up doesn't have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,23 +228,8 @@ def shorten(spec: RunSpec, duration_ns: int, *, settle: bool) -> RunSpec:
         )
         for one in spec.workload.groups
     ]  # fmt: skip
-    return replace(
-        spec,
-        workload=spec.workload.model_copy(update={"groups": tuple(groups)}),
-        clients=None,
-        rate=None,
-        arrival=None,
-        duration_ns=duration_ns,
-        operations=None,
-        until_stderr=None,
-        precision=None,
-        warmup_ns=0,
-        warmup_until=None,
-        interval_ns=None,
-        settle=settle,
-        faults=(),
-        verify=False,
-    )
+    workload = spec.workload.model_copy(update={"groups": tuple(groups)})
+    return replace(spec, **_PLAIN, workload=workload, duration_ns=duration_ns, settle=settle)
 
 
 def is_read_only(spec: RunSpec) -> bool:
