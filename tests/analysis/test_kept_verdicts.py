@@ -22,7 +22,7 @@ from kvmark.analysis import (
 from kvmark.analysis.compare.selection import usable
 from kvmark.experiment import judging
 from kvmark.experiment.judging import Usability
-from kvmark.records import Records, Run, verdicts
+from kvmark.records import Records, Run, store
 from kvmark.records.store import kept_verdict
 from kvmark.report.views.gather import run_answer
 from kvmark.serve.library import Library
@@ -61,20 +61,20 @@ def test_a_run_without_a_kept_verdict_is_judged(doubtful: Run, records: Records)
 def test_a_verdict_of_other_rules_is_none(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
+    monkeypatch.setattr(store, "_rules", lambda: "another digest")
     assert kept_verdict(records, doubtful.id) is None
 
 
 def test_each_file_of_the_rules_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdicts, "__file__", str(tmp_path / "records" / "verdicts.py"))
+    monkeypatch.setattr(store, "__file__", str(tmp_path / "records" / "store.py"))
     found = set()
     for name in ("analysis/judge.py", "analysis/verdict/checks.py", "stats/level.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("bound = 0.2\n")
-        found.add(verdicts._rules.__wrapped__())
+        found.add(store._rules.__wrapped__())
     assert len(found) == 3
 
 
@@ -129,7 +129,7 @@ def test_what_is_usable_is_asked_again_when_the_rules_have_changed(
 ) -> None:
     save_verdict(records, doubtful, Verdict(Judgement.INVALID, ()))
     assert usable(records, [doubtful]) == []
-    monkeypatch.setattr(verdicts, "_rules", lambda: "another digest")
+    monkeypatch.setattr(store, "_rules", lambda: "another digest")
     assert usable(records, [doubtful]) == [doubtful]
 
 
@@ -178,9 +178,9 @@ def test_the_verdict_of_a_case_is_another_thing(short_repetitions: list[Run]) ->
 def test_no_door_shows_a_verdict_of_stale_rules(
     doubtful: Run, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdicts, "_rules", lambda: "an older digest")
+    monkeypatch.setattr(store, "_rules", lambda: "an older digest")
     save_verdict(records, doubtful, Verdict(Judgement.INVALID, ()))
     assert records.line(doubtful.id).judgement is Judgement.INVALID
-    monkeypatch.setattr(verdicts, "_rules", lambda: "a newer digest")
+    monkeypatch.setattr(store, "_rules", lambda: "a newer digest")
     assert records.line(doubtful.id).judgement is None
     assert told_by_every_door(records, doubtful) == {judge(doubtful).judgement}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvmark.cli import main
-from kvmark.records import Records, verdicts
+from kvmark.records import Records, store
 from waiting import wait_until
 
 MakeRun = Callable[..., str]
@@ -195,7 +195,7 @@ def test_runs_are_listed_where_nothing_can_be_written(
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, os.strerror(28), str(path))
 
-    monkeypatch.setattr(verdicts.files, "write_atomically", full)
+    monkeypatch.setattr(store.files, "write_atomically", full)
     [line] = listed()
     assert line["judgement"] is not None
     assert not list(records.root.glob("*.json"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kvmark.cli import main
-from kvmark.records import Records, verdicts
+from kvmark.records import Records, store
 from kvmark.stats import Counts
 
 MakeRun = Callable[..., str]
@@ -64,7 +64,7 @@ def test_an_answer_doesnt_depend_on_stored_verdicts(
         path.unlink(missing_ok=True)
     assert ask(name) == first
     ask("list")
-    monkeypatch.setattr(verdicts, "_rules", lambda: "other rules")
+    monkeypatch.setattr(store, "_rules", lambda: "other rules")
     assert ask(name) == first
 
 
