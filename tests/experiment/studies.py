@@ -24,6 +24,11 @@ MakeStudy = Callable[..., Study]
 """Makes a study of a text, in the test's folder."""
 
 
+def headed(text: str) -> str:
+    """A study's text with a name and a question, where it has none."""
+    return text if "question:" in text else f"name: mine\nquestion: What is it?\n{text.lstrip()}"
+
+
 def make_study(text: str, folder: Path, **asked: Any) -> Study:
     """The study of a text, as if it stood in a file of the folder."""
     words = {
@@ -31,7 +36,9 @@ def make_study(text: str, folder: Path, **asked: Any) -> Study:
         "system": system_name(asked.get("system")),
         "through": tuple(map(SystemName, asked.get("through", ()))),
     }
-    return Study(parse_study(text, "study.yaml", folder), StudyRequest(**words), named_system)
+    return Study(
+        parse_study(headed(text), "study.yaml", folder), StudyRequest(**words), named_system
+    )
 
 
 def quick(name: str, folder: Path, *changes: tuple[str, str]) -> None:
@@ -61,14 +68,14 @@ class Program:
 
     def study(self, text: str, *words: object) -> Ended:
         """Runs a study of a text, quietly and without a report."""
-        (self.folder / "study.yaml").write_text(text)
+        (self.folder / "study.yaml").write_text(headed(text))
         return self("study", "study.yaml", "-q", "--report", "none", *words)
 
     def begin_study(
         self, text: str, *words: object, logs: str = "runs/*/intervals.jsonl"
     ) -> ForkServerProcess:
         """Begins a study of a text, and waits for its first interval."""
-        (self.folder / "begun.yaml").write_text(text)
+        (self.folder / "begun.yaml").write_text(headed(text))
         process = self.start("study", "begun.yaml", *words)
 
         def is_written() -> bool:

@@ -10,8 +10,6 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import Study
 
 TEXT = """
-name: mine
-question: What is it?
 system: "null:"
 workload: ycsb/a
 factors:

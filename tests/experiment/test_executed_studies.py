@@ -31,8 +31,6 @@ def test_a_failing_case_is_a_result_and_the_study_continues(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     text = f"""
-name: failing
-question: Does it go on?
 workload: ycsb/c
 run: {{operations: 500, records: 100, clients: 1}}
 factors:
@@ -52,7 +50,7 @@ factors:
 
 def test_a_study_of_which_nothing_could_be_measured_failed(program: Program) -> None:
     (program.folder / "file").write_text("no folder")
-    text = 'name: failing\nquestion: Does it?\nsystem: "rocksdb:./file"\nworkload: ycsb/c\n'
+    text = 'system: "rocksdb:./file"\nworkload: ycsb/c\n'
     ended = program.study(text)
     assert ended.code == 3, ended
     assert "kvmark: no case measured anything: " in ended.err
@@ -63,8 +61,6 @@ def test_a_case_that_takes_longer_than_its_limit_failed(
     program: Program, limit: str, duration: str
 ) -> None:
     text = f"""
-name: limited
-question: Does it end?
 system: "sim:?mean_us=1000"
 workload: ycsb/c
 limit: {limit}
@@ -81,8 +77,6 @@ def test_a_reader_asks_only_for_keys_that_were_acknowledged(program: Program) ->
     # The published reads failed because minutes of writing had not covered the keys. Here a case
     # before writes only a part of them, and so does a load that was cut short.
     text = f"""
-name: readers
-question: Does every reader find its key?
 system: "rocksdb:{program.folder}/db"
 workloads:
   write:
@@ -198,8 +192,6 @@ def test_the_manifest_of_a_run_has_its_case(tmp_path: Path, program: Program) ->
 
 
 TOO_SHORT = """
-name: short
-question: Is a run made longer that says too little?
 system: "sim:?mean_us=200000&clock=virtual"
 workload: ycsb/c
 lengthen: 3
@@ -250,16 +242,14 @@ def test_an_imprecise_run_is_not_repeated_when_its_study_is_resumed(program: Pro
 
 def test_a_longer_run_that_is_invalid_for_a_passing_cause_is_made_again(program: Program) -> None:
     study = TOO_SHORT.replace("lengthen: 3", "lengthen: 1").replace("50ms", "250ms")
-    (program.folder / "short.yaml").write_text(study)
-    words = ("study", "short.yaml", *QUIET, "--only", "clients=8")
-    program(*words)
+    program.study(study, "--only", "clients=8")
     records = Records(program.folder / "runs")
     made = program.manifests()
     [longer] = (run for run, one in made.items() if one["spec"]["duration_ns"] == 500 * 10**6)
     # The first stands for its precision alone; the longer one met a cause that passes.
     late = Reason("schedule_late", Level.INVALID, None, "It was late.", {}, None, "Look.")
     save_verdict(records, records.open(longer), Verdict.of([late]))
-    program(*words, "--resume")
+    program.study(study, "--only", "clients=8", "--resume")
     again = program.manifests()
     assert [one["spec"]["duration_ns"] for run, one in again.items() if run not in made] == [
         500 * 10**6

@@ -9,8 +9,6 @@ from kvmark.testbed.state import all_testbeds
 
 # Nothing is kept on a disk: what is killed has lost all its records.
 TEXT = """
-name: broken
-question: What does a case find after one that killed a server?
 testbed: {system: redis}
 workload: ycsb/c
 run: {records: 300, interval: 50ms, clients: 2, timeout: 1m}
@@ -44,8 +42,6 @@ def test_a_study_that_is_terminated_takes_its_servers_down(
     program: Program, own_testbeds: Path
 ) -> None:
     text = """
-name: long
-question: Who stops the server?
 testbed: {system: redis}
 workload: ycsb/c
 run: {records: 300, interval: 50ms, duration: 1h}
@@ -62,8 +58,6 @@ def test_a_system_that_goes_down_fails_its_case_and_not_the_study(
     program: Program, own_testbeds: Path
 ) -> None:
     text = """
-name: losing
-question: Does it go on?
 workload: ycsb/c
 order: written
 run: {records: 100, interval: 50ms, clients: 1, duration: 1s}

@@ -212,8 +212,6 @@ def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:
 
 
 LOADS = """
-name: loads
-question: Which cases warm servers up?
 system: "sim:"
 workload: ycsb/c
 run: {records: 10, duration: 1m, warmup: 5s, faults: []}
@@ -272,8 +270,6 @@ def test_groups_with_a_rate_pauses_or_an_end_warm_up_at_full_speed(study: MakeSt
 
 
 GROUPS = """
-name: groups
-question: What is left out of a warm-up?
 system: "sim:"
 workload: mixed
 run: {duration: 1m}
@@ -315,8 +311,6 @@ def test_a_try_of_a_study_warms_servers_up_as_much_shorter_as_it_is_smaller(
 
 
 COLD = """
-name: cold
-question: Is a server measured before it is warm?
 system: "redis://127.0.0.1:{port}"
 workload: redis/set
 run: {{records: 100, load: never, clients: 2, duration: 400ms, interval: 10ms}}
@@ -416,8 +410,6 @@ def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program:
 
 CORES = os.sched_getaffinity(0)
 KILLED = """
-name: killed
-question: Are servers warmed up again that were killed?
 testbed: {system: redis, cores: [CORE]}
 workload: ycsb/c
 server_warmup: 3s

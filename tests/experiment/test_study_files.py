@@ -101,8 +101,6 @@ def test_levels_change_words_of_the_run_the_workload_and_the_systems_options(
     study: MakeStudy,
 ) -> None:
     text = """
-name: mine
-question: What is it?
 system: "sim:?servers=1"
 workload: ycsb/a
 factors:
@@ -135,8 +133,6 @@ def test_a_workload_may_be_in_the_study_or_in_a_file_beside_it(
 ) -> None:
     (tmp_path / "beside.yaml").write_text("groups: [{mix: {read: 1}}]\n")
     text = """
-name: mine
-question: What is it?
 system: "null:"
 workloads:
   own: {groups: [{mix: {update: 1}}]}

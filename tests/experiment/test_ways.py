@@ -25,8 +25,6 @@ from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 SIMULATED = """
-name: ways
-question: What does a way cost?
 system: "sim:?clock=virtual&servers=8&mean_us=1000"
 workload: ycsb/c
 run: {duration: 10s, records: 10, clients: 4}

@@ -95,8 +95,8 @@ class BlockRun:
 class Blocks:
     """The measured blocks of a comparison."""
 
-    #: The usable runs of each block by its number.
-    usable: dict[int, dict[Side, BlockRun]] = field(default_factory=dict)
+    #: The usable runs of each block by its number: their ids and metrics.
+    usable: dict[int, dict[Side, tuple[str, float]]] = field(default_factory=dict)
     #: Reasons of unusable blocks, a clause each, by their numbers.
     left_out: dict[int, str] = field(default_factory=dict)
     #: Every run that came to its end, by side.
@@ -105,13 +105,13 @@ class Blocks:
     standing: Decision | None = None
 
     @property
-    def complete(self) -> list[dict[Side, BlockRun]]:
+    def complete(self) -> list[dict[Side, tuple[str, float]]]:
         """The runs by side of each block of which both runs are usable."""
         return [runs for _, runs in sorted(self.usable.items()) if len(runs) == len(SIDES)]
 
     def runs(self, side: Side) -> list[str]:
         """A side's runs, in the order of their blocks."""
-        return [block[side].id for block in self.complete]
+        return [block[side][0] for block in self.complete]
 
     def add(self, block: int, side: Side, run: BlockRun) -> None:
         """Notes a run, and the reason where it is unusable."""
@@ -120,7 +120,7 @@ class Blocks:
             before = f"{self.left_out[block]}; " if block in self.left_out else ""
             self.left_out[block] = f"{before}{run.problem}"
         else:
-            self.usable.setdefault(block, {})[side] = run
+            self.usable.setdefault(block, {})[side] = (run.id, run.value)
 
     def failures(self) -> tuple[SideFailures, ...]:
         """Both sides' INVALID runs; empty where no run is INVALID."""
@@ -302,7 +302,7 @@ class InterleavedAB(Design):
             if run.value is None:
                 runs.say(f"Block {block + 1} is left out: {run.problem}.")
             elif len(both := self.blocks.usable[block]) == len(SIDES):
-                first, other = (runs.records.open(one.id) for one in both.values())
+                first, other = (runs.records.open(name) for name, _ in both.values())
                 # Each side names its servers: their differences are what is compared.
                 refuse_unlike(differences([first], [other]), (*self.allow, "environment"))
             return run.value
@@ -330,10 +330,9 @@ class InterleavedAB(Design):
         for (block, case), name in sorted(newest.items(), key=lambda item: item[0][0]):
             side = SIDES[case == SIDES[1]]
             self.blocks.add(block, side, self._judged(journal.records, name))
-        complete = self.blocks.complete
-        ratios = [(one["candidate"].value or 1) / (one["base"].value or 1) for one in complete]
-        if ratios:
-            self.blocks.standing = block_progress([*map(math.log, ratios)], self.precision)
+        logs = [math.log(one["candidate"][1] / one["base"][1]) for one in self.blocks.complete]
+        if logs:
+            self.blocks.standing = block_progress(logs, self.precision)
 
     def _judged(self, records: Records, run: str) -> BlockRun:
         return judge_block_run(records, run, self.metric, allow_invalid="invalid" in self.allow)
