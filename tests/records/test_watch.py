@@ -12,7 +12,7 @@ import pytest
 from kvmark.errors import RecordsError
 from kvmark.records import Records, RunFolder
 from kvmark.records.files import Tail
-from kvmark.records.watch import Minute, Watch
+from kvmark.records.watch import Minute, SeenRun, Watch
 from runs_on_disk import OPERATIONS, begun, interval_rows, write_second
 
 
@@ -21,15 +21,17 @@ def folder(tmp_path: Path) -> RunFolder:
     return begun(Records(tmp_path / "runs"))
 
 
-def append(folder: RunFolder, rows: list[dict[str, Any]]) -> None:
+def seen(folder: RunFolder, *rows: list[dict[str, Any]]) -> SeenRun:
+    """The state of a run after these rows."""
     with (folder.path / "intervals.jsonl").open("a") as log:
-        log.write("".join(json.dumps(row) + "\n" for row in rows))
+        log.writelines(json.dumps(row) + "\n" for several in rows for row in several)
+    return Watch(folder.path).look()
 
 
 def test_before_the_first_interval_there_are_no_figures(folder: RunFolder) -> None:
-    seen = Watch(folder.path).look()
-    assert (seen.succeeded_per_s, seen.response_ns_p99, seen.kinds) == (None, None, ())
-    assert seen.minute(60) == Minute(0, (), (), ())
+    empty = seen(folder)
+    assert (empty.succeeded_per_s, empty.response_ns_p99, empty.kinds) == (None, None, ())
+    assert empty.minute(60) == Minute(0, (), (), ())
 
 
 def test_a_poll_reads_the_rows_appended_since_the_last_poll(folder: RunFolder) -> None:
@@ -37,81 +39,65 @@ def test_a_poll_reads_the_rows_appended_since_the_last_poll(folder: RunFolder) -
     write_second(folder, 0)
     assert len(watch.look().moments) == 1
     write_second(folder, 1, failed=7)
-    seen = watch.look()
-    assert [(one.succeeded, one.failed) for one in seen.moments] == [
-        (OPERATIONS, 0),
-        (OPERATIONS, 7),
-    ]
-    assert seen.succeeded_per_s == OPERATIONS
-    assert seen.response_ns_p99 == 19_900
-    assert seen.errors == {"timeout": 7}
-    (kind,) = seen.kinds
-    assert (kind.operation, kind.succeeded_per_s, kind.response_ns_p99) == (
-        "READ",
-        OPERATIONS,
-        19_900,
-    )
+    found = watch.look()
+    moments = [(one.succeeded, one.failed) for one in found.moments]
+    assert moments == [(OPERATIONS, 0), (OPERATIONS, 7)]
+    assert (found.succeeded_per_s, found.response_ns_p99) == (OPERATIONS, 19_900)
+    assert found.errors == {"timeout": 7}
+    (kind,) = found.kinds
+    figures = (kind.operation, kind.succeeded_per_s, kind.response_ns_p99)
+    assert figures == ("READ", OPERATIONS, 19_900)
 
 
 def test_groups_are_summed_and_their_highest_p99_is_shown(folder: RunFolder) -> None:
     slow = [{**row, "group": "slow", "response_ns_p99": 5_000_000} for row in interval_rows(0)]
-    append(folder, interval_rows(0) + slow)
-    seen = Watch(folder.path).look()
-    (moment,) = seen.moments
+    found = seen(folder, interval_rows(0), slow)
+    (moment,) = found.moments
     assert (moment.succeeded, moment.response_ns_p99) == (2 * OPERATIONS, 5_000_000)
-    assert [kind.group for kind in seen.kinds] == ["clients", "slow"]
+    assert [kind.group for kind in found.kinds] == ["clients", "slow"]
 
 
 def test_a_kind_without_completed_operations_is_still_shown(folder: RunFolder) -> None:
-    append(folder, interval_rows(0))
-    append(folder, [{**interval_rows(1)[0], "count": 0, "response_ns_p99": None}])
-    seen = Watch(folder.path).look()
-    (kind,) = seen.kinds
+    nothing = {**interval_rows(1)[0], "count": 0, "response_ns_p99": None}
+    found = seen(folder, interval_rows(0), [nothing])
+    (kind,) = found.kinds
     assert (kind.succeeded_per_s, kind.response_ns_p99) == (0.0, None)
-    assert (seen.succeeded_per_s, seen.response_ns_p99) == (0.0, None)
+    assert (found.succeeded_per_s, found.response_ns_p99) == (0.0, None)
 
 
 def test_errors_and_kinds_are_those_of_the_phase(folder: RunFolder) -> None:
-    append(folder, [{**row, "operation": "INSERT" if row["operation"] == "READ" else "TOTAL"}
-                    for row in interval_rows(0, failed=3)])  # fmt: skip
-    append(folder, [{**row, "phase": 1} for row in interval_rows(1)])
-    seen = Watch(folder.path).look()
-    assert seen.errors == {}
-    assert [kind.operation for kind in seen.kinds] == ["READ"]
+    before = [{**row, "operation": "INSERT" if row["operation"] == "READ" else "TOTAL"}
+              for row in interval_rows(0, failed=3)]  # fmt: skip
+    found = seen(folder, before, [{**row, "phase": 1} for row in interval_rows(1)])
+    assert found.errors == {}
+    assert [kind.operation for kind in found.kinds] == ["READ"]
 
 
 def test_parts_of_read_modify_writes_are_counted_once(folder: RunFolder) -> None:
-    append(folder, interval_rows(0))
-    append(folder, [{**interval_rows(0)[1], "operation": "UPDATE", "part": True}])
-    assert Watch(folder.path).look().moments[0].succeeded == OPERATIONS
+    part = {**interval_rows(0)[1], "operation": "UPDATE", "part": True}
+    assert seen(folder, interval_rows(0), [part]).moments[0].succeeded == OPERATIONS
 
 
 def test_only_the_last_minute_is_kept(folder: RunFolder) -> None:
-    for second in range(75):
-        append(folder, interval_rows(second))
-    seen = Watch(folder.path).look()
-    assert len(seen.moments) == 60
-    assert seen.minute(60).succeeded_per_s == (OPERATIONS,) * 60
-    assert seen.minute(21).cell_ns == 3 * 10**9
-    assert set(seen.minute(21).succeeded_per_s) == {OPERATIONS}
-    assert len(seen.minute(21).succeeded_per_s) <= 21
+    found = seen(folder, *map(interval_rows, range(75)))
+    assert len(found.moments) == 60
+    assert found.minute(60).succeeded_per_s == (OPERATIONS,) * 60
+    coarse = found.minute(21)
+    assert (coarse.cell_ns, set(coarse.succeeded_per_s)) == (3 * 10**9, {OPERATIONS})
+    assert len(coarse.succeeded_per_s) <= 21
 
 
 def test_a_time_without_intervals_is_an_empty_cell(folder: RunFolder) -> None:
-    for second in (0, 1, 4):
-        append(folder, interval_rows(second))
-    minute = Watch(folder.path).look().minute(60)
+    minute = seen(folder, *map(interval_rows, (0, 1, 4))).minute(60)
     assert minute.succeeded_per_s == (OPERATIONS, OPERATIONS, None, None, OPERATIONS)
 
 
 def test_a_fault_has_its_time_in_the_measurement(folder: RunFolder) -> None:
-    folder.append_event(
-        {"at_ns": 5 * 10**9, "kind": "phase_started", "phase": 1, "name": "measure"}
-    )
-    folder.append_event(
-        {"at_ns": 8 * 10**9, "kind": "fault", "fault": "3s kill node-1", "state": "begun"}
-    )
-    (fault,) = Watch(folder.path).look().faults
+    started = {"kind": "phase_started", "phase": 1, "name": "measure"}
+    folder.append_event({"at_ns": 5 * 10**9, **started})
+    begun = {"kind": "fault", "fault": "3s kill node-1", "state": "begun"}
+    folder.append_event({"at_ns": 8 * 10**9, **begun})
+    (fault,) = seen(folder).faults
     assert (fault.text, fault.state, fault.at_ns) == ("3s kill node-1", "begun", 3 * 10**9)
 
 
