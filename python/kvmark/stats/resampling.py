@@ -108,7 +108,8 @@ class _MergedQuantile:
         high = np.unique(whole.high)
 
         def column(part: Counts) -> NDArray[np.float64]:
-            return np.bincount(np.searchsorted(high, part.high), part.count, len(high))
+            places = np.searchsorted(high, part.high)
+            return np.bincount(places, part.count, len(high)).astype(np.float64)
 
         def quantile(counts: NDArray[np.float64]) -> float:
             upto = np.cumsum(counts)
