@@ -1,7 +1,7 @@
 """Studies in a folder of the test's own; the helpers are a module of this folder."""
 
-import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
-from studies import MakeStudy, Program, make_study
+from studies import MakeStudy, Program, make_study, needs
+
+from kvmark.testbed import proxy, redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.state import Testbed
 
 
 @pytest.fixture
@@ -19,13 +23,35 @@ def program(tmp_path: Path) -> Program:
 
 
 @pytest.fixture
-def own_testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the testbeds that studies start; skips the test where there is no Redis."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+def testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of testbeds."""
     root = tmp_path / "testbeds"
     monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
     return root
+
+
+@pytest.fixture
+def own_testbeds(testbeds: Path) -> Path:
+    """The folder of the testbeds that studies start; skips the test where there is no Redis."""
+    needs("redis-server")
+    return testbeds
+
+
+@pytest.fixture
+def system(own_testbeds: Path) -> Iterator[Testbed]:
+    """A Redis; at the end all testbeds are taken down."""
+    try:
+        yield redis.up(redis.RedisOptions(), own_testbeds)
+    finally:
+        take_down(own_testbeds)
+
+
+@pytest.fixture
+def haproxy(system: Testbed, own_testbeds: Path) -> Testbed:
+    """An HAProxy before it."""
+    needs("haproxy")
+    target = proxy.Target("redis", system.nodes[0].address, system.url)
+    return proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), own_testbeds)
 
 
 @pytest.fixture

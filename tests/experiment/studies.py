@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import preloaded
+import pytest
 from preloaded import Ended
 
 from kvmark import catalog
@@ -22,6 +24,14 @@ from waiting import PATIENCE_S, wait_until
 
 MakeStudy = Callable[..., Study]
 """Makes a study of a text, in the test's folder."""
+
+
+def needs(*programs: str) -> None:
+    """Skips the test where a program isn't installed."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
+    missing = [one for one in programs if shutil.which(one, path=path) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} isn't installed: apt-get install {missing[0]}")
 
 
 def headed(text: str) -> str:

@@ -4,43 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from studies import MakeStudy, Program, quick
+from studies import MakeStudy, Program, needs, quick
 
 from kvmark import catalog
-from kvmark.testbed import proxy, redis
-from kvmark.testbed.control import take_down
 from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import Testbed
 from kvmark.testbed.system import read_size
 
 QUIET = ("-q", "--json", "--report", "none")
 THREE_NODES_BYTES = 8 * 2**30
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the testbeds are."""
-    found = tmp_path / "testbeds"
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(found))
-    return found
-
-
-def needs(*programs: str) -> None:
-    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
-    missing = [one for one in programs if shutil.which(one, path=path) is None]
-    if missing:
-        pytest.skip(f"{missing[0]} isn't installed")
-
-
-def up(root: Path) -> Testbed:
-    needs("redis-server")
-    return redis.up(redis.RedisOptions(), root)
 
 
 def by_levels(program: Program, *names: str) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -64,11 +41,9 @@ def done(manifest: dict[str, Any]) -> set[str]:
     return {total["outcome"] for total in manifest["engine"]["totals"] if total["count"]}
 
 
-def test_smoke_varies_clients_and_value_size(program: Program, root: Path) -> None:
-    system = up(root)
+def test_smoke_varies_clients_and_value_size(program: Program, system: Testbed) -> None:
     words = ("--system", system.url, "--only", "clients=1,4", "--repetitions", "1")
     ended = program("study", "smoke", *words, *QUIET)
-    take_down(root)
     assert ended.json["missing"] == 0, ended
     found = by_levels(program, "clients", "value_size")
     assert len(found) == 4
@@ -79,18 +54,15 @@ def test_smoke_varies_clients_and_value_size(program: Program, root: Path) -> No
         assert done(manifest) == {"ok"}
 
 
-def test_proxy_goes_straight_and_through_at_a_rate(program: Program, root: Path) -> None:
-    needs("haproxy")
-    system = up(root)
-    target = proxy.Target("redis", system.nodes[0].address, system.url)
-    way = proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), root)
+def test_proxy_goes_straight_and_through_at_a_rate(
+    program: Program, system: Testbed, haproxy: Testbed
+) -> None:
     words = ("--system", "up:redis", "--through", "up:haproxy", "--repetitions", "1")
     ended = program("study", "proxy", *words, "--scale", "0.2", *QUIET)
-    take_down(root)
     assert ended.json["missing"] == 0, ended
     found = by_levels(program, "load", "through")
     assert len(found) == 4
-    addresses = {"direct": system.nodes[0].address, "haproxy": way.nodes[0].address}
+    addresses = {"direct": system.nodes[0].address, "haproxy": haproxy.nodes[0].address}
     for (load, through), manifest in found.items():
         assert manifest["plan"]["system"]["options"]["address"] == addresses[through]
         arrival = group(manifest)["arrival"]
@@ -98,13 +70,13 @@ def test_proxy_goes_straight_and_through_at_a_rate(program: Program, root: Path)
         assert done(manifest) == {"ok"}
 
 
-def test_yugabyte_has_the_applications_writers_and_readers(program: Program, root: Path) -> None:
-    system = up(root)
+def test_yugabyte_has_the_applications_writers_and_readers(
+    program: Program, system: Testbed
+) -> None:
     words = ["--system", system.url, "--scale", "0.05", "--repetitions", "1"]
     words += ["--only", "application=RedisKeyValue,RedisHashPipelined", "--only", "writers=10,192"]
     quick("yugabyte-1.0.7", program.folder)
     ended = program("study", "slice.yaml", *words, *QUIET)
-    take_down(root)
     assert ended.json["missing"] == 0, ended
     found = by_levels(program, "application", "writers", "readers")
     assert set(found) == {("RedisKeyValue", "192", "16"), ("RedisHashPipelined", "10", "6")}
@@ -141,7 +113,7 @@ def bounds_memory() -> None:
         pytest.skip(str(refused))
 
 
-def test_cassandra_initial_reads_large_datasets_from_disk(program: Program, root: Path) -> None:
+def test_cassandra_initial_reads_large_datasets_from_disk(program: Program, testbeds: Path) -> None:
     needs("java", "mvn")
     bounds_memory()
     # Where the disk has to answer, the page cache may not: one of the two has to fail.
@@ -168,7 +140,7 @@ def test_cassandra_initial_reads_large_datasets_from_disk(program: Program, root
 
 
 @pytest.mark.three_nodes
-def test_hcassandra_has_its_copies_levels_and_a_node_down(program: Program, root: Path) -> None:
+def test_hcassandra_has_its_copies_levels_and_a_node_down(program: Program, testbeds: Path) -> None:
     needs("java", "mvn")
     available = psutil.virtual_memory().available
     if available < THREE_NODES_BYTES:

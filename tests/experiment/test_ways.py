@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,6 @@ from kvmark.report.model.tables import to_text
 from kvmark.report.views.study_tables import cost_sentences, proxies_grid
 from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
-from kvmark.testbed import proxy, redis
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 SIMULATED = """
@@ -182,27 +178,7 @@ def test_an_insignificant_loss_is_none(
 # A real proxy before a real system.
 
 
-@pytest.fixture
-def redis_and_haproxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Testbed, Testbed]]:
-    """A Redis and an HAProxy before it."""
-    for needed, package in (("redis-server", "redis-server"), ("haproxy", "haproxy")):
-        if shutil.which(needed, path="/usr/bin:/usr/sbin:/usr/local/bin:/usr/local/sbin") is None:
-            pytest.skip(f"{needed} isn't installed: apt-get install {package}")
-    root = tmp_path / "testbeds"
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
-    try:
-        system = redis.up(redis.RedisOptions(), root)
-        target = proxy.Target("redis", system.nodes[0].address, system.url)
-        yield system, proxy.up(proxy.ProxyOptions(kind="haproxy", to=target, threads=1), root)
-    finally:
-        take_down(root)
-
-
-def test_haproxy_before_redis_is_measured_whole(
-    program: Program, redis_and_haproxy: tuple[Testbed, Testbed]
-) -> None:
+def test_haproxy_before_redis_is_measured_whole(program: Program, haproxy: Testbed) -> None:
     words = ["--system", "up:redis", "--through", "up:haproxy", "--only", "load=closed"]
     words += ["--repetitions", "2", "--scale", "0.5", "--report", "page.html", "-q", "--json"]
     ended = program("study", "proxy", *words)
