@@ -65,15 +65,15 @@ def write_archive(
     return packed.tell()
 
 
-def unpack(path: Path, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+def unpack(path: Path, folder: Path) -> None:
     """Unpacks an archive into a folder for it alone.
 
     Raises:
-        RecordsError: it can't be read, isn't an archive of runs, or exceeds ``most_bytes``.
+        RecordsError: it can't be read, isn't an archive of runs, or exceeds the largest size.
     """
     try:
         with tempfile.TemporaryFile() as plain:
-            _decompress(path, plain, most_bytes)
+            _decompress(path, plain)
             with tarfile.open(fileobj=plain, mode="r:") as archive:
                 for member in archive:
                     _check(member, path)
@@ -95,7 +95,7 @@ def _contents(root: Path, folders: Sequence[str]) -> list[str]:
     )
 
 
-def _decompress(path: Path, plain: IO[bytes], most_bytes: int) -> None:
+def _decompress(path: Path, plain: IO[bytes]) -> None:
     """Decompresses a file within limits, and seeks to the begin of the result."""
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
     with path.open("rb") as packed:
@@ -104,8 +104,8 @@ def _decompress(path: Path, plain: IO[bytes], most_bytes: int) -> None:
             if unpacker.needs_input and not data:
                 raise EOFError("the file is truncated")
             plain.write(unpacker.decompress(data, _CHUNK))
-            if plain.tell() > most_bytes:
-                raise RecordsError(f"{path} comes to more than {most_bytes:,} bytes: not unpacked")
+            if plain.tell() > MOST_BYTES:
+                raise RecordsError(f"{path} comes to more than {MOST_BYTES:,} bytes: not unpacked")
     plain.seek(0)
 
 

@@ -151,7 +151,6 @@ def _phase(
     continued = next((event for event in own_events if event.get("code") == "load_went_on"), {})
     window = rows.filter(~pl.col("drain"))
     window = rows if window.is_empty() else window
-    totals = rows.filter(pl.col("operation") == "TOTAL")
     return {
         "index": index,
         "name": name,
@@ -159,28 +158,23 @@ def _phase(
         "end_ns": ended.get("at_ns", max(window["end_ns"].to_list())),
         "drained_ns": max(rows["end_ns"].to_list()),
         "stopped_by": ended.get("stopped_by", "killed"),
-        "groups": [
-            _group(str(keys[0]), group_totals, rows)
-            for keys, group_totals in totals.group_by("group", maintain_order=True)
-        ],
+        "groups": _groups(rows),
         "records_found": continued.get("evidence", {}).get("records_found"),
     }
 
 
-def _group(name: str, totals: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any]:
-    last = totals.sort("end_ns").row(-1, named=True)
-    ok = rows.filter((pl.col("group") == name) & (pl.col("outcome") == "ok") & ~pl.col("part"))
-    return {
-        "group": name,
-        "issued": last["issued"] or 0,
-        "completed": int(totals.select(TIMED.sum()).item()),
-        "ok": int(ok.select(TIMED.sum()).item()),
-        "due": last["due"],
-        "late": int(totals["late"].sum()),
-        "late_busy": int(totals["late_busy"].sum()),
-        "read_late": last["read_late"],
-        "frontier": last["frontier"],
-    }
+def _groups(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """The operations of each group."""
+    is_total = pl.col("operation") == "TOTAL"
+    is_ok = (pl.col("outcome") == "ok") & ~pl.col("part")
+    groups = rows.sort("end_ns").group_by("group", maintain_order=True)
+    return groups.agg(
+        pl.col("issued").filter(is_total).last().fill_null(0),
+        TIMED.filter(is_total).sum().alias("completed"),
+        TIMED.filter(is_ok).sum().alias("ok"),
+        pl.col("late", "late_busy").filter(is_total).sum(),
+        pl.col("due", "read_late", "frontier").filter(is_total).last(),
+    ).to_dicts()
 
 
 def _totals(

@@ -44,19 +44,17 @@ class ChangePoint:
     p_value: float
 
 
-def change_points(
-    values: Sequence[float], *, error_level: float = ERROR_LEVEL
-) -> tuple[ChangePoint, ...]:
+def change_points(values: Sequence[float]) -> tuple[ChangePoint, ...]:
     """The change points in order. Values are compared on a logarithmic scale.
 
-    Each cut is tested at ``error_level`` by all permutations or by seeded ones, so that the same
+    Each cut is tested at the error level by all permutations or by seeded ones, so that the same
     history always gives the same answer.
 
     Raises:
         ValueError: a value isn't above 0.
     """
     series = _above_zero(values)
-    found = list(_cuts(np.log(series), error_level, np.random.default_rng(1)))
+    found = list(_cuts(np.log(series), np.random.default_rng(1)))
     if not found:
         return ()
     levels = np.split(series, [cut for cut, _ in found])
@@ -67,9 +65,9 @@ def change_points(
     )
 
 
-def least_points(error_level: float = ERROR_LEVEL) -> int:
+def least_points() -> int:
     """The least number of points that can show a change, however large it is."""
-    return next(n for n in count(2 * LEAST_POINTS) if 2 / math.comb(n, n // 2) <= error_level)
+    return next(n for n in count(2 * LEAST_POINTS) if 2 / math.comb(n, n // 2) <= ERROR_LEVEL)
 
 
 def could_be_seen(values: Sequence[float], changes: Sequence[int] = ()) -> float | None:
@@ -104,22 +102,20 @@ def _above_zero(values: Sequence[float]) -> NDArray[np.float64]:
     return series
 
 
-def _cuts(
-    piece: NDArray[np.float64], error_level: float, chance: np.random.Generator
-) -> Iterator[tuple[int, float]]:
+def _cuts(piece: NDArray[np.float64], chance: np.random.Generator) -> Iterator[tuple[int, float]]:
     """The cuts within a segment in order, with their p-values."""
-    if len(piece) < least_points(error_level):
+    if len(piece) < least_points():
         return
     distances = np.abs(piece[:, None] - piece[None, :])
     place, statistic = _best_cut(distances)
     if statistic <= 0:
         return
     p_value = _p_value(distances, statistic, chance)
-    if p_value > error_level:
+    if p_value > ERROR_LEVEL:
         return
-    yield from _cuts(piece[:place], error_level, chance)
+    yield from _cuts(piece[:place], chance)
     yield place, p_value
-    for cut, later_p_value in _cuts(piece[place:], error_level, chance):
+    for cut, later_p_value in _cuts(piece[place:], chance):
         yield place + cut, later_p_value
 
 
