@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -223,13 +223,12 @@ class _Limit(TimeLimit):
     """The time limit of a case, from the begin of the engine's work."""
 
     seconds: float
-    clock: Callable[[], float] = time.monotonic
     is_over: bool = False
     _until_s: float = math.inf
 
     def may_go_on(self) -> bool:
         """Whether there is time left."""
-        now_s = self.clock()
+        now_s = time.monotonic()
         self._until_s = min(self._until_s, now_s + self.seconds)
         self.is_over = self.is_over or now_s > self._until_s
         return not self.is_over
