@@ -253,17 +253,15 @@ def find(records: Records, name: str) -> Journal | None:
 
 def every(records: Records, name: str) -> Iterator[Journal]:
     """The studies of a name, newest first, those without runs last."""
-    found: list[tuple[bool, str, Journal]] = []
+    found: list[tuple[bool, str, str, Journal]] = []
     for path in (records.root / FOLDER).glob(f"*-{name}-*"):
         journal = Journal(path, records)
-        try:
-            if journal.definition.get("name") == name:
-                has_runs = (path / _LINES).exists()
-                found.append((has_runs, str(journal.definition.get("created")), journal))
-        except KvmarkError:
-            continue
-    newest_first = sorted(found, key=lambda one: (*one[:2], one[2].id), reverse=True)
-    return (journal for _, _, journal in newest_first)
+        with suppress(KvmarkError):
+            definition = journal.definition
+            if definition.get("name") == name:
+                has_runs, created = (path / _LINES).exists(), str(definition.get("created"))
+                found.append((has_runs, created, journal.id, journal))
+    return (one[-1] for one in sorted(found, key=lambda one: one[:3], reverse=True))
 
 
 def named(records: Records, name: str) -> Journal | None:
@@ -278,12 +276,9 @@ def named(records: Records, name: str) -> Journal | None:
 def of_run(records: Records, entry: Entry) -> Journal | None:
     """The study of a run, if its folder exists."""
     prefix = tag("")
-    for one in entry.tags:
-        name = one.removeprefix(prefix)
-        journal = None if name == one else named(records, name)
-        if journal is not None:
-            return journal
-    return None
+    names = (one.removeprefix(prefix) for one in entry.tags if one.startswith(prefix))
+    journals = (named(records, name) for name in names)
+    return next((journal for journal in journals if journal is not None), None)
 
 
 def _unwritable(path: Path, problem: OSError) -> RunError:
