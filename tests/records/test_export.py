@@ -1,19 +1,15 @@
-"""Exports for other programs: YCSB's text, CSV, HdrHistogram log."""
+"""YCSB's text of a run, and a run without a log of histograms."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 
-import polars as pl
 import pytest
-from hdrh.histogram import HdrHistogram
-from hdrh.log import HistogramLogReader
 
 from kvmark.errors import RecordsError
 from kvmark.records import Run, RunFolder
-from kvmark.records.export import as_csv, as_hlog, as_ycsb
+from kvmark.records.export import as_hlog, as_ycsb
 from runs_on_disk import close
 
 
@@ -71,23 +67,6 @@ def test_failures_and_parts_are_counted_as_in_ycsb(
     engine_record["totals"] += [{**read, **fields} for fields in more]
     run = close(running(), engine_record)
     assert lines <= set(as_ycsb(run, measured="op").splitlines())
-
-
-def test_the_csv_is_the_table_of_intervals(closed: Run) -> None:
-    table = pl.read_csv(io.StringIO(as_csv(closed)))
-    assert table.columns == closed.intervals.columns
-    assert table.height == closed.intervals.height
-
-
-def test_the_log_is_read_by_the_public_package(closed: Run) -> None:
-    copy = closed.path.parent / "copy.hlog"
-    copy.write_bytes(as_hlog(closed))
-    reader = HistogramLogReader(str(copy), HdrHistogram(1, 10**9, 3))
-    count = 0
-    while (histogram := reader.get_next_interval_histogram()) is not None:
-        count += histogram.get_total_count() if histogram.get_tag() == "READ-rt" else 0
-    reader.input_file.close()
-    assert count == 300
 
 
 def test_a_missing_log_is_reported(closed: Run) -> None:

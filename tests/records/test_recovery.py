@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,16 +20,6 @@ from runs_on_disk import histogram
 
 Make = Callable[[], RunFolder]
 HEADER = Header(plan={"name": "ycsb/a", "groups": [{"name": "clients"}]})
-
-BEGIN_A_RUN = """
-import sys
-from pathlib import Path
-from kvmark.records import Header, Records
-folder = Records(Path(sys.argv[1])).new("killed")
-folder.begin(Header(plan={"name": "ycsb/a", "groups": [{"name": "clients"}]}))
-print(folder.path, flush=True)
-sys.stdin.read()
-"""
 
 
 def change(path: Path, change: Callable[[Any], None]) -> None:
@@ -163,27 +150,6 @@ def test_a_file_system_without_locks_is_supported(
     folder = records.new("unlocked")
     folder.begin(HEADER)
     assert records.find(folder.id).state == "going"
-
-
-def test_a_run_killed_by_kill_9_can_be_recovered(records: Records, running: Make) -> None:
-    records.root.mkdir(parents=True)
-    with subprocess.Popen(
-        [sys.executable, "-c", BEGIN_A_RUN, str(records.root)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as begun:
-        path = Path(begun.stdout.readline().strip())
-        as_in_another_container(path)
-        assert records.find(path.name).state == "going"
-        begun.send_signal(signal.SIGKILL)
-    assert begun.returncode == -signal.SIGKILL
-    for log in running().path.glob("*[lg]"):
-        (path / log.name).write_bytes(log.read_bytes())
-    assert records.find(path.name).state == "killed"
-    assert histogram(records.open(path.name)).n == 300
-    assert records.find(path.name).state == "closed"
 
 
 def test_recovering_a_closed_run_only_removes_its_logs(closed: Run) -> None:
