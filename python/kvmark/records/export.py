@@ -33,11 +33,6 @@ _STATUS: Mapping[str, str] = {
 }
 
 
-def as_csv(run: Run) -> str:
-    """The intervals, one line each, with the column names first."""
-    return run.intervals.write_csv()
-
-
 def as_hlog(run: Run) -> bytes:
     """The HdrHistogram log, byte for byte.
 

@@ -84,14 +84,14 @@ def export(
 
 def _exported(run: Run, format: str) -> str:
     from kvmark.analysis import summarize
-    from kvmark.records.export import YCSB_PERCENTILES, as_csv, as_hlog, as_ycsb
+    from kvmark.records.export import YCSB_PERCENTILES, as_hlog, as_ycsb
 
     match format:
         case "json":
             manifest = run.manifest.model_dump(mode="json")
             return json_text("exported-run", {"manifest": manifest, "summary": summarize(run)})
         case "csv":
-            return as_csv(run)
+            return run.intervals.write_csv()
         case "hlog":
             return as_hlog(run).decode()
     # The percentiles and series of the run's own properties.
