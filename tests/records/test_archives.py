@@ -50,17 +50,6 @@ def test_a_packed_run_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
     }
 
 
-def test_logs_of_histograms_can_be_left_out(tmp_path: Path) -> None:
-    root, there = tmp_path / "runs", tmp_path / "there"
-    (root / RUN).mkdir(parents=True)
-    there.mkdir()
-    for name in ("manifest.json", "histograms.hlog"):
-        (root / RUN / name).write_bytes(b"{}")
-    write_archive(root, [RUN], tmp_path / "a.tar.xz", histogram_logs=False)
-    unpack(tmp_path / "a.tar.xz", there)
-    assert [path.name for path in (there / RUN).iterdir()] == ["manifest.json"]
-
-
 @pytest.mark.parametrize(
     "made",
     [
