@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.analysis.summary.run import throughput
@@ -86,14 +86,6 @@ class RateRun:
         return self.outcome == "holds"
 
 
-class _Attempts(Protocol):
-    """Measures and judges runs."""
-
-    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun: ...
-
-    def together(self, runs: Sequence[RateRun]) -> RateRun: ...
-
-
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
     """The precision of a search."""
@@ -140,7 +132,7 @@ class Capacity:
 class _Search:
     """A search and its runs."""
 
-    attempts: _Attempts
+    attempts: CapacitySearch
     asked: CapacityRequest
     clients: int
     runs: list[RateRun] = field(default_factory=list)
@@ -233,7 +225,7 @@ class _Search:
         return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
-def search(attempts: _Attempts, first: float, asked: CapacityRequest) -> Capacity:
+def search(attempts: CapacitySearch, first: float, asked: CapacityRequest) -> Capacity:
     """The highest rate that holds, from a first rate in ops/s."""
     tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)
