@@ -164,19 +164,15 @@ class _Search:
 
     def bracket(self, first: float) -> tuple[float | None, float | None]:
         """A rate that holds and one, at most twice as high, that is missed; None where missing."""
-        one = self.at(first, "bracket")
-        if one.holds:
-            for rate in (first * 2.0**power for power in range(1, _MOST_DOUBLINGS + 1)):
-                if not self.at(rate, "bracket").holds:
-                    return rate / 2, rate
-            return first * 2.0**_MOST_DOUBLINGS, None
-        for rate in (first * 0.5**power for power in range(1, _MOST_DOUBLINGS + 1)):
+        holds, rate = self.at(first, "bracket").holds, first
+        for _ in range(_MOST_DOUBLINGS):
+            rate *= 2.0 if holds else 0.5
             one = self.at(rate, "bracket")
-            if one.holds:
-                return rate, rate * 2
+            if one.holds != holds:
+                return (rate / 2, rate) if holds else (rate, rate * 2)
             if one.outcome == "too few":
                 break
-        return None, self.runs[-1].rate
+        return (rate, None) if holds else (None, rate)
 
     def bisect(self, low: float, high: float) -> tuple[float, float]:
         """Both ends within the requested distance."""
