@@ -206,8 +206,7 @@ class Executor:
             setting = replace(
                 self._setting, records=Records(Path(folder)), exporter=None, recording=None
             )
-            carried = _execute(prepared, setting, lambda *_: None, limit)
-            failure = _failure(carried, limit)
+            carried, failure = _execute(prepared, setting, lambda *_: None, limit)
             if failure is not None:
                 raise failure
             return carried.manifest
@@ -245,12 +244,11 @@ class Executor:
                 tags=(*request.tags, *setting.tags),
                 commit=request.commit or setting.commit,
             )
-            carried = _execute(prepared, own, progress, limit)
+            carried, failure = _execute(prepared, own, progress, limit)
         except (Interrupted, RunError):
             raise
         except KvmarkError as problem:
             return RunOutcome(run=None, failure=problem)
-        failure = _failure(carried, limit)
         kept = {} if request.keep is None or failure is not None else request.keep(carried)
         return RunOutcome(run=carried.folder.id, failure=failure, carried=carried, kept=kept)
 
@@ -263,15 +261,12 @@ def _check_interrupts() -> None:
 
 def _execute(
     prepared: PreparedRun, setting: RunContext, progress: Progress, limit: TimeLimit | None
-) -> ExecutedRun:
-    return execute(
+) -> tuple[ExecutedRun, KvmarkError | None]:
+    """The run, and the reason for its early end: the limit's where that ended it."""
+    carried = execute(
         prepared.plan, prepared.spec, setting, progress, prepared.faults, prepared.exporters,
         may_go_on=None if limit is None else limit.may_go_on, password=prepared.password,
     )  # fmt: skip
-
-
-def _failure(carried: ExecutedRun, limit: TimeLimit | None) -> KvmarkError | None:
-    """The reason for an early end; the limit's where that ended the run."""
     if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
-        return limit.failure()
-    return carried.failure
+        return carried, limit.failure()
+    return carried, carried.failure
