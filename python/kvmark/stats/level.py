@@ -4,9 +4,8 @@ Figures of a benchmark are compared as ratios. On logarithms a ratio is a differ
 is symmetric, and exchanging baseline and candidate only inverts the answer.
 
 This module also has means and their intervals from Student's t, and the number of blocks that a
-comparison needs. ``floor`` is the resolution of the
-instrument, in the unit of the samples or, of a ratio, as a share: no error is smaller, even if all
-samples are equal.
+comparison needs. ``floor`` is the resolution of the instrument, in the unit of the samples or, of a
+ratio, as a share: no error is smaller, even if all samples are equal.
 """
 
 from __future__ import annotations
