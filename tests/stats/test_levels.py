@@ -106,9 +106,15 @@ def test_holm_multiplies_the_smallest_by_all_and_never_reverses_an_order() -> No
     assert holm([]) == []
 
 
-@pytest.mark.parametrize("candidate", [level_of([1000.4] * 5, 5e-4), within(1000.4, 1e-4, 10)])
-def test_equal_repetitions_within_the_floor_are_no_significant_difference(candidate: Level) -> None:
-    found = difference(level_of([1000.0] * 5, 5e-4), candidate)
+@pytest.mark.parametrize(
+    ("floor", "candidate"),
+    [(5e-4, level_of([1000.4] * 5, 5e-4)), (0.01, within(1001, 0.0001, 10))],
+    ids=["repetitions", "a single run"],
+)
+def test_equal_repetitions_within_the_floor_are_no_significant_difference(
+    floor: float, candidate: Level
+) -> None:
+    found = difference(level_of([1000.0] * 5, floor), candidate)
     assert found.p_value > 0.5
     assert found.ratio.low < 1
 
