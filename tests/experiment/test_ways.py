@@ -11,7 +11,7 @@ from studies import MakeStudy, Program, make_study
 
 from kvmark.analysis.models.path_costs import PathCost, ProxyCosts, published_costs
 from kvmark.catalog import study_text
-from kvmark.errors import KvmarkError, SpecError, UsageError
+from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies
 from kvmark.experiment.study.published import read_published_ways
 from kvmark.report.model.tables import to_text
@@ -20,11 +20,12 @@ from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.testbed.state import Testbed
 
-SIMULATED = """
-system: "sim:?clock=virtual&servers=8&mean_us=1000"
+SYSTEM = "sim:?clock=virtual&servers=8&mean_us=1000"
+SIMULATED = f"""
+system: "{SYSTEM}"
 workload: ycsb/c
-run: {duration: 10s, records: 10, clients: 4}
-through: {proxies: {slow: "sim:?clock=virtual&servers=8&mean_us=2000"}}
+run: {{duration: 10s, records: 10, clients: 4}}
+through: {{proxies: {{slow: "sim:?clock=virtual&servers=8&mean_us=2000"}}}}
 repetitions: 3
 """
 
@@ -39,36 +40,32 @@ def test_a_way_is_called_by_its_testbed_its_address_or_as_one_likes() -> None:
     assert found["mine"] == SystemName("redis://h:7001?tls=true")
 
 
-@pytest.mark.parametrize("words", [["up:a", "a=redis://h"], ["direct=redis://h"]])
-def test_two_ways_of_one_name_are_refused(words: list[str]) -> None:
-    with pytest.raises(SpecError, match="through: two ways are called"):
+@pytest.mark.parametrize(
+    "words", [["up:a", "a=redis://h"], ["direct=redis://h"], ["a=redis://u:secret@h"] * 2]
+)
+def test_two_ways_of_one_name_are_refused_without_a_secret(words: list[str]) -> None:
+    with pytest.raises(SpecError, match="through: two ways are called") as refused:
         named_proxies([*map(SystemName, words)])
-
-
-def test_a_secret_is_in_no_refusal() -> None:
-    with pytest.raises(SpecError) as refused:
-        named_proxies([SystemName("a=redis://u:secret@h")] * 2)
     assert "secret" not in str(refused.value)
 
 
-def test_the_study_needs_a_proxy(tmp_path: Path) -> None:
-    study = make_study(study_text("proxy"), tmp_path, system="sim:")
-    with pytest.raises(UsageError, match="name a proxy before it with --through"):
-        study.check()
-
-
-def test_a_proxy_of_another_kind_of_system_is_refused(study: MakeStudy) -> None:
-    other = study(SIMULATED, through=("other=null:",))
-    with pytest.raises(KvmarkError, match="through: other takes null operations"):
-        other.check()
-
-
-def test_a_study_with_own_servers_rejects_proxies(study: MakeStudy) -> None:
-    text = SIMULATED.replace(
-        'system: "sim:?clock=virtual&servers=8&mean_us=1000"', "testbed: {system: redis}"
-    )
-    with pytest.raises(UsageError, match="name the system behind the proxy with --system"):
-        study(text).check()
+@pytest.mark.parametrize(
+    ("text", "asked", "sentence"),
+    [
+        (study_text("proxy"), {"system": "sim:"}, "name a proxy before it with --through"),
+        (SIMULATED, {"through": ("other=null:",)}, "through: other takes null operations"),
+        (
+            SIMULATED.replace(f'system: "{SYSTEM}"', "testbed: {system: redis}"),
+            {},
+            "name the system behind the proxy with --system",
+        ),
+    ],
+)
+def test_ways_that_lead_to_no_system_are_refused(
+    study: MakeStudy, text: str, asked: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        study(text, **asked).check()
 
 
 def test_ways_are_one_more_factor_of_any_study(study: MakeStudy) -> None:
