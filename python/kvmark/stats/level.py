@@ -249,7 +249,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(n)
     raised = np.asarray(p_values)[order] * np.arange(n, 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1.0)
-    return adjusted.tolist()
+    return [float(p_value) for p_value in adjusted]
 
 
 def _detectable(error: float, freedom: float, confidence: float) -> float:

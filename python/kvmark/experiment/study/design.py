@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, TimeLimit, prepare_run
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
 from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import has_insufficient_data
 from kvmark.experiment.study.cases import Case
@@ -219,12 +219,15 @@ class FactorialDesign(Design):
 
 
 @dataclass
-class _Limit(TimeLimit):
+class _Limit:
     """The time limit of a case, from the begin of the engine's work."""
 
     seconds: float
     is_over: bool = False
     _until_s: float = math.inf
+
+    def watch(self, progress: Mapping[str, Any]) -> None:
+        """Ignores the progress."""
 
     def may_go_on(self) -> bool:
         """Whether there is time left."""
