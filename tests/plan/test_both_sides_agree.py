@@ -5,14 +5,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
-import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from kvmark import _engine, catalog
-from kvmark.plan import model, rows
+from kvmark.plan import model
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
@@ -117,65 +114,6 @@ def test_no_field_of_a_plan_has_a_default() -> None:
     fields = [field for part in plans for field in part.model_fields.values()]
     assert len(fields) > 50
     assert all(field.is_required() for field in fields)
-
-
-VALIDATOR = jsonschema.Draft202012Validator(ENGINE)
-OPTIONS = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.booleans(), max_size=3)
-SYSTEMS = st.builds(model.System, driver=st.text(max_size=8), options=OPTIONS)
-LAWS = st.sampled_from([model.ConstantSize(law="constant", size=1)])
-PLAIN = st.sampled_from(
-    [model.UuidGenerator(generator="uuid"), model.FieldGenerator(generator="field", field=0)]
-)
-GENERATORS = PLAIN | st.builds(
-    model.ListGenerator, generator=st.just("list"), of=PLAIN, length=LAWS
-)
-COLUMNS = st.builds(
-    rows.RowColumn,
-    becomes=st.builds(rows.PlainValue)
-    | st.builds(rows.IntegerValue)
-    | st.builds(rows.FractionValue),
-)
-COLUMNS |= st.builds(
-    rows.RowColumn,
-    becomes=st.builds(rows.ListValue, type=st.just("list"), of=COLUMNS)
-    | st.builds(rows.TupleValue, type=st.just("tuple"), of=st.tuples(COLUMNS, COLUMNS))
-    | st.builds(rows.MapValue, type=st.just("map"), keys=COLUMNS, values=COLUMNS),
-)
-ROWS = st.builds(
-    rows.Rows, partition=st.tuples(COLUMNS), clustering=st.tuples(), values=st.tuples(COLUMNS)
-)
-ARGUMENTS = st.builds(model.Argument, generator=GENERATORS)
-STATEMENTS = st.builds(
-    model.Statement, arguments=st.tuples(ARGUMENTS), options=OPTIONS, rows=st.none() | ROWS
-)
-
-FLAT = st.sampled_from(
-    [
-        model.AllKeysUniform(law="uniform"),
-        model.Latest(law="latest"),
-        model.Zipfian(law="zipfian", theta=0.9, scrambled=True),
-        model.Head(law="head", shares=(0.2, 0.1), theta=0.9),
-    ]
-)
-CHOICES = st.builds(
-    model.KeyChoice,
-    distribution=FLAT
-    | st.builds(
-        model.Again,
-        law=st.just("again"),
-        share=st.floats(0, 0.99),
-        gaps=st.tuples(st.integers(0, 2**64 - 1)),
-        of=FLAT,
-    ),
-)
-GROUPS = st.builds(model.Group, keys=CHOICES)
-
-
-@given(st.builds(Plan, system=SYSTEMS, statements=st.tuples(STATEMENTS), groups=st.tuples(GROUPS)))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_any_plan_of_python_s_is_one_of_the_engine_s(plan: Plan) -> None:
-    VALIDATOR.validate(json.loads(plan.to_json()))
-    assert Plan.from_json(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize("name", catalog.names())

@@ -20,8 +20,7 @@ from kvmark.frontends.cassandra_stress.profiles import (
     read_table,
     read_types,
 )
-from kvmark.plan.model import AtRates, Plan
-from kvmark.plan.rows import Rows
+from kvmark.plan.model import AtRates, Plan, Rows
 
 Line = Callable[[str], StressSpec]
 

@@ -8,14 +8,15 @@ defines it, and `plan.schema.json` is generated from there; a test holds both ag
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final, Literal
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Annotated, Final, Literal, TypeAlias
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from typing_extensions import TypeAliasType
 
 from kvmark.errors import PlanError
-from kvmark.plan.rows import RowLaw, Rows
 from kvmark.spec.laws import ArrivalProcess
 
 FORMAT: Final = 1
@@ -76,18 +77,10 @@ class ConstantSize(_Part):
     size: U64
 
 
-class UniformSize(_Part):
-    """Each value from `min` to `max` equally likely."""
+class RangeSize(_Part):
+    """From `min` to `max`: each equally likely, or zipfian with theta 0.99, the smallest first."""
 
-    law: Literal["uniform"]
-    min: U64
-    max: U64
-
-
-class ZipfianSize(_Part):
-    """Zipfian with theta 0.99, the smallest the most likely."""
-
-    law: Literal["zipfian"]
+    law: Literal["uniform", "zipfian"]
     min: U64
     max: U64
 
@@ -100,9 +93,7 @@ class HistogramSize(_Part):
     weights: tuple[U64, ...]
 
 
-SizeLaw = Annotated[
-    ConstantSize | UniformSize | ZipfianSize | HistogramSize, Field(discriminator="law")
-]
+SizeLaw = Annotated[ConstantSize | RangeSize | HistogramSize, Field(discriminator="law")]
 
 
 class FieldLayout(_Part):
@@ -126,16 +117,170 @@ class Dataset(_Part):
     probe: U32 | None
 
 
-class AllKeysUniform(_Part):
-    """Each key equally likely."""
+class PlainShape(_Part):
+    """All alike, exponential, or one after the other."""
 
-    law: Literal["uniform"]
+    law: Literal["uniform", "exponential", "sequence"]
 
 
-class YcsbZipfian(_Part):
-    """YCSB's scrambled zipfian."""
+class GaussianShape(_Part):
+    """Normally distributed."""
 
-    law: Literal["ycsb_zipfian"]
+    law: Literal["gaussian"]
+    mean: Finite
+    stddev: Positive
+
+
+class ExtremeShape(_Part):
+    """Weibull."""
+
+    law: Literal["extreme"]
+    shape: Positive
+
+
+class QuantizedExtremeShape(_Part):
+    """Weibull in steps."""
+
+    law: Literal["quantized_extreme"]
+    shape: Positive
+    steps: U32
+
+
+Shape = Annotated[
+    PlainShape | GaussianShape | ExtremeShape | QuantizedExtremeShape, Field(discriminator="law")
+]
+
+
+class RowLaw(_Part):
+    """A law between two bounds."""
+
+    min: I64
+    max: I64
+    shape: Shape
+    inverted: bool
+
+
+class PlainValue(_Part):
+    """What needs nothing said."""
+
+    type: Literal["digits", "bytes", "text", "boolean", "uuid", "time_uuid", "timestamp", "inet"]
+
+
+class IntegerValue(_Part):
+    """The lowest bits."""
+
+    type: Literal["integer"]
+    bits: U32
+
+
+class FractionValue(_Part):
+    """A number with a fraction."""
+
+    type: Literal["fraction"]
+    single: bool
+
+
+class ListValue(_Part):
+    """Several of one kind."""
+
+    type: Literal["list"]
+    of: RowColumn
+
+
+class TupleValue(_Part):
+    """Several of different kinds."""
+
+    type: Literal["tuple"]
+    of: tuple[RowColumn, ...]
+
+
+class MapValue(_Part):
+    """Keys and their values."""
+
+    type: Literal["map"]
+    keys: RowColumn
+    values: RowColumn
+
+
+Becomes = TypeAliasType(
+    "Becomes",
+    Annotated[
+        PlainValue | IntegerValue | FractionValue | ListValue | TupleValue | MapValue,
+        Field(discriminator="type"),
+    ],
+)
+"""What a drawn number becomes."""
+
+
+class RowColumn(_Part):
+    """How a column's values are drawn."""
+
+    label: str
+    becomes: Becomes
+    identity: RowLaw
+    size: RowLaw
+    count: RowLaw
+
+
+class EachRow(_Part):
+    """Each row with a probability."""
+
+    rows: Literal["each"]
+    law: RowLaw
+    of: U64
+
+
+class OneRow(_Part):
+    """One row at random, or a random one for each argument."""
+
+    rows: Literal["one", "several"]
+
+
+Visit = Annotated[EachRow | OneRow, Field(discriminator="rows")]
+
+
+class RowShare(_Part):
+    """A draw divided by a number."""
+
+    law: RowLaw
+    of: U64
+
+
+class Rows(_Part):
+    """The columns of a table, which partitions an operation is about, and which of their rows."""
+
+    partition: tuple[RowColumn, ...]
+    clustering: tuple[RowColumn, ...]
+    values: tuple[RowColumn, ...]
+    sorted: bool
+    visit: Visit
+    ends: tuple[U64, ...]
+    partitions: tuple[U64, ...]
+    partitions_in_all: U64 | None
+    filled: RowShare
+
+    @property
+    def mean_partitions(self) -> float:
+        """Partitions of an operation."""
+        return sum(self.partitions) / len(self.partitions)
+
+    def visited(self, operations: int) -> int:
+        """Partitions of this number of first operations."""
+        rounds, rest = divmod(operations, len(self.partitions))
+        count = rounds * sum(self.partitions) + sum(self.partitions[:rest])
+        return count if self.partitions_in_all is None else min(count, self.partitions_in_all)
+
+    def operations_for(self, partitions: int) -> int:
+        """The number of operations that reach this number of partitions."""
+        rounds, rest = divmod(partitions, sum(self.partitions))
+        reached = bisect_left(tuple(accumulate(self.partitions)), rest) + 1 if rest else 0
+        return rounds * len(self.partitions) + reached
+
+
+class PlainLaw(_Part):
+    """Each key equally likely, YCSB's scrambled zipfian, the newest first, or in order."""
+
+    law: Literal["uniform", "ycsb_zipfian", "latest", "sequential"]
 
 
 class Zipfian(_Part):
@@ -144,12 +289,6 @@ class Zipfian(_Part):
     law: Literal["zipfian"]
     theta: Positive
     scrambled: bool
-
-
-class Latest(_Part):
-    """The newest acknowledged record most likely."""
-
-    law: Literal["latest"]
 
 
 class Newest(_Part):
@@ -165,12 +304,6 @@ class Hotspot(_Part):
     law: Literal["hotspot"]
     data_fraction: Positive
     operation_fraction: Positive
-
-
-class Sequential(_Part):
-    """Operation n takes ordinal n modulo the count."""
-
-    law: Literal["sequential"]
 
 
 class Exponential(_Part):
@@ -205,22 +338,9 @@ class Again(_Part):
     of: Distribution
 
 
+_Laws: TypeAlias = PlainLaw | Zipfian | Newest | Hotspot | Exponential | RowDistribution
 Distribution = TypeAliasType(
-    "Distribution",
-    Annotated[
-        AllKeysUniform
-        | YcsbZipfian
-        | Zipfian
-        | Latest
-        | Newest
-        | Hotspot
-        | Sequential
-        | Exponential
-        | RowDistribution
-        | Head
-        | Again,
-        Field(discriminator="law"),
-    ],
+    "Distribution", Annotated[_Laws | Head | Again, Field(discriminator="law")]
 )
 
 
@@ -232,16 +352,10 @@ class KeyChoice(_Part):
     distribution: Distribution
 
 
-class KeyGenerator(_Part):
-    """The text of the record's key."""
+class PlainGenerator(_Part):
+    """The record's key or ordinal, a truth value, a random UUID, or the length of a tape's scan."""
 
-    generator: Literal["key"]
-
-
-class OrdinalGenerator(_Part):
-    """The record's ordinal."""
-
-    generator: Literal["ordinal"]
+    generator: Literal["key", "ordinal", "boolean", "uuid", "scan_length"]
 
 
 class FieldGenerator(_Part):
@@ -291,30 +405,11 @@ class FractionGenerator(_Part):
     max: Finite
 
 
-class TextGenerator(_Part):
-    """Printable ASCII noise."""
+class NoiseGenerator(_Part):
+    """Printable ASCII, or bytes of any value."""
 
-    generator: Literal["text"]
+    generator: Literal["text", "blob"]
     length: SizeLaw
-
-
-class BlobGenerator(_Part):
-    """Bytes of any value."""
-
-    generator: Literal["blob"]
-    length: SizeLaw
-
-
-class BooleanGenerator(_Part):
-    """True or false, either as likely."""
-
-    generator: Literal["boolean"]
-
-
-class UuidGenerator(_Part):
-    """A random UUID."""
-
-    generator: Literal["uuid"]
 
 
 class TimestampGenerator(_Part):
@@ -323,12 +418,6 @@ class TimestampGenerator(_Part):
     generator: Literal["timestamp"]
     start_ms: I64
     step_ms: I64
-
-
-class ScanLengthGenerator(_Part):
-    """How many records a scan asks for, as a tape says."""
-
-    generator: Literal["scan_length"]
 
 
 class TtlGenerator(_Part):
@@ -405,31 +494,14 @@ class MapGenerator(_Part):
     length: SizeLaw
 
 
+_OfRecords: TypeAlias = FieldGenerator | ColumnGenerator | ComputedGenerator | SplitGenerator
+_Numbers: TypeAlias = NumberGenerator | GaussianGenerator | FractionGenerator | TimestampGenerator
+_Texts: TypeAlias = NameGenerator | NoiseGenerator | FormatGenerator | CheckedGenerator
+_Several: TypeAlias = ListGenerator | TupleGenerator | MapGenerator
 Generator = TypeAliasType(
     "Generator",
     Annotated[
-        KeyGenerator
-        | OrdinalGenerator
-        | FieldGenerator
-        | ColumnGenerator
-        | NumberGenerator
-        | NameGenerator
-        | GaussianGenerator
-        | FractionGenerator
-        | TextGenerator
-        | BlobGenerator
-        | BooleanGenerator
-        | UuidGenerator
-        | TimestampGenerator
-        | ComputedGenerator
-        | SplitGenerator
-        | TtlGenerator
-        | ScanLengthGenerator
-        | FormatGenerator
-        | CheckedGenerator
-        | ListGenerator
-        | TupleGenerator
-        | MapGenerator,
+        PlainGenerator | TtlGenerator | _OfRecords | _Numbers | _Texts | _Several,
         Field(discriminator="generator"),
     ],
 )
@@ -452,18 +524,10 @@ class RowsCheck(_Part):
     most: U64 | None
 
 
-class EachCheck(_Part):
-    """Every row's value equals the argument."""
+class ColumnCheck(_Part):
+    """Every row's value equals the argument, or all of them add up to it."""
 
-    check: Literal["each"]
-    column: U32
-    argument: U32
-
-
-class SumCheck(_Part):
-    """The values of all rows add up to the argument."""
-
-    check: Literal["sum"]
+    check: Literal["each", "sum"]
     column: U32
     argument: U32
 
@@ -475,7 +539,7 @@ class SameCheck(_Part):
     column: U32
 
 
-Check = Annotated[RowsCheck | EachCheck | SumCheck | SameCheck, Field(discriminator="check")]
+Check = Annotated[RowsCheck | ColumnCheck | SameCheck, Field(discriminator="check")]
 """Requirements on the rows of a reply."""
 
 

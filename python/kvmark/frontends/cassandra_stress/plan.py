@@ -29,7 +29,7 @@ from kvmark.frontends.cassandra_stress.profiles import (
 )
 from kvmark.plan import model
 from kvmark.plan.compile import derive_seeds
-from kvmark.plan.rows import Becomes, RowColumn, RowLaw, Rows, RowShare, Visit
+from kvmark.plan.model import Becomes, RowColumn, RowLaw, Rows, RowShare, Visit
 from kvmark.spec.owned_tables import TableRemoval, marked
 from kvmark.spec.run import STALL_LIMIT_NS
 from kvmark.spec.suggest import did_you_mean, shown
@@ -559,7 +559,7 @@ def _group(
 ) -> model.Group:
     checks = any(one.statement.expects for _, one in mix)
     population = spec.population
-    distribution: Any = model.Sequential(law="sequential")
+    distribution: Any = model.PlainLaw(law="sequential")
     if population.law is not None:
         distribution = model.RowDistribution(law="row", of=_row_law(population.law))
     return model.Group(
