@@ -81,7 +81,7 @@ def test_a_cassandra_stress_log_with_the_drivers_warnings_anywhere_is_read(
     assert mixed.intervals == plain.intervals
     count = len(stress.splitlines())
     note = f"{count} lines of a logger, a virtual machine or a shell were passed over."
-    assert mixed.notes == (*plain.notes, note)
+    assert mixed.notes == [*plain.notes, note]
 
 
 @pytest.mark.parametrize(
