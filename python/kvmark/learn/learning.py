@@ -9,28 +9,21 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from ruamel.yaml import YAML
 
 from kvmark.analysis.trace import Rate, TraceAnswer, describe, rates
 from kvmark.errors import UsageError
-from kvmark.learn.drawn import (
-    CACHES,
-    MODELLED,
-    OPERATIONS_MAX,
-    KeyOperations,
-    Numbers,
-    of_trace,
-    of_workload,
-)
+from kvmark.learn import drawn
+from kvmark.learn.drawn import CACHES, MODELLED, OPERATIONS_MAX, KeyOperations, Numbers, Shares
 from kvmark.learn.keys import KeysFit, fit_keys
 from kvmark.spec.curve import parse_curve
+from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
@@ -60,8 +53,6 @@ _EVEN: Final = 0.5
 _COUNTED: Final = 8.0
 """The mean operations in a slot for the detection of bursts."""
 _ARRIVAL_SEED: Final = 7
-
-Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,7 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
     Raises:
         UsageError: a file is damaged, or has too few operations.
     """
-    answer, recorded = describe(trace), of_trace(trace)
+    answer, recorded = describe(trace), drawn.of_trace(trace)
     keys = fit_keys(recorded.keys)
     valued = recorded.sizes[recorded.sizes > 0]
     sizes = fit_sizes(valued if len(valued) else np.array([1]))
@@ -132,7 +123,7 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
         "groups": [group],
     }
     fitted = {**workload, "dataset": {**dataset, "records": keys.records}}
-    twin = of_workload(WorkloadSpec.model_validate(fitted), len(recorded.keys), _SEED)
+    twin = drawn.of_workload(WorkloadSpec.model_validate(fitted), len(recorded.keys), _SEED)
     parts = (
         _kinds_part(kinds, excluded, recorded, twin),
         *_key_parts(keys, recorded, twin),
@@ -230,11 +221,9 @@ def _arrivals_part(arrivals: _ArrivalFit | None) -> LearnedPart:
         LearnedStatistic(f"variance over mean in slots of {name}", *ratios)
         for name, ratios in arrivals.dispersion.items()
     ]
-    loses = "smaller changes of the rate"
-    if "steps" in arrivals.text:
-        loses = "changes of the rate within a step"
-    elif "onoff" in arrivals.text:
-        loses = "the instants of bursts"
+    losses = {"steps": "changes of the rate within a step", "onoff": "the instants of bursts"}
+    named = (loses for form, loses in losses.items() if form in arrivals.text)
+    loses = next(named, "smaller changes of the rate")
     return LearnedPart("arrivals", arrivals.text, tuple(fit), loses)
 
 
@@ -251,15 +240,11 @@ def _losses(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
         yield LearnedPart("later operations", "none", (), loses)
 
 
-def sentences(parts: Sequence[LearnedPart]) -> list[str]:
-    """Each part in a line: its law and its losses."""
-    return [f"{part.name}: {part.law}; lost: {part.loses}" for part in parts]
-
-
 def workload_text(learned: Learned) -> str:
     """The workload's YAML, with the losses in comments at the top."""
     head = [f"# Learned from {learned.trace}, {learned.operations:,} operations on keys:"]
-    for sentence in sentences(learned.parts):
+    for part in learned.parts:
+        sentence = f"{part.name}: {part.law}; lost: {part.loses}"
         head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
     head.append("# Remove rate and arrival for the closed model.")
     yaml = YAML(typ="safe", pure=True)
@@ -301,11 +286,7 @@ def _of_width(values: Numbers, counts: Numbers, width: int) -> _SizesFit:
     weights = np.bincount(places - 1, weights=counts)
     scaled = np.rint(weights * (_WEIGHTS / weights.sum())).astype(np.int64)
     law_mean = float(np.average(np.arange(1, len(weights) + 1) * width, weights=weights))
-    law = {
-        "distribution": "histogram",
-        "block_size": width,
-        "weights": [int(one) for one in scaled],
-    }
+    law = {"distribution": "histogram", "block_size": width, "weights": scaled.tolist()}
     off = float(np.average(moved, weights=counts)) / max(mean, 1.0)
     return _SizesFit(law, off, mean, law_mean)
 
@@ -315,7 +296,7 @@ class _ArrivalFit:
     """The rate in the form of a workload's file, and the dispersion of counts."""
 
     rate: float | str
-    process: Literal["constant", "poisson"]
+    process: ArrivalProcess
     dispersion: Mapping[str, tuple[float, float]]
     """Variance over mean of the counts in slots of each length, of the trace and of the law."""
     text: str
@@ -342,7 +323,7 @@ def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
     counts = counts[:-1] if len(counts) > 1 else counts
     steps, length = _steps(counts, slot_ns)
     within = _within(counts, steps, length)
-    process: Literal["constant", "poisson"] = "constant" if within < _EVEN else "poisson"
+    process: ArrivalProcess = "constant" if within < _EVEN else "poisson"
     law: float | str = float(f"{rate.mean:.6g}")
     if len(steps) > 1:
         length_us = length * slot_ns // 1000
@@ -362,10 +343,8 @@ def _steps(counts: Shares, slot_ns: int) -> tuple[Shares, int]:
     """
     length = max(1, round(_S / slot_ns), -(-len(counts) // _PIECES_MAX))
     pieces = len(counts) // length
-    if pieces < _PIECES_LEAST:
-        return np.array([counts.mean()]), len(counts)
     summed = counts[: pieces * length].reshape(pieces, length).sum(axis=1)
-    if summed.var(ddof=1) <= _MOVES * summed.mean():
+    if pieces < _PIECES_LEAST or summed.var(ddof=1) <= _MOVES * summed.mean():
         return np.array([counts.mean()]), len(counts)
     return summed / length, length
 
@@ -409,18 +388,15 @@ def _bursts(counts: Shares, slot_ns: int) -> str | None:
     return "onoff:" + ",".join(parts)
 
 
-def _fit(
-    law: float | str, process: Literal["constant", "poisson"], rate: Rate, end_ns: int
-) -> _ArrivalFit:
+def _fit(law: float | str, process: ArrivalProcess, rate: Rate, end_ns: int) -> _ArrivalFit:
     of_process = 1.0 if process == "poisson" else 0.0
     dispersion = {
         name: (of_trace, of_process + _rate_dispersion(law, _SCALES[name], end_ns))
         for name, of_trace in rate.dispersion.items()
     }
     text = law if isinstance(law, str) else f"{law:g} ops/s"
-    form, _, steps = text.partition(":")
-    if form == "steps":
-        text = f"{steps.count(',') + 1} steps"
+    if text.startswith("steps:"):
+        text = f"{text.count(',') + 1} steps"
     return _ArrivalFit(law, process, dispersion, f"{text}, {process} arrivals")
 
 
