@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from kvmark.errors import SpecError
 from kvmark.spec.metric import Metric, parse_comparable
-from kvmark.spec.quantity import LONGEST
+from kvmark.spec.quantity import matched
 from kvmark.spec.suggest import shown
 
 _FORM: Final = re.compile(r"(.+?)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%", re.ASCII)
@@ -46,11 +46,8 @@ def parse_condition(text: str) -> Condition:
     Raises:
         SpecError: it isn't one, or it holds without a change for the worse.
     """
-    found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
-        raise SpecError(
-            f"{shown(text)} is no condition: write one such as 'p99>5%' or 'throughput<-3%'"
-        )
+    problem = f"{shown(text)} is no condition: write one such as 'p99>5%' or 'throughput<-3%'"
+    found = matched(_FORM, text, problem)
     above, margin = found[2] == ">", float(found[3]) / 100
     if (margin < 0) if above else (margin > 0):
         side = "above" if above else "below"

@@ -23,18 +23,25 @@ killed server and a network are restored when the measurement ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import Duration, Strict, at_key, parse_yaml, read_text
+from kvmark.spec.yaml_file import (
+    Duration,
+    Mistake,
+    Strict,
+    at_key,
+    complaint,
+    parse_yaml,
+    read_text,
+)
 
 Action: TypeAlias = Literal["pause", "kill", "restart", "promote", "delay", "loss", "partition"]
 
@@ -59,7 +66,7 @@ def _amount(value: object) -> object:
     except SpecError:
         pass
     sentence = f"{shown(text)} is neither a duration such as 20ms nor a share such as 5%"
-    raise PydanticCustomError("quantity", "{s}", {"s": sentence})
+    raise complaint(sentence)
 
 
 def _names(value: object) -> object:
@@ -67,8 +74,7 @@ def _names(value: object) -> object:
     names = [value] if isinstance(value, str) else value
     for name in names if isinstance(names, list | tuple) else ():
         if not isinstance(name, str) or not re.match(_NODE, name):
-            sentence = f"{shown(str(name))} is not the name of a server"
-            raise PydanticCustomError("name", "{s}", {"s": sentence})
+            raise complaint(f"{shown(str(name))} is not the name of a server")
     return names
 
 
@@ -117,10 +123,8 @@ class FaultSpec(Strict):
         """The share of packets that are lost; 0 for anything but `loss`."""
         return quantity.share(self.by) if self.do == "loss" and self.by else 0.0
 
-    @model_validator(mode="after")
-    def _says_what_its_action_needs(self) -> FaultSpec:
-        check_words(self.do, self.node, self.by, self.others)
-        return self
+    def _mistakes(self) -> Iterator[Mistake]:
+        return fault_mistakes(self.do, self.node, self.by, self.others)
 
     @property
     def end_ns(self) -> int | None:
@@ -130,18 +134,20 @@ class FaultSpec(Strict):
         return self.at_ns + self.for_ns
 
 
-def check_words(do: Action, node: str, by: str | None, others: Sequence[str]) -> None:
-    """Rejects missing and meaningless parameters of an action, as errors of keys."""
+def fault_mistakes(
+    do: Action, node: str, by: str | None, others: Sequence[str]
+) -> Iterator[Mistake]:
+    """Missing and meaningless parameters of an action."""
     meant = _AMOUNTS.get(do)
     if meant is None and by is not None:
-        raise at_key("by", f"{do} has no amount; leave 'by' out")
+        yield "by", f"{do} has no amount; leave 'by' out"
     is_share = by is not None and by.endswith("%")
     if meant is not None and (by is None or is_share != (do == "loss")):
-        raise at_key("by", f"{do} needs {meant} in 'by'")
+        yield "by", f"{do} needs {meant} in 'by'"
     if others and do not in _OF_LINKS:
-        raise at_key("from", f"{do} concerns the server alone; leave 'from' out")
+        yield "from", f"{do} concerns the server alone; leave 'from' out"
     if node in others:
-        raise at_key("from", f"{node} has no link to itself; name other servers")
+        yield "from", f"{node} has no link to itself; name other servers"
 
 
 def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
@@ -168,19 +174,15 @@ def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
     _check_overlaps(faults)
 
 
-def _check_overlaps(faults: Sequence[FaultSpec]) -> None:
-    for first, second in _neighbours(faults):
-        if first.end_ns is None or second.at_ns <= first.end_ns:
+def _check_overlaps(faults: Iterable[FaultSpec]) -> None:
+    ordered = sorted(faults, key=lambda fault: (fault.node, fault.at_ns))
+    for first, second in pairwise(ordered):
+        is_same = first.node == second.node
+        if is_same and (first.end_ns is None or second.at_ns <= first.end_ns):
             raise SpecError(
                 f"fault '{second.text}': {second.node} isn't back yet from '{first.text}'; let the"
                 " first one end before"
             )
-
-
-def _neighbours(faults: Iterable[FaultSpec]) -> Iterable[tuple[FaultSpec, FaultSpec]]:
-    """Each fault and the one after it on the same server."""
-    ordered = sorted(faults, key=lambda fault: (fault.node, fault.at_ns))
-    return ((one, two) for one, two in pairwise(ordered) if one.node == two.node)
 
 
 def _consistent(faults: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from kvmark.errors import SpecError
 from kvmark.spec.metric import Measure, Metric, parse_metric
-from kvmark.spec.quantity import LONGEST, duration_ns, rate, share
+from kvmark.spec.quantity import duration_ns, matched, rate, share
 from kvmark.spec.suggest import shown
 
 _FORM: Final = re.compile(r"([^<>=≤≥]+)(<=|>=|<|>|≤|≥)\s*(.+)")
@@ -48,10 +48,8 @@ def parse_objective(text: str) -> Objective:
     Raises:
         SpecError: it isn't one; shows the form.
     """
-    problem = SpecError(f"{shown(text)} is not an objective; write it like p99<10ms or errors<0.1%")
-    found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
-        raise problem
+    problem = f"{shown(text)} is not an objective; write it like p99<10ms or errors<0.1%"
+    found = matched(_FORM, text, problem)
     name, sign, bound = found.groups()
     metric = parse_metric(name)
     floor, inclusive = sign in (">", ">=", "≥"), sign not in ("<", ">")

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
+from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, fault_mistakes
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
-from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict
+from kvmark.spec.yaml_file import Count, Duration, Mistake, StallLimit, Strict, complaint, parsed
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
 
@@ -34,16 +33,8 @@ _OF_TRACES: Final = {
 """Options of a replay, and their fields in `ReplaySpec`."""
 
 
-def _said(value: object, parse: Callable[[str], object]) -> object:
-    """What was written, once it is known to be right."""
-    try:
-        return parse(str(value))
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
-
-
 def _speed(value: object) -> object:
-    _said(value, parse_speed)
+    parsed(value, parse_speed)
     return str(value)
 
 
@@ -52,7 +43,7 @@ def _precision(value: object) -> object:
 
 
 def _scale_keys(value: object) -> object:
-    return _said(value, parse_scale_keys)
+    return parsed(value, parse_scale_keys)
 
 
 def _instant(value: object) -> object:
@@ -63,7 +54,7 @@ def _instant(value: object) -> object:
         quantity.duration_ns(str(value))
     except SpecError:
         text = f"{shown(str(value))} is neither a duration such as 5s nor a share such as 25%"
-        raise PydanticCustomError("quantity", "{s}", {"s": text}) from None
+        raise complaint(text) from None
     return value
 
 
@@ -80,10 +71,8 @@ class StudyFault(Strict):
     others: Others = Field(default=(), alias="from")
     for_: _Instant | None = Field(default=None, alias="for")
 
-    @model_validator(mode="after")
-    def _says_what_its_action_needs(self) -> StudyFault:
-        check_words(self.do, self.node, self.by, self.others)
-        return self
+    def _mistakes(self) -> Iterator[Mistake]:
+        return fault_mistakes(self.do, self.node, self.by, self.others)
 
     def resolved(self, duration_ns: int | None, chance: random.Random) -> FaultSpec:
         """The fault in a measurement of that length; of a range of shares one is drawn.

@@ -21,7 +21,7 @@ from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl, check_options
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.spec.yaml_file import Document, read_document, read_text
+from kvmark.spec.yaml_file import Document, read_text
 
 if TYPE_CHECKING:
     from kvmark.experiment.study.definition import Study
@@ -276,7 +276,7 @@ def _named_workload(file: StudyFile, case: Case, name: object) -> _NamedWorkload
         return _NamedWorkload({"name": f"{file.spec.name}/{text}", **own[text]})
     if text.endswith((".yaml", ".yml")) and file.folder is not None:
         path = file.folder / text
-        document = read_document(read_text(path), str(path))
+        document = Document(read_text(path), str(path))
     else:
         try:
             document = _ready(text)
@@ -288,7 +288,7 @@ def _named_workload(file: StudyFile, case: Case, name: object) -> _NamedWorkload
 @cache
 def _ready(name: str) -> Document:
     """A ready workload, whose file doesn't change."""
-    return read_document(catalog.text(name), f"{name}.yaml")
+    return Document(catalog.text(name), f"{name}.yaml")
 
 
 def _scaled(file: StudyFile, values: dict[str, Any], scale: float) -> dict[str, Any]:
