@@ -10,8 +10,7 @@ from kvmark import catalog
 from kvmark.errors import SpecError
 from kvmark.experiment.study.cases import run_spec
 from kvmark.experiment.study.definition import Study
-from kvmark.spec.study import parse_study
-from kvmark.spec.study_paths import changed, multiplied, split
+from kvmark.spec.study import changed, multiplied, parse_study, split
 from kvmark.spec.url import SystemName
 
 HEAD = """

@@ -3,14 +3,13 @@
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.spec.condition import parse_condition
 from kvmark.spec.metric import (
     THROUGHPUT,
     Metric,
     check_operations,
     parse_metric,
 )
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.objective import parse_condition, parse_objective
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,9 @@ from kvmark.frontends.cassandra_stress.profiles import read_profile
 from kvmark.frontends.ycsb.properties import STEPS, parse_properties
 from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.plan.compile import compile_run
-from kvmark.spec.condition import parse_condition
 from kvmark.spec.curve import pace
 from kvmark.spec.metric import parse_metric
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.objective import parse_condition, parse_objective
 from kvmark.spec.quantity import count, duration_ns, rate, share, size_bytes
 from kvmark.spec.run import RunSpec
 from kvmark.spec.study import parse_study

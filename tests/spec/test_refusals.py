@@ -13,11 +13,10 @@ from kvmark.frontends.ycsb.properties import parse_properties
 from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.plan.compile import compile_run
 from kvmark.spec import quantity
-from kvmark.spec.condition import parse_condition
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import load_faults, parse_fault
 from kvmark.spec.metric import parse_comparable, parse_metric
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.objective import parse_condition, parse_objective
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import parse_workload

@@ -18,17 +18,11 @@ from kvmark.plan import model
 from kvmark.plan.model import Dataset, Group, OnTape, Phase, Plan, Until, Weight
 from kvmark.plan.statements import compile_statements, distribution, size_law
 from kvmark.spec import laws
+from kvmark.spec import run as lengths
 from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.replay import ReplaySpec
-from kvmark.spec.run import (
-    DEFAULT_DURATION_NS,
-    DEFAULT_PRECISION,
-    LONGEST_NS,
-    LONGEST_PRECISE_NS,
-    LONGEST_WARMUP_NS,
-    RunSpec,
-)
+from kvmark.spec.run import RunSpec
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
 
 if TYPE_CHECKING:
@@ -215,7 +209,7 @@ def _interval_ns(spec: RunSpec, measured: Phase, groups: Sequence[Group]) -> int
 
 def _precise_interval_ns(spec: RunSpec) -> int:
     """The length of an interval where the throughput's precision ends the measurement."""
-    limit_ns = _duration_ns(spec, [None]) or LONGEST_PRECISE_NS
+    limit_ns = _duration_ns(spec, [None]) or lengths.LONGEST_PRECISE_NS
     return spec.interval_ns or interval_ns(limit_ns, PRECISE_INTERVALS)
 
 
@@ -235,14 +229,8 @@ def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -
         # Records that the clients insert themselves are not there, so none is.
         count=records if spec.loaded else spec.present,
         full_at=spec.start + records if spec.bounded else None,
-        key=model.KeyText(
-            prefix=spec.key.prefix, zero_padding=spec.key.zero_padding, order=spec.key.order
-        ),
-        fields=model.FieldLayout(
-            count=spec.fields.count,
-            name_prefix=spec.fields.name_prefix,
-            length=size_law(spec.fields.length),
-        ),
+        key=model.KeyText(**spec.key.model_dump()),
+        fields=model.FieldLayout(**{**dict(spec.fields), "length": size_law(spec.fields.length)}),
         values=spec.values,
         probe=None if probe is None else indices[probe],
     )
@@ -336,8 +324,8 @@ def _duration_ns(spec: RunSpec, operations: Sequence[int | None]) -> int:
     if None not in operations or spec.until_stderr is not None:
         return 0
     if spec.precision is not None:
-        return LONGEST_PRECISE_NS
-    return LONGEST_NS if spec.has_no_length else DEFAULT_DURATION_NS
+        return lengths.LONGEST_PRECISE_NS
+    return lengths.LONGEST_NS if spec.has_no_length else lengths.DEFAULT_DURATION_NS
 
 
 def _plain_group(
@@ -395,7 +383,7 @@ def _measured_phases(spec: RunSpec, operations: int | None) -> list[Phase]:
     )
     warmup_ns, until = spec.warmup_ns, None
     if spec.warmup_until is not None or (spec.has_no_length and warmup_ns is None):
-        warmup_ns, until = LONGEST_WARMUP_NS if warmup_ns is None else warmup_ns, _WARM
+        warmup_ns, until = lengths.LONGEST_WARMUP_NS if warmup_ns is None else warmup_ns, _WARM
     if not warmup_ns:
         return [measure]
     groups = dict.fromkeys(range(len(active)))
@@ -410,7 +398,7 @@ def _until(spec: RunSpec) -> Until | None:
             min_intervals=MIN_INTERVALS,
             max_intervals=MAX_INTERVALS,
         )
-    precision = DEFAULT_PRECISION if spec.has_no_length else spec.precision
+    precision = lengths.DEFAULT_PRECISION if spec.has_no_length else spec.precision
     if precision is None:
         return None
     least = -(-LEAST_PRECISE_NS // _precise_interval_ns(spec))

@@ -10,22 +10,13 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from kvmark.plan.model import (
-    Argument,
-    Check,
-    ConstantSize,
-    Distribution,
-    Generator,
-    KeyChoice,
-    KeyText,
-    SizeLaw,
-    Statement,
-)
+from kvmark.plan import model
+from kvmark.plan.model import Argument, Distribution, Generator, SizeLaw, Statement
 from kvmark.spec import laws
 from kvmark.spec import statements as spec_of
 from kvmark.spec.workload import WorkloadSpec
 
-_CHECKS: Final[TypeAdapter[Check]] = TypeAdapter(Check)
+_CHECKS: Final[TypeAdapter[model.Check]] = TypeAdapter(model.Check)
 _GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _DEVIATIONS: Final = 6
 """cassandra-stress's normal range: three standard deviations to each side of the mean."""
@@ -55,7 +46,7 @@ def _statement(
     indices = {other: index for index, other in enumerate(workload.statements)}
     commands = size_law(one.commands)
     if depth is not None and one.pipelines:
-        commands = ConstantSize(law="constant", size=depth)
+        commands = model.ConstantSize(law="constant", size=depth)
     return Statement(
         name=name,
         texts=one.run,
@@ -88,7 +79,7 @@ def _argument(
     return Argument(name=name, each=each, generator=_generator(described, records, names))
 
 
-def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> Check:
+def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> model.Check:
     if one.column is None:
         least = one.rows if one.least is None else one.least
         most = one.rows if one.most is None else one.most
@@ -124,10 +115,10 @@ def _content(one: Any, records: int, names: Sequence[str]) -> dict[str, Any]:
         case spec_of.NumberArgument() | spec_of.NameArgument():
             count = records if one.count is None else one.count
             law = distribution(one.law)
-            content = {"choice": KeyChoice(start=one.start, count=count, distribution=law)}
+            content = {"choice": model.KeyChoice(start=one.start, count=count, distribution=law)}
             if isinstance(one, spec_of.NameArgument):
                 padding = one.zero_padding
-                text = KeyText(prefix=one.prefix, zero_padding=padding, order=one.order)
+                text = model.KeyText(prefix=one.prefix, zero_padding=padding, order=one.order)
                 content["text"] = text
         case spec_of.GaussianArgument():
             mean = (one.min + one.max) / 2 if one.mean is None else one.mean

@@ -86,17 +86,34 @@ Others = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Servers towards which a link is disturbed; all others if none is named."""
 
 
-class FaultSpec(Strict):
-    """One thing that is broken on purpose."""
+class FaultAction(Strict):
+    """What is broken on purpose."""
 
-    at_ns: Duration = Field(alias="at")
-    """When, from the beginning of the phase that measures."""
     do: Action
     node: Target
     by: Amount | None = None
     """How much: a duration of `delay`, a share of `loss`."""
     others: Others = Field(default=(), alias="from")
     """The other servers that `delay`, `loss` and `partition` concern; empty for all others."""
+
+    def _mistakes(self) -> Iterator[Mistake]:
+        meant = _AMOUNTS.get(self.do)
+        if meant is None and self.by is not None:
+            yield "by", f"{self.do} has no amount; leave 'by' out"
+        is_share = self.by is not None and self.by.endswith("%")
+        if meant is not None and (self.by is None or is_share != (self.do == "loss")):
+            yield "by", f"{self.do} needs {meant} in 'by'"
+        if self.others and self.do not in _OF_LINKS:
+            yield "from", f"{self.do} concerns the server alone; leave 'from' out"
+        if self.node in self.others:
+            yield "from", f"{self.node} has no link to itself; name other servers"
+
+
+class FaultSpec(FaultAction):
+    """One thing that is broken on purpose, and when."""
+
+    at_ns: Duration = Field(alias="at")
+    """When, from the beginning of the phase that measures."""
     for_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
     """How long; None until the measurement ends, or for `restart` not at all."""
 
@@ -123,31 +140,12 @@ class FaultSpec(Strict):
         """The share of packets that are lost; 0 for anything but `loss`."""
         return quantity.share(self.by) if self.do == "loss" and self.by else 0.0
 
-    def _mistakes(self) -> Iterator[Mistake]:
-        return fault_mistakes(self.do, self.node, self.by, self.others)
-
     @property
     def end_ns(self) -> int | None:
         """When it is to be over; None for the end of the measurement."""
         if self.for_ns is None:
             return self.at_ns if self.do == "restart" else None
         return self.at_ns + self.for_ns
-
-
-def fault_mistakes(
-    do: Action, node: str, by: str | None, others: Sequence[str]
-) -> Iterator[Mistake]:
-    """Missing and meaningless parameters of an action."""
-    meant = _AMOUNTS.get(do)
-    if meant is None and by is not None:
-        yield "by", f"{do} has no amount; leave 'by' out"
-    is_share = by is not None and by.endswith("%")
-    if meant is not None and (by is None or is_share != (do == "loss")):
-        yield "by", f"{do} needs {meant} in 'by'"
-    if others and do not in _OF_LINKS:
-        yield "from", f"{do} concerns the server alone; leave 'from' out"
-    if node in others:
-        yield "from", f"{node} has no link to itself; name other servers"
 
 
 def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:

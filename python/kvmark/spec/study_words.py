@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -16,12 +15,12 @@ from pydantic import BeforeValidator, Field
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, fault_mistakes
+from kvmark.spec.faults import FaultAction, FaultSpec
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
-from kvmark.spec.yaml_file import Count, Duration, Mistake, StallLimit, Strict, complaint, parsed
+from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict, complaint, parsed
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
 
@@ -61,18 +60,11 @@ def _instant(value: object) -> object:
 _Instant = Annotated[str, BeforeValidator(_instant)]
 
 
-class StudyFault(Strict):
+class StudyFault(FaultAction):
     """One thing that is broken on purpose, at times that may depend on how long is measured."""
 
     at: _Instant
-    do: Action
-    node: Target
-    by: Amount | None = None
-    others: Others = Field(default=(), alias="from")
     for_: _Instant | None = Field(default=None, alias="for")
-
-    def _mistakes(self) -> Iterator[Mistake]:
-        return fault_mistakes(self.do, self.node, self.by, self.others)
 
     def resolved(self, duration_ns: int | None, chance: random.Random) -> FaultSpec:
         """The fault in a measurement of that length; of a range of shares one is drawn.

@@ -15,8 +15,17 @@ from kvmark import catalog, records
 from kvmark.errors import SpecError
 from kvmark.spec.replay import ReplaySpec, is_trace
 from kvmark.spec.run import RunSpec
-from kvmark.spec.study import ROOTS, Level, StudyFile, StudySpec, word
-from kvmark.spec.study_paths import changed, multiplied, split, value_at
+from kvmark.spec.study import (
+    ROOTS,
+    Level,
+    StudyFile,
+    StudySpec,
+    changed,
+    multiplied,
+    split,
+    value_at,
+    word,
+)
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl, check_options

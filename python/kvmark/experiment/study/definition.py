@@ -28,8 +28,7 @@ from kvmark.experiment.study.published import PublishedCase, read_published
 from kvmark.experiment.study.testbed_words import TestbedWords
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.study import DIRECT, THROUGH, Level, StudyFile, StudySpec, ThroughSpec
-from kvmark.spec.study_paths import split
+from kvmark.spec.study import DIRECT, THROUGH, Level, StudyFile, StudySpec, ThroughSpec, split
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url, system_name
