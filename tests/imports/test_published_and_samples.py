@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.records import Run
 from kvmark.records.histograms import decode
 
-DATA = Path(__file__).parent / "data"
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+SPOTS: Mapping[str, Any] = tomllib.loads((HERE / "figures.toml").read_text())
 FILES = sorted(path for path in DATA.glob("*/*") if path.is_file())
 TABLES = sorted((DATA / "published").glob("*.csv"))
 LOGS = sorted((DATA / "published").glob("*.log"))
@@ -108,37 +111,18 @@ def test_every_number_of_a_file_comes_back(path: Path) -> None:
     assert numbers <= kept
 
 
-SPOTS = (
-    ("published/yugabyte-1.0.7.csv", "READ", "throughput", "mean", 19798.69, "ops/s"),
-    ("published/yugabyte-1.0.7.csv", "WRITE", "service", "p99", 2.58, "ms"),
-    ("published/yugabyte-1.0.7.csv", None, "Cluster node CPU, user", "median", 64.40, "%"),
-    ("published/cassandra-stress-direct.log", None, "throughput", "value", 15072, "op/s"),
-    ("published/cassandra-stress-direct.log", "WRITE", "throughput", "value", 15072, "op/s"),
-    ("samples/ycsb-a.txt", "READ", "service", "p95", 24, "us"),
-    ("samples/ycsb-a.txt", "UPDATE", "service", "mean", 36.53663366336634, "us"),
-    ("samples/ycsb-a.txt", None, "throughput", "value", 7575.757575757576, "ops/s"),
-    ("samples/memtier.json", "Sets", "service", "mean", 0.075, "ms"),
-    ("samples/memtier.json", "Sets", "data TX", "value", 7298.67, "KB/s"),
-    ("samples/latte-report.json", None, "service", "p5", 0.242303, "ms"),
-    ("samples/latte-report.json", "write", "service", "p50", 0.422143, "ms"),
-    ("samples/db_bench.txt", None, "time per operation", "value", 2.286, "us"),
-    ("samples/db_bench.txt", None, "service", "p99.9", 18.79, "us"),
-    ("samples/redis-benchmark.csv", None, "throughput", "value", 84602.37, "ops/s"),
-    ("samples/redis-benchmark.csv", None, "service", "p99", 0.127, "ms"),
-)
-"""Figures of the first case, or of that of 192 writers."""
-
-
-@pytest.mark.parametrize(("file", "operation", "quantity", "statistic", "value", "unit"), SPOTS)
+@pytest.mark.parametrize("name", SPOTS)
 def test_a_figure_has_its_operation_quantity_statistic_and_unit(
-    figures: Callable[..., Any], file: str, operation: str | None, quantity: str, statistic: str,
-    value: float, unit: str,
-) -> None:  # fmt: skip
-    reading = read_file(DATA / file).reading
+    figures: Callable[..., Any], name: str
+) -> None:
+    reading = read_file(next(HERE.glob(f"**/{name}"))).reading
     workload = {"workload": "CassandraKeyValue", "writers": "192", "readers": "16"}
     case = next((at for at, case in enumerate(reading.cases) if case.labels == workload), 0)
-    found = figures(reading, case)[operation, quantity, statistic]
-    assert (found.value, found.unit) == (value, unit)
+    found = {
+        " ".join(filter(None, key)): [figure.value, figure.unit]
+        for key, figure in figures(reading, case).items()
+    }
+    assert {key: found.get(key, []) for key in SPOTS[name]} == SPOTS[name]
 
 
 def test_tools_and_systems_are_known_by_their_output() -> None:
@@ -148,6 +132,8 @@ def test_tools_and_systems_are_known_by_their_output() -> None:
     assert (ycsb.tool, ycsb.version) == ("YCSB", "0.18.0-SNAPSHOT")
     assert (ycsb.system, ycsb.system_version) == ("RocksDB", "")
     assert (db_bench.system, db_bench.system_version) == ("RocksDB", "7.8.3")
+    leveldb = read_file(HERE / "variants/leveldb.txt").reading
+    assert (leveldb.system, leveldb.system_version) == ("LevelDB", "1.23")
     assert [case.labels["benchmark"] for case in db_bench.cases][:2] == ["fillseq", "fillrandom"]
     status = [each for each in ycsb.intervals if each.operation == "UPDATE"]
     assert (status[0].count, status[0].times["service"]["p99.9"]) == (505, 1_471_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +104,6 @@ def test_ycsbs_json_has_the_figures_of_its_text(read: Read, *, array: bool) -> N
     assert file.reading.figures == read(text).reading.figures
 
 
-STRESS_BRACKETS = """\
-op rate                   : 46751 [READ:30000, WRITE:16751]
-latency mean              : 4.3 [READ:4.0, WRITE:4.9]
-Total partitions          : 1000000 [READ:600000, WRITE:400000]
-Total operation time      : 00:00:21
-"""
-
-
 def test_each_thread_count_of_cassandra_stress_is_a_case_and_its_summary_is_not(
     read: Read,
 ) -> None:
@@ -123,92 +115,14 @@ def test_each_thread_count_of_cassandra_stress_is_a_case_and_its_summary_is_not(
     assert len(reading.intervals) == 12
 
 
-CONSOLE_JSON = (
-    '13873 [Thread-18] INFO com.yugabyte.sample.common.metrics.MetricsTracker  - <json>{"Read":'
-    '{"latency":{"mean":0.7,"variance":0.1,"sampleSize":1420882,"min":0.2,"max":31.5,"p99":2.25},'
-    '"throughput":{"mean":142088.2,"variance":9.0,"sampleSize":10,"min":1.0,"max":180000.0,'
-    '"p99":180000.0}},"Write":{"latency":{"mean":0.0,"sampleSize":0}}}</json>\n'
-)
-
-
-QUOTED = (
-    "2018-05-10 09:10:19,538 [INFO|...] Read: 8988.22 ops/sec (0.44 ms/op), 818159 total ops  |"
-    "  Write: 1095.77 ops/sec (0.91 ms/op), 97120 total ops  | ...\n"
-)
-MARKDOWN = """
-| workload | writers | readers | metric | mean | p99 |
-|---|--:|--:|---|--:|--:|
-| RedisKeyValue | 32 | 0 | Write throughput, ops/sec | 97104.2 | 98545.61 |
-| RedisKeyValue | 32 | 0 | Cluster node CPU, user, % | 63.28 | 66.3 |
-"""
-INTENDED = ycsb() + READS.format(more="").replace("[READ]", "[Intended-READ]")
-FIXED = "cassandra-stress read n=1000 -rate threads=4 fixed=500/s\n" + STRESS_3
-LEVELDB = "LevelDB:    version 1.23\nfillseq      :       1.765 micros/op;   62.7 MB/s     \n"
-MEANS = "readrandom [AVG    5 runs] : 437363 (\u00b1 1200) ops/sec;   48.4 (\u00b1 0.2) MB/sec\n"
-
-FIGURES: Mapping[str, tuple[str, Mapping[str, object]]] = {
-    "YCSB's intended series are response times": (
-        INTENDED, {"READ response p99": 5000, "READ service p99": 5000},
-    ),
-    "cassandra-stress 2.1 has other columns and lower-case results": (
-        STRESS_21,
-        {"throughput value": 500, "service p99.9": 11.0, "GC time, deviation value": None},
-    ),
-    "cassandra-stress tells its operations apart": (
-        STRESS_3 + "END\n",
-        {"READ throughput value": 700, "WRITE service p99": 4.0, "READ partitions value": 1400,
-         "READ errors value": 2, "operations value": 2000},
-    ),
-    "cassandra-stress 3.0 has results without units": (
-        STRESS_3.partition("Op rate")[0] + STRESS_BRACKETS,
-        {"WRITE throughput value": 16751, "READ service mean": 4.0,
-         "READ partitions value": 600000},
-    ),
-    "cassandra-stress at a fixed rate reports response times": (FIXED, {"response mean": 1.3}),
-    "the sample applications' console has last totals": (
-        CONSOLE,
-        {"READ operations value": 1420882, "runtime value": 13841, "maxWrittenKey value": 100015},
-    ),
-    "the sample applications' JSON is of the whole run": (
-        CONSOLE + CONSOLE_JSON,
-        {"READ service p99": 2.25, "READ service mean": 0.7, "READ throughput mean": 142088.2,
-         "WRITE service mean": None},
-    ),
-    "a line as documents quote it has no uptime": (
-        QUOTED,
-        {"READ operations value": 818159, "WRITE operations value": 97120, "runtime value": None},
-    ),
-    "a table may be Markdown": (
-        MARKDOWN, {"WRITE throughput mean": 97104.2, "Cluster node CPU, user p99": 66.3},
-    ),
-    "redis-benchmark before 6.2 has rates only": (
-        '"MSET (10 keys)","89285.71"\n', {"throughput value": 89285.71},
-    ),
-    "LevelDB's db_bench has times only": (
-        LEVELDB, {"time per operation value": 1.765, "throughput value": None},
-    ),
-    "db_bench's repetitions have a mean": (MEANS, {"throughput value": 437363}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("variant", FIGURES)
-def test_a_variant_has_its_figures(read: Read, figures: Figures, variant: str) -> None:
-    text, expected = FIGURES[variant]
-    found = {
-        " ".join(filter(None, key)): figure.value
-        for key, figure in figures(read(text).reading).items()
-    }
-    assert {name: found.get(name) for name in expected} == expected
-
-
-def test_figures_have_their_numbers_of_observations_and_units(read: Read, figures: Figures) -> None:
-    means = figures(read(MEANS).reading)[None, "throughput", "value"]
-    assert (means.error, means.n) == (1200, 5)
-    assert figures(read(CONSOLE + CONSOLE_JSON).reading)["READ", "service", "mean"].n == 1420882
-    assert figures(read(MARKDOWN).reading)[None, "Cluster node CPU, user", "p99"].unit == "%"
-    assert read('"PING_INLINE","84602.37"\n').kind.code == "redis-benchmark"
-    leveldb = read(LEVELDB).reading
-    assert (leveldb.system, leveldb.system_version) == ("LevelDB", "1.23")
+def test_means_have_their_errors_and_numbers_of_observations(read: Read, figures: Figures) -> None:
+    means, console = (
+        figures(read((VARIANTS / name).read_text()).reading)
+        for name in ("db_bench-means.txt", "yb-console-json.log")
+    )
+    throughput = means[None, "throughput", "value"]
+    assert (throughput.error, throughput.n) == (1200, 5)
+    assert console["READ", "service", "mean"].n == 1420882
 
 
 def test_intervals_of_cassandra_stress_have_the_operations_since_the_last(read: Read) -> None:
