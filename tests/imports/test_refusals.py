@@ -110,9 +110,9 @@ def edited(text: str, edit: str, *words: Any) -> str:
         case "swap":
             lines[first : first + 2] = reversed(lines[first : first + 2])
             return "".join(lines)
-    return (
-        text + {"add": str(first), "then": BASES.get(first, ""), "again": "".join(lines[4:5])}[edit]
-    )
+        case "again":
+            return text + lines[first]
+    return text + (BASES[first] if edit == "then" else first)
 
 
 @pytest.mark.parametrize(
