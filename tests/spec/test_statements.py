@@ -29,7 +29,7 @@ def test_statements_stand_in_the_plan_with_their_arguments() -> None:
     assert names == ["SET", "GET", "LOOK", "MSET"]
     set_, get, _, mset = compiled.statements
     assert [argument.name for argument in set_.arguments] == ["key", "value", "ttl"]
-    assert [argument.generator.generator for argument in set_.arguments] == [
+    assert [argument.generator["generator"] for argument in set_.arguments] == [
         "key", "field", "number",
     ]  # fmt: skip
     assert get.expects == (1,)
@@ -56,7 +56,7 @@ def test_a_load_whose_records_can_not_be_looked_for_is_always_done() -> None:
 
 
 def test_the_depth_of_a_pipeline_changes_only_the_statements_that_have_one() -> None:
-    sizes = [one.commands.model_dump()["size"] for one in plan(pipeline_depth=64).statements]
+    sizes = [one.commands["size"] for one in plan(pipeline_depth=64).statements]
     assert sizes == [1, 64, 1, 1]
 
 

@@ -215,7 +215,7 @@ def test_token_ranges_cover_the_ring_once(line: Line) -> None:
     assert statement.texts == (
         'SELECT a, b FROM "ks"."t" WHERE token("a", "b") >= {first} AND token("a", "b") <= {last}',
     )
-    first, last = (argument.generator.model_dump() for argument in statement.arguments)
+    first, last = (argument.generator for argument in statement.arguments)
     assert (first["modulus"], first["factor"] * 512) == (512, 2**64)
     assert first["start"] == -(2**63)
     assert last["start"] + 511 * last["factor"] == 2**63 - 1

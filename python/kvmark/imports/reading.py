@@ -96,10 +96,8 @@ class Format:
     begins: Callable[[Source], int | None]
     #: Raises ``ImportFileError`` and nothing else.
     read: Callable[[Source], Reading]
-    #: Whether it is one JSON document; else lines of text.
+    #: Whether it is JSON, with which no other format is in the file; else lines of text.
     is_json: bool = False
-    #: Whether a file that begins so has no other format in it.
-    is_whole_file: bool = False
 
 
 def first_line(is_own: Callable[[str], object]) -> Callable[[Source], int | None]:

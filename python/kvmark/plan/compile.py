@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from kvmark.errors import PlanError, UsageError
 from kvmark.plan import model
 from kvmark.plan.model import Dataset, Group, OnTape, Phase, Plan, Until, Weight
-from kvmark.plan.statements import compile_statements, distribution, size_law
+from kvmark.plan.statements import compile_statements, words
 from kvmark.spec import laws
 from kvmark.spec import run as lengths
 from kvmark.spec.curve import Point, expected_by, parse_curve
@@ -57,7 +57,7 @@ LEAST_PRECISE_NS: Final = 10 * 10**9
 
 _ARRIVALS: Final[TypeAdapter[model.Arrival]] = TypeAdapter(model.Arrival)
 _AS_FAST_AS_IT_GOES: Final = model.Closed(process="closed", think_time_ns=0)
-_ONE: Final = model.ConstantSize(law="constant", size=1)
+_ONE: Final[model.Words] = {"law": "constant", "size": 1}
 _REPLAY_CLIENTS: Final = (16, 256)
 """Default bounds of a replay's operations in flight; within them, the recorded clients."""
 
@@ -230,7 +230,7 @@ def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -
         count=records if spec.loaded else spec.present,
         full_at=spec.start + records if spec.bounded else None,
         key=model.KeyText(**spec.key.model_dump()),
-        fields=model.FieldLayout(**{**dict(spec.fields), "length": size_law(spec.fields.length)}),
+        fields=model.FieldLayout(**{**dict(spec.fields), "length": words(spec.fields.length)}),
         values=spec.values,
         probe=None if probe is None else indices[probe],
     )
@@ -257,7 +257,7 @@ def _group(
         keys=_keys(one, spec, dataset, operations),
         read_fields=one.read_fields,
         write_fields=one.write_fields,
-        scan_length=size_law(one.scan_length),
+        scan_length=words(one.scan_length),
         # Statements may write values without tags.
         check_values="none" if check == "tag" and statements else check,
     )
@@ -304,7 +304,7 @@ def _keys(
         if start + count > LARGEST:
             raise PlanError(f"{one.name}: the keys to choose from reach beyond 2^63; insert fewer")
     # An insert-only group chooses no key, but a plan names a range that is not empty.
-    law = distribution(one.keys)
+    law = words(one.keys)
     return model.KeyChoice(start=start, count=max(count, 1), distribution=law)
 
 
@@ -337,7 +337,7 @@ def _plain_group(
     arrival: model.Arrival = _AS_FAST_AS_IT_GOES,
 ) -> Group:
     """A group that no file describes: each record once, in order, as fast as it goes."""
-    law = model.PlainLaw(law="sequential")
+    law: model.Words = {"law": "sequential"}
     return Group(
         name=name,
         clients=clients,

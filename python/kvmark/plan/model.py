@@ -3,6 +3,7 @@
 Nothing has a default and no field is unknown; durations and instants are nanoseconds, rates
 operations per second, sizes bytes. The meaning of each field is documented where the engine
 defines it, and `plan.schema.json` is generated from there; a test holds both against each other.
+Laws, generators and checks, which Python only writes, are in the engine's own words (`Words`).
 """
 
 from __future__ import annotations
@@ -70,30 +71,9 @@ class KeyText(_Part):
     order: Literal["hashed", "ordered", "sized"]
 
 
-class ConstantSize(_Part):
-    """Always the same."""
-
-    law: Literal["constant"]
-    size: U64
-
-
-class RangeSize(_Part):
-    """From `min` to `max`: each equally likely, or zipfian with theta 0.99, the smallest first."""
-
-    law: Literal["uniform", "zipfian"]
-    min: U64
-    max: U64
-
-
-class HistogramSize(_Part):
-    """Bucket i has size `(i + 1) * block_size`."""
-
-    law: Literal["histogram"]
-    block_size: U64
-    weights: tuple[U64, ...]
-
-
-SizeLaw = Annotated[ConstantSize | RangeSize | HistogramSize, Field(discriminator="law")]
+Words: TypeAlias = dict[str, JsonValue]
+"""A law, a generator or a check in the words of the engine, which checks it. Files have the same
+laws, checked when they are read; `kvmark.plan.statements` renames them."""
 
 
 class FieldLayout(_Part):
@@ -101,7 +81,7 @@ class FieldLayout(_Part):
 
     count: U32
     name_prefix: str
-    length: SizeLaw
+    length: Words
 
 
 class Dataset(_Part):
@@ -277,235 +257,12 @@ class Rows(_Part):
         return rounds * len(self.partitions) + reached
 
 
-class PlainLaw(_Part):
-    """Each key equally likely, YCSB's scrambled zipfian, the newest first, or in order."""
-
-    law: Literal["uniform", "ycsb_zipfian", "latest", "sequential"]
-
-
-class Zipfian(_Part):
-    """Exact zipfian over the count."""
-
-    law: Literal["zipfian"]
-    theta: Positive
-    scrambled: bool
-
-
-class Newest(_Part):
-    """A uniform choice among this number of the newest acknowledged records."""
-
-    law: Literal["newest"]
-    window: U64
-
-
-class Hotspot(_Part):
-    """A share of the operations goes to a share of the keys."""
-
-    law: Literal["hotspot"]
-    data_fraction: Positive
-    operation_fraction: Positive
-
-
-class Exponential(_Part):
-    """`percentile` percent of the operations fall in the first `fraction` of the keys."""
-
-    law: Literal["exponential"]
-    percentile: Positive
-    fraction: Positive
-
-
-class RowDistribution(_Part):
-    """A law of cassandra-stress, which draws the ordinal itself."""
-
-    law: Literal["row"]
-    of: RowLaw
-
-
-class Head(_Part):
-    """The most popular keys have given shares, the others fall as rank^-theta."""
-
-    law: Literal["head"]
-    shares: tuple[Positive, ...]
-    theta: Positive
-
-
-class Again(_Part):
-    """A share of the operations asks for the key of an earlier one, the others by a law."""
-
-    law: Literal["again"]
-    share: Positive
-    gaps: tuple[U64, ...]
-    of: Distribution
-
-
-_Laws: TypeAlias = PlainLaw | Zipfian | Newest | Hotspot | Exponential | RowDistribution
-Distribution = TypeAliasType(
-    "Distribution", Annotated[_Laws | Head | Again, Field(discriminator="law")]
-)
-
-
 class KeyChoice(_Part):
     """How keys are chosen among ordinals `start .. start + count`."""
 
     start: U64
     count: U64
-    distribution: Distribution
-
-
-class PlainGenerator(_Part):
-    """The record's key or ordinal, a truth value, a random UUID, or the length of a tape's scan."""
-
-    generator: Literal["key", "ordinal", "boolean", "uuid", "scan_length"]
-
-
-class FieldGenerator(_Part):
-    """What the record's field of this index holds."""
-
-    generator: Literal["field"]
-    field: U32
-
-
-class ColumnGenerator(_Part):
-    """What the statement's column of this place holds in the row."""
-
-    generator: Literal["column"]
-    column: U32
-
-
-class NumberGenerator(_Part):
-    """A whole number by a law."""
-
-    generator: Literal["number"]
-    choice: KeyChoice
-
-
-class NameGenerator(_Part):
-    """A prefix and such a number in decimal."""
-
-    generator: Literal["name"]
-    text: KeyText
-    choice: KeyChoice
-
-
-class GaussianGenerator(_Part):
-    """A whole number, normally distributed and cut off at both ends."""
-
-    generator: Literal["gaussian"]
-    min: I64
-    max: I64
-    mean: Finite
-    stddev: Positive
-
-
-class FractionGenerator(_Part):
-    """A number with a fraction, each as likely as any other."""
-
-    generator: Literal["fraction"]
-    min: Finite
-    max: Finite
-
-
-class NoiseGenerator(_Part):
-    """Printable ASCII, or bytes of any value."""
-
-    generator: Literal["text", "blob"]
-    length: SizeLaw
-
-
-class TimestampGenerator(_Part):
-    """Milliseconds since 1970, `step_ms` more for each element drawn before."""
-
-    generator: Literal["timestamp"]
-    start_ms: I64
-    step_ms: I64
-
-
-class TtlGenerator(_Part):
-    """The time to live that a tape says."""
-
-    generator: Literal["ttl"]
-    unit_ms: U64
-
-
-class ComputedGenerator(_Part):
-    """A whole number computed from another."""
-
-    generator: Literal["computed"]
-    of: Literal["ordinal", "operation", "place"]
-    divisor: U64
-    modulus: U64 | None
-    factor: I64
-    start: I64
-    step: I64
-
-
-class SplitGenerator(_Part):
-    """One of two whole numbers that add up to the record's ordinal."""
-
-    generator: Literal["split"]
-    rest: bool
-
-
-class FormatPart(_Part):
-    """A literal, then an argument."""
-
-    literal: str
-    argument: U32 | None
-    zero_padding: U32
-
-
-class FormatGenerator(_Part):
-    """Text put together from literals and earlier arguments."""
-
-    generator: Literal["format"]
-    parts: tuple[FormatPart, ...]
-
-
-class CheckedGenerator(_Part):
-    """A value that carries its own checksum."""
-
-    generator: Literal["checked"]
-    prefix: U32
-    length: SizeLaw
-    ascii: bool
-
-
-class ListGenerator(_Part):
-    """Several of one kind."""
-
-    generator: Literal["list"]
-    of: Generator
-    length: SizeLaw
-
-
-class TupleGenerator(_Part):
-    """Several of different kinds."""
-
-    generator: Literal["tuple"]
-    of: tuple[Generator, ...]
-
-
-class MapGenerator(_Part):
-    """Keys and their values."""
-
-    generator: Literal["map"]
-    keys: Generator
-    values: Generator
-    length: SizeLaw
-
-
-_OfRecords: TypeAlias = FieldGenerator | ColumnGenerator | ComputedGenerator | SplitGenerator
-_Numbers: TypeAlias = NumberGenerator | GaussianGenerator | FractionGenerator | TimestampGenerator
-_Texts: TypeAlias = NameGenerator | NoiseGenerator | FormatGenerator | CheckedGenerator
-_Several: TypeAlias = ListGenerator | TupleGenerator | MapGenerator
-Generator = TypeAliasType(
-    "Generator",
-    Annotated[
-        PlainGenerator | TtlGenerator | _OfRecords | _Numbers | _Texts | _Several,
-        Field(discriminator="generator"),
-    ],
-)
-"""How an argument is drawn."""
+    distribution: Words
 
 
 class Argument(_Part):
@@ -513,34 +270,7 @@ class Argument(_Part):
 
     name: str
     each: Literal["operation", "command", "item"]
-    generator: Generator
-
-
-class RowsCheck(_Part):
-    """How many rows there are."""
-
-    check: Literal["rows"]
-    least: U64
-    most: U64 | None
-
-
-class ColumnCheck(_Part):
-    """Every row's value equals the argument, or all of them add up to it."""
-
-    check: Literal["each", "sum"]
-    column: U32
-    argument: U32
-
-
-class SameCheck(_Part):
-    """All rows have the same value."""
-
-    check: Literal["same"]
-    column: U32
-
-
-Check = Annotated[RowsCheck | ColumnCheck | SameCheck, Field(discriminator="check")]
-"""Requirements on the rows of a reply."""
+    generator: Words
 
 
 class Statement(_Part):
@@ -548,13 +278,13 @@ class Statement(_Part):
 
     name: str
     texts: tuple[str, ...]
-    commands: SizeLaw
-    items: SizeLaw
+    commands: Words
+    items: Words
     record: Literal["operation", "command", "item"]
     rows: Rows | None
     arguments: tuple[Argument, ...]
     expects: tuple[U32, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Words, ...]
     when_full: U32 | None
     options: dict[str, JsonValue]
 
@@ -614,7 +344,7 @@ class Group(_Part):
     keys: KeyChoice
     read_fields: FieldChoice
     write_fields: FieldChoice
-    scan_length: SizeLaw
+    scan_length: Words
     check_values: Literal["none", "tag", "full"]
 
 

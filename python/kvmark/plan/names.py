@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.plan.model import Argument, FormatGenerator, Generator, KeyText, NameGenerator, Plan
+from kvmark.plan.model import Argument, KeyText, Plan, Words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +128,7 @@ def _words(plan: Plan) -> Iterator[str]:
             for place, bracketed in enumerate(text.split()):
                 word = bracketed.strip('[]"')
                 inside = [one for one in statement.arguments if f"{{{one.name}}}" in word]
-                kinds = {one.generator.generator for one in inside}
+                kinds = {one.generator["generator"] for one in inside}
                 if kinds == {"key"} and word == f"{{{inside[0].name}}}":
                     # A record's key and no more is known by its number.
                     continue
@@ -185,7 +185,7 @@ def _key_text(text: KeyText, fewest: int = 1, group: str = "") -> str:
 
 def _joined(
     literals: Sequence[str],
-    inserted: Sequence[Generator | None],
+    inserted: Sequence[Words | None],
     arguments: Sequence[Argument],
     record: str,
 ) -> str | None:
@@ -199,15 +199,16 @@ def _joined(
     return pattern
 
 
-def _generated(generator: Generator, arguments: Sequence[Argument], record: str) -> str | None:
+def _generated(generator: Words, arguments: Sequence[Argument], record: str) -> str | None:
     """A pattern for a generator's values; None if they can be anything."""
-    if isinstance(generator, NameGenerator):
-        return _key_text(generator.text)
-    if isinstance(generator, FormatGenerator):
-        places = [part.argument for part in generator.parts if part.argument is not None]
+    kind: Any = generator["generator"]
+    if kind == "name":
+        return _key_text(KeyText.model_validate(generator["text"]))
+    if kind == "format":
+        parts: Any = generator["parts"]
+        places = [part["argument"] for part in parts if part["argument"] is not None]
         inserted = [arguments[place].generator for place in places]
-        return _joined([part.literal for part in generator.parts], inserted, arguments, record)
-    kind = generator.generator
+        return _joined([part["literal"] for part in parts], inserted, arguments, record)
     return {"key": record, "uuid": _UUID}.get(kind, _NUMBER if kind in _NUMBERS else None)
 
 

@@ -8,22 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from kvmark.plan import model
-from kvmark.plan.model import Argument, Distribution, Generator, SizeLaw, Statement
+from kvmark.plan.model import Argument, Statement, Words
 from kvmark.spec import laws
 from kvmark.spec import statements as spec_of
 from kvmark.spec.workload import WorkloadSpec
 
-_CHECKS: Final[TypeAdapter[model.Check]] = TypeAdapter(model.Check)
-_GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _DEVIATIONS: Final = 6
 """cassandra-stress's normal range: three standard deviations to each side of the mean."""
 
 _RENAMED: Final = {"divide": "divisor", "modulo": "modulus", "times": "factor"}
-_SIZE_LAWS: Final[TypeAdapter[SizeLaw]] = TypeAdapter(SizeLaw)
-_DISTRIBUTIONS: Final[TypeAdapter[Distribution]] = TypeAdapter(Distribution)
 
 
 def compile_statements(
@@ -44,14 +37,14 @@ def _statement(
     described = {**workload.arguments, **one.arguments}
     names = one.named(workload.arguments)
     indices = {other: index for index, other in enumerate(workload.statements)}
-    commands = size_law(one.commands)
+    commands = words(one.commands)
     if depth is not None and one.pipelines:
-        commands = model.ConstantSize(law="constant", size=depth)
+        commands = {"law": "constant", "size": depth}
     return Statement(
         name=name,
         texts=one.run,
         commands=commands,
-        items=size_law(one.items),
+        items=words(one.items),
         record=one.record,
         rows=None,
         arguments=tuple(
@@ -73,39 +66,36 @@ def _argument(
 ) -> Argument:
     if described is None:
         # The record's own: its key or its ordinal.
-        generator = _GENERATORS.validate_python({"generator": name})
-        return Argument(name=name, each="command", generator=generator)
+        return Argument(name=name, each="command", generator={"generator": name})
     each = described.each or one.each(name)
     return Argument(name=name, each=each, generator=_generator(described, records, names))
 
 
-def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> model.Check:
+def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> Words:
     if one.column is None:
         least = one.rows if one.least is None else one.least
         most = one.rows if one.most is None else one.most
-        content: dict[str, Any] = {"check": "rows", "least": least or 0, "most": most}
-    elif one.argument is None:
-        content = {"check": "same", "column": one.column}
-    else:
-        kind, argument = "each" if one.sum is None else "sum", names.index(one.argument)
-        content = {"check": kind, "column": one.column, "argument": argument}
-    return _CHECKS.validate_python(content)
+        return {"check": "rows", "least": least or 0, "most": most}
+    if one.argument is None:
+        return {"check": "same", "column": one.column}
+    kind = "each" if one.sum is None else "sum"
+    return {"check": kind, "column": one.column, "argument": names.index(one.argument)}
 
 
-def _generator(one: Any, records: int, names: Sequence[str]) -> Generator:
-    content = _content(one, records, names)
-    content["generator"] = {"set": "list", "udt": "tuple"}.get(one.generator, one.generator)
+def _generator(one: Any, records: int, names: Sequence[str]) -> Words:
+    kind = {"set": "list", "udt": "tuple"}.get(one.generator, one.generator)
+    content = {**_content(one, records, names), "generator": kind}
     if "length" in content:
-        content["length"] = size_law(one.length)
+        content["length"] = words(one.length)
     for name in {"of", "keys", "values"} & content.keys():
         match content[name]:
             case str():
                 continue
             case tuple() as several:
-                content[name] = tuple(_generator(each, records, names) for each in several)
+                content[name] = [_generator(each, records, names) for each in several]
             case inside:
                 content[name] = _generator(inside, records, names)
-    return _GENERATORS.validate_python(content)
+    return content
 
 
 def _content(one: Any, records: int, names: Sequence[str]) -> dict[str, Any]:
@@ -114,12 +104,10 @@ def _content(one: Any, records: int, names: Sequence[str]) -> dict[str, Any]:
     match one:
         case spec_of.NumberArgument() | spec_of.NameArgument():
             count = records if one.count is None else one.count
-            law = distribution(one.law)
-            content = {"choice": model.KeyChoice(start=one.start, count=count, distribution=law)}
+            law = words(one.law)
+            content = {"choice": {"start": one.start, "count": count, "distribution": law}}
             if isinstance(one, spec_of.NameArgument):
-                padding = one.zero_padding
-                text = model.KeyText(prefix=one.prefix, zero_padding=padding, order=one.order)
-                content["text"] = text
+                content["text"] = one.model_dump(include={"prefix", "zero_padding", "order"})
         case spec_of.GaussianArgument():
             mean = (one.min + one.max) / 2 if one.mean is None else one.mean
             stddev = (one.max - one.min) / _DEVIATIONS if one.stddev is None else one.stddev
@@ -138,21 +126,16 @@ def _content(one: Any, records: int, names: Sequence[str]) -> dict[str, Any]:
                 for literal, name, digits in one.parts
             )
             keys = ("literal", "argument", "zero_padding")
-            content = {"parts": tuple(dict(zip(keys, part, strict=True)) for part in parts)}
+            content = {"parts": [dict(zip(keys, part, strict=True)) for part in parts]}
     return content
 
 
-def size_law(law: laws.Length) -> SizeLaw:
-    """How long something is, or how many there are."""
-    return _SIZE_LAWS.validate_python(_tagged(law.model_dump()))
+def words(law: laws.Length | laws.Keys) -> Words:
+    """How long something is, how many there are, or which of several is chosen."""
+    return _tagged(law.model_dump(mode="json"))
 
 
-def distribution(law: laws.Keys) -> Distribution:
-    """The choice of one of several; their number is another field."""
-    return _DISTRIBUTIONS.validate_python(_tagged(law.model_dump()))
-
-
-def _tagged(content: dict[str, Any]) -> dict[str, Any]:
+def _tagged(content: dict[str, Any]) -> Words:
     content.pop("expected_new", None)
     if "of" in content:
         content["of"] = _tagged(content["of"])

@@ -101,18 +101,13 @@ def _rising(points: Iterator[Point]) -> Iterator[Point]:
         last = point
 
 
-def is_curve(text: str) -> bool:
-    """Whether a rate is written as a curve and not as a number."""
-    return ":" in text
-
-
 def pace(text: str) -> float | str | None:
     """A rate as written for a run: a number, a curve's text, or None for `max`.
 
     Raises:
         SpecError: it is neither.
     """
-    return parse_curve(text).text if is_curve(text) else quantity.rate(text)
+    return parse_curve(text).text if ":" in text else quantity.rate(text)
 
 
 def parse_curve(text: str) -> RateCurve:

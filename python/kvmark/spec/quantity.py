@@ -51,15 +51,7 @@ _UNIT_NS: Final[Mapping[str, int]] = {
     "d": 86400 * 10**9,
 }
 _SHOWN_UNITS: Final = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))
-_MULTIPLES: Final[Mapping[str, int]] = {
-    "": 1,
-    "k": 10**3,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "B": 10**9,
-    "T": 10**12,
-}
+_MULTIPLES: Final = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 Sizes: TypeAlias = Mapping[str, int]
 """Bytes by a unit's name in small letters; systems' own files give other meanings to some."""
 _SIZES: Final[Sizes] = {

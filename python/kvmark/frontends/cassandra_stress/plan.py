@@ -43,7 +43,7 @@ _WARM_UP_PARTITIONS: Final = 50_000
 _WARM_UP_SHARE: Final = 4
 """A warm-up has at most one partition per four measured ones."""
 _WARM_UP_CLIENTS: Final = 100
-_ONE: Final = model.ConstantSize(law="constant", size=1)
+_ONE: Final[model.Words] = {"law": "constant", "size": 1}
 _SEED: Final = 1
 
 _IDENTITY: Final = Law(1, 100_000_000_000)
@@ -65,7 +65,6 @@ _BITS: Final = {
     "time": 64, "decimal": 64,
 }  # fmt: skip
 
-_GENERATOR: Final[TypeAdapter[model.Generator]] = TypeAdapter(model.Generator)
 _RANGES: Final = 256
 """Parts of the ring, one per token range query; split-factor multiplies them."""
 _MARKER: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\?|:(\w+)|[{}]")
@@ -435,9 +434,7 @@ def _statement(
 
 
 def _argument(name: str, generator: dict[str, Any]) -> model.Argument:
-    return model.Argument(
-        name=name, each="command", generator=_GENERATOR.validate_python(generator)
-    )
+    return model.Argument(name=name, each="command", generator=generator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,9 +556,9 @@ def _group(
 ) -> model.Group:
     checks = any(one.statement.expects for _, one in mix)
     population = spec.population
-    distribution: Any = model.PlainLaw(law="sequential")
+    distribution: model.Words = {"law": "sequential"}
     if population.law is not None:
-        distribution = model.RowDistribution(law="row", of=_row_law(population.law))
+        distribution = {"law": "row", "of": _row_law(population.law).model_dump(mode="json")}
     return model.Group(
         name=name,
         clients=clients,
