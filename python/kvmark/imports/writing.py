@@ -18,18 +18,8 @@ import polars as pl
 from kvmark import __version__
 from kvmark.imports.reading import Interval, Reading
 from kvmark.imports.recognition import ReadFile
-from kvmark.records import (
-    ImportedRecord,
-    Manifest,
-    OriginRecord,
-    Records,
-    Run,
-    RunFolder,
-    RunRecord,
-    files,
-)
+from kvmark.records import Manifest, Records, Run, RunFolder, files, model
 from kvmark.records.intervals import SCHEMA, to_parquet
-from kvmark.records.model import SystemRecord
 from kvmark.records.writer import report_write_errors
 from kvmark.removal import discard_folder
 
@@ -102,7 +92,7 @@ def _manifest(
     folder: RunFolder, file: ReadFile, title: str, tags: Sequence[str], command: Sequence[str]
 ) -> Manifest:
     source, reading = file.source, file.reading
-    origin = OriginRecord(
+    origin = model.OriginRecord(
         file=Path(source.name).name,
         size_bytes=len(source.data),
         sha256=hashlib.sha256(source.data).hexdigest(),
@@ -121,15 +111,15 @@ def _manifest(
         plan={"name": title},
         versions={"kvmark": __version__},
         closed_by="import",
-        engine=RunRecord(
+        engine=model.RunRecord(
             started_wall_ns=round(folder.created.timestamp() * 1e9),
-            system=SystemRecord(system=reading.system, version=reading.system_version),
+            system=model.SystemRecord(system=reading.system, version=reading.system_version),
             capabilities=None,
             clock=None,
             phases=(),
             totals=(),
         ),
-        imported=ImportedRecord(
+        imported=model.ImportedRecord(
             origin=origin,
             cases=tuple(reading.cases),
             figures=reading.figures,

@@ -125,10 +125,8 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
     fitted = {**workload, "dataset": {**dataset, "records": keys.records}}
     twin = drawn.of_workload(WorkloadSpec.model_validate(fitted), len(recorded.keys), _SEED)
     parts = (
-        _kinds_part(kinds, excluded, recorded, twin),
-        *_key_parts(keys, recorded, twin),
-        _sizes_part(sizes, key_bytes, recorded, twin),
-        _arrivals_part(arrivals),
+        *_key_parts(kinds, excluded, keys, recorded, twin),
+        *_value_parts(sizes, key_bytes, arrivals, recorded, twin),
         *_losses(answer, recorded),
     )
     return Learned(trace.path.name, len(recorded.keys), workload, parts)
@@ -150,12 +148,14 @@ def _kinds(answer: TraceAnswer) -> tuple[dict[str, float], dict[str, int]]:
     return {kind: float(f"{count / total:.5g}") for kind, count in counts.items()}, excluded
 
 
-def _kinds_part(
+def _key_parts(
     kinds: Mapping[str, float],
     excluded: Mapping[str, int],
+    keys: KeysFit,
     trace: KeyOperations,
     twin: KeyOperations,
-) -> LearnedPart:
+) -> Iterator[LearnedPart]:
+    """The kinds of operations, and the popularity and the reuse of keys."""
     loses = "the order of kinds, and the kinds of operations on each key"
     if "delete" in kinds:
         loses += ", and reads of deleted records"
@@ -165,15 +165,11 @@ def _kinds_part(
     shares = ", ".join(f"{kind} {100 * share:.3g} %" for kind, share in kinds.items())
     name = "writes among those on the popular 1 % of the keys"
     writes = LearnedStatistic(name, trace.popular_writes, twin.popular_writes)
-    return LearnedPart("kinds", shares, (writes,), loses)
-
-
-def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iterator[LearnedPart]:
+    yield LearnedPart("kinds", shares, (writes,), loses)
     law = keys.law.get("of", keys.law)
-    shares = law.get("shares")
     popularity = f"zipfian, theta {law['theta']:g}, {keys.records:,} records"
-    if shares:
-        popularity = f"shares of {len(shares)} popular keys, the others {popularity}"
+    if law.get("shares"):
+        popularity = f"shares of {len(law['shares'])} popular keys, the others {popularity}"
     off = LearnedStatistic("largest difference of shares, at any rank", 0.0, keys.popularity_off)
     yield LearnedPart("popularity", popularity, (off,), "changes of popularity over time")
     distinct = float(len(np.unique(trace.keys)))
@@ -188,43 +184,43 @@ def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iter
         locality = f"{100 * keys.law['share']:.3g} % of the operations repeat an earlier key"
     loses = "keys that return together; gaps are operations, for any number of records"
     yield LearnedPart("locality", locality, tuple(fit), loses)
+
+
+def _value_parts(
+    sizes: _SizesFit,
+    key_bytes: int,
+    arrivals: _ArrivalFit | None,
+    trace: KeyOperations,
+    twin: KeyOperations,
+) -> Iterator[LearnedPart]:
+    """Reads of written values, sizes, and arrivals."""
     (of_reads, gap), (twin_reads, twin_gap) = trace.rereads, twin.rereads
     rereads = [LearnedStatistic("reads of the last written value", of_reads, twin_reads)]
     if gap is not None and twin_gap is not None:
         rereads.append(LearnedStatistic("median of operations between", gap, twin_gap))
-    yield LearnedPart(
-        "read after write", "none: kinds and keys are independent", tuple(rereads),
-        "earlier or later reads of written keys than of others",
-    )  # fmt: skip
-
-
-def _sizes_part(
-    sizes: _SizesFit, key_bytes: int, trace: KeyOperations, twin: KeyOperations
-) -> LearnedPart:
-    law = sizes.law
-    text = f"always {law} bytes"
-    if isinstance(law, dict):
-        text = f"histogram in steps of {law['block_size']} bytes"
+    law, loses = "none: kinds and keys are independent", "earlier or later reads of written keys"
+    yield LearnedPart("read after write", law, tuple(rereads), f"{loses} than of others")
+    law = f"always {sizes.law} bytes"
+    if isinstance(sizes.law, dict):
+        law = f"histogram in steps of {sizes.law['block_size']} bytes"
     fit = (
         LearnedStatistic("mean bytes of a value", sizes.mean, sizes.law_mean),
         LearnedStatistic("mean difference of a value, of the mean", 0.0, sizes.off),
         LearnedStatistic("bytes read per operation", trace.read_bytes, twin.read_bytes),
     )
     loses = f"sizes by key, and sizes of keys: all have {key_bytes} bytes"
-    return LearnedPart("sizes", text, fit, loses)
-
-
-def _arrivals_part(arrivals: _ArrivalFit | None) -> LearnedPart:
+    yield LearnedPart("sizes", law, fit, loses)
     if arrivals is None:
-        return LearnedPart("arrivals", "closed model", (), "all: they are at one instant")
-    fit = [
+        yield LearnedPart("arrivals", "closed model", (), "all: they are at one instant")
+        return
+    slots = (
         LearnedStatistic(f"variance over mean in slots of {name}", *ratios)
         for name, ratios in arrivals.dispersion.items()
-    ]
+    )
     losses = {"steps": "changes of the rate within a step", "onoff": "the instants of bursts"}
     named = (loses for form, loses in losses.items() if form in arrivals.text)
     loses = next(named, "smaller changes of the rate")
-    return LearnedPart("arrivals", arrivals.text, tuple(fit), loses)
+    yield LearnedPart("arrivals", arrivals.text, tuple(slots), loses)
 
 
 def _losses(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:

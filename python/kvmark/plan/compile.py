@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Final
 
 from kvmark.errors import PlanError, UsageError
 from kvmark.plan import model
@@ -55,7 +53,6 @@ neighbours resemble each other in is seen best in short ones."""
 LEAST_PRECISE_NS: Final = 10 * 10**9
 """A precision is not looked at before: seconds don't show what a store does behind its back."""
 
-_ARRIVALS: Final[TypeAdapter[model.Arrival]] = TypeAdapter(model.Arrival)
 _AS_FAST_AS_IT_GOES: Final = model.Closed(process="closed", think_time_ns=0)
 _ONE: Final[model.Words] = {"law": "constant", "size": 1}
 _REPLAY_CLIENTS: Final = (16, 256)
@@ -244,12 +241,12 @@ def _group(
     indices: Mapping[str, int],
 ) -> Group:
     arrival = _arrival(one, spec)
-    clients = CLOSED_CLIENTS if arrival["process"] == "closed" else OPEN_CLIENTS
+    clients = CLOSED_CLIENTS if isinstance(arrival, model.Closed) else OPEN_CLIENTS
     check, statements = one.check_values, spec.workload.statements
     return Group(
         name=one.name,
         clients=spec.clients or one.clients or clients,
-        arrival=_ARRIVALS.validate_python(arrival),
+        arrival=arrival,
         mix=tuple(
             _weight(statements[name].does if name in indices else name, indices.get(name), weight)
             for name, weight in one.mix.weights().items()
@@ -268,11 +265,11 @@ def _weight(kind: str, statement: int | None, weight: float) -> Weight:
     return Weight.model_validate(content)
 
 
-def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
-    rates = tuple({"at_ns": at_ns, "rate": rate} for at_ns, rate in _rates(one, spec))
+def _arrival(one: GroupSpec, spec: RunSpec) -> model.Arrival:
+    rates = tuple(model.RatePoint(at_ns=at_ns, rate=rate) for at_ns, rate in _rates(one, spec))
     if not rates:
-        return {"process": "closed", "think_time_ns": one.think_time_ns}
-    return {"process": spec.arrival or one.arrival or "constant", "rates": rates}
+        return model.Closed(process="closed", think_time_ns=one.think_time_ns)
+    return model.AtRates(process=spec.arrival or one.arrival or "constant", rates=rates)
 
 
 def _rates(one: GroupSpec, spec: RunSpec) -> Sequence[Point]:

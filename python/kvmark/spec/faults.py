@@ -31,17 +31,9 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from kvmark.errors import SpecError
-from kvmark.spec import quantity
+from kvmark.spec import quantity, yaml_file
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import (
-    Duration,
-    Mistake,
-    Strict,
-    at_key,
-    complaint,
-    parse_yaml,
-    read_text,
-)
+from kvmark.spec.yaml_file import Duration, Mistake, Strict
 
 Action: TypeAlias = Literal["pause", "kill", "restart", "promote", "delay", "loss", "partition"]
 
@@ -66,7 +58,7 @@ def _amount(value: object) -> object:
     except SpecError:
         pass
     sentence = f"{shown(text)} is neither a duration such as 20ms nor a share such as 5%"
-    raise complaint(sentence)
+    raise yaml_file.complaint(sentence)
 
 
 def _names(value: object) -> object:
@@ -74,7 +66,7 @@ def _names(value: object) -> object:
     names = [value] if isinstance(value, str) else value
     for name in names if isinstance(names, list | tuple) else ():
         if not isinstance(name, str) or not re.match(_NODE, name):
-            raise complaint(f"{shown(str(name))} is not the name of a server")
+            raise yaml_file.complaint(f"{shown(str(name))} is not the name of a server")
     return names
 
 
@@ -187,7 +179,7 @@ def _consistent(faults: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     try:
         _check_overlaps(faults)
     except SpecError as problem:
-        raise at_key("faults", problem.message) from None
+        raise yaml_file.at_key("faults", problem.message) from None
     return faults
 
 
@@ -201,7 +193,7 @@ class _File(Strict):
 
 def load_faults(path: Path) -> tuple[FaultSpec, ...]:
     """The faults of a YAML file with the one key `faults`; errors name file and line."""
-    return parse_yaml(read_text(path), str(path), _File).faults
+    return yaml_file.parse_yaml(yaml_file.read_text(path), str(path), _File).faults
 
 
 def parse_fault(text: str) -> FaultSpec:

@@ -17,24 +17,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PlainValidator
 
 from kvmark.errors import SpecError
-from kvmark.spec import quantity
+from kvmark.spec import quantity, yaml_file
 from kvmark.spec.metric import THROUGHPUT, parse_comparable
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.spec.yaml_file import (
-    Count,
-    Document,
-    Duration,
-    Mistake,
-    Size,
-    Strict,
-    at_key,
-    complaint,
-    parsed,
-    read_text,
-)
+from kvmark.spec.yaml_file import Count, Duration, Mistake, Size, Strict
 
 ROOTS: Final = ("system", "options", "testbed", "workload", "through")
 """The possible beginnings of a path; everything else is an option of `kvmark run`."""
@@ -83,7 +72,7 @@ def _labelled(value: object) -> object:
         for number, item in enumerate(value):
             if isinstance(item, list | dict):
                 text = "a level that is no plain value needs a name; write levels as `name: value`"
-                raise at_key((number,), text)
+                raise yaml_file.at_key((number,), text)
     return value
 
 
@@ -113,7 +102,7 @@ def _named(value: object) -> object:
     """A text as the name of a system."""
     if isinstance(value, str | SystemName):
         return system_name(value)
-    raise complaint(f"{shown(str(value))} is not the URL of a system")
+    raise yaml_file.complaint(f"{shown(str(value))} is not the URL of a system")
 
 
 _Named = Annotated[SystemName, PlainValidator(_named)]
@@ -133,7 +122,7 @@ _Label = Annotated[str, BeforeValidator(word)]
 
 def _comparable(value: object) -> object:
     """A figure of a run that has a ratio, as it was written."""
-    parsed(value, parse_comparable)
+    yaml_file.parsed(value, parse_comparable)
     return value
 
 
@@ -363,7 +352,7 @@ class StudyFile:
     """The file as it may be kept and printed: without the credentials of systems."""
     folder: Path | None
     """Where the files that it names are; None for a ready study."""
-    document: Document
+    document: yaml_file.Document
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -383,14 +372,14 @@ def _systems(spec: StudySpec) -> Iterator[tuple[str | int, ...]]:
 
 def parse_study(text: str, file: str, folder: Path | None = None) -> StudyFile:
     """Reads a study from YAML text; `file` is the name that errors show."""
-    document = Document(text, file)
+    document = yaml_file.Document(text, file)
     spec = document.check(StudySpec)
     return StudyFile(spec, document.text_without(_systems(spec)), folder, document)
 
 
 def load_study(path: Path) -> StudyFile:
     """Reads a study file. Errors name file and line."""
-    return parse_study(read_text(path), str(path), path.parent)
+    return parse_study(yaml_file.read_text(path), str(path), path.parent)
 
 
 def split(path: str) -> tuple[str, ...]:

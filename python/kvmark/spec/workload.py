@@ -13,21 +13,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from kvmark.spec import curve, quantity
+from kvmark.spec import curve, quantity, yaml_file
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.laws import ArrivalProcess, Between, Constant, Even, Keys, Length
 from kvmark.spec.statements import ArgumentSpec, StatementSpec
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import (
-    Count,
-    Duration,
-    Mistake,
-    Strict,
-    complaint,
-    parse_yaml,
-    parsed,
-    read_text,
-)
+from kvmark.spec.yaml_file import Count, Duration, Mistake, Strict
 
 LARGEST_U32: Final = 2**32 - 1
 LOAD_GROUP: Final = "load"
@@ -100,7 +91,7 @@ class Mix(Strict):
     @model_validator(mode="after")
     def _does_something(self) -> Mix:
         if sum(self.weights().values()) <= 0:
-            raise complaint("one of the weights must be above 0")
+            raise yaml_file.complaint("one of the weights must be above 0")
         return self
 
     @model_validator(mode="before")
@@ -123,7 +114,7 @@ class Mix(Strict):
 
 def _rate(value: object, read: Callable[[str], object] = quantity.rate) -> object:
     is_written = isinstance(value, int | float | str) and not isinstance(value, bool)
-    return parsed(value, read) if is_written else value
+    return yaml_file.parsed(value, read) if is_written else value
 
 
 def rate_or_curve(value: object) -> object:
@@ -304,11 +295,11 @@ class WorkloadSpec(Strict):
 
 def parse_workload(text: str, file: str) -> WorkloadSpec:
     """Reads a workload from YAML text; `file` is the name that errors show."""
-    return parse_yaml(text, file, WorkloadSpec)
+    return yaml_file.parse_yaml(text, file, WorkloadSpec)
 
 
 def load_workload(path: Path) -> WorkloadSpec:
     """Reads a workload file. A file that does not name its workload gives it its own name."""
-    workload = parse_workload(read_text(path), str(path))
+    workload = parse_workload(yaml_file.read_text(path), str(path))
     named: dict[str, Any] = {} if "name" in workload.model_fields_set else {"name": path.stem}
     return workload.model_copy(update=named)
