@@ -20,40 +20,38 @@ Schema = dict[str, Any]
 ENGINE: Schema = json.loads(files("kvmark.plan").joinpath("plan.schema.json").read_text("utf-8"))
 PYTHON: Schema = Plan.model_json_schema()
 
-WORDS = {"Check", "Distribution", "Generator", "SizeLaw"}
+WORDS = {"Check", "Distribution", "Generator", "RowColumn", "RowShare", "SizeLaw", "Visit"}
 """Parts that Python only writes: the engine's check of every ready workload's plan holds them."""
 WIDTHS = {"uint32": (0, 2**32 - 1), "uint64": (0, 2**64 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
-def normal(part: Any, root: Schema, within: tuple[str, ...] = ()) -> Any:
+def normal(part: Any, root: Schema) -> Any:
     """A schema reduced to what it accepts, so that two generators' spellings compare equal."""
     if part is True or not set(part) - {"title", "description"}:
         return "anything"
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
-        if name in WORDS or name in within:
-            return ("map to", "anything") if name in WORDS else ("again", name)
-        return normal(root["$defs"][name], root, (*within, name))
+        return ("map to", "anything") if name in WORDS else normal(root["$defs"][name], root)
     if "enum" in part or "const" in part:
         return ("one of", tuple(sorted(part.get("enum", [part.get("const")]))))
     kind = part.get("type")
     if isinstance(kind, list):
-        return normal_choice([{**part, "type": one} for one in kind], root, within)
+        return normal_choice([{**part, "type": one} for one in kind], root)
     for word in ("oneOf", "anyOf"):
         if word in part:
-            return normal_choice(part[word], root, within)
+            return normal_choice(part[word], root)
     if kind == "object":
-        return normal_object(part, root, within)
+        return normal_object(part, root)
     if kind == "array":
-        return ("list of", normal(part["items"], root, within))
+        return ("list of", normal(part["items"], root))
     if kind == "integer":
         least, largest = WIDTHS.get(part.get("format"), (None, None))
         return ("integer", part.get("minimum", least), part.get("maximum", largest))
     return kind
 
 
-def normal_choice(parts: list[Schema], root: Schema, within: tuple[str, ...]) -> Any:
-    choices = {one for part in parts for one in each_word(normal(part, root, within))}
+def normal_choice(parts: list[Schema], root: Schema) -> Any:
+    choices = {one for part in parts for one in each_word(normal(part, root))}
     words = [choice for choice in choices if choice[0] == "one of"]
     if words and len(words) == len(choices):
         return ("one of", tuple(sorted(word for choice in words for word in choice[1])))
@@ -72,10 +70,10 @@ def each_word(choice: Any) -> list[Any]:
     return [("object", frozenset(way), *rest) for way in itertools.product(*ways)]
 
 
-def normal_object(part: Schema, root: Schema, within: tuple[str, ...]) -> Any:
+def normal_object(part: Schema, root: Schema) -> Any:
     if "properties" not in part:
-        return ("map to", normal(part["additionalProperties"], root, within))
-    fields = {name: normal(one, root, within) for name, one in part["properties"].items()}
+        return ("map to", normal(part["additionalProperties"], root))
+    fields = {name: normal(one, root) for name, one in part["properties"].items()}
     # The engine reads a missing value as none, Python always writes it: both accept null.
     nullable = {name for name, one in fields.items() if "null" in str(one)}
     required = frozenset(part.get("required", [])) - nullable

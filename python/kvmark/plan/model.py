@@ -3,7 +3,7 @@
 Nothing has a default and no field is unknown; durations and instants are nanoseconds, rates
 operations per second, sizes bytes. The meaning of each field is documented where the engine
 defines it, and `plan.schema.json` is generated from there; a test holds both against each other.
-Laws, generators and checks, which Python only writes, are in the engine's own words (`Words`).
+Laws, generators, checks and columns, which Python only writes, are in the engine's own words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-from typing_extensions import TypeAliasType
 
 from kvmark.errors import PlanError
 from kvmark.spec.laws import ArrivalProcess
@@ -25,9 +24,6 @@ FORMAT: Final = 1
 
 U32 = Annotated[int, Interval(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Interval(ge=0, le=2**64 - 1)]
-I64 = Annotated[int, Interval(ge=-(2**63), le=2**63 - 1)]
-Finite = Annotated[float, Interval(ge=-sys.float_info.max, le=sys.float_info.max)]
-"""A finite number."""
 Positive = Annotated[float, Interval(ge=0.0, le=sys.float_info.max)]
 """A finite number that is not negative, as every number with a fraction in a plan is."""
 
@@ -72,8 +68,8 @@ class KeyText(_Part):
 
 
 Words: TypeAlias = dict[str, JsonValue]
-"""A law, a generator or a check in the words of the engine, which checks it. Files have the same
-laws, checked when they are read; `kvmark.plan.statements` renames them."""
+"""A law, a generator, a check or a column in the words of the engine, which checks it. Files have
+the same laws, checked when they are read; `kvmark.plan.statements` renames them."""
 
 
 class FieldLayout(_Part):
@@ -97,147 +93,18 @@ class Dataset(_Part):
     probe: U32 | None
 
 
-class PlainShape(_Part):
-    """All alike, exponential, or one after the other."""
-
-    law: Literal["uniform", "exponential", "sequence"]
-
-
-class GaussianShape(_Part):
-    """Normally distributed."""
-
-    law: Literal["gaussian"]
-    mean: Finite
-    stddev: Positive
-
-
-class ExtremeShape(_Part):
-    """Weibull."""
-
-    law: Literal["extreme"]
-    shape: Positive
-
-
-class QuantizedExtremeShape(_Part):
-    """Weibull in steps."""
-
-    law: Literal["quantized_extreme"]
-    shape: Positive
-    steps: U32
-
-
-Shape = Annotated[
-    PlainShape | GaussianShape | ExtremeShape | QuantizedExtremeShape, Field(discriminator="law")
-]
-
-
-class RowLaw(_Part):
-    """A law between two bounds."""
-
-    min: I64
-    max: I64
-    shape: Shape
-    inverted: bool
-
-
-class PlainValue(_Part):
-    """What needs nothing said."""
-
-    type: Literal["digits", "bytes", "text", "boolean", "uuid", "time_uuid", "timestamp", "inet"]
-
-
-class IntegerValue(_Part):
-    """The lowest bits."""
-
-    type: Literal["integer"]
-    bits: U32
-
-
-class FractionValue(_Part):
-    """A number with a fraction."""
-
-    type: Literal["fraction"]
-    single: bool
-
-
-class ListValue(_Part):
-    """Several of one kind."""
-
-    type: Literal["list"]
-    of: RowColumn
-
-
-class TupleValue(_Part):
-    """Several of different kinds."""
-
-    type: Literal["tuple"]
-    of: tuple[RowColumn, ...]
-
-
-class MapValue(_Part):
-    """Keys and their values."""
-
-    type: Literal["map"]
-    keys: RowColumn
-    values: RowColumn
-
-
-Becomes = TypeAliasType(
-    "Becomes",
-    Annotated[
-        PlainValue | IntegerValue | FractionValue | ListValue | TupleValue | MapValue,
-        Field(discriminator="type"),
-    ],
-)
-"""What a drawn number becomes."""
-
-
-class RowColumn(_Part):
-    """How a column's values are drawn."""
-
-    label: str
-    becomes: Becomes
-    identity: RowLaw
-    size: RowLaw
-    count: RowLaw
-
-
-class EachRow(_Part):
-    """Each row with a probability."""
-
-    rows: Literal["each"]
-    law: RowLaw
-    of: U64
-
-
-class OneRow(_Part):
-    """One row at random, or a random one for each argument."""
-
-    rows: Literal["one", "several"]
-
-
-Visit = Annotated[EachRow | OneRow, Field(discriminator="rows")]
-
-
-class RowShare(_Part):
-    """A draw divided by a number."""
-
-    law: RowLaw
-    of: U64
-
-
 class Rows(_Part):
     """The columns of a table, which partitions an operation is about, and which of their rows."""
 
-    partition: tuple[RowColumn, ...]
-    clustering: tuple[RowColumn, ...]
-    values: tuple[RowColumn, ...]
+    partition: tuple[Words, ...]
+    clustering: tuple[Words, ...]
+    values: tuple[Words, ...]
     sorted: bool
-    visit: Visit
+    visit: Words
     ends: tuple[U64, ...]
     partitions: tuple[U64, ...]
     partitions_in_all: U64 | None
-    filled: RowShare
+    filled: Words
 
     @property
     def mean_partitions(self) -> float:
