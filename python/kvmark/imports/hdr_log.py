@@ -101,8 +101,7 @@ def _read_row(
     start_ns, end_ns = (round(at_s * NS["s"]) for at_s in (begin_s, begin_s + length_s))
     times = {time: _statistics(counts)} if counts.n else {}
     written = {"Interval_Max": largest, "time": time}
-    interval = Interval(0, operation, start_ns, end_ns, counts.n, times, written)
-    found.interval(line, interval)
+    found.interval(line, Interval(0, operation, start_ns, end_ns, counts.n, times, written))
     return (operation, time), counts
 
 
@@ -110,10 +109,8 @@ def _series(tag: str | None, state: _State) -> tuple[str | None, TimeName]:
     """The operation and the time that a tag names."""
     if tag is None:
         return state.operation, state.time
-    for end, time in _ENDS.items():
-        if tag.endswith(end):
-            return tag.removesuffix(end) or None, time
-    return tag, state.time
+    time = _ENDS.get(tag[-3:])
+    return (tag, state.time) if time is None else (tag[:-3] or None, time)
 
 
 def _statistics(counts: Counts) -> dict[str, float]:

@@ -201,15 +201,11 @@ class Collector(Reading):
     ) -> None:
         """Adds a histogram of nanoseconds, unless it is empty."""
         if counts.n:
+            names = ("low_ns", "high_ns", "count")
+            ends = (tuple(part.tolist()) for part in (counts.low, counts.high, counts.count))
+            content = dict(zip(names, ends, strict=True))
             self.histograms.append(
-                BucketsRecord(
-                    case=case,
-                    operation=operation,
-                    time=time,
-                    low_ns=tuple(counts.low.tolist()),
-                    high_ns=tuple(counts.high.tolist()),
-                    count=tuple(counts.count.tolist()),
-                )
+                BucketsRecord(case=case, operation=operation, time=time, **content)
             )
 
     def done(self) -> Reading:

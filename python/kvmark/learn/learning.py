@@ -318,7 +318,10 @@ def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
     # The last slot isn't complete.
     counts = counts[:-1] if len(counts) > 1 else counts
     steps, length = _steps(counts, slot_ns)
-    within = _within(counts, steps, length)
+    # The variance over mean of the counts around the mean of their piece.
+    expected = np.repeat(steps, length)
+    residuals = counts[: len(expected)] - expected
+    within = float(np.mean(residuals**2) / max(float(expected.mean()), 1e-12))
     process: ArrivalProcess = "constant" if within < _EVEN else "poisson"
     law: float | str = float(f"{rate.mean:.6g}")
     if len(steps) > 1:
@@ -343,13 +346,6 @@ def _steps(counts: Shares, slot_ns: int) -> tuple[Shares, int]:
     if pieces < _PIECES_LEAST or summed.var(ddof=1) <= _MOVES * summed.mean():
         return np.array([counts.mean()]), len(counts)
     return summed / length, length
-
-
-def _within(counts: Shares, steps: Shares, length: int) -> float:
-    """Variance over mean of the counts around the mean of their piece."""
-    expected = np.repeat(steps, length)
-    residuals = counts[: len(expected)] - expected
-    return float(np.mean(residuals**2) / max(float(expected.mean()), 1e-12))
 
 
 def _rate(rate: float) -> str:

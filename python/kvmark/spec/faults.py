@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, get_args
@@ -49,14 +50,10 @@ _SENTENCE: Final = re.compile(
 def _amount(value: object) -> object:
     """A duration or a share, as text."""
     text = str(value).strip()
-    try:
-        if text.endswith("%"):
-            if 0 < quantity.share(text) <= 1:
-                return text.replace(" ", "")
-        elif quantity.duration_ns(text) > 0:
-            return text
-    except SpecError:
-        pass
+    with suppress(SpecError):
+        amount = quantity.share(text) if text.endswith("%") else quantity.duration_ns(text)
+        if amount > 0 and (amount <= 1 or not text.endswith("%")):
+            return text.replace(" ", "")
     sentence = f"{shown(text)} is neither a duration such as 20ms nor a share such as 5%"
     raise yaml_file.complaint(sentence)
 
@@ -183,12 +180,8 @@ def _consistent(faults: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     return faults
 
 
-Faults = Annotated[tuple[FaultSpec, ...], AfterValidator(_consistent)]
-"""The value of the key `faults` in a file."""
-
-
 class _File(Strict):
-    faults: Faults
+    faults: Annotated[tuple[FaultSpec, ...], AfterValidator(_consistent)]
 
 
 def load_faults(path: Path) -> tuple[FaultSpec, ...]:
@@ -211,7 +204,11 @@ def parse_fault(text: str) -> FaultSpec:
         raise SpecError(f"fault: unknown action {shown(do)}{did_you_mean(do, actions)}")
     if not re.match(_NODE, node):
         raise SpecError(f"fault: {shown(node)} is not the name of a server; {_FORM}")
-    at_ns, for_ns = (None if one is None else _duration_ns(one) for one in (at, lasting))
+    try:
+        at_ns = quantity.duration_ns(at)
+        for_ns = None if lasting is None else quantity.duration_ns(lasting)
+    except SpecError as problem:
+        raise SpecError(f"fault: {problem.message}") from None
     if for_ns == 0:
         raise SpecError(f"fault: {shown(text)} lasts no time; {_FORM}")
     values = {"at": f"{at_ns}ns", "do": do, "node": node, "by": amount}
@@ -221,13 +218,6 @@ def parse_fault(text: str) -> FaultSpec:
     except ValidationError as problem:
         sentence = problem.errors()[0]["msg"]
         raise SpecError(f"fault: {shown(text)}: {sentence}") from None
-
-
-def _duration_ns(text: str) -> int:
-    try:
-        return quantity.duration_ns(text)
-    except SpecError as problem:
-        raise SpecError(f"fault: {problem.message}") from None
 
 
 def _written(ns: int) -> str:

@@ -68,11 +68,10 @@ def _factor(value: object) -> object:
 
 
 def _labelled(value: object) -> object:
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            if isinstance(item, list | dict):
-                text = "a level that is no plain value needs a name; write levels as `name: value`"
-                raise yaml_file.at_key((number,), text)
+    for number, item in enumerate(value) if isinstance(value, list) else ():
+        if isinstance(item, list | dict):
+            text = "a level that is no plain value needs a name; write levels as `name: value`"
+            raise yaml_file.at_key((number,), text)
     return value
 
 
@@ -281,12 +280,9 @@ class StudySpec(Strict):
         found = {name: factor.named(name) for name, factor in self.factors.items()}
         if self.through is None:
             return found
-        place = ("through", "proxies")
-        proxies = (
-            Level(name, {THROUGH: url}, (*place, name))
-            for name, url in self.through.proxies.items()
-        )
-        return {**found, THROUGH: (Level(DIRECT, {}, place), *proxies)}
+        place, proxies = ("through", "proxies"), self.through.proxies.items()
+        levels = (Level(name, {THROUGH: url}, (*place, name)) for name, url in proxies)
+        return {**found, THROUGH: (Level(DIRECT, {}, place), *levels)}
 
     def _mistakes(self) -> Iterator[Mistake]:
         if self.system is not None and self.testbed is not None:
@@ -316,13 +312,10 @@ class StudySpec(Strict):
             yield from self._unknown_labels(effect.within, (*place, "within"))
         if self.from_disk is not None:
             yield from self._unknown_labels(self.from_disk.cases, ("from_disk", "cases"))
-        drawn = self.figure
-        if drawn is not None:
-            for key, names in (
-                ("across", (drawn.across,)), ("series", drawn.series), ("panels", drawn.panels),
-            ):  # fmt: skip
-                for name in names:
-                    yield from self._unknown_factor(name, ("figure", key))
+        for key in ("across", "series", "panels") if self.figure is not None else ():
+            names = getattr(self.figure, key)
+            for name in (names,) if isinstance(names, str) else names:
+                yield from self._unknown_factor(name, ("figure", key))
         for number, table in enumerate(self.published):
             for name in table.factors:
                 yield from self._unknown_factor(name, ("published", number, "factors", name))

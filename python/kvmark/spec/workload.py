@@ -258,10 +258,8 @@ class WorkloadSpec(Strict):
     def _checks_itself(self, group: GroupSpec) -> bool:
         """Whether reads of the group are checked by their statements, not by fields."""
         reads = [name for name in group.mix.weights() if self._does(name) == "read"]
-        return all(
-            name in self.statements and self.statements[name].holds_no_field(self.arguments)
-            for name in reads
-        )
+        own = [self.statements[name] for name in reads if name in self.statements]
+        return len(own) == len(reads) and all(one.holds_no_field(self.arguments) for one in own)
 
     def _misuses(self, key: str, name: str, does: str) -> Iterator[str]:
         statement = self.statements.get(name)
@@ -280,15 +278,12 @@ class WorkloadSpec(Strict):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             yield "groups", f"two groups are named '{twice}'; names must differ"
-        checked = any(
-            group.check_values == "full" and not self._checks_itself(group) for group in self.groups
-        )
-        if checked and self.dataset.values != "integrity":
+        checked = [group for group in self.groups if group.check_values == "full"]
+        by_fields = not all(map(self._checks_itself, checked))
+        if by_fields and self.dataset.values != "integrity":
             yield "groups", "check_values: full needs 'values: integrity' in the dataset"
-        inserts = any(
-            self._does(name) == "insert" for group in self.groups for name in group.mix.weights()
-        )
-        if not (self.dataset.loaded or self.dataset.present or inserts):
+        does = {self._does(name) for group in self.groups for name in group.mix.weights()}
+        if not (self.dataset.loaded or self.dataset.present or "insert" in does):
             text = "'loaded: false' starts without records, so one of the groups must insert"
             yield "dataset", text
 
