@@ -100,7 +100,7 @@ def _read_row(
     counts = reading.decode_bounded(found.source, line, row[5], state.ns)
     start_ns, end_ns = (round(at_s * NS["s"]) for at_s in (begin_s, begin_s + length_s))
     times = {time: _statistics(counts)} if counts.n else {}
-    written = {"Interval_Max": largest, "time": time}
+    written: dict[str, float | str | None] = {"Interval_Max": largest, "time": time}
     found.interval(line, Interval(0, operation, start_ns, end_ns, counts.n, times, written))
     return (operation, time), counts
 

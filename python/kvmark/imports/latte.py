@@ -164,7 +164,7 @@ def _add_interval(found: Collector, statistics: list[str], row: Any) -> None:
         times = {name: value * NS["ms"] for name, value in values.items() if value is not None}
         is_whole = operation is None
         own_count = int(count) if is_whole and count is not None else None
-        written = {**(plain if is_whole else {}), **values}
+        written: dict[str, float | None] = {**(plain if is_whole else {}), **values}
         interval = Interval(0, operation, start_ns, end_ns, own_count, {"service": times}, written)
         found.interval(None, interval)
 

@@ -41,10 +41,6 @@ def _precision(value: object) -> object:
     return quantity.share(value) if isinstance(value, str) else value
 
 
-def _scale_keys(value: object) -> object:
-    return parsed(value, parse_scale_keys)
-
-
 def _instant(value: object) -> object:
     """A duration, a share of the measurement such as `25%`, or a range `10%..40%` of shares."""
     if isinstance(value, str) and _SHARE.fullmatch(value.strip()):
@@ -57,6 +53,7 @@ def _instant(value: object) -> object:
     return value
 
 
+_KEYS: Final = BeforeValidator(lambda value: parsed(value, parse_scale_keys))
 _Instant = Annotated[str, BeforeValidator(_instant)]
 
 
@@ -119,7 +116,7 @@ class RunWords(Strict):
     skip: tuple[str, ...] | None = None
     from_ns: Duration | None = Field(default=None, alias="from")
     until_ns: Duration | None = Field(default=None, alias="until")
-    scale_keys: Annotated[float | None, BeforeValidator(_scale_keys)] = None
+    scale_keys: Annotated[float | None, _KEYS] = None
     loop: Count | None = None
     map: str | None = None
     """A file beside the study's: the statements by which a trace is replayed."""
