@@ -211,10 +211,7 @@ def test_a_figure_beyond_all_bounds_is_refused(read: Read, data: Path, number: s
 
 
 def test_what_was_passed_over_is_shown(
-    tmp_path: Path,
-    stress: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, stress: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
     log = tmp_path / "stress.log"

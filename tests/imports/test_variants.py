@@ -104,9 +104,7 @@ def test_ycsbs_json_has_the_figures_of_its_text(read: Read, *, array: bool) -> N
     assert file.reading.figures == read(text).reading.figures
 
 
-def test_each_thread_count_of_cassandra_stress_is_a_case_and_its_summary_is_not(
-    read: Read,
-) -> None:
+def test_each_thread_count_of_cassandra_stress_is_a_case_and_its_summary_is_not(read: Read) -> None:
     second = STRESS_3.replace("with 4 threads", "with 8 threads")
     table = STRESS_3.splitlines()[3:7]
     summary = "\n".join(["           id, " + table[0], *("4 threadCount, " + t for t in table[1:])])

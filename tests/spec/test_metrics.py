@@ -3,12 +3,7 @@
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.spec.metric import (
-    THROUGHPUT,
-    Metric,
-    check_operations,
-    parse_metric,
-)
+from kvmark.spec.metric import THROUGHPUT, Metric, check_operations, parse_metric
 from kvmark.spec.objective import parse_condition, parse_objective
 
 

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.suggest import without_credentials
-from kvmark.spec.url import (
-    PASSWORD_VARIABLE,
-    SystemName,
-    parse_system_url,
-)
+from kvmark.spec.url import PASSWORD_VARIABLE, SystemName, parse_system_url
 
 
 @pytest.mark.parametrize(

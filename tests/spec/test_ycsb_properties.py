@@ -18,12 +18,7 @@ from kvmark.frontends.ycsb.properties import (
     parse_assignment,
     parse_properties,
 )
-from kvmark.frontends.ycsb.workloads import (
-    YcsbProperties,
-    flag_properties,
-    read_ycsb,
-    ycsb_run,
-)
+from kvmark.frontends.ycsb.workloads import YcsbProperties, flag_properties, read_ycsb, ycsb_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.url import parse_system_url

@@ -91,11 +91,7 @@ def _timed(part: Mapping[str, Any]) -> list[tuple[str | None, Any]]:
     """The operations of a result or a sample that have times; none is all of them together."""
     by_function = part.get("cycle_latency_by_fn")
     functions = by_function.items() if isinstance(by_function, dict) else ()
-    return [
-        (None, part.get("cycle_latency")),
-        *functions,
-        (_REQUEST, part.get("request_latency")),
-    ]
+    return [(None, part.get("cycle_latency")), *functions, (_REQUEST, part.get("request_latency"))]
 
 
 def _add_mean(

@@ -272,10 +272,8 @@ def grouped(source: Source, line: int, text: str) -> int | float | None:
     Raises:
         ImportFileError: as :func:`number` says.
     """
-    plain = text.strip()
-    if _GROUPED.fullmatch(plain):
-        return number(source, line, plain.replace(",", ""))
-    return number(source, line, plain)
+    is_grouped = _GROUPED.fullmatch(text.strip())
+    return number(source, line, text.replace(",", "") if is_grouped else text)
 
 
 def json_number(source: Source, place: str, value: Any) -> int | float | None:

@@ -107,13 +107,10 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
     }
     if arrivals is not None:
         group |= {"rate": arrivals.rate, "arrival": arrivals.process}
+    order = "hashed" if key_bytes >= _HASHED_BYTES else "ordered"
     dataset = {
         "records": keys.records if records is None else records,
-        "key": {
-            "prefix": "k",
-            "order": "hashed" if key_bytes >= _HASHED_BYTES else "ordered",
-            "zero_padding": max(1, key_bytes - 1),
-        },
+        "key": {"prefix": "k", "order": order, "zero_padding": max(1, key_bytes - 1)},
         "fields": {"count": 1, "length": sizes.law},
     }
     workload: dict[str, Any] = {

@@ -28,11 +28,7 @@ def compile_statements(
 
 
 def _statement(
-    name: str,
-    one: spec_of.StatementSpec,
-    workload: WorkloadSpec,
-    records: int,
-    depth: int | None,
+    name: str, one: spec_of.StatementSpec, workload: WorkloadSpec, records: int, depth: int | None
 ) -> Statement:
     described = {**workload.arguments, **one.arguments}
     names = one.named(workload.arguments)

@@ -24,6 +24,10 @@ _CHANGING: Final = frozenset(
 """Commands after which a value isn't the one that was given."""
 _REMOVING: Final = frozenset({"DEL", "DELETE", "GETDEL", "HDEL", "UNLINK"})
 """Commands after which there is none; a statement that isn't there to delete hasn't any."""
+_NUMBERS: Final = (
+    ("clients", 1, LARGEST_U32), ("workers", 1, LARGEST_U32), ("operations", 1, LARGEST),
+    ("pipeline_depth", 1, LARGEST_U32), ("seed", 0, 2**64 - 1),
+)  # fmt: skip
 SECOND_NS: Final = 10**9
 DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
 """How long a rate's curve or a fault is measured when nothing else ends the run."""
@@ -153,18 +157,13 @@ class RunSpec:
         return bool(self.operations or counted or known or self.workload.once_per_record)
 
     def _check_numbers(self) -> None:
-        _whole("clients", self.clients, 1, LARGEST_U32)
-        _whole("workers", self.workers, 1, LARGEST_U32)
-        _whole("operations", self.operations, 1)
-        _whole("pipeline-depth", self.pipeline_depth, 1, LARGEST_U32)
+        for name, low, high in _NUMBERS:
+            _whole(name.replace("_", "-"), getattr(self, name), low, high)
         _whole("records", self.records, 1, LARGEST - self.workload.dataset.start)
-        _whole("seed", self.seed, 0, 2**64 - 1)
-        _duration("duration", self.duration_ns)
-        _duration("interval", self.interval_ns)
+        for name in ("duration", "interval", "timeout", "drain_limit"):
+            _duration(name.replace("_", " "), getattr(self, f"{name}_ns"))
         if self.interval_ns is not None and self.interval_ns < SHORTEST_INTERVAL_NS:
             raise SpecError(f"interval: must be at least 1 ms, not {self.interval_ns} ns")
-        _duration("timeout", self.timeout_ns)
-        _duration("drain limit", self.drain_limit_ns)
         if self.stall_limit_ns:
             _whole("stall limit", self.stall_limit_ns, SHORTEST_STALL_NS)
         _whole("warmup", self.warmup_ns, 0)
