@@ -67,7 +67,11 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
     dataset = _dataset(spec.workload, records, indices)
     if spec.replay is not None:
         groups, phases = _replayed(spec, spec.replay, indices)
-        dataset = _sized(dataset)
+        # One field, whose records' keys and values are as long as those that were recorded.
+        key = model.KeyText(prefix="", zero_padding=0, order="sized")
+        fields = dataset.fields.model_copy(update={"count": 1, "length": _ONE})
+        sizes = {"count": 1, "key": key, "fields": fields, "values": "sized"}
+        dataset = dataset.model_copy(update=sizes)
     else:
         groups, phases = _drawn(spec, dataset, records, indices)
     measured = phases[-1]
@@ -184,13 +188,6 @@ def _tapes_of(spec: RunSpec, replay: ReplaySpec) -> Tapes:
             " leave --verify out"
         )
     return found
-
-
-def _sized(dataset: Dataset) -> Dataset:
-    """Records of one field whose keys and values are as long as those that were recorded."""
-    key = model.KeyText(prefix="", zero_padding=0, order="sized")
-    fields = dataset.fields.model_copy(update={"count": 1, "length": _ONE})
-    return dataset.model_copy(update={"count": 1, "key": key, "fields": fields, "values": "sized"})
 
 
 def _interval_ns(spec: RunSpec, measured: Phase, groups: Sequence[Group]) -> int:

@@ -18,11 +18,11 @@ def _tagged(tag: str, key: str | None = None) -> BeforeValidator:
     """Reads a bare value as a mapping: `uniform` is `{distribution: uniform}`."""
 
     def expand(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return value
         return {tag: value} if key is None else {tag: "constant", key: value}
 
-    return BeforeValidator(expand)
+    return BeforeValidator(
+        lambda value: expand(value) if type(value) in {str, int, float} else value
+    )
 
 
 class Constant(Strict):

@@ -16,7 +16,7 @@ from typing_extensions import TypeAliasType
 
 from kvmark.spec.laws import Constant, Even, Keys, Length
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import Count, Duration, Mistake, Strict, at_key, complaint
+from kvmark.spec.yaml_file import Count, Duration, Mistake, Strict, at_key, complaint, wrapped
 
 RECORD: Final = ("key", "ordinal")
 """Arguments that every statement has: the text of the record's key, and its number."""
@@ -27,11 +27,6 @@ _EXPIRY: Final = re.compile(
 )
 """The keyword of a command that sets a time to live."""
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[\[\]]")
-
-
-def _expanded(value: object) -> object:
-    """A bare word is the generator with its defaults."""
-    return {"generator": value} if isinstance(value, str) else value
 
 
 class _Generated(Strict):
@@ -253,7 +248,7 @@ ArgumentSpec = TypeAliasType(
     "ArgumentSpec",
     Annotated[
         Annotated[_Figures | _Texts | _Others | _Several, Field(discriminator="generator")],
-        BeforeValidator(_expanded),
+        wrapped(str, lambda word: {"generator": word}),
     ],
 )
 """How an argument is drawn; a bare word is the generator with its defaults."""
@@ -288,10 +283,6 @@ class CheckSpec(Strict):
         return self.equals or self.sum
 
 
-def _one_or_more(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 _ONE: Final = Constant(distribution="constant", size=1)
 
 
@@ -302,7 +293,7 @@ class StatementSpec(Strict):
     """Its effect on the record: which key it gets, and how its end is counted."""
     run: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
-        BeforeValidator(_one_or_more),
+        wrapped(str, lambda text: (text,)),
         Field(min_length=1),
     ]
     """One text or several, carried out in order."""

@@ -62,11 +62,6 @@ def _change(path: str, value: object) -> object:
     return system_name(value) if path in {"system", THROUGH} else value
 
 
-def _factor(value: object) -> object:
-    """A bare list is the levels of the value that the factor is named after."""
-    return {"levels": value} if isinstance(value, list) else value
-
-
 def _labelled(value: object) -> object:
     for number, item in enumerate(value) if isinstance(value, list) else ():
         if isinstance(item, list | dict):
@@ -187,8 +182,8 @@ class PublishedSpec(ThroughPublishedSpec):
             yield "operations", f"the columns of operations lack {shown(min(missing))}"
 
 
-def _one_or_several(value: object) -> object:
-    return [value] if isinstance(value, Mapping) else value
+_LEVELS: Final = yaml_file.wrapped(list, lambda levels: {"levels": levels})
+_ALONE: Final = yaml_file.wrapped(dict, lambda one: [one])
 
 
 class ThroughSpec(Strict):
@@ -235,7 +230,7 @@ class StudySpec(Strict):
     """A name in `workloads`, a ready one, or a file; None where each level of a factor names it."""
     workloads: Mapping[str, WorkloadSpec] = {}
     run: RunWords = RunWords()
-    factors: Mapping[str, Annotated[FactorSpec, BeforeValidator(_factor)]] = {}
+    factors: Mapping[str, Annotated[FactorSpec, _LEVELS]] = {}
     include: tuple[Choice, ...] = ()
     """Only cases that have all levels of one of these; empty for every combination."""
     exclude: tuple[Choice, ...] = ()
@@ -262,7 +257,7 @@ class StudySpec(Strict):
     """What throughput counts."""
     scale: ScaleSpec | None = None
     effects: tuple[EffectSpec, ...] = ()
-    published: Annotated[tuple[PublishedSpec, ...], BeforeValidator(_one_or_several)] = ()
+    published: Annotated[tuple[PublishedSpec, ...], _ALONE] = ()
     """Tables that others published; a case has its figures from the first that knows it."""
     figure: FigureSpec | None = None
     columns: tuple[Literal["operations", "seconds", "mean", "p999"], ...] = ()

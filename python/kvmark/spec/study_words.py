@@ -20,7 +20,7 @@ from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
-from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict, complaint, parsed
+from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict, complaint, parsed, wrapped
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
 
@@ -35,10 +35,6 @@ _OF_TRACES: Final = {
 def _speed(value: object) -> object:
     parsed(value, parse_speed)
     return str(value)
-
-
-def _precision(value: object) -> object:
-    return quantity.share(value) if isinstance(value, str) else value
 
 
 def _instant(value: object) -> object:
@@ -96,7 +92,7 @@ class RunWords(Strict):
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None
     until_stderr: float | None = None
-    precision: Annotated[float | None, BeforeValidator(_precision)] = None
+    precision: Annotated[float | None, wrapped(str, quantity.share)] = None
     warmup_ns: Duration | None = Field(default=None, alias="warmup")
     warmup_until: Literal["stationary"] | None = None
     interval_ns: Duration | None = Field(default=None, alias="interval")

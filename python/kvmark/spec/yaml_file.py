@@ -88,6 +88,11 @@ def parsed(value: object, parse: Callable[[str], Any]) -> Any:
         raise complaint(problem.message) from None
 
 
+def wrapped(kind: type, wrap: Callable[[Any], object]) -> BeforeValidator:
+    """Reads a bare value of a type as what it stands for."""
+    return BeforeValidator(lambda value: wrap(value) if isinstance(value, kind) else value)
+
+
 def _quantity(parse: Callable[[str], Any], meaning: str) -> BeforeValidator:
     def read(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
