@@ -146,7 +146,7 @@ def test_a_hash_is_inserted_whole_before_sub_keys_are_updated() -> None:
     assert insert.commands["size"] == 3
     assert insert.record == "operation"
     assert insert.when_full == [one.name for one in made.statements].index("WRITE")
-    assert read.items.model_dump()["size"] == 4
+    assert read.items["size"] == 4
     assert all(group.keys.distribution == {"law": "uniform"} for group in made.groups)
 
 

@@ -207,7 +207,7 @@ def _rows(path: Path) -> Iterator[Point]:
                     )
                 before_ns = at_ns
                 yield at_ns, rate
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+    except (OSError, ValueError, csv.Error) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise SpecError(f"{path} can't be read as rates: {why}") from problem
 
