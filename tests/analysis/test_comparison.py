@@ -26,8 +26,8 @@ from kvmark.report.views.comparison import (
     condition_sentence,
 )
 from kvmark.report.views.gather import origin_facts
-from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.metric import parse_metric
+from kvmark.spec.objective import Gate, IfUnknown, parse_condition
 from kvmark.stats import difference, level_of
 from kvmark.stats.level import holm
 

@@ -50,4 +50,4 @@ def operation_limits(plan: Plan) -> dict[str, int | None]:
 
 def generators(plan: Plan, name: str) -> dict[str, dict[str, Any]]:
     """The argument generators of a statement."""
-    return {one.name: one.generator.model_dump() for one in statement(plan, name).arguments}
+    return {one.name: one.generator for one in statement(plan, name).arguments}

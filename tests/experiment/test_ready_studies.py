@@ -99,7 +99,7 @@ def test_datasets_exceed_memory_at_any_number_of_nodes(study: MakeStudy) -> None
         sizes = (read_size(name, getattr(testbed, name)) for name in ("memory", "heap"))
         memory_bytes, heap_bytes = sizes
         dataset = made.plan(case).dataset
-        size = dataset.fields.length.model_dump()["size"]
+        size = dataset.fields.length["size"]
         own_bytes = dataset.count * size / (testbed.nodes or 1)
         # As good as nothing but the files' cache is beside the heap, and half must be read anew.
         assert own_bytes > 2 * (memory_bytes - heap_bytes), case.title

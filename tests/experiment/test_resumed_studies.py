@@ -94,7 +94,7 @@ def test_a_run_that_was_interrupted_is_no_repetition_of_its_case(
     program.wait_for(lambda: measuring(runs, 1), process, "the second repetition goes")
     program.terminate(process)
     rows = json.loads((tmp_path / "out").read_bytes())["rows"]
-    ended = manifests(runs)
+    ended = program.manifests()
     cut = {run for run, manifest in ended.items() if manifest["engine"]["interrupted"]}
     assert len(cut) <= 1
     # None is cut if the request came between two runs.

@@ -8,8 +8,7 @@ from studies import MakeStudy
 
 from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.spec.study import parse_study
-from kvmark.spec.study_paths import changed, multiplied, split
+from kvmark.spec.study import changed, multiplied, parse_study, split
 from kvmark.spec.url import SystemName
 
 HEAD = """

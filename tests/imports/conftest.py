@@ -9,7 +9,7 @@ import pytest
 
 from kvmark.imports.reading import Reading
 from kvmark.imports.recognition import ReadFile, read_file
-from kvmark.imports.writing import Import, keep
+from kvmark.imports.writing import keep
 from kvmark.records import FigureRecord, Records, Run
 
 DATA = Path(__file__).parent / "data"
@@ -58,6 +58,6 @@ def imported(records: Records) -> Callable[[ReadFile], Run]:
     """Keeps a file that was read."""
 
     def apply(file: ReadFile) -> Run:
-        return keep(records, [Import(file.source, file.kind, file.reading, "theirs")])[0]
+        return keep(records, [file], name="theirs")[0]
 
     return apply

@@ -13,7 +13,7 @@ from kvmark.cli import main
 from kvmark.errors import RecordsError, RunError
 from kvmark.imports import writing
 from kvmark.imports.recognition import ReadFile, read_file
-from kvmark.imports.writing import Import, keep
+from kvmark.imports.writing import keep
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog, as_ycsb
 from kvmark.report.format import write_html
@@ -169,7 +169,7 @@ def test_a_run_that_can_not_be_written_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "_write", full)
+    monkeypatch.setattr(writing, "to_parquet", full)
     with pytest.raises(RunError, match="disk is full"):
         imported(sample("ycsb-a.txt"))
     assert list(records.root.iterdir()) == []
@@ -180,7 +180,7 @@ def test_a_killed_import_is_in_no_list(records: Records, sample: Callable[[str],
     records.root.mkdir()
     (records.root / ".importing-x").mkdir()
     assert records.list() == []
-    keep(records, [Import(file.source, file.kind, file.reading, "a")])
+    keep(records, [file])
     assert len(records.list()) == 1
 
 
@@ -273,7 +273,6 @@ def test_of_several_files_none_stays_when_the_last_can_not_be_moved_into_place(
     records: Records, sample: Callable[[str], ReadFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [sample(name) for name in ("ycsb-a.txt", "redis-benchmark.csv", "memtier.json")]
-    imports = [Import(one.source, one.kind, one.reading, f"run {n}") for n, one in enumerate(files)]
     replace, moved = Path.replace, []
 
     def fail_at_the_third(path: Path, target: Path) -> Path:
@@ -285,7 +284,7 @@ def test_of_several_files_none_stays_when_the_last_can_not_be_moved_into_place(
 
     monkeypatch.setattr(Path, "replace", fail_at_the_third)
     with pytest.raises(RunError, match="disk is full"):
-        keep(records, imports)
+        keep(records, files)
     assert len(moved) == 3
     assert list(records.root.iterdir()) == []
 

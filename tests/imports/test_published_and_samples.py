@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.records import Run
 from kvmark.records.histograms import decode
 
-DATA = Path(__file__).parent / "data"
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+SPOTS: Mapping[str, Any] = tomllib.loads((HERE / "figures.toml").read_text())
 FILES = sorted(path for path in DATA.glob("*/*") if path.is_file())
 TABLES = sorted((DATA / "published").glob("*.csv"))
 LOGS = sorted((DATA / "published").glob("*.log"))
@@ -36,10 +39,6 @@ FORMATS = {
     "cql-stress-fixed.hlog": "hdr-log",
     "redis-benchmark.csv": "redis-benchmark",
 }
-
-
-def values(file: ReadFile) -> list[float]:
-    return [figure.value for figure in file.reading.figures]
 
 
 def leaves(value: Any) -> Iterator[float]:
@@ -62,17 +61,11 @@ def test_no_published_file_and_no_sample_is_missing_or_changed() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_each_file_is_recognised_by_what_it_holds(
-    path: Path, read: Callable[[bytes], ReadFile]
+def test_each_file_is_recognised_by_what_it_holds_and_becomes_a_run_that_keeps_it_whole(
+    path: Path, read: Callable[[bytes], ReadFile], imported: Callable[[ReadFile], Run]
 ) -> None:
     expected = FORMATS.get(path.name) or FORMATS[path.suffix]
     assert read(path.read_bytes()).kind.code == expected
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_each_file_becomes_a_run_that_keeps_it_whole(
-    path: Path, imported: Callable[[ReadFile], Run]
-) -> None:
     file = read_file(path)
     run = imported(file)
     assert run.manifest.imported is not None
@@ -80,6 +73,82 @@ def test_each_file_becomes_a_run_that_keeps_it_whole(
     assert run.manifest.imported.origin.file == path.name
     assert (run.path / "imported.txt").read_bytes() == path.read_bytes()
     assert imported_rows(run.manifest.imported)
+
+
+def written_numbers(path: Path) -> set[float]:
+    """The results in a file, in the plainest way that it allows."""
+    text = path.read_bytes().decode()
+    if path.suffix == ".json":
+        document = json.loads(text)
+        if "result" in document:
+            # Samples are intervals, and the percentiles' own numbers of samples are always 100.
+            return set(leaves({**document["result"], "log": []})) - {100}
+        parts = [part for kind, part in document["ALL STATS"].items() if kind != "Runtime"]
+        # Where nothing was done no time is a result.
+        return {
+            number for part in parts for number in leaves(part if part["Count"] else part["Count"])
+        } | {number for part in parts for number in leaves(part["Time-Serie"])}
+    patterns = {
+        ".log": r"^(?:total,|[A-Z][\w .]+: )(.*)",
+        "ycsb-a.txt": r"^\[[^\]]+\], .*, (.*)",
+        "redis-benchmark.csv": r'^"[A-Z][^"]*",(.*)',
+        "db_bench.txt": r"^(?:\w+ +: .* micros/op|Count:|Min:|Percentiles:).*",
+    }
+    if path.suffix == ".log":
+        text = text[text.index("\ntotal,") :]
+    lines = re.findall(patterns.get(path.name) or patterns[path.suffix], text, re.MULTILINE)
+    found = re.findall(r"(?<![\w.:])\d[\d,]*(?:\.\d+)?(?![\d:])", "\n".join(lines))
+    return {float(number.replace(",", "")) for number in found}
+
+
+@pytest.mark.parametrize("path", [*LOGS, *DATA.glob("samples/*[!g]")], ids=lambda path: path.name)
+def test_every_number_of_a_file_comes_back(path: Path) -> None:
+    reading = read_file(path).reading
+    kept = {one for each in reading.figures for one in (each.value, each.error, each.n)}
+    kept |= {one for each in reading.intervals for one in each.written.values()}
+    numbers = written_numbers(path)
+    assert len(numbers) > 10
+    assert numbers <= kept
+
+
+@pytest.mark.parametrize("name", SPOTS)
+def test_a_figure_has_its_operation_quantity_statistic_and_unit(
+    figures: Callable[..., Any], name: str
+) -> None:
+    reading = read_file(next(HERE.glob(f"**/{name}"))).reading
+    workload = {"workload": "CassandraKeyValue", "writers": "192", "readers": "16"}
+    case = next((at for at, case in enumerate(reading.cases) if case.labels == workload), 0)
+    found = {
+        " ".join(filter(None, key)): [figure.value, figure.unit]
+        for key, figure in figures(reading, case).items()
+    }
+    assert {key: found.get(key, []) for key in SPOTS[name]} == SPOTS[name]
+
+
+def test_tools_and_systems_are_known_by_their_output() -> None:
+    ycsb, db_bench = (
+        read_file(DATA / f"samples/{name}.txt").reading for name in ("ycsb-a", "db_bench")
+    )
+    assert (ycsb.tool, ycsb.version) == ("YCSB", "0.18.0-SNAPSHOT")
+    assert (ycsb.system, ycsb.system_version) == ("RocksDB", "")
+    assert (db_bench.system, db_bench.system_version) == ("RocksDB", "7.8.3")
+    leveldb = read_file(HERE / "variants/leveldb.txt").reading
+    assert (leveldb.system, leveldb.system_version) == ("LevelDB", "1.23")
+    assert [case.labels["benchmark"] for case in db_bench.cases][:2] == ["fillseq", "fillrandom"]
+    status = [each for each in ycsb.intervals if each.operation == "UPDATE"]
+    assert (status[0].count, status[0].times["service"]["p99.9"]) == (505, 1_471_000)
+
+
+@pytest.mark.parametrize("name", ["db_bench.txt", "memtier.json", "latte-report.json"])
+def test_a_histogram_has_as_many_operations_as_its_case(
+    figures: Callable[..., Any], name: str
+) -> None:
+    reading = read_file(DATA / "samples" / name).reading
+    for one in reading.histograms:
+        found = figures(reading, one.case)
+        count = found.get((None, "operations in the histogram", "value"))
+        count = count or found.get((one.operation, "operations", "value"))
+        assert count is None or sum(one.count) == count.value
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.name)
@@ -105,22 +174,6 @@ def test_every_number_of_a_table_comes_back_with_its_row(path: Path) -> None:
             assert expected in found, (row, name)
 
 
-def test_the_published_applications_keep_operation_quantity_and_statistic(
-    figures: Callable[..., Any],
-) -> None:
-    reading = read_file(DATA / "published/yugabyte-1.0.7.csv").reading
-    case = next(
-        number for number, case in enumerate(reading.cases)
-        if case.labels == {"workload": "CassandraKeyValue", "writers": "192", "readers": "16"}
-    )  # fmt: skip
-    found = figures(reading, case)
-    assert found["READ", "throughput", "mean"].value == 19798.69
-    assert found["WRITE", "service", "p99"].value == 2.58
-    assert found["WRITE", "service", "p99"].unit == "ms"
-    assert found[None, "Cluster node CPU, user", "median"].value == 64.40
-    assert found[None, "Cluster node CPU, user", "median"].unit == "%"
-
-
 def test_a_bare_number_of_the_scale_test_has_no_unit_and_is_no_runtime() -> None:
     reading = read_file(DATA / "published/hydra-cassandra-3.0.6.csv").reading
     bare = [figure for figure in reading.figures if figure.quantity == "operation_time"]
@@ -131,31 +184,15 @@ def test_a_bare_number_of_the_scale_test_has_no_unit_and_is_no_runtime() -> None
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
-def test_every_line_and_every_result_of_a_cassandra_stress_log_comes_back(
-    path: Path, imported: Callable[[ReadFile], Run], figures: Callable[..., Any]
+def test_every_row_of_a_cassandra_stress_log_is_an_interval(
+    path: Path, imported: Callable[[ReadFile], Run]
 ) -> None:
-    file = read_file(path)
-    run = imported(file)
-    lines = path.read_text().splitlines()
-    head = next(line for line in lines if line.startswith("type "))
-    header = [name.strip() for name in head.replace("type ", "type,").split(",")]
-    rows = [line.split(",") for line in lines if line.startswith("total,")]
+    run = imported(read_file(path))
+    rows = [line.split(",") for line in path.read_text().splitlines() if line.startswith("total,")]
     assert run.written.height == len(rows) == run.intervals.height
-    for row, written in zip(rows, run.written.iter_rows(named=True), strict=True):
-        expected = {name: float(cell) for name, cell in list(zip(header, row, strict=True))[1:]}
-        assert {name: float(written[name]) for name in expected} == expected
+    for row, written in zip(rows, run.written.iter_rows(), strict=True):
+        assert list(written[-len(row) + 1 :]) == [float(cell) for cell in row[1:]]
     assert sum(run.intervals["count"]) == int(rows[-1][1])
-    results = lines[lines.index("Results:") :]
-    told = {
-        float(n.replace(",", ""))
-        for line in results
-        for n in re.findall(r": +([\d,.]*\d)(?!:)", line)
-    }
-    assert told <= {float(value) for value in values(file)} | {0.0}
-    found = figures(file.reading)
-    rate = float(results[1].split()[3].replace(",", ""))
-    assert found[None, "throughput", "value"].value == rate
-    assert found["WRITE", "throughput", "value"].value == rate
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
@@ -173,114 +210,17 @@ def test_a_logs_own_rates_meet_its_stop_rule_where_the_log_did(
     assert theirs < 0.02
 
 
-def test_every_measurement_of_ycsb_comes_back(figures: Callable[..., Any]) -> None:
-    path = DATA / "samples/ycsb-a.txt"
-    file = read_file(path)
-    told = [
-        float(line.rpartition(", ")[2])
-        for line in path.read_text().splitlines()
-        if re.match(r"\[[^\]]+\], ", line)
+def test_every_second_and_sample_is_an_interval(imported: Callable[[ReadFile], Run]) -> None:
+    file = read_file(DATA / "samples/memtier.json")
+    parts = json.loads(file.source.data)["ALL STATS"]
+    seconds = [
+        row for kind in parts if kind != "Runtime" for row in parts[kind]["Time-Serie"].values()
     ]
-    assert sorted(told) == sorted(values(file))
-    found = figures(file.reading)
-    assert found["READ", "service", "p95"].value == 24
-    assert found["UPDATE", "service", "mean"].value == 36.53663366336634
-    assert found[None, "throughput", "value"].value == 7575.757575757576
-    assert (file.reading.tool, file.reading.version) == ("YCSB", "0.18.0-SNAPSHOT")
-    assert (file.reading.system, file.reading.system_version) == ("RocksDB", "")
-    status = [each for each in file.reading.intervals if each.operation == "UPDATE"]
-    assert (status[0].count, status[0].times["service"]["p99.9"]) == (505, 1_471_000)
-
-
-def test_every_column_of_redis_benchmark_comes_back(figures: Callable[..., Any]) -> None:
-    path = DATA / "samples/redis-benchmark.csv"
-    reading = read_file(path).reading
-    for number, row in enumerate(csv.DictReader(path.read_text().splitlines())):
-        assert reading.cases[number].labels == {"test": row["test"]}
-        found = {key: figure.value for key, figure in figures(reading, number).items()}
-        names = {"mean": "avg"}
-        assert found == {(None, "throughput", "value"): float(row["rps"])} | {
-            (None, "service", name): float(row[f"{names.get(name, name)}_latency_ms"])
-            for name in ("mean", "min", "p50", "p95", "p99", "max")
-        }
-
-
-def test_every_figure_and_bucket_of_db_bench_comes_back(figures: Callable[..., Any]) -> None:
-    path = DATA / "samples/db_bench.txt"
-    reading = read_file(path).reading
-    lines = path.read_bytes().decode().split("\n")
-    benchmarks = [line for line in lines if " micros/op" in line]
-    assert [case.labels["benchmark"] for case in reading.cases] == [
-        line.split()[0] for line in benchmarks
-    ]
-    for case, line in enumerate(benchmarks):
-        found = {figure.value for figure in figures(reading, case).values()}
-        told = re.findall(r"(?<![\w.])\d+(?:\.\d+)?", line)
-        assert {float(n) for n in told} <= found
-        below = lines[lines.index(line) : lines.index(line) + 6]
-        summary = [part for part in below if part.startswith(("Count:", "Min:", "Percentiles:"))]
-        plain = [n for part in summary for n in re.findall(r": +(\d+(?:\.\d+)?)", part)]
-        assert len(plain) == 11
-        assert {float(n) for n in plain} <= found
-    for case, histogram in enumerate(reading.histograms):
-        assert (
-            sum(histogram.count)
-            == figures(reading, case)[None, "operations in the histogram", "value"].value
-        )
-    assert (reading.system, reading.system_version) == ("RocksDB", "7.8.3")
-
-
-def test_every_number_of_memtiers_results_comes_back(
-    imported: Callable[[ReadFile], Run], figures: Callable[..., Any]
-) -> None:
-    path = DATA / "samples/memtier.json"
-    file = read_file(path)
-    document = json.loads(path.read_text())["ALL STATS"]
-    run = imported(file)
-    found = figures(file.reading)
-    for kind, part in document.items():
-        if kind == "Runtime":
-            continue
-        series, percentiles = part.pop("Time-Serie"), part.pop("Percentile Latencies")
-        operation = None if kind == "Totals" else kind
-        mine = {figure.value for key, figure in found.items() if key[0] == operation}
-        if part["Count"]:
-            assert set(leaves(part)) | set(leaves(percentiles)) <= mine
-            histogram = next(h for h in file.reading.histograms if h.operation == operation)
-            assert sum(histogram.count) == part["Count"]
-        else:
-            assert not any(key[0] == operation and key[1] == "service" for key in found)
-        rows = run.written.filter(pl_operation(operation)).to_dicts()
-        assert [
-            {k: v for k, v in row.items() if k in second and v is not None}
-            for row, second in zip(rows, series.values(), strict=True)
-        ] == [{k: v for k, v in second.items() if v is not None} for second in series.values()]
-
-
-def pl_operation(operation: str | None) -> Any:
-    import polars as pl
-
-    column = pl.col("operation")
-    return column.is_null() if operation is None else column == operation
-
-
-def test_every_number_of_lattes_report_comes_back(figures: Callable[..., Any]) -> None:
-    path = DATA / "samples/latte-report.json"
-    file = read_file(path)
-    document = json.loads(path.read_text())
-    result = document["result"]
-    log = result.pop("log")
-    found = figures(file.reading)
-    mine = (
-        {figure.value for figure in found.values()}
-        | {figure.error for figure in found.values()}
-        | {figure.n for figure in found.values()}
-    )
-    # The percentiles' own numbers of samples are always 100.
-    assert set(leaves(result)) <= mine | {100}
-    assert found["write", "service", "p99.9"].value == pytest.approx(
-        result["cycle_latency_by_fn"]["write"]["percentiles"][12]["value"]
-    )
+    written = imported(file).written.drop("case", "operation").to_dicts()
+    told = [{name: value for name, value in row.items() if value is not None} for row in written]
+    assert sorted(map(str, told)) == sorted(map(str, seconds))
+    file = read_file(DATA / "samples/latte-report.json")
+    log = json.loads(file.source.data)["result"]["log"]
     whole = [each for each in file.reading.intervals if each.operation is None]
     assert [each.count for each in whole] == [sample["cycle_count"] for sample in log]
     assert [each.times["service"]["max"] for each in whole] == pytest.approx(

@@ -23,7 +23,6 @@ def test_a_planted_law_of_copies_is_found() -> None:
     found = np.array([*fit.law["gaps"], *[0] * 8][:8]) / sum(fit.law["gaps"])
     assert found == pytest.approx(np.array(AGAIN["gaps"]) / 14, abs=0.03)
     assert fit.gaps_off < 0.01
-    assert fit.gaps_off_alone > 0.2
 
 
 def test_independent_keys_need_no_copies() -> None:

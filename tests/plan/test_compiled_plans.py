@@ -24,36 +24,81 @@ def compiled(workload: WorkloadSpec | str = "ycsb/a", **changes: Any) -> Plan:
     return compile_run(RunSpec(workload=known, system=SYSTEM, **changes), cores=2)
 
 
-def phase_names(plan: Plan) -> list[str]:
-    return [phase.name for phase in plan.phases]
+WHOLE = ["load", "settle", "warm_up", "measure"]
 
 
-def test_a_run_loads_what_is_missing_settles_and_measures() -> None:
-    plan = compiled()
-    assert phase_names(plan) == ["load", "settle", "warm_up", "measure"]
+@pytest.mark.parametrize(
+    ("workload", "changes", "names"),
+    [
+        ("ycsb/a", {}, WHOLE),
+        ("ycsb/a", {"load": "never"}, ["warm_up", "measure"]),
+        ("ycsb/a", {"settle": False}, ["load", "warm_up", "measure"]),
+        ("ycsb/a", {"duration_ns": 9}, ["load", "settle", "measure"]),
+        ("ycsb/a", {"operations": 9}, ["load", "settle", "measure"]),
+        ("ycsb/a", {"until_stderr": 0.1}, ["load", "settle", "measure"]),
+        ("ycsb/a", {"precision": 0.1}, ["load", "settle", "measure"]),
+        ("ycsb/a", {"warmup_ns": 0}, ["load", "settle", "measure"]),
+        ("ycsb/a", {"warmup_until": "stationary", "operations": 9}, WHOLE),
+        ("ycsb/load", {}, ["measure"]),
+    ],
+)
+def test_a_run_loads_what_is_missing_settles_warms_up_and_measures(
+    workload: str, changes: dict[str, Any], names: list[str]
+) -> None:
+    assert [phase.name for phase in compiled(workload, **changes).phases] == names
+
+
+def test_the_load_inserts_all_records_if_they_are_missing_or_always() -> None:
+    plan = compiled(clients=9)
     load = plan.phases[0]
     assert load.only_if_missing
     assert load.groups[0].operations == 1000
-    assert plan.groups[load.groups[0].group].name == "load"
-
-
-def test_load_always_does_not_ask_whether_records_are_missing() -> None:
+    loader = plan.groups[load.groups[0].group]
+    assert (loader.name, loader.clients) == ("load", 9)
     assert not compiled(load="always").phases[0].only_if_missing
+    assert [group.name for group in compiled(load="never").groups] == ["clients"]
+    empty = compiled("ycsb/load", records=77).dataset
+    assert (empty.start, empty.count) == (0, 0)
 
 
-def test_load_never_leaves_the_load_out() -> None:
-    plan = compiled(load="never")
-    assert phase_names(plan) == ["warm_up", "measure"]
-    assert [group.name for group in plan.groups] == ["clients"]
+@pytest.mark.parametrize(
+    ("workload", "changes", "duration_ns", "operations", "until"),
+    [
+        ("ycsb/a", {}, 60 * 10**9, None, ("precision", 0.03, 50, None)),
+        ("ycsb/a", {"precision": 0.01}, 600 * 10**9, None, ("precision", 0.01, 30, None)),
+        ("ycsb/a", {"precision": 0.01, "duration_ns": 20 * 10**9}, 20 * 10**9, None,
+         ("precision", 0.01, 100, None)),
+        ("ycsb/a", {"until_stderr": 0.02}, None, None, ("cassandra-stress", 0.02, 30, 200)),
+        ("ycsb/a", {"operations": 5}, None, 5, None),
+        ("ycsb/a", {"operations": 5, "duration_ns": 7}, 7, 5, None),
+        ("ycsb/a", {"rate": "ramp:10..500"}, DEFAULT_DURATION_NS, None, None),
+        ("ycsb/a", {"faults": (parse_fault("5s kill server for 1s"),)}, DEFAULT_DURATION_NS, None,
+         None),
+        ("ycsb/load", {"records": 77}, None, 77, None),
+        ("ycsb/delete", {"records": 77}, None, 77, None),
+    ],
+)  # fmt: skip
+def test_a_measurement_ends_by_what_is_asked_for(
+    workload: str, changes: dict[str, Any], duration_ns: int | None, operations: int | None,
+    until: tuple[object, ...] | None,
+) -> None:  # fmt: skip
+    measure = compiled(workload, **changes).phases[-1]
+    assert (measure.duration_ns, measure.groups[0].operations) == (duration_ns, operations)
+    assert until == (None if measure.until is None else tuple(measure.until.model_dump().values()))
 
 
-def test_settling_can_be_left_out() -> None:
-    assert phase_names(compiled(settle=False)) == ["load", "warm_up", "measure"]
+@pytest.mark.parametrize("changes", [{}, {"warmup_until": "stationary", "operations": 9}])
+def test_a_warm_up_until_it_is_steady_takes_thirty_seconds_at_most(changes: dict[str, Any]) -> None:
+    warm_up = compiled(**changes).phases[-2]
+    assert (warm_up.name, warm_up.duration_ns) == ("warm_up", 30 * 10**9)
+    assert warm_up.until is not None
+    assert warm_up.until.rule == "stationary"
 
 
 @pytest.mark.parametrize(
     ("asked", "interval_ns"),
     [
+        ({}, 200_000_000),
         ({"duration_ns": 30 * 10**9}, 500_000_000),
         ({"duration_ns": 60 * 10**9}, 10**9),
         ({"duration_ns": 59 * 10**9}, 500_000_000),
@@ -78,86 +123,6 @@ def test_the_warm_up_is_the_same_group_at_the_same_rate() -> None:
     assert [one.group for one in warm_up.groups] == [one.group for one in measure.groups]
 
 
-def test_a_run_without_a_length_warms_up_and_measures_until_its_throughput_is_known() -> None:
-    plan = compiled()
-    warm_up, measure = plan.phases[-2:]
-    assert (warm_up.name, warm_up.duration_ns) == ("warm_up", 30 * 10**9)
-    assert warm_up.until is not None
-    assert warm_up.until.rule == "stationary"
-    assert measure.duration_ns == 60 * 10**9
-    assert measure.groups[0].operations is None
-    assert measure.until is not None
-    assert measure.until.model_dump() == {
-        "rule": "precision", "bound": 0.03, "min_intervals": 50, "max_intervals": None,
-    }  # fmt: skip
-    assert plan.interval_ns == 200_000_000
-
-
-@pytest.mark.parametrize(
-    "length", [{"duration_ns": 9}, {"operations": 9}, {"until_stderr": 0.1}, {"precision": 0.1}]
-)
-def test_a_run_with_a_length_is_not_warmed_up_by_itself(length: dict[str, Any]) -> None:
-    assert "warm_up" not in phase_names(compiled(**length))
-
-
-def test_a_warm_up_of_no_length_is_none() -> None:
-    plan = compiled(warmup_ns=0)
-    assert "warm_up" not in phase_names(plan)
-    assert plan.phases[-1].until is not None
-
-
-def test_a_warm_up_until_it_is_steady_takes_thirty_seconds_at_most() -> None:
-    warm_up = compiled(warmup_until="stationary", operations=9).phases[-2]
-    assert (warm_up.name, warm_up.duration_ns) == ("warm_up", 30 * 10**9)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"rate": "ramp:10..500"}, {"faults": (parse_fault("5s kill server for 1s"),)}]
-)
-def test_a_curve_and_a_fault_without_a_length_take_thirty_seconds(changes: dict[str, Any]) -> None:
-    measure = compiled(**changes).phases[-1]
-    assert (measure.duration_ns, measure.until) == (DEFAULT_DURATION_NS, None)
-
-
-def test_a_precision_is_looked_for_over_ten_minutes_or_the_duration() -> None:
-    for timed, longest_ns in (({}, 600 * 10**9), ({"duration_ns": 20 * 10**9}, 20 * 10**9)):
-        measure = compiled(precision=0.01, **timed).phases[-1]
-        assert measure.duration_ns == longest_ns
-        assert measure.until is not None
-        assert (measure.until.rule, measure.until.bound) == ("precision", 0.01)
-
-
-def test_a_count_ends_a_run_alone() -> None:
-    measure = compiled(operations=5).phases[-1]
-    assert (measure.duration_ns, measure.groups[0].operations) == (None, 5)
-
-
-def test_a_count_and_a_duration_end_a_run_whichever_comes_first() -> None:
-    measure = compiled(operations=5, duration_ns=7).phases[-1]
-    assert (measure.duration_ns, measure.groups[0].operations) == (7, 5)
-
-
-def test_an_error_bound_ends_a_run_by_cassandra_stresss_rule() -> None:
-    measure = compiled(until_stderr=0.02).phases[-1]
-    assert measure.duration_ns is None
-    assert measure.until is not None
-    assert measure.until.model_dump() == {
-        "rule": "cassandra-stress", "bound": 0.02, "min_intervals": 30, "max_intervals": 200,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("workload", ["ycsb/load", "ycsb/delete"])
-def test_what_takes_each_record_once_ends_after_as_many_operations(workload: str) -> None:
-    measure = compiled(workload, records=77).phases[-1]
-    assert (measure.duration_ns, measure.groups[0].operations) == (None, 77)
-
-
-def test_the_load_workload_begins_with_an_empty_dataset() -> None:
-    plan = compiled("ycsb/load", records=77)
-    assert (plan.dataset.start, plan.dataset.count) == (0, 0)
-    assert phase_names(plan) == ["measure"]
-
-
 def test_a_rate_makes_an_open_model_with_a_limit_in_flight() -> None:
     group = compiled(rate=500.0).groups[0]
     assert group.arrival.model_dump() == {
@@ -165,10 +130,10 @@ def test_a_rate_makes_an_open_model_with_a_limit_in_flight() -> None:
     }  # fmt: skip
     assert group.clients == OPEN_CLIENTS
     assert compiled(rate=500.0, clients=3).groups[0].clients == 3
-
-
-def test_the_arrival_law_is_as_said() -> None:
     assert compiled(rate=500.0, arrival="poisson").groups[0].arrival.process == "poisson"
+    closed = compiled().groups[0]
+    assert closed.clients == 1
+    assert closed.arrival.model_dump() == {"process": "closed", "think_time_ns": 0}
 
 
 def test_a_ramp_rises_over_the_duration_that_is_said_or_usual() -> None:
@@ -191,12 +156,6 @@ def test_the_seed_of_a_run_decides_its_bursts() -> None:
     assert one == same != other
 
 
-def test_without_a_rate_one_client_goes_as_fast_as_it_can() -> None:
-    group = compiled().groups[0]
-    assert group.clients == 1
-    assert group.arrival.model_dump() == {"process": "closed", "think_time_ns": 0}
-
-
 def test_a_file_s_groups_keep_their_own_clients_rates_and_pauses() -> None:
     text = """
     groups:
@@ -209,10 +168,6 @@ def test_a_file_s_groups_keep_their_own_clients_rates_and_pauses() -> None:
     assert writers.arrival.model_dump()["rates"][1] == {"at_ns": 10**9, "rate": 9.0}
     assert readers.arrival.model_dump() == {"process": "closed", "think_time_ns": 10**6}
     assert [one.group for one in plan.phases[0].groups] == [0, 1]
-
-
-def test_the_load_has_as_many_clients_as_the_largest_group() -> None:
-    assert compiled(clients=9).groups[-1].clients == 9
 
 
 @pytest.mark.parametrize(
@@ -232,17 +187,11 @@ def test_ycsbs_zipfian_makes_room_for_twice_the_inserts_that_can_be_foreseen(
     assert (keys.start, keys.count) == (0, 1000 + expected_new + 1)
 
 
-def test_an_exact_zipfian_covers_the_records_and_no_more() -> None:
+def test_keys_are_chosen_among_all_records_or_a_part_of_them() -> None:
     text = "groups: [{mix: {read: 1}, keys: {distribution: zipfian, theta: 1.2}}]"
     keys = compiled(parse_workload(text, "w.yaml")).groups[0].keys
-    assert keys.model_dump() == {
-        "start": 0,
-        "count": 1000,
-        "distribution": {"law": "zipfian", "theta": 1.2, "scrambled": True},
-    }
-
-
-def test_a_group_may_keep_to_a_part_of_the_records() -> None:
+    law = {"law": "zipfian", "theta": 1.2, "scrambled": True}
+    assert keys.model_dump() == {"start": 0, "count": 1000, "distribution": law}
     text = "groups: [{mix: {read: 1}, key_range: {start: 10, count: 5}}]"
     keys = compiled(parse_workload(text, "w.yaml")).groups[0].keys
     assert (keys.start, keys.count) == (10, 5)
@@ -285,19 +234,12 @@ def test_a_plan_is_read_again_as_it_was_written() -> None:
     assert Plan.from_json(plan.to_json()) == plan
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
+def test_a_text_that_is_no_plan_is_refused() -> None:
+    unknown = compiled().to_json().replace('"format":1', '"format":1,"extra":2')
+    for text, sentence in (
         ("{", "plan: invalid json"),
         ("{}", "format: field required"),
-    ],
-)
-def test_a_text_that_is_no_plan_is_refused(text: str, sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
-        Plan.from_json(text)
-
-
-def test_an_unknown_field_is_refused() -> None:
-    text = compiled().to_json().replace('"format":1', '"format":1,"extra":2')
-    with pytest.raises(PlanError, match="extra: extra inputs are not permitted"):
-        Plan.from_json(text)
+        (unknown, "extra: extra inputs are not permitted"),
+    ):
+        with pytest.raises(PlanError, match=sentence):
+            Plan.from_json(text)

@@ -1,13 +1,16 @@
 """The keys that a plan writes can be told from others by their names."""
 
+from typing import Any
+
 import pytest
 
 from kvmark import catalog
 from kvmark.plan.compile import compile_run
+from kvmark.plan.model import Plan
 from kvmark.plan.names import key_names, ycsb_hashes
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.spec.workload import parse_workload
+from kvmark.spec.workload import WorkloadSpec, parse_workload
 
 TABLES = """
 name: own
@@ -24,54 +27,40 @@ groups: [{mix: {MSET: 1, PUSH: 1}}]
 """
 
 
-@pytest.mark.parametrize(
-    ("key", "own"),
-    [
-        ("user6284781860667377211", True),
-        ("usertable-user6284781860667377211", True),
-        # A hash of as many digits, and none of the first 1,000 records'.
-        ("user8888888888888888888", False),
-        ("user5", False),
-        ("user123456789", False),
-        ("user", False),
-        ("user01", False),
-        ("user-5", False),
-        ("user999999999999999999999", False),
-        ("user:1", False),
-        ("user1x", False),
-        ("precious", False),
-        ("othertable-user1", False),
-    ],
-)
-def test_a_record_of_ycsb_has_its_prefix_and_a_number(key: str, *, own: bool) -> None:
-    run = RunSpec(workload=catalog.load("ycsb/a"), system=parse_system_url("redis://127.0.0.1:1"))
-    assert bool(key_names([compile_run(run)]).has(key)) == own
+def plan(workload: WorkloadSpec | str, **more: Any) -> Plan:
+    known = catalog.load(workload) if isinstance(workload, str) else workload
+    system = parse_system_url("redis://127.0.0.1:1")
+    return compile_run(RunSpec(workload=known, system=system, **more))
+
+
+OF_YCSB = ("user6284781860667377211", "usertable-user6284781860667377211")
+# The first is a hash of as many digits, and none of the first 1,000 records'.
+NOT_OF_YCSB = (
+    "user8888888888888888888", "user5", "user123456789", "user", "user01", "user-5",
+    "user999999999999999999999", "user:1", "user1x", "precious", "othertable-user1",
+)  # fmt: skip
+OF_STATEMENTS = ("k:0007", "other:3", "queue")
+NOT_OF_STATEMENTS = ("k:7", "k:0010", "MSET", "queues", "9")
 
 
 @pytest.mark.parametrize(
-    ("key", "own"),
+    ("workload", "own", "others"),
     [
-        ("k:0007", True),
-        ("k:7", False),
-        ("k:0010", False),
-        ("other:3", True),
-        ("queue", True),
-        ("MSET", False),
-        ("queues", False),
-        ("9", False),
+        ("ycsb/a", OF_YCSB, NOT_OF_YCSB),
+        (parse_workload(TABLES, "own.yaml"), OF_STATEMENTS, NOT_OF_STATEMENTS),
     ],
+    ids=["records", "statements"],
 )
-def test_the_user_s_own_statements_name_keys_of_their_own(key: str, *, own: bool) -> None:
-    workload = parse_workload(TABLES, "own.yaml")
-    run = RunSpec(workload=workload, system=parse_system_url("redis://127.0.0.1:1"))
-    assert bool(key_names([compile_run(run)]).has(key)) == own
+def test_keys_of_a_plan_are_told_from_others(
+    workload: WorkloadSpec | str, own: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    names = key_names([plan(workload)])
+    assert [key for key in (*own, *others) if names.has(key)] == list(own)
 
 
 @pytest.mark.parametrize(("workload", "inserts"), [("ycsb/a", False), ("ycsb/d", True)])
 def test_a_hash_is_held_against_those_of_all_records(workload: str, *, inserts: bool) -> None:
-    system = parse_system_url("redis://127.0.0.1:1")
-    run = RunSpec(workload=catalog.load(workload), system=system, records=1_000_000)
-    names = key_names([compile_run(run)])
+    names = key_names([plan(workload, records=1_000_000)])
     *_, last, next_one = ycsb_hashes(1_000_001)
     assert names.has(f"user{last}")
     assert names.has(f"user{next_one}") == inserts
@@ -81,11 +70,7 @@ def test_a_hash_is_held_against_those_of_all_records(workload: str, *, inserts: 
 
 
 def test_cases_of_the_same_records_hold_their_hashes_once() -> None:
-    system, workload = parse_system_url("redis://127.0.0.1:1"), catalog.load("ycsb/a")
-    few, many = (
-        compile_run(RunSpec(workload=workload, system=system, records=records, clients=clients))
-        for records, clients in ((10, 1), (100, 8))
-    )
+    few, many = plan("ycsb/a", records=10), plan("ycsb/a", records=100, clients=8)
     names = key_names([few, many, few])
     assert len(names.records) == 1
     assert all(names.has(f"user{number}") for number in ycsb_hashes(100))

@@ -14,14 +14,20 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvmark import _engine, catalog
-from kvmark.errors import KvmarkError
+from kvmark.errors import KvmarkError, SpecError
 from kvmark.frontends.cassandra_stress.options import read_stress
 from kvmark.frontends.cassandra_stress.profiles import read_profile
-from kvmark.frontends.ycsb.properties import parse_properties
-from kvmark.frontends.ycsb.workloads import read_ycsb
+from kvmark.frontends.ycsb.properties import STEPS, parse_properties
+from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.plan.compile import compile_run
+from kvmark.spec.curve import pace
+from kvmark.spec.metric import parse_metric
+from kvmark.spec.objective import parse_condition, parse_objective
+from kvmark.spec.quantity import count, duration_ns, rate, share, size_bytes
 from kvmark.spec.run import RunSpec
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import parse_system_url
@@ -52,7 +58,9 @@ def study(text: str) -> None:
 
 
 def properties(text: str) -> None:
-    read_ycsb([parse_properties(text, "damaged")]).to_workload("damaged")
+    said = read_ycsb([parse_properties(text, "damaged")])
+    for step in STEPS:
+        compile_run(ycsb_run(step, said, parse_system_url("null:")), cores=2)
 
 
 def profile(text: str) -> None:
@@ -65,10 +73,6 @@ def stress(text: str) -> None:
     except ValueError:
         words = text.split()
     read_stress(words)
-
-
-def url(text: str) -> None:
-    parse_system_url(text)
 
 
 PROPERTIES = """\
@@ -98,13 +102,13 @@ URLS = (
     "cql://10.0.0.1,10.0.0.2:9042/keyspace?consistency=one", "memcached://[::1]:11211", "up:redis",
     "sim:?servers=2&service=exponential(1ms)",
 )  # fmt: skip
-INPUTS: Mapping[str, tuple[Callable[[str], None], Sequence[str]]] = {
+INPUTS: Mapping[str, tuple[Callable[[str], object], Sequence[str]]] = {
     "workload": (workload, [catalog.text(name) for name in catalog.names()]),
     "study": (study, [catalog.study_text(name) for name in catalog.study_names()]),
     "properties": (properties, [PROPERTIES]),
     "profile": (profile, [path.read_text() for path in sorted(PROFILES.glob("*.yaml"))]),
     "stress": (stress, STRESS),
-    "url": (url, URLS),
+    "url": (parse_system_url, URLS),
 }
 
 
@@ -143,3 +147,24 @@ def test_every_damaged_input_is_read_or_refused_in_one_sentence(kind: str) -> No
             assert str(problem).isprintable(), f"case {case} of {kind}: {problem}"
         except Exception as problem:
             raise AssertionError(f"case {case} of {kind} ended in {problem!r}") from problem
+
+
+FORMS = ("", "ramp:", "steps:", "sine:", "onoff:", "file:")
+READERS: Mapping[str, Callable[[str], object]] = {
+    **{parse.__name__: parse for parse in (duration_ns, count, rate, share, size_bytes)},
+    **{parse.__name__: parse for parse in (parse_metric, parse_objective, parse_condition)},
+    **{form: lambda text, form=form: pace(form + text) for form in FORMS},
+    "system": parse_system_url,
+    "folder": lambda text: parse_system_url(f"rocksdb:{text}"),
+    "workload": lambda text: parse_workload(text, "any.yaml"),
+    "properties": lambda text: parse_properties(text, "any"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@given(text=st.text(max_size=60))
+def test_any_text_is_read_or_refused_in_one_sentence(reader: str, text: str) -> None:
+    try:
+        READERS[reader](text)
+    except SpecError as problem:
+        assert "\n" not in str(problem)

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
 from kvmark.frontends.ycsb.properties import (
@@ -83,52 +81,3 @@ def test_a_text_without_an_assignment_is_rejected(text: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="workloadx: cannot be read: no such file or directory"):
         read_properties(tmp_path / "workloadx")
-
-
-def escaped(text: str, blanks: str) -> str:
-    """The model: a writer that escapes every character with a meaning."""
-    special = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\\": "\\\\"}
-    out = []
-    for char in text:
-        if char in special:
-            out.append(special[char])
-        elif ord(char) > 0xFF:
-            units = char.encode("utf-16-be")
-            out += [f"\\u{units[at]:02x}{units[at + 1]:02X}" for at in range(0, len(units), 2)]
-        else:
-            out.append("\\" + char if char in blanks else char)
-    return "".join(out)
-
-
-CHARACTERS = st.characters(exclude_categories=["Cs"])
-TEXTS = st.text(CHARACTERS, max_size=12)
-SEPARATORS = st.sampled_from(["=", ":", " ", " = ", "\t:\f"])
-ENDINGS = st.sampled_from(["\n", "\r", "\r\n", "\n\n# comment\n", "\n  "])
-
-
-@given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS, SEPARATORS, ENDINGS), max_size=6))
-def test_escaped_properties_are_parsed_back(rows: list[tuple[str, str, str, str]]) -> None:
-    text = "".join(
-        escaped(name, " =:#!") + separator + escaped(value, " =:") + ending
-        for name, value, separator, ending in rows
-    )
-    assert pairs(text) == [(name, value) for name, value, _, _ in rows]
-
-
-@given(TEXTS.filter(bool), TEXTS, st.data())
-def test_a_line_may_be_continued_anywhere_but_within_an_escape(
-    name: str, value: str, data: st.DataObject
-) -> None:
-    whole = escaped(value, " =:#!")
-    plain = [at for at in range(len(whole) + 1) if "\\" not in whole[max(0, at - 6) : at]]
-    at = data.draw(st.sampled_from(plain))
-    text = f"{escaped(name, ' =:#!')}={whole[:at]}\\\n \t{whole[at:]}"
-    assert pairs(text) == [(name, value)]
-
-
-@given(st.binary(max_size=200))
-def test_no_bytes_raise_anything_but_a_spec_error(content: bytes) -> None:
-    try:
-        parse_properties(content.decode("iso-8859-1"), "w")
-    except SpecError as error:
-        assert "\n" not in str(error)

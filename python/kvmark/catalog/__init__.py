@@ -17,55 +17,46 @@ if TYPE_CHECKING:
 __all__ = ["find", "load", "names", "of_trace", "study_names", "study_text", "text"]
 
 _SUFFIX: Final = ".yaml"
-_STUDIES: Final = "studies"
+_STUDIES: Final = "studies/"
 
 
 @functools.cache
-def _entries() -> dict[str, Traversable]:
-    folders = sorted((one for one in files(__name__).iterdir() if one.is_dir()), key=_name)
-    return {
+def _files() -> dict[str, Traversable]:
+    """The files by folder and name, without their endings."""
+    folders = (one for one in files(__name__).iterdir() if one.is_dir())
+    found = {
         f"{folder.name}/{file.name.removesuffix(_SUFFIX)}": file
         for folder in folders
-        for file in sorted(folder.iterdir(), key=_name)
-        if file.name.endswith(_SUFFIX) and folder.name != _STUDIES
+        for file in folder.iterdir()
+        if file.name.endswith(_SUFFIX)
     }
+    return dict(sorted(found.items()))
 
 
-@functools.cache
-def _studies() -> dict[str, Traversable]:
-    found = sorted(files(__name__).joinpath(_STUDIES).iterdir(), key=_name)
-    return {file.name.removesuffix(_SUFFIX): file for file in found if file.name.endswith(_SUFFIX)}
-
-
-def _name(entry: Traversable) -> str:
-    return entry.name
+def _text(name: str, known: tuple[str, ...], what: str, folder: str = "") -> str:
+    if name not in known:
+        raise SpecError(f"there is no {what} {shown(name)}{did_you_mean(name, known)}")
+    return _files()[f"{folder}{name}"].read_text("utf-8")
 
 
 def names() -> tuple[str, ...]:
     """The names of all ready workloads, for example `ycsb/a`."""
-    return tuple(_entries())
+    return tuple(name for name in _files() if not name.startswith(_STUDIES))
 
 
 def text(name: str) -> str:
     """The file of a ready workload, to copy and change."""
-    entry = _entries().get(name)
-    if entry is None:
-        hint = did_you_mean(name, names())
-        raise SpecError(f"there is no workload {shown(name)}{hint}")
-    return entry.read_text("utf-8")
+    return _text(name, names(), "workload")
 
 
 def study_names() -> tuple[str, ...]:
     """The names of all ready studies, for example `hcassandra`."""
-    return tuple(_studies())
+    return tuple(name.removeprefix(_STUDIES) for name in _files() if name.startswith(_STUDIES))
 
 
 def study_text(name: str) -> str:
     """The file of a ready study, to copy and change."""
-    entry = _studies().get(name)
-    if entry is None:
-        raise SpecError(f"there is no study {shown(name)}{did_you_mean(name, study_names())}")
-    return entry.read_text("utf-8")
+    return _text(name, study_names(), "study", _STUDIES)
 
 
 def load(name: str) -> WorkloadSpec:
@@ -92,22 +83,17 @@ def of_trace(trace: Path, driver: str, given: Path | None) -> WorkloadSpec:
     none, the driver's own read, insert and delete.
     """
     # The models take a while to load.
-    from kvmark.spec.workload import (  # noqa: PLC0415
-        DatasetSpec,
-        Fields,
-        GroupSpec,
-        Mix,
-        WorkloadSpec,
-        load_workload,
-    )
+    from kvmark.spec import workload  # noqa: PLC0415
 
     name = f"replay/{driver}"
     if given is not None:
-        found = load_workload(given)
+        found = workload.load_workload(given)
     elif name in names():
         found = load(name)
     else:
-        own = GroupSpec(name="replay", mix=Mix(read=1.0, insert=1.0, delete=1.0))
-        fields = Fields(count=1)
-        found = WorkloadSpec(dataset=DatasetSpec(records=1, fields=fields), groups=(own,))
+        own = workload.GroupSpec.model_validate(
+            {"name": "replay", "mix": {"read": 1.0, "insert": 1.0, "delete": 1.0}}
+        )
+        dataset = {"records": 1, "fields": {"count": 1}}
+        found = workload.WorkloadSpec.model_validate({"dataset": dataset, "groups": (own,)})
     return found.model_copy(update={"name": trace.name})

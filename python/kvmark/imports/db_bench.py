@@ -75,15 +75,13 @@ def _read(source: Source) -> Reading:
 
 
 def _begin(found: Collector, state: _State, line: int, match: re.Match[str]) -> None:
-    def read(text: str | None) -> int | float | None:
-        return None if text is None else number(found.source, line, text)
-
     case = state.case = found.case({"benchmark": match[1]})
-    found.add(line, "time per operation", read(match[2]), "us", case=case)
-    found.add(line, THROUGHPUT, read(match[3]), "ops/s", case=case)
-    found.add(line, RUNTIME, read(match[4]), "s", case=case)
-    found.add(line, OPERATIONS, read(match[5]), case=case)
-    found.add(line, "data", read(match[6]), "MB/s", case=case)
+    quantities = (
+        ("time per operation", "us"), (THROUGHPUT, "ops/s"), (RUNTIME, "s"), (OPERATIONS, ""),
+        ("data", "MB/s"),
+    )  # fmt: skip
+    for (quantity, unit), text in zip(quantities, match.groups()[1:6], strict=True):
+        found.add(line, quantity, _number(found, line, text), unit, case=case)
     looked = _FOUND.search(match[7])
     if looked:
         found.add(line, "found", int(looked[1]), case=case)
@@ -91,17 +89,15 @@ def _begin(found: Collector, state: _State, line: int, match: re.Match[str]) -> 
 
 
 def _add_average(found: Collector, line: int, match: re.Match[str]) -> None:
-    def read(text: str | None) -> int | float | None:
-        return None if text is None else number(found.source, line, text)
-
     statistic = "mean" if match[2] == "AVG" else "median"
     case = found.case({"benchmark": match[1], "of runs": match[3], "statistic": statistic})
-    n = int(match[3])
-    for quantity, value, error, unit in (
-        (THROUGHPUT, match[4], match[5], "ops/s"),
-        ("data", match[6], match[7], "MB/s"),
-    ):
-        found.add(line, quantity, read(value), unit, case=case, error=read(error), n=n)
+    for quantity, unit, place in ((THROUGHPUT, "ops/s", 4), ("data", "MB/s", 6)):
+        value, error = (_number(found, line, match[at]) for at in (place, place + 1))
+        found.add(line, quantity, value, unit, case=case, error=error, n=int(match[3]))
+
+
+def _number(found: Collector, line: int, text: str | None) -> int | float | None:
+    return None if text is None else number(found.source, line, text)
 
 
 def _read_histogram_head(found: Collector, state: _State, line: int, text: str) -> None:

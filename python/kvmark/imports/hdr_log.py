@@ -11,15 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kvmark.imports.reading import (
-    NS,
-    Collector,
-    Format,
-    Interval,
-    Reading,
-    decode_bounded,
-    first_line,
-)
+from kvmark.imports import reading
+from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
 from kvmark.imports.source import NUMBER, Source, shown
 from kvmark.records import TimeName
 from kvmark.records.histograms import LAG_TAG
@@ -79,7 +72,8 @@ def _read(source: Source) -> Reading:
         _add_figures(found, operation, time, Counts.merge(series))
     if state.start_s is not None and 0 < state.start_s < 2**33:
         found.started_wall_ns = round(state.start_s * 1e3) * NS["ms"]
-    return found.done(is_histogram_log=state.ns == 1)
+    found.is_histogram_log = state.ns == 1
+    return found.done()
 
 
 def _read_comment(found: Collector, state: _State, text: str) -> None:
@@ -103,17 +97,11 @@ def _read_row(
     if not (0 <= begin_s < 1e9 and 0 <= length_s < 1e9 and math.isfinite(largest)):
         message = "its begin or its length can't be: lines are damaged or mixed up"
         raise found.source.error(line, message)
-    counts = decode_bounded(found.source, line, row[5], state.ns)
-    interval = Interval(
-        case=0,
-        operation=operation,
-        start_ns=round(begin_s * NS["s"]),
-        end_ns=round((begin_s + length_s) * NS["s"]),
-        count=counts.n,
-        times={time: _statistics(counts)} if counts.n else {},
-        written={"Interval_Max": largest, "time": time},
-    )
-    found.interval(line, interval)
+    counts = reading.decode_bounded(found.source, line, row[5], state.ns)
+    start_ns, end_ns = (round(at_s * NS["s"]) for at_s in (begin_s, begin_s + length_s))
+    times = {time: _statistics(counts)} if counts.n else {}
+    written: dict[str, float | str | None] = {"Interval_Max": largest, "time": time}
+    found.interval(line, Interval(0, operation, start_ns, end_ns, counts.n, times, written))
     return (operation, time), counts
 
 
@@ -121,10 +109,8 @@ def _series(tag: str | None, state: _State) -> tuple[str | None, TimeName]:
     """The operation and the time that a tag names."""
     if tag is None:
         return state.operation, state.time
-    for end, time in _ENDS.items():
-        if tag.endswith(end):
-            return tag.removesuffix(end) or None, time
-    return tag, state.time
+    time = _ENDS.get(tag[-3:])
+    return (tag, state.time) if time is None else (tag[:-3] or None, time)
 
 
 def _statistics(counts: Counts) -> dict[str, float]:

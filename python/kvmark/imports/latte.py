@@ -8,18 +8,16 @@ from typing import Any, Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
 from kvmark.imports.source import Source, json_number
-from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
 _TOOL: Final = "latte"
 _REQUEST: Final = "request"
-_COUNTS: Final = {
-    "cycle_count": OPERATIONS,
-    "request_count": "requests",
-    "request_retry_count": "retried requests",
-    "row_count": "rows",
-    "error_count": ERRORS,
-}
 _PLAIN: Final = {
+    "cycle_count": (OPERATIONS, ""),
+    "request_count": ("requests", ""),
+    "request_retry_count": ("retried requests", ""),
+    "row_count": ("rows", ""),
+    "error_count": (ERRORS, ""),
     "elapsed_time_s": (RUNTIME, "s"),
     "cpu_time_s": ("CPU time of latte", "s"),
     "cpu_util": ("CPU of latte", "%"),
@@ -56,12 +54,11 @@ def _read(source: Source) -> Reading:
     found.said |= {key: str(conf[key]) for key in _SETTINGS if conf.get(key) is not None}
     _take_start(found, result)
     found.case()
-    for key, quantity in _COUNTS.items():
-        found.add(None, quantity, json_number(source, key, result.get(key)))
     for key, (quantity, unit) in _PLAIN.items():
         found.add(None, quantity, json_number(source, key, result.get(key)), unit)
     for key, (quantity, unit) in _MEANS.items():
-        _add_mean(found, key, result.get(key), quantity, unit)
+        if isinstance(result.get(key), dict):
+            _add_mean(found, key, result[key], quantity, unit)
     for operation, part in _timed(result):
         _add_times(found, statistics, operation, part)
     log = result.get("log", [])
@@ -94,34 +91,33 @@ def _timed(part: Mapping[str, Any]) -> list[tuple[str | None, Any]]:
     """The operations of a result or a sample that have times; none is all of them together."""
     by_function = part.get("cycle_latency_by_fn")
     functions = by_function.items() if isinstance(by_function, dict) else ()
-    return [
-        (None, part.get("cycle_latency")),
-        *functions,
-        (_REQUEST, part.get("request_latency")),
-    ]
+    return [(None, part.get("cycle_latency")), *functions, (_REQUEST, part.get("request_latency"))]
 
 
-def _add_mean(found: Collector, key: str, part: Any, quantity: str, unit: str) -> None:
-    if not isinstance(part, dict):
-        return
-    value, error = (json_number(found.source, key, part.get(k)) for k in ("value", "std_err"))
-    n = json_number(found.source, key, part.get("n"))
-    found.add(None, quantity, value, unit, error=error, n=None if n is None else int(n))
+def _add_mean(
+    found: Collector,
+    key: str,
+    mean: Mapping[str, Any],
+    quantity: str,
+    unit: str,
+    statistic: str = VALUE,
+    operation: str | None = None,
+) -> None:
+    value, error, n = (
+        json_number(found.source, key, mean.get(part)) for part in ("value", "std_err", "n")
+    )
+    # Percentiles have a number of samples that is always 100: only the mean's says something.
+    known = n if statistic in {VALUE, "mean"} else None
+    found.add(
+        None, quantity, value, unit, statistic=statistic, operation=operation, error=error, n=known
+    )
 
 
 def _add_times(found: Collector, statistics: list[str], operation: str | None, part: Any) -> None:
     if not isinstance(part, dict):
         return
-    for statistic, mean in _means(found.source, statistics, part).items():
-        value, error, n = (
-            json_number(found.source, statistic, mean.get(key)) for key in ("value", "std_err", "n")
-        )
-        # Percentiles have a number of samples that is always 100: only the mean's says something.
-        known = n if statistic == "mean" else None
-        found.add(
-            None, "service", value, "ms", statistic=statistic, operation=operation,
-            error=error, n=None if known is None else int(known),
-        )  # fmt: skip
+    for name, mean in _means(found.source, statistics, part).items():
+        _add_mean(found, name, mean, "service", "ms", name, operation)
     encoded = part.get("histogram")
     if isinstance(encoded, str):
         counts = decode_bounded(found.source, None, encoded, NS["ns"])
@@ -153,6 +149,7 @@ def _add_interval(found: Collector, statistics: list[str], row: Any) -> None:
         name: value for name, value in row.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }  # fmt: skip
+    start_ns, end_ns = (round(at_s * NS["s"]) for at_s in (start_s, start_s + length_s))
     for operation, part in _timed(row):
         if not isinstance(part, dict) or operation == _REQUEST:
             continue
@@ -161,15 +158,10 @@ def _add_interval(found: Collector, statistics: list[str], row: Any) -> None:
             name: json_number(source, name, each.get("value")) for name, each in means.items()
         }
         times = {name: value * NS["ms"] for name, value in values.items() if value is not None}
-        interval = Interval(
-            case=0,
-            operation=operation,
-            start_ns=round(start_s * NS["s"]),
-            end_ns=round((start_s + length_s) * NS["s"]),
-            count=int(count) if operation is None and count is not None else None,
-            times={"service": times},
-            written={**(plain if operation is None else {}), **values},
-        )
+        is_whole = operation is None
+        own_count = int(count) if is_whole and count is not None else None
+        written: dict[str, float | None] = {**(plain if is_whole else {}), **values}
+        interval = Interval(0, operation, start_ns, end_ns, own_count, {"service": times}, written)
         found.interval(None, interval)
 
 

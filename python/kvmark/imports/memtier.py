@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
 from kvmark.imports.source import Source, json_number
-from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
+from kvmark.records import TimeName
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
 _TOOL: Final = "memtier_benchmark"
 _RESULT: Final = re.compile(r"ALL STATS|(?:BEST|WORST) RUN RESULTS|AGGREGATED AVERAGE RESULTS.*")
@@ -77,35 +78,30 @@ def _read_part(found: Collector, case: int, kind: str, part: Mapping[str, Any]) 
         if key in ("Count", "Time-Serie", "Percentile Latencies"):
             continue
         figure = json_number(found.source, f"{kind} {key}", value)
-        rate = _RATE.fullmatch(key)
-        if key in _TIMES or "Latency" in key:
-            # Where nothing was done a time of 0 stands, which is none.
-            if count:
-                _add_time(found, case, operation, key, figure)
-        elif key == "Ops/sec":
-            found.add(None, THROUGHPUT, figure, "ops/s", case=case, operation=operation)
-        elif rate:
-            quantity = "data" if rate[1] == "KB" else f"{rate[1].lower()} rate"
-            unit = "KB/s" if rate[1] == "KB" else "/s"
-            found.add(None, quantity + rate[2], figure, unit, case=case, operation=operation)
-        else:
-            found.add(None, key.lower(), figure, case=case, operation=operation)
+        quantity, statistic, unit = _named(key)
+        # Where nothing was done a time of 0 stands, which is none.
+        if quantity and (count or unit != "ms"):
+            found.add(
+                None, quantity, figure, unit, statistic=statistic, case=case, operation=operation
+            )
     if count:
         _read_percentiles(found, case, operation, part.get("Percentile Latencies"))
     _read_series(found, case, operation, part.get("Time-Serie"))
 
 
-def _add_time(
-    found: Collector, case: int, operation: str | None, key: str, value: float | None
-) -> None:
+def _named(key: str) -> tuple[str, str, str]:
+    """Quantity, statistic and unit of a figure; no quantity for the mean once more."""
+    rate = _RATE.fullmatch(key)
     if key in _TIMES:
-        found.add(
-            None, "service", value, "ms", statistic=_TIMES[key], case=case, operation=operation
-        )
-    elif key == "Accumulated Latency":
-        found.add(None, "service, summed", value, "ms", case=case, operation=operation)
-    elif key != "Latency":  # That is the mean once more.
-        found.add(None, key.replace("Latency", "service"), value, "ms", operation=operation)
+        return "service", _TIMES[key], "ms"
+    if "Latency" in key:
+        quantity = {"Latency": "", "Accumulated Latency": "service, summed"}.get(key)
+        return key.replace("Latency", "service") if quantity is None else quantity, VALUE, "ms"
+    if key == "Ops/sec":
+        return THROUGHPUT, VALUE, "ops/s"
+    if rate and rate[1] == "KB":
+        return f"data{rate[2]}", VALUE, "KB/s"
+    return (f"{rate[1].lower()} rate{rate[2]}", VALUE, "/s") if rate else (key.lower(), VALUE, "")
 
 
 def _read_percentiles(found: Collector, case: int, operation: str | None, part: Any) -> None:
@@ -135,17 +131,10 @@ def _read_series(found: Collector, case: int, operation: str | None, part: Any) 
             statistic = _TIMES.get(name) or _statistic(name)
             if statistic and value is not None and count:
                 times[statistic] = value * NS["ms"]
-        second = int(key)
-        interval = Interval(
-            case=case,
-            operation=operation,
-            start_ns=second * NS["s"],
-            end_ns=(second + 1) * NS["s"],
-            count=None if count is None else int(count),
-            times={"service": times} if times else {},
-            written=values,
-        )
-        found.interval(None, interval)
+        start_ns, end_ns = int(key) * NS["s"], (int(key) + 1) * NS["s"]
+        done = None if count is None else int(count)
+        by_time: dict[TimeName, dict[str, float]] = {"service": times} if times else {}
+        found.interval(None, Interval(case, operation, start_ns, end_ns, done, by_time, values))
 
 
 def _statistic(key: str) -> str:

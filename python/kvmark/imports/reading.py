@@ -55,25 +55,33 @@ class Interval:
     written: Mapping[str, float | str | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Reading:
     """A file of results, read."""
 
+    source: Source
     #: None when the file doesn't tell who measured.
     tool: str | None
-    version: str | None
+    version: str | None = None
     #: The system under test, where the file names it.
-    system: str
-    system_version: str
-    cases: tuple[ImportedCase, ...]
-    figures: tuple[FigureRecord, ...]
-    intervals: tuple[Interval, ...] = ()
-    histograms: tuple[BucketsRecord, ...] = ()
-    notes: tuple[str, ...] = ()
-    said: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    system_version: str = ""
     started_wall_ns: int | None = None
+    said: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    cases: list[ImportedCase] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
+    histograms: list[BucketsRecord] = field(default_factory=list)
     #: Whether the file is a log of histograms that the public tools read.
     is_histogram_log: bool = False
+    #: Lines of a logger, a virtual machine or a shell.
+    passed_over: int = 0
+    _figures: dict[tuple[int, str | None, str, str], FigureRecord] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> tuple[FigureRecord, ...]:
+        """In the order in which they were found."""
+        return tuple(self._figures.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,8 @@ class Format:
     begins: Callable[[Source], int | None]
     #: Raises ``ImportFileError`` and nothing else.
     read: Callable[[Source], Reading]
-    #: Whether it is one JSON document; else lines of text.
+    #: Whether it is JSON, with which no other format is in the file; else lines of text.
     is_json: bool = False
-    #: Whether a file that begins so has no other format in it.
-    is_whole_file: bool = False
 
 
 def first_line(is_own: Callable[[str], object]) -> Callable[[Source], int | None]:
@@ -101,24 +107,8 @@ def first_line(is_own: Callable[[str], object]) -> Callable[[Source], int | None
     )
 
 
-@dataclass
-class Collector:
-    """Gathers what an importer finds, in the order in which it finds it."""
-
-    source: Source
-    tool: str | None
-    version: str | None = None
-    system: str = ""
-    system_version: str = ""
-    started_wall_ns: int | None = None
-    said: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    #: Lines of a logger, a virtual machine or a shell.
-    passed_over: int = 0
-    _cases: list[ImportedCase] = field(default_factory=list)
-    _figures: dict[tuple[int, str | None, str, str], FigureRecord] = field(default_factory=dict)
-    _intervals: list[Interval] = field(default_factory=list)
-    _histograms: list[BucketsRecord] = field(default_factory=list)
+class Collector(Reading):
+    """A reading to which an importer adds what it finds."""
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """The lines with their numbers, without those that others wrote; they are counted."""
@@ -133,8 +123,8 @@ class Collector:
 
     def case(self, labels: Mapping[str, str] | None = None) -> int:
         """Begins a case and returns its index."""
-        self._cases.append(ImportedCase(labels=dict(labels or {})))
-        return len(self._cases) - 1
+        self.cases.append(ImportedCase(labels=dict(labels or {})))
+        return len(self.cases) - 1
 
     def add(  # noqa: PLR0913  (the parts of a figure)
         self,
@@ -147,7 +137,7 @@ class Collector:
         case: int = 0,
         operation: str | None = None,
         error: float | None = None,
-        n: int | None = None,
+        n: float | None = None,
     ) -> None:
         """Adds a figure, unless the tool had none.
 
@@ -175,7 +165,7 @@ class Collector:
             value=value,
             unit=unit,
             error=error,
-            n=n,
+            n=None if n is None else int(n),
         )
 
     def value(
@@ -201,34 +191,30 @@ class Collector:
         if not 0 <= (interval.count or 0) < _LATEST:
             message = f"{interval.count} operations are impossible: the line is damaged"
             raise self.source.error(line, message)
-        if len(self._intervals) >= MOST_INTERVALS:
+        if len(self.intervals) >= MOST_INTERVALS:
             message = f"it has more than {MOST_INTERVALS} intervals: import it in parts"
             raise self.source.error(line, message)
-        self._intervals.append(interval)
+        self.intervals.append(interval)
 
     def histogram(
         self, counts: Counts, time: TimeName, *, case: int = 0, operation: str | None = None
     ) -> None:
         """Adds a histogram of nanoseconds, unless it is empty."""
         if counts.n:
-            self._histograms.append(
-                BucketsRecord(
-                    case=case,
-                    operation=operation,
-                    time=time,
-                    low_ns=tuple(counts.low.tolist()),
-                    high_ns=tuple(counts.high.tolist()),
-                    count=tuple(counts.count.tolist()),
-                )
+            names = ("low_ns", "high_ns", "count")
+            ends = (tuple(part.tolist()) for part in (counts.low, counts.high, counts.count))
+            content = dict(zip(names, ends, strict=True))
+            self.histograms.append(
+                BucketsRecord(case=case, operation=operation, time=time, **content)
             )
 
-    def done(self, *, is_histogram_log: bool = False) -> Reading:
+    def done(self) -> Reading:
         """Everything together.
 
         Raises:
             ImportFileError: there is no figure.
         """
-        if not self._figures and not self._intervals:
+        if not self._figures and not self.intervals:
             raise self.source.error(None, "it is recognised and has not a single figure")
         if self.passed_over:
             count = self.passed_over
@@ -236,20 +222,7 @@ class Collector:
                 f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
                 f" shell {'was' if count == 1 else 'were'} passed over."
             )
-        return Reading(
-            tool=self.tool,
-            version=self.version,
-            system=self.system,
-            system_version=self.system_version,
-            cases=tuple(self._cases),
-            figures=tuple(self._figures.values()),
-            intervals=tuple(self._intervals),
-            histograms=tuple(self._histograms),
-            notes=tuple(self.notes),
-            said=dict(self.said),
-            started_wall_ns=self.started_wall_ns,
-            is_histogram_log=is_histogram_log,
-        )
+        return self
 
 
 def decode_bounded(source: Source, line: int | None, encoded: str, ns: int) -> Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,30 +52,21 @@ def recognise(source: Source) -> Format:
     Raises:
         ImportFileError: it is none of them, or more than one.
     """
-    found = sorted(_begins(source), key=lambda each: each[0])
-    if not found:
+    whole = next((each for each in formats() if each.is_json and each.begins(source)), None)
+    if whole is not None:
+        return whole
+    texts = [each for each in formats() if not each.is_json] if source.document is None else []
+    begins = {each: line for each in texts if (line := each.begins(source)) is not None}
+    # A tool's own CSV is a table too.
+    table = begins.pop(TABLE, None)
+    if table not in begins.values() and table is not None:
+        begins[TABLE] = table
+    if not begins:
         *names, last = (each.name for each in formats())
         message = f"it is of no known kind: known are {', '.join(names)} and {last}"
         raise source.error(1, message)
-    if len(found) > 1:
-        (_, first), (line, second) = found[:2]
-        message = f"{second.name} begins here inside {first.name}: import one result per file"
-        raise source.error(line, message)
-    return found[0][1]
-
-
-def _begins(source: Source) -> Iterator[tuple[int, Format]]:
-    """The formats that are in a file, with the lines where they begin."""
-    others = [each for each in formats() if each is not TABLE]
-    alone = next((each for each in others if each.is_whole_file and each.begins(source)), None)
-    if alone is not None:
-        yield 1, alone
-        return
-    is_json = source.document is not None
-    others = [each for each in others if each.is_json == is_json]
-    found = [(line, each) for each in others if (line := each.begins(source)) is not None]
-    yield from found
-    # A tool's own CSV is a table too.
-    line = TABLE.begins(source)
-    if line is not None and line not in {begin for begin, _ in found}:
-        yield line, TABLE
+    first, *others = sorted(begins, key=lambda each: begins[each])
+    if others:
+        message = f"{others[0].name} begins here inside {first.name}: import one result per file"
+        raise source.error(begins[others[0]], message)
+    return first

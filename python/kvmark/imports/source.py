@@ -104,10 +104,7 @@ class Source:
 
     @cached_property
     def _raw_lines(self) -> list[str]:
-        lines = self.text.split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        return lines
+        return self.text.removesuffix("\n").split("\n") if self.text else []
 
     @cached_property
     def noise(self) -> frozenset[int]:
@@ -171,7 +168,7 @@ class Source:
         return ImportFileError(printable(message), file=self.name, line=line)
 
 
-def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
+def read_source(path: Path) -> Source:
     """The file as text.
 
     Raises:
@@ -183,9 +180,9 @@ def read_source(path: Path, largest_bytes: int = LARGEST_BYTES) -> Source:
             what = "isn't a file" if path.exists() else "isn't there"
             raise ImportFileError(f"it {what}: name a file of results", file=name)
         size_bytes = path.stat().st_size
-        if size_bytes > largest_bytes:
+        if size_bytes > LARGEST_BYTES:
             raise ImportFileError(
-                f"it has {size_bytes >> 20} MiB and at most {largest_bytes >> 20} MiB are read:"
+                f"it has {size_bytes >> 20} MiB and at most {LARGEST_BYTES >> 20} MiB are read:"
                 " import the results without the log around them",
                 file=name,
             )
@@ -219,16 +216,13 @@ def _text(name: str, data: bytes) -> str:
     at = data.find(b"\0")
     if at >= 0:
         message = "it holds bytes that no text has: give the tool's text, JSON or CSV output"
-        raise ImportFileError(message, file=name, line=_line(data, at))
+        raise ImportFileError(message, file=name, line=data.count(b"\n", 0, at) + 1)
     try:
         return _LOOKS.sub("", data.decode("utf-8").removeprefix(_BOM))
     except UnicodeDecodeError as problem:
         message = f"byte {data[problem.start]:#04x} isn't UTF-8: convert the file to UTF-8 first"
-        raise ImportFileError(message, file=name, line=_line(data, problem.start)) from problem
-
-
-def _line(data: bytes, at: int) -> int:
-    return data.count(b"\n", 0, at) + 1
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise ImportFileError(message, file=name, line=line) from problem
 
 
 def _looks_like_json(text: str) -> bool:
@@ -278,10 +272,8 @@ def grouped(source: Source, line: int, text: str) -> int | float | None:
     Raises:
         ImportFileError: as :func:`number` says.
     """
-    plain = text.strip()
-    if _GROUPED.fullmatch(plain):
-        return number(source, line, plain.replace(",", ""))
-    return number(source, line, plain)
+    is_grouped = _GROUPED.fullmatch(text.strip())
+    return number(source, line, text.replace(",", "") if is_grouped else text)
 
 
 def json_number(source: Source, place: str, value: Any) -> int | float | None:

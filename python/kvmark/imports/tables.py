@@ -11,8 +11,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeAlias
 
 from kvmark.imports.reading import NS, Collector, Format, Reading
 from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
@@ -23,7 +23,10 @@ _TIME_FIRST: Final = re.compile(rf"{_STATISTIC}(?:_latency)?_(ns|us|ms|s)")
 _TIME_LAST: Final = re.compile(rf"latency_{_STATISTIC}_(ns|us|ms|s)")
 _ALONE: Final = re.compile(_STATISTIC)
 _WORDS: Final = {"avg": "mean", "average": "mean"}
+_CLOCK: Final = "operation_time"
 _NAMED: Final = {
+    # Seconds when written 00:05:00; a bare number has a unit that only its author knows.
+    _CLOCK: (RUNTIME, "s"),
     "runtime_ms": (RUNTIME, "ms"),
     "runtime_s": (RUNTIME, "s"),
     "throughput_ops_s": (THROUGHPUT, "ops/s"),
@@ -33,8 +36,6 @@ _NAMED: Final = {
     "total_ops": (OPERATIONS, ""),
     "operations": (OPERATIONS, ""),
 }
-# Seconds when written 00:05:00; a bare number has a unit that only its author knows.
-_CLOCK: Final = "operation_time"
 _METRIC: Final = "metric"
 _OPERATION: Final = "operation"
 _SYSTEMS: Final = ("store", "system")
@@ -48,60 +49,37 @@ _OF_CASES: Final = frozenset({THROUGHPUT, RUNTIME, OPERATIONS, "record rate"})
 _DELIMITERS: Final = ",;\t"
 _RULE: Final = re.compile(r"\s*:?-{1,}:?\s*")
 _MOST_COLUMNS: Final = 200
+_LONGEST_HEADER: Final = 10_000
 # redis-benchmark: a row per test, since 6.2 with times under a header.
 _REDIS_HEADER: Final = re.compile(r'"test","rps"(?:,"\w+_latency_ms")*')
 _REDIS_ROW: Final = re.compile(rf'"[^"]{{1,200}}","{NUMBER}"')
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of figures: its name and its content."""
-
-    name: str
-    quantity: str
-    statistic: str
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A line and its cells by column."""
-
-    line: int
-    cells: dict[str, str]
-
-    def labels(self, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """The cells of some columns, with the columns' names."""
-        return tuple((name, self.cells[name]) for name in names)
+_Column: TypeAlias = tuple[str, str, str]
+"""Quantity, statistic and unit of a column of figures."""
+_Row: TypeAlias = tuple[int, dict[str, str]]
+"""A line and its cells by column."""
+_Labels: TypeAlias = tuple[tuple[str, str], ...]
+"""Cells with the names of their columns."""
 
 
 def _begins(source: Source) -> int | None:
-    line, cells = _header(source)
-    return line if any(_columns(cells).values()) else None
+    line, names = _header(source)
+    return line if any(_columns(names).values()) else None
 
 
 def _header(source: Source) -> tuple[int, list[str]]:
-    """The first line that isn't empty, and its cells."""
-    for line, text in enumerate(source.lines, 1):
-        if text.strip():
-            return line, _names(text)
-    return 1, []
-
-
-def _names(text: str) -> list[str]:
-    if len(text) > 10_000:
-        return []
-    try:
-        return [name.strip() for name in _split(text, _delimiter(text))]
-    except csv.Error:
-        return []
+    """The first line that isn't empty, and its cells; none if they can't be read."""
+    line, text = next((one for one in enumerate(source.lines, 1) if one[1].strip()), (1, ""))
+    if text and len(text) <= _LONGEST_HEADER:
+        with suppress(csv.Error):
+            return line, _split(text, _delimiter(text))
+    return line, []
 
 
 def _delimiter(text: str) -> str:
     """What stands between the columns of a header; a pipe for Markdown."""
-    if text.strip().startswith("|"):
-        return "|"
-    return max(_DELIMITERS, key=text.count)
+    return "|" if text.strip().startswith("|") else max(_DELIMITERS, key=text.count)
 
 
 def _split(text: str, delimiter: str) -> list[str]:
@@ -111,30 +89,34 @@ def _split(text: str, delimiter: str) -> list[str]:
         csv.Error: its quotes don't match.
     """
     if delimiter == "|":
-        return [cell.strip() for cell in text.strip().removesuffix("|").split("|")[1:]]
-    return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+        cells = text.strip().removesuffix("|").split("|")[1:]
+    else:
+        cells = next(csv.reader([text], delimiter=delimiter, strict=True), [])
+    return [cell.strip() for cell in cells]
 
 
 def _columns(names: Sequence[str]) -> dict[str, _Column | None]:
     """What each column holds; none for those that tell cases apart."""
     if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
         return {}
-    with_metric = _METRIC in names
-    return {name: _column(name, with_metric=with_metric) for name in names}
+    column = _statistic if _METRIC in names else _figure
+    return {name: column(name.lower()) for name in names}
 
 
-def _column(name: str, *, with_metric: bool) -> _Column | None:
-    lower = name.lower()
-    if with_metric:
-        statistic = _ALONE.fullmatch(lower)
-        return _Column(name, "", _WORDS.get(lower, lower), "") if statistic else None
-    if lower in _NAMED:
-        quantity, unit = _NAMED[lower]
-        return _Column(name, quantity, VALUE, unit)
-    if lower == _CLOCK:
-        return _Column(name, RUNTIME, VALUE, "s")
-    time = _TIME_FIRST.fullmatch(lower) or _TIME_LAST.fullmatch(lower)
-    return _Column(name, "service", _WORDS.get(time[1], time[1]), time[2]) if time else None
+def _statistic(name: str) -> _Column | None:
+    return ("", _WORDS.get(name, name), "") if _ALONE.fullmatch(name) else None
+
+
+def _figure(name: str) -> _Column | None:
+    if name in _NAMED:
+        quantity, unit = _NAMED[name]
+        return quantity, VALUE, unit
+    time = _TIME_FIRST.fullmatch(name) or _TIME_LAST.fullmatch(name)
+    return ("service", _WORDS.get(time[1], time[1]), time[2]) if time else None
+
+
+def _labels(row: _Row, names: Iterable[str]) -> _Labels:
+    return tuple((name, row[1][name]) for name in names)
 
 
 def _read(source: Source) -> Reading:
@@ -148,7 +130,7 @@ def _read(source: Source) -> Reading:
     told_apart = [name for name, column in columns.items() if column is None and name != _METRIC]
     # An operation that stands once in each case is what the case did.
     others = [name for name in told_apart if name != _OPERATION]
-    inside = len({row.labels(others) for row in rows}) < len(rows) and _METRIC not in names
+    inside = len({_labels(row, others) for row in rows}) < len(rows) and _METRIC not in names
     cases = _add_cases(found, rows, columns, others if inside else told_apart)
     systems = {value for key in cases for name, value in key if name in _SYSTEMS}
     if len(systems) == 1:
@@ -163,7 +145,7 @@ def _rows(
         if not text.strip():
             continue
         try:
-            cells = [cell.strip() for cell in _split(text, delimiter)]
+            cells = _split(text, delimiter)
         except csv.Error as problem:
             message = f"{shown(text)} has quotes that don't match: the file may be cut off"
             raise source.error(line, message) from problem
@@ -175,47 +157,45 @@ def _rows(
                 " or its numbers have decimal commas"
             )
             raise source.error(line, message)
-        yield _Row(line, dict(zip(names, cells, strict=True)))
+        yield line, dict(zip(names, cells, strict=True))
 
 
 def _add_cases(
-    found: Collector, rows: Sequence[_Row], columns: Mapping[str, _Column | None], labels: list[str]
-) -> list[tuple[tuple[str, str], ...]]:
+    found: Collector,
+    rows: Sequence[_Row],
+    columns: Mapping[str, _Column | None],
+    labels: Sequence[str],
+) -> Iterable[_Labels]:
     """Adds the figures of all rows, a case for each combination of labels; returns those."""
-    cases: dict[tuple[tuple[str, str], ...], list[_Row]] = {}
+    cases: dict[_Labels, list[_Row]] = {}
     for row in rows:
-        cases.setdefault(row.labels(labels), []).append(row)
+        cases.setdefault(_labels(row, labels), []).append(row)
     for key, same in cases.items():
         case = found.case(dict(key))
-        for column in columns.values():
+        for name, column in columns.items():
             if column:
-                _add_column(found, case, same, column)
-    return list(cases)
+                _add_column(found, case, same, name, column)
+    return cases
 
 
-def _add_column(found: Collector, case: int, rows: Sequence[_Row], column: _Column) -> None:
+def _add_column(
+    found: Collector, case: int, rows: Sequence[_Row], name: str, column: _Column
+) -> None:
     """A column of one case: a value per operation, or one that all of them repeat."""
-    cells = {row.cells[column.name] for row in rows}
-    repeated = len(cells) == 1 and column.quantity in _OF_CASES
-    for row in rows[:1] if repeated else rows:
-        cell = row.cells[column.name]
+    repeated = len({cells[name] for _, cells in rows}) == 1 and column[0] in _OF_CASES
+    for line, cells in rows[:1] if repeated else rows:
+        cell = cells[name]
         if not cell:
             continue
-        several = len(rows) > 1 and not repeated
-        operation = row.cells.get(_OPERATION) or None if several else None
-        quantity, unit = column.quantity, column.unit
-        if _METRIC in row.cells:
-            operation, quantity, unit = _metric(found.source, row.line, row.cells[_METRIC])
-        elif column.name.lower() == _CLOCK and ":" not in cell:
-            quantity, unit = column.name, ""
-        if quantity == RUNTIME and ":" in cell:
-            value: float | None = clock_s(found.source, row.line, cell)
-        else:
-            value = number(found.source, row.line, cell)
-        found.add(
-            row.line, quantity, value, unit,
-            statistic=column.statistic, case=case, operation=operation,
-        )  # fmt: skip
+        quantity, statistic, unit = column
+        operation = cells.get(_OPERATION) or None if len(rows) > 1 and not repeated else None
+        if _METRIC in cells:
+            operation, quantity, unit = _metric(found.source, line, cells[_METRIC])
+        elif name.lower() == _CLOCK and ":" not in cell:
+            quantity, unit = name, ""
+        is_clock = quantity == RUNTIME and ":" in cell
+        value = (clock_s if is_clock else number)(found.source, line, cell)
+        found.add(line, quantity, value, unit, statistic=statistic, case=case, operation=operation)
 
 
 def _metric(source: Source, line: int, text: str) -> tuple[str | None, str, str]:
@@ -251,13 +231,13 @@ def _read_redis(source: Source) -> Reading:
     if _REDIS_HEADER.fullmatch(lines[0][1]):
         names = _split(lines.pop(0)[1], ",")
     rows = list(_rows(source, lines, names, ","))
-    seen: set[str] = set()
-    for row in rows:
-        test = row.cells["test"]
-        if test in seen:
+    tests: set[str] = set()
+    for line, cells in rows:
+        test = cells["test"]
+        if test in tests:
             message = f"a second {shown(test)} stands here: import one result per file"
-            raise source.error(row.line, message)
-        seen.add(test)
+            raise source.error(line, message)
+        tests.add(test)
     _add_cases(found, rows, _columns(names), ["test"])
     return found.done()
 

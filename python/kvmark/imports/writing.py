@@ -9,27 +9,17 @@ nothing that it said is lost.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from kvmark.imports.reading import Format, Interval, Reading
-from kvmark.imports.source import Source
-from kvmark.records import (
-    ImportedRecord,
-    Manifest,
-    OriginRecord,
-    Records,
-    Run,
-    RunFolder,
-    RunRecord,
-    files,
-)
+from kvmark import __version__
+from kvmark.imports.reading import Interval, Reading
+from kvmark.imports.recognition import ReadFile
+from kvmark.records import Manifest, Records, Run, RunFolder, files, model
 from kvmark.records.intervals import SCHEMA, to_parquet
-from kvmark.records.model import SystemRecord
 from kvmark.records.writer import report_write_errors
 from kvmark.removal import discard_folder
 
@@ -42,36 +32,29 @@ _STATISTICS: Final = {"median": "p50", "p99.9": "p999"}
 _HIDDEN: Final = ".importing-"
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
-    """A file that was read, and the name of the run that is made of it."""
-
-    source: Source
-    kind: Format
-    reading: Reading
-    name: str
-
-
 def keep(
     records: Records,
-    imports: Sequence[Import],
+    files_read: Sequence[ReadFile],
     *,
+    name: str | None = None,
     tags: Sequence[str] = (),
     command: Sequence[str] = (),
-    versions: Mapping[str, str] | None = None,
 ) -> list[Run]:
-    """Keeps files that were read as a run each.
+    """Keeps files that were read as a run each, under a name or those of the files.
 
     Raises:
         RunError: a run can't be written; nothing of any of them stays.
     """
     staged: list[tuple[RunFolder, Path]] = []
     try:
-        for one in imports:
-            folder = records.new(one.name)
-            staged.append((folder, records.root / f"{_HIDDEN}{folder.id}"))
+        for file in files_read:
+            title = name or Path(file.source.name).stem
+            folder = records.new(title)
+            path = records.root / f"{_HIDDEN}{folder.id}"
+            staged.append((folder, path))
             with report_write_errors(folder.path):
-                _stage(*staged[-1], one, _manifest(folder, one, tags, command, versions))
+                _stage(path, file, _manifest(folder, file, title, tags, command))
+                path.chmod(folder.path.stat().st_mode)
         for folder, path in staged:
             with report_write_errors(folder.path):
                 # A folder takes the place of an empty one in one step.
@@ -85,38 +68,39 @@ def keep(
     return [Run.open(folder.path) for folder, _ in staged]
 
 
-def _stage(folder: RunFolder, staged: Path, one: Import, manifest: Manifest) -> None:
+def _stage(folder: Path, file: ReadFile, manifest: Manifest) -> None:
     """Writes a run's files to a folder that no list shows; the run's own is empty until then.
 
     Raises:
         OSError: they can't be written.
     """
-    staged.mkdir()
-    _write(staged, one.source, one.reading)
+    folder.mkdir()
+    source, reading = file.source, file.reading
+    (folder / files.ORIGINAL).write_bytes(source.data)
+    if reading.is_histogram_log:
+        (folder / files.HISTOGRAMS).write_bytes(source.data)
+    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals_table(reading)))
+    if reading.intervals:
+        files.write_atomically(folder / files.WRITTEN, to_parquet(written_table(reading)))
     text = files.to_json(manifest.model_dump(mode="json"))
-    files.write_atomically(staged / files.MANIFEST, text)
-    for path in staged.iterdir():
+    files.write_atomically(folder / files.MANIFEST, text)
+    for path in folder.iterdir():
         path.chmod(_READ_ONLY)
-    staged.chmod(folder.path.stat().st_mode)
 
 
 def _manifest(
-    folder: RunFolder,
-    one: Import,
-    tags: Sequence[str],
-    command: Sequence[str],
-    versions: Mapping[str, str] | None,
+    folder: RunFolder, file: ReadFile, title: str, tags: Sequence[str], command: Sequence[str]
 ) -> Manifest:
-    source, reading = one.source, one.reading
-    origin = OriginRecord(
+    source, reading = file.source, file.reading
+    origin = model.OriginRecord(
         file=Path(source.name).name,
         size_bytes=len(source.data),
         sha256=hashlib.sha256(source.data).hexdigest(),
         tool=reading.tool,
         version=reading.version,
-        format=one.kind.code,
+        format=file.kind.code,
         started_wall_ns=reading.started_wall_ns,
-        said=dict(reading.said),
+        said=reading.said,
     )
     return Manifest(
         format=files.FORMAT,
@@ -124,40 +108,31 @@ def _manifest(
         tags=tuple(dict.fromkeys([TAG, *tags])),
         created=folder.created.isoformat(),
         command=tuple(command),
-        plan={"name": one.name},
-        versions=dict(versions or {}),
+        plan={"name": title},
+        versions={"kvmark": __version__},
         closed_by="import",
-        engine=RunRecord(
+        engine=model.RunRecord(
             started_wall_ns=round(folder.created.timestamp() * 1e9),
-            system=SystemRecord(system=reading.system, version=reading.system_version),
+            system=model.SystemRecord(system=reading.system, version=reading.system_version),
             capabilities=None,
             clock=None,
             phases=(),
             totals=(),
         ),
-        imported=ImportedRecord(
+        imported=model.ImportedRecord(
             origin=origin,
-            cases=reading.cases,
+            cases=tuple(reading.cases),
             figures=reading.figures,
-            histograms=reading.histograms,
-            notes=reading.notes,
+            histograms=tuple(reading.histograms),
+            notes=tuple(reading.notes),
         ),
     )
 
 
-def _write(folder: Path, source: Source, reading: Reading) -> None:
-    (folder / files.ORIGINAL).write_bytes(source.data)
-    if reading.is_histogram_log:
-        (folder / files.HISTOGRAMS).write_bytes(source.data)
-    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals_table(reading)))
-    if reading.intervals:
-        files.write_atomically(folder / files.WRITTEN, to_parquet(written_table(reading)))
-
-
 def intervals_table(reading: Reading) -> pl.DataFrame:
     """The intervals as our own runs have them."""
-    rows = [_row(reading, each) for each in _merged(reading.intervals)]
-    rows += _totals(reading)
+    merged = _merged(reading.intervals)
+    rows = [_row(reading, each) for each in (*merged, *_totals(merged))]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("phase", "start_ns")
 
 
@@ -211,20 +186,14 @@ def _row(reading: Reading, each: Interval) -> dict[str, Any]:
     }
 
 
-def _totals(reading: Reading) -> list[dict[str, Any]]:
-    """A row of all operations for each interval of which only parts are reported."""
-    given = {each.case for each in reading.intervals if each.operation is None}
-    parts: dict[tuple[int, int, int], list[Interval]] = {}
-    for each in _merged(reading.intervals):
+def _totals(intervals: Sequence[Interval]) -> Iterator[Interval]:
+    """All operations of each interval of which only parts are reported."""
+    given = {each.case for each in intervals if each.operation is None}
+    parts: dict[tuple[int, int, int], list[int | None]] = {}
+    for each in intervals:
         if each.case not in given:
-            parts.setdefault((each.case, each.start_ns, each.end_ns), []).append(each)
-    return [
-        _row(reading, Interval(case, None, start_ns, end_ns, _sum(found)))
-        for (case, start_ns, end_ns), found in parts.items()
-    ]
-
-
-def _sum(intervals: Sequence[Interval]) -> int | None:
-    """Operations of all; none when one of them doesn't tell."""
-    counts = [each.count for each in intervals]
-    return None if None in counts else sum(count for count in counts if count is not None)
+            parts.setdefault((each.case, each.start_ns, each.end_ns), []).append(each.count)
+    for (case, start_ns, end_ns), counts in parts.items():
+        known = [count for count in counts if count is not None]
+        total = sum(known) if len(known) == len(counts) else None
+        yield Interval(case, None, start_ns, end_ns, total)

@@ -5,11 +5,4 @@ engine's draws, sizes of values, and arrivals. `twin_check` compares a workload 
 """
 
 from kvmark.learn.learning import Learned, LearnedPart, learn, workload_text
-from kvmark.learn.twin_check import (
-    TwinCheck,
-    TwinCheckRequest,
-    TwinFigure,
-    check_twin,
-    drawn_figures,
-    twin_sides,
-)
+from kvmark.learn.twin_check import TwinCheck, TwinFigure, check_twin, drawn_figures, twin_sides

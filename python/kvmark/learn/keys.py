@@ -9,19 +9,13 @@ draws lack, until both are equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import scipy
 
-from kvmark.learn.drawn import (
-    Numbers,
-    Shares,
-    counts_of,
-    gaps_of,
-    keys_of_workload,
-)
+from kvmark.learn.drawn import Numbers, Shares, counts_of, gaps_of, keys_of_workload
 from kvmark.spec.workload import DatasetSpec, Fields, GroupSpec, Mix, WorkloadSpec
 
 _SEED: Final = 7
@@ -53,16 +47,14 @@ class KeysFit:
     """The largest difference of the cumulative shares of the most popular keys."""
     gaps_off: float
     """The largest difference of the shares of operations whose key returns within a gap."""
-    gaps_off_alone: float
-    """The same for the law of popularity without copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Popularity:
     theta: float
+    shares: tuple[float, ...]
     records: int
-    off: float
-    shares: tuple[float, ...] = ()
+    off: float = 0.0
 
     @property
     def law(self) -> dict[str, Any]:
@@ -76,9 +68,9 @@ def fit_keys(keys: Numbers) -> KeysFit:
     fit = _Fit(keys)
     copies = np.zeros_like(fit.gaps)
     popularity = fit.popularity(copies, _THETAS)
-    off_alone, missing = fit.gaps_off(popularity, copies)
-    tried = [(off_alone, copies, popularity)]
-    if off_alone > _AGAIN_NEEDED:
+    off, missing = fit.gaps_off(popularity, copies)
+    tried = [(off, copies, popularity)]
+    if off > _AGAIN_NEEDED:
         for _ in range(_ROUNDS):
             copies = np.clip(copies + missing, 0.0, None)
             copies *= min(1.0, _SHARE_MAX / max(float(copies.sum()), _SHARE_MAX))
@@ -88,9 +80,7 @@ def fit_keys(keys: Numbers) -> KeysFit:
             tried.append((off, copies, popularity))
     # If no law fits the trace's popularity, copies can increase the distance.
     off, copies, popularity = min(tried, key=lambda one: one[0] + one[2].off)
-    return KeysFit(
-        _copied(popularity.law, copies), popularity.records, popularity.off, off, off_alone
-    )
+    return KeysFit(_copied(popularity.law, copies), popularity.records, popularity.off, off)
 
 
 class _Fit:
@@ -119,12 +109,11 @@ class _Fit:
     ) -> _Popularity:
         def tried(theta: float) -> _Popularity:
             theta = float(f"{max(theta, _THETAS[0]):.4g}")
-            records = self._records(theta, shares, copies)
-            law = _Popularity(theta, records, 0.0, shares)
+            law = _Popularity(theta, shares, self._records(theta, shares, copies))
             upto = np.ones(self.different)
             counts = counts_of(self._drawn(law, copies))[: self.different]
             upto[: len(counts)] = np.cumsum(counts) / self.operations
-            return _Popularity(theta, records, float(np.abs(upto - self.upto).max()), shares)
+            return replace(law, off=float(np.abs(upto - self.upto).max()))
 
         # A bounded search; laws are deterministic, so the best one can be drawn again.
         best = scipy.optimize.minimize_scalar(

@@ -9,28 +9,21 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from ruamel.yaml import YAML
 
 from kvmark.analysis.trace import Rate, TraceAnswer, describe, rates
 from kvmark.errors import UsageError
-from kvmark.learn.drawn import (
-    CACHES,
-    MODELLED,
-    OPERATIONS_MAX,
-    KeyOperations,
-    Numbers,
-    of_trace,
-    of_workload,
-)
+from kvmark.learn import drawn
+from kvmark.learn.drawn import CACHES, MODELLED, OPERATIONS_MAX, KeyOperations, Numbers, Shares
 from kvmark.learn.keys import KeysFit, fit_keys
 from kvmark.spec.curve import parse_curve
+from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.trace import Trace
 
@@ -60,8 +53,6 @@ _EVEN: Final = 0.5
 _COUNTED: Final = 8.0
 """The mean operations in a slot for the detection of bursts."""
 _ARRIVAL_SEED: Final = 7
-
-Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,7 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
     Raises:
         UsageError: a file is damaged, or has too few operations.
     """
-    answer, recorded = describe(trace), of_trace(trace)
+    answer, recorded = describe(trace), drawn.of_trace(trace)
     keys = fit_keys(recorded.keys)
     valued = recorded.sizes[recorded.sizes > 0]
     sizes = fit_sizes(valued if len(valued) else np.array([1]))
@@ -116,13 +107,10 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
     }
     if arrivals is not None:
         group |= {"rate": arrivals.rate, "arrival": arrivals.process}
+    order = "hashed" if key_bytes >= _HASHED_BYTES else "ordered"
     dataset = {
         "records": keys.records if records is None else records,
-        "key": {
-            "prefix": "k",
-            "order": "hashed" if key_bytes >= _HASHED_BYTES else "ordered",
-            "zero_padding": max(1, key_bytes - 1),
-        },
+        "key": {"prefix": "k", "order": order, "zero_padding": max(1, key_bytes - 1)},
         "fields": {"count": 1, "length": sizes.law},
     }
     workload: dict[str, Any] = {
@@ -132,12 +120,10 @@ def learn(trace: Trace, name: str, records: int | None = None) -> Learned:
         "groups": [group],
     }
     fitted = {**workload, "dataset": {**dataset, "records": keys.records}}
-    twin = of_workload(WorkloadSpec.model_validate(fitted), len(recorded.keys), _SEED)
+    twin = drawn.of_workload(WorkloadSpec.model_validate(fitted), len(recorded.keys), _SEED)
     parts = (
-        _kinds_part(kinds, excluded, recorded, twin),
-        *_key_parts(keys, recorded, twin),
-        _sizes_part(sizes, key_bytes, recorded, twin),
-        _arrivals_part(arrivals),
+        *_key_parts(kinds, excluded, keys, recorded, twin),
+        *_value_parts(sizes, key_bytes, arrivals, recorded, twin),
         *_losses(answer, recorded),
     )
     return Learned(trace.path.name, len(recorded.keys), workload, parts)
@@ -159,12 +145,14 @@ def _kinds(answer: TraceAnswer) -> tuple[dict[str, float], dict[str, int]]:
     return {kind: float(f"{count / total:.5g}") for kind, count in counts.items()}, excluded
 
 
-def _kinds_part(
+def _key_parts(
     kinds: Mapping[str, float],
     excluded: Mapping[str, int],
+    keys: KeysFit,
     trace: KeyOperations,
     twin: KeyOperations,
-) -> LearnedPart:
+) -> Iterator[LearnedPart]:
+    """The kinds of operations, and the popularity and the reuse of keys."""
     loses = "the order of kinds, and the kinds of operations on each key"
     if "delete" in kinds:
         loses += ", and reads of deleted records"
@@ -174,15 +162,11 @@ def _kinds_part(
     shares = ", ".join(f"{kind} {100 * share:.3g} %" for kind, share in kinds.items())
     name = "writes among those on the popular 1 % of the keys"
     writes = LearnedStatistic(name, trace.popular_writes, twin.popular_writes)
-    return LearnedPart("kinds", shares, (writes,), loses)
-
-
-def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iterator[LearnedPart]:
+    yield LearnedPart("kinds", shares, (writes,), loses)
     law = keys.law.get("of", keys.law)
-    shares = law.get("shares")
     popularity = f"zipfian, theta {law['theta']:g}, {keys.records:,} records"
-    if shares:
-        popularity = f"shares of {len(shares)} popular keys, the others {popularity}"
+    if law.get("shares"):
+        popularity = f"shares of {len(law['shares'])} popular keys, the others {popularity}"
     off = LearnedStatistic("largest difference of shares, at any rank", 0.0, keys.popularity_off)
     yield LearnedPart("popularity", popularity, (off,), "changes of popularity over time")
     distinct = float(len(np.unique(trace.keys)))
@@ -197,45 +181,43 @@ def _key_parts(keys: KeysFit, trace: KeyOperations, twin: KeyOperations) -> Iter
         locality = f"{100 * keys.law['share']:.3g} % of the operations repeat an earlier key"
     loses = "keys that return together; gaps are operations, for any number of records"
     yield LearnedPart("locality", locality, tuple(fit), loses)
+
+
+def _value_parts(
+    sizes: _SizesFit,
+    key_bytes: int,
+    arrivals: _ArrivalFit | None,
+    trace: KeyOperations,
+    twin: KeyOperations,
+) -> Iterator[LearnedPart]:
+    """Reads of written values, sizes, and arrivals."""
     (of_reads, gap), (twin_reads, twin_gap) = trace.rereads, twin.rereads
     rereads = [LearnedStatistic("reads of the last written value", of_reads, twin_reads)]
     if gap is not None and twin_gap is not None:
         rereads.append(LearnedStatistic("median of operations between", gap, twin_gap))
-    yield LearnedPart(
-        "read after write", "none: kinds and keys are independent", tuple(rereads),
-        "earlier or later reads of written keys than of others",
-    )  # fmt: skip
-
-
-def _sizes_part(
-    sizes: _SizesFit, key_bytes: int, trace: KeyOperations, twin: KeyOperations
-) -> LearnedPart:
-    law = sizes.law
-    text = f"always {law} bytes"
-    if isinstance(law, dict):
-        text = f"histogram in steps of {law['block_size']} bytes"
+    law, loses = "none: kinds and keys are independent", "earlier or later reads of written keys"
+    yield LearnedPart("read after write", law, tuple(rereads), f"{loses} than of others")
+    law = f"always {sizes.law} bytes"
+    if isinstance(sizes.law, dict):
+        law = f"histogram in steps of {sizes.law['block_size']} bytes"
     fit = (
         LearnedStatistic("mean bytes of a value", sizes.mean, sizes.law_mean),
         LearnedStatistic("mean difference of a value, of the mean", 0.0, sizes.off),
         LearnedStatistic("bytes read per operation", trace.read_bytes, twin.read_bytes),
     )
     loses = f"sizes by key, and sizes of keys: all have {key_bytes} bytes"
-    return LearnedPart("sizes", text, fit, loses)
-
-
-def _arrivals_part(arrivals: _ArrivalFit | None) -> LearnedPart:
+    yield LearnedPart("sizes", law, fit, loses)
     if arrivals is None:
-        return LearnedPart("arrivals", "closed model", (), "all: they are at one instant")
-    fit = [
+        yield LearnedPart("arrivals", "closed model", (), "all: they are at one instant")
+        return
+    slots = (
         LearnedStatistic(f"variance over mean in slots of {name}", *ratios)
         for name, ratios in arrivals.dispersion.items()
-    ]
-    loses = "smaller changes of the rate"
-    if "steps" in arrivals.text:
-        loses = "changes of the rate within a step"
-    elif "onoff" in arrivals.text:
-        loses = "the instants of bursts"
-    return LearnedPart("arrivals", arrivals.text, tuple(fit), loses)
+    )
+    losses = {"steps": "changes of the rate within a step", "onoff": "the instants of bursts"}
+    named = (loses for form, loses in losses.items() if form in arrivals.text)
+    loses = next(named, "smaller changes of the rate")
+    yield LearnedPart("arrivals", arrivals.text, tuple(slots), loses)
 
 
 def _losses(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
@@ -251,15 +233,11 @@ def _losses(answer: TraceAnswer, trace: KeyOperations) -> Iterator[LearnedPart]:
         yield LearnedPart("later operations", "none", (), loses)
 
 
-def sentences(parts: Sequence[LearnedPart]) -> list[str]:
-    """Each part in a line: its law and its losses."""
-    return [f"{part.name}: {part.law}; lost: {part.loses}" for part in parts]
-
-
 def workload_text(learned: Learned) -> str:
     """The workload's YAML, with the losses in comments at the top."""
     head = [f"# Learned from {learned.trace}, {learned.operations:,} operations on keys:"]
-    for sentence in sentences(learned.parts):
+    for part in learned.parts:
+        sentence = f"{part.name}: {part.law}; lost: {part.loses}"
         head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
     head.append("# Remove rate and arrival for the closed model.")
     yaml = YAML(typ="safe", pure=True)
@@ -301,11 +279,7 @@ def _of_width(values: Numbers, counts: Numbers, width: int) -> _SizesFit:
     weights = np.bincount(places - 1, weights=counts)
     scaled = np.rint(weights * (_WEIGHTS / weights.sum())).astype(np.int64)
     law_mean = float(np.average(np.arange(1, len(weights) + 1) * width, weights=weights))
-    law = {
-        "distribution": "histogram",
-        "block_size": width,
-        "weights": [int(one) for one in scaled],
-    }
+    law = {"distribution": "histogram", "block_size": width, "weights": scaled.tolist()}
     off = float(np.average(moved, weights=counts)) / max(mean, 1.0)
     return _SizesFit(law, off, mean, law_mean)
 
@@ -315,7 +289,7 @@ class _ArrivalFit:
     """The rate in the form of a workload's file, and the dispersion of counts."""
 
     rate: float | str
-    process: Literal["constant", "poisson"]
+    process: ArrivalProcess
     dispersion: Mapping[str, tuple[float, float]]
     """Variance over mean of the counts in slots of each length, of the trace and of the law."""
     text: str
@@ -341,8 +315,11 @@ def fit_arrivals(trace: Trace, rate: Rate) -> _ArrivalFit | None:
     # The last slot isn't complete.
     counts = counts[:-1] if len(counts) > 1 else counts
     steps, length = _steps(counts, slot_ns)
-    within = _within(counts, steps, length)
-    process: Literal["constant", "poisson"] = "constant" if within < _EVEN else "poisson"
+    # The variance over mean of the counts around the mean of their piece.
+    expected = np.repeat(steps, length)
+    residuals = counts[: len(expected)] - expected
+    within = float(np.mean(residuals**2) / max(float(expected.mean()), 1e-12))
+    process: ArrivalProcess = "constant" if within < _EVEN else "poisson"
     law: float | str = float(f"{rate.mean:.6g}")
     if len(steps) > 1:
         length_us = length * slot_ns // 1000
@@ -362,19 +339,10 @@ def _steps(counts: Shares, slot_ns: int) -> tuple[Shares, int]:
     """
     length = max(1, round(_S / slot_ns), -(-len(counts) // _PIECES_MAX))
     pieces = len(counts) // length
-    if pieces < _PIECES_LEAST:
-        return np.array([counts.mean()]), len(counts)
     summed = counts[: pieces * length].reshape(pieces, length).sum(axis=1)
-    if summed.var(ddof=1) <= _MOVES * summed.mean():
+    if pieces < _PIECES_LEAST or summed.var(ddof=1) <= _MOVES * summed.mean():
         return np.array([counts.mean()]), len(counts)
     return summed / length, length
-
-
-def _within(counts: Shares, steps: Shares, length: int) -> float:
-    """Variance over mean of the counts around the mean of their piece."""
-    expected = np.repeat(steps, length)
-    residuals = counts[: len(expected)] - expected
-    return float(np.mean(residuals**2) / max(float(expected.mean()), 1e-12))
 
 
 def _rate(rate: float) -> str:
@@ -409,18 +377,15 @@ def _bursts(counts: Shares, slot_ns: int) -> str | None:
     return "onoff:" + ",".join(parts)
 
 
-def _fit(
-    law: float | str, process: Literal["constant", "poisson"], rate: Rate, end_ns: int
-) -> _ArrivalFit:
+def _fit(law: float | str, process: ArrivalProcess, rate: Rate, end_ns: int) -> _ArrivalFit:
     of_process = 1.0 if process == "poisson" else 0.0
     dispersion = {
         name: (of_trace, of_process + _rate_dispersion(law, _SCALES[name], end_ns))
         for name, of_trace in rate.dispersion.items()
     }
     text = law if isinstance(law, str) else f"{law:g} ops/s"
-    form, _, steps = text.partition(":")
-    if form == "steps":
-        text = f"{steps.count(',') + 1} steps"
+    if text.startswith("steps:"):
+        text = f"{text.count(',') + 1} steps"
     return _ArrivalFit(law, process, dispersion, f"{text}, {process} arrivals")
 
 

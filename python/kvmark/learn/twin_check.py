@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -15,7 +15,7 @@ from kvmark.errors import UsageError
 from kvmark.learn.drawn import CACHES, MODELLED, KeyOperations, of_trace, of_workload
 from kvmark.records import Run
 from kvmark.spec.curve import parse_curve
-from kvmark.spec.metric import Metric, parse_comparable
+from kvmark.spec.metric import parse_comparable
 from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
@@ -97,8 +97,7 @@ def _measured_figures(
     (case,) = compare(*runs, allow={"plan", *allow}).cases
     rows = {row.metric: row for row in case.rows}
     for name, margin in _MEASURED:
-        metric: Metric = parse_comparable(name)
-        row = rows.get(metric)
+        row = rows.get(parse_comparable(name))
         effect = row.effect if row else None
         yield TwinFigure(
             name,
@@ -142,22 +141,19 @@ def _figures(drawn: KeyOperations, keys: float) -> list[tuple[str, float]]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwinCheckRequest:
-    """How a workload is compared with its trace."""
-
-    system: SystemUrl
-    speed: float | None
-    """A multiple of the trace's speed; None for the closed model."""
-    clients: int | None
-    duration_ns: int | None
-    map_file: Path | None
-
-
 def twin_sides(
-    trace: Trace, workload: WorkloadSpec, request: TwinCheckRequest
+    trace: Trace,
+    workload: WorkloadSpec,
+    system: SystemUrl,
+    *,
+    speed: float | None,
+    clients: int | None,
+    duration_ns: int | None,
+    map_file: Path | None,
 ) -> tuple[RunSpec, RunSpec]:
     """The runs of the replay and of the workload, with equal durations and statements.
+
+    `speed` is a multiple of the trace's; None for the closed model.
 
     Raises:
         SpecError: a run isn't possible.
@@ -167,23 +163,23 @@ def twin_sides(
         raise UsageError(
             f"{workload.name} has {len(workload.groups)} groups: what stands for a trace has one"
         )
-    replayed = catalog.of_trace(trace.path, request.system.driver, request.map_file)
-    ends_ns, count = request.duration_ns, None
-    if request.speed is None:
+    replayed = catalog.of_trace(trace.path, system.driver, map_file)
+    ends_ns, count = duration_ns, None
+    if speed is None:
         kinds = trace.kinds()
         count = sum(kinds.get(kind, 0) for kind in MODELLED)
     elif ends_ns is None:
-        ends_ns = max(1, min(_LONGEST_NS, round(trace.info.end_ns / request.speed)))
-    group = _at_speed(workload.groups[0], request.speed, ends_ns or 1)
+        ends_ns = max(1, min(_LONGEST_NS, round(trace.info.end_ns / speed)))
+    group = _at_speed(workload.groups[0], speed, ends_ns or 1)
     twin = _with_statements(workload.model_copy(update={"groups": (group,)}), replayed)
     skip = tuple(kind for kind in KINDS if kind not in MODELLED)
     # The workload's operations don't wait for each other, so those of the trace must not either.
-    replay = ReplaySpec(trace=trace.path, speed=request.speed, skip=skip, order="none")
+    replay = ReplaySpec(trace=trace.path, speed=speed, skip=skip, order="none")
     return tuple(  # type: ignore[return-value]
         RunSpec(
             workload=one,
-            system=request.system,
-            clients=request.clients,
+            system=system,
+            clients=clients,
             duration_ns=ends_ns,
             operations=count,
             replay=how,
@@ -224,7 +220,7 @@ def _with_statements(workload: WorkloadSpec, replayed: WorkloadSpec) -> Workload
     missing = [name for name in weights if name not in replayed.statements]
     if missing:
         raise UsageError(f"--map: there is no statement {missing[0]}, which {workload.name} needs")
-    taken: Mapping[str, object] = {
+    taken = {
         name: one
         for name, one in replayed.statements.items()
         if not one.is_told(replayed.arguments)

@@ -9,46 +9,22 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import TypeAdapter
-
-from kvmark.errors import PlanError
-from kvmark.plan.model import (
-    FORMAT,
-    ActiveGroup,
-    Arrival,
-    Closed,
-    ConstantSize,
-    Dataset,
-    FieldLayout,
-    Group,
-    KeyChoice,
-    KeyText,
-    OnTape,
-    Phase,
-    Plan,
-    Seeds,
-    Sequential,
-    Share,
-    System,
-    Until,
-    Weight,
-)
-from kvmark.plan.statements import compile_statements, distribution, size_law
+from kvmark.errors import PlanError, UsageError
+from kvmark.plan import model
+from kvmark.plan.model import Dataset, Group, OnTape, Phase, Plan, Until, Weight
+from kvmark.plan.statements import compile_statements, words
 from kvmark.spec import laws
+from kvmark.spec import run as lengths
 from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.replay import ReplaySpec
-from kvmark.spec.run import (
-    DEFAULT_DURATION_NS,
-    DEFAULT_PRECISION,
-    LONGEST_NS,
-    LONGEST_PRECISE_NS,
-    LONGEST_WARMUP_NS,
-    RunSpec,
-)
-from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, ValueCheck, WorkloadSpec
+from kvmark.spec.run import RunSpec
+from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
+
+if TYPE_CHECKING:
+    from kvmark.trace import Tapes
 
 CLOSED_CLIENTS: Final = 1
 """Default number of clients: one, as in YCSB."""
@@ -77,8 +53,10 @@ neighbours resemble each other in is seen best in short ones."""
 LEAST_PRECISE_NS: Final = 10 * 10**9
 """A precision is not looked at before: seconds don't show what a store does behind its back."""
 
-_ARRIVALS: Final[TypeAdapter[Arrival]] = TypeAdapter(Arrival)
-_WEIGHT: Final[TypeAdapter[Weight]] = TypeAdapter(Weight)
+_AS_FAST_AS_IT_GOES: Final = model.Closed(process="closed", think_time_ns=0)
+_ONE: Final[model.Words] = {"law": "constant", "size": 1}
+_REPLAY_CLIENTS: Final = (16, 256)
+"""Default bounds of a replay's operations in flight; within them, the recorded clients."""
 
 
 def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
@@ -88,20 +66,27 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
     indices = {statement.name: index for index, statement in enumerate(statements)}
     dataset = _dataset(spec.workload, records, indices)
     if spec.replay is not None:
-        dataset, groups, phases = _replayed(spec, spec.replay, dataset, indices)
+        groups, phases = _replayed(spec, spec.replay, indices)
+        # One field, whose records' keys and values are as long as those that were recorded.
+        key = model.KeyText(prefix="", zero_padding=0, order="sized")
+        fields = dataset.fields.model_copy(update={"count": 1, "length": _ONE})
+        sizes = {"count": 1, "key": key, "fields": fields, "values": "sized"}
+        dataset = dataset.model_copy(update=sizes)
     else:
         groups, phases = _drawn(spec, dataset, records, indices)
     measured = phases[-1]
     if spec.verify:
-        groups.append(_verify_group(dataset, max(group.clients for group in groups)))
-        phases.append(_verify_phase(len(groups) - 1))
-    usable = cores or len(os.sched_getaffinity(0))
+        probe = (Weight(kind="read", statement=dataset.probe, weight=1.0),)
+        clients = max(group.clients for group in groups)
+        # It ends by itself, when every record that was written has been read.
+        phases.append(_phase("verify", {len(groups): None}))
+        groups.append(_plain_group(VERIFY_GROUP, clients, probe, dataset.start, dataset.count))
     return Plan(
-        format=FORMAT,
+        format=model.FORMAT,
         name=spec.workload.name,
-        system=System(driver=spec.system.driver, options=dict(spec.system.options)),
+        system=model.System(driver=spec.system.driver, options=dict(spec.system.options)),
         seeds=derive_seeds(spec.seed),
-        share=Share(index=0, of=1),
+        share=model.Share(index=0, of=1),
         dataset=dataset,
         prepare=spec.workload.prepare,
         statements=statements,
@@ -112,7 +97,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         drain_limit_ns=spec.drain_limit_ns,
         verify_memory_bytes=VERIFY_MEMORY_BYTES if spec.verify else None,
         stall_limit_ns=spec.stall_limit_ns or None,
-        workers=spec.workers or len(spec.pin) or usable,
+        workers=spec.workers or len(spec.pin) or cores or len(os.sched_getaffinity(0)),
         pin=spec.pin,
     )
 
@@ -121,51 +106,88 @@ def _drawn(
     spec: RunSpec, dataset: Dataset, records: int, indices: Mapping[str, int]
 ) -> tuple[list[Group], list[Phase]]:
     """The groups and phases of operations that are drawn."""
-    operations = _operations(spec, records)
-    active = spec.active_groups
-    groups = [_group(one, spec, dataset, operations, indices) for one in active]
-    phases: list[Phase] = []
-    if spec.load != "never" and spec.workload.is_loaded_first:
-        load = spec.workload.load
+    workload, operations = spec.workload, spec.operations
+    if operations is None and workload.once_per_record:
+        operations = records
+    groups = [_group(one, spec, dataset, operations, indices) for one in spec.active_groups]
+    phases = _measured_phases(spec, operations)
+    if spec.load != "never" and workload.is_loaded_first:
+        # Whether the records are there already can't be seen without a probe.
+        can_look = workload.load is None or workload.probe is not None
+        only_if_missing = spec.load == "auto" and can_look
+        phases = [
+            *_load_phases(spec, len(groups), records, only_if_missing=only_if_missing),
+            *phases,
+        ]
+        statement = None if workload.load is None else indices[workload.load]
+        mix = (Weight(kind="insert", statement=statement, weight=1.0),)
         clients = max(group.clients for group in groups)
-        groups.append(_load_group(dataset, clients, None if load is None else indices[load]))
-        phases += _load_phases(spec, len(active), records)
-    return groups, [*phases, *_measured_phases(spec, operations)]
+        groups.append(_plain_group(LOAD_GROUP, clients, mix, dataset.start, dataset.count))
+    return groups, phases
 
 
 def _replayed(
-    spec: RunSpec, asked: ReplaySpec, dataset: Dataset, indices: Mapping[str, int]
-) -> tuple[Dataset, list[Group], list[Phase]]:
-    """The records, groups and phases of operations that were recorded."""
-    # Traces take a while to load, and few runs replay one.
-    from kvmark.plan import replay  # noqa: PLC0415
-
-    found = replay.tapes_of(spec, asked)
-    group = replay.replay_group(spec, asked, found, indices)
-    phases = replay.load_phases(spec, found, 1)
-    groups = [group]
-    if phases:
-        groups.append(replay.preload_group(spec, found, group.clients, indices))
-    there = found.operations * asked.loops
-    operations = min(there, spec.operations or there)
-    measure = Phase(
-        name="measure",
-        groups=(ActiveGroup(group=0, operations=operations),),
-        only_if_missing=False,
-        duration_ns=spec.duration_ns,
-        until=_until(spec),
+    spec: RunSpec, replay: ReplaySpec, indices: Mapping[str, int]
+) -> tuple[list[Group], list[Phase]]:
+    """The groups and phases of operations that were recorded."""
+    found = _tapes_of(spec, replay)
+    least, most = _REPLAY_CLIENTS
+    clients = spec.clients or min(most, max(least, found.clients))
+    arrival = OnTape(
+        process="tape",
+        path=str(found.path),
+        speed=replay.speed,
+        order=replay.order,
+        loops=replay.loops,
+        length_ns=found.length_ns,
+        trace=replay.trace.name,
+        told=found.told,
     )
-    return replay.dataset_of(dataset), groups, [*phases, measure]
+    mix = tuple(_weight(does, indices.get(name), count) for name, does, count in found.mix)
+    groups = [_plain_group(spec.active_groups[0].name, clients, mix, 0, 1, arrival)]
+    there = found.operations * replay.loops
+    measured = {0: min(there, spec.operations or there)}
+    measure = _phase("measure", measured, duration_ns=spec.duration_ns, until=_until(spec))
+    if spec.load == "never" or not found.preloaded:
+        return groups, [measure]
+    # Records that are read before they are written.
+    changes = {"path": str(found.preload_path), "speed": None, "order": "none", "loops": 1}
+    preload = arrival.model_copy(update={**changes, "length_ns": 0, "trace": "", "told": ()})
+    load = spec.workload.load
+    mix = (_weight("insert", None, 1) if load is None else _weight("update", indices[load], 1),)
+    groups.append(_plain_group(LOAD_GROUP, clients, mix, 0, 1, preload))
+    return groups, [*_load_phases(spec, 1, found.preloaded, only_if_missing=False), measure]
 
 
-def _lasts_ns(measured: Phase, groups: Sequence[Group]) -> int | None:
-    """The longest measurement; None if only operations or their error end it."""
-    if measured.duration_ns is not None:
-        return measured.duration_ns
-    arrival = groups[measured.groups[0].group].arrival
-    if isinstance(arrival, OnTape) and arrival.speed is not None:
-        return int(arrival.length_ns * arrival.loops / arrival.speed)
-    return None
+def _tapes_of(spec: RunSpec, replay: ReplaySpec) -> Tapes:
+    """The tapes that a replay needs, made now or before.
+
+    Raises:
+        UsageError: there is no such trace, or something of it can't be replayed.
+        RunError: a tape can't be written.
+    """
+    # Traces take a while to load, and few runs replay one.
+    from kvmark.trace import TapePart, Trace, tapes  # noqa: PLC0415
+
+    part = TapePart(
+        statements=tuple((name, one.does) for name, one in spec.workload.statements.items()),
+        skip=replay.skip,
+        from_ns=replay.from_ns,
+        until_ns=replay.until_ns,
+        scale_keys=replay.scale_keys,
+    )
+    found = tapes(Trace.open(replay.trace), part)
+    if spec.verify and found.kept:
+        raise UsageError(
+            f"verify: {replay.trace} has the very {found.kept}, and what is read back is made from"
+            " numbers; leave --verify out, or make a trace without --keep-keys and --keep-values"
+        )
+    if spec.verify and found.expiring:
+        raise UsageError(
+            f"verify: some writes of {replay.trace} expire, so that missing values prove nothing;"
+            " leave --verify out"
+        )
+    return found
 
 
 def _interval_ns(spec: RunSpec, measured: Phase, groups: Sequence[Group]) -> int:
@@ -173,12 +195,15 @@ def _interval_ns(spec: RunSpec, measured: Phase, groups: Sequence[Group]) -> int
         return spec.interval_ns
     if measured.until is not None and measured.until.rule == "precision":
         return _precise_interval_ns(spec)
-    return interval_ns(_lasts_ns(measured, groups))
+    longest_ns, arrival = measured.duration_ns, groups[measured.groups[0].group].arrival
+    if longest_ns is None and isinstance(arrival, OnTape) and arrival.speed is not None:
+        longest_ns = int(arrival.length_ns * arrival.loops / arrival.speed)
+    return interval_ns(longest_ns)
 
 
 def _precise_interval_ns(spec: RunSpec) -> int:
     """The length of an interval where the throughput's precision ends the measurement."""
-    limit_ns = _duration_ns(spec, [None]) or LONGEST_PRECISE_NS
+    limit_ns = _duration_ns(spec, [None]) or lengths.LONGEST_PRECISE_NS
     return spec.interval_ns or interval_ns(limit_ns, PRECISE_INTERVALS)
 
 
@@ -190,13 +215,6 @@ def interval_ns(duration_ns: int | None, wanted: int = INTERVALS_WANTED) -> int:
     return next(long_enough, INTERVALS_NS[-1])
 
 
-def _operations(spec: RunSpec, records: int) -> int | None:
-    """How many operations end a group's part: as said, or once per record."""
-    if spec.operations is not None:
-        return spec.operations
-    return records if spec.workload.once_per_record else None
-
-
 def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -> Dataset:
     spec, probe = workload.dataset, workload.probe
     return Dataset(
@@ -205,14 +223,8 @@ def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -
         # Records that the clients insert themselves are not there, so none is.
         count=records if spec.loaded else spec.present,
         full_at=spec.start + records if spec.bounded else None,
-        key=KeyText(
-            prefix=spec.key.prefix, zero_padding=spec.key.zero_padding, order=spec.key.order
-        ),
-        fields=FieldLayout(
-            count=spec.fields.count,
-            name_prefix=spec.fields.name_prefix,
-            length=size_law(spec.fields.length),
-        ),
+        key=model.KeyText(**spec.key.model_dump()),
+        fields=model.FieldLayout(**{**dict(spec.fields), "length": words(spec.fields.length)}),
         values=spec.values,
         probe=None if probe is None else indices[probe],
     )
@@ -226,40 +238,35 @@ def _group(
     indices: Mapping[str, int],
 ) -> Group:
     arrival = _arrival(one, spec)
-    clients = CLOSED_CLIENTS if arrival["process"] == "closed" else OPEN_CLIENTS
+    clients = CLOSED_CLIENTS if isinstance(arrival, model.Closed) else OPEN_CLIENTS
+    check, statements = one.check_values, spec.workload.statements
     return Group(
         name=one.name,
         clients=spec.clients or one.clients or clients,
-        arrival=_ARRIVALS.validate_python(arrival),
-        mix=_mix(one, spec.workload, indices),
+        arrival=arrival,
+        mix=tuple(
+            _weight(statements[name].does if name in indices else name, indices.get(name), weight)
+            for name, weight in one.mix.weights().items()
+        ),
         keys=_keys(one, spec, dataset, operations),
         read_fields=one.read_fields,
         write_fields=one.write_fields,
-        scan_length=size_law(one.scan_length),
-        check_values=_check(one, spec.workload),
+        scan_length=words(one.scan_length),
+        # Statements may write values without tags.
+        check_values="none" if check == "tag" and statements else check,
     )
 
 
-def _check(one: GroupSpec, workload: WorkloadSpec) -> ValueCheck:
-    # Statements may write values without tags.
-    return "none" if one.check_values == "tag" and workload.statements else one.check_values
+def _weight(kind: str, statement: int | None, weight: float) -> Weight:
+    content = {"kind": kind, "statement": statement, "weight": float(weight)}
+    return Weight.model_validate(content)
 
 
-def _mix(one: GroupSpec, workload: WorkloadSpec, indices: Mapping[str, int]) -> tuple[Weight, ...]:
-    def entry(name: str, weight: float) -> Weight:
-        index = indices.get(name)
-        kind = name if index is None else workload.statements[name].does
-        content = {"kind": kind, "statement": index, "weight": weight}
-        return _WEIGHT.validate_python(content)
-
-    return tuple(entry(name, weight) for name, weight in one.mix.weights().items())
-
-
-def _arrival(one: GroupSpec, spec: RunSpec) -> dict[str, Any]:
-    rates = tuple({"at_ns": at_ns, "rate": rate} for at_ns, rate in _rates(one, spec))
+def _arrival(one: GroupSpec, spec: RunSpec) -> model.Arrival:
+    rates = tuple(model.RatePoint(at_ns=at_ns, rate=rate) for at_ns, rate in _rates(one, spec))
     if not rates:
-        return {"process": "closed", "think_time_ns": one.think_time_ns}
-    return {"process": spec.arrival or one.arrival or "constant", "rates": rates}
+        return model.Closed(process="closed", think_time_ns=one.think_time_ns)
+    return model.AtRates(process=spec.arrival or one.arrival or "constant", rates=rates)
 
 
 def _rates(one: GroupSpec, spec: RunSpec) -> Sequence[Point]:
@@ -273,7 +280,9 @@ def _rates(one: GroupSpec, spec: RunSpec) -> Sequence[Point]:
     return [] if said is None else [(0, float(said))]
 
 
-def _keys(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None) -> KeyChoice:
+def _keys(
+    one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | None
+) -> model.KeyChoice:
     """The keys to choose from: as said, or all records there are or will be inserted."""
     start, count = dataset.start, dataset.count
     if dataset.full_at is not None:
@@ -289,7 +298,8 @@ def _keys(one: GroupSpec, spec: RunSpec, dataset: Dataset, operations: int | Non
         if start + count > LARGEST:
             raise PlanError(f"{one.name}: the keys to choose from reach beyond 2^63; insert fewer")
     # An insert-only group chooses no key, but a plan names a range that is not empty.
-    return KeyChoice(start=start, count=max(count, 1), distribution=distribution(one.keys))
+    law = words(one.keys)
+    return model.KeyChoice(start=start, count=max(count, 1), distribution=law)
 
 
 def _expected_inserts(one: GroupSpec, spec: RunSpec, operations: int | None) -> int:
@@ -308,100 +318,70 @@ def _duration_ns(spec: RunSpec, operations: Sequence[int | None]) -> int:
     if None not in operations or spec.until_stderr is not None:
         return 0
     if spec.precision is not None:
-        return LONGEST_PRECISE_NS
-    return LONGEST_NS if spec.has_no_length else DEFAULT_DURATION_NS
+        return lengths.LONGEST_PRECISE_NS
+    return lengths.LONGEST_NS if spec.has_no_length else lengths.DEFAULT_DURATION_NS
 
 
-def _load_group(dataset: Dataset, clients: int, statement: int | None) -> Group:
-    """Inserts the records, in order and as fast as it goes."""
-    return _own_group(
-        LOAD_GROUP, dataset, clients, Weight(kind="insert", statement=statement, weight=1.0)
-    )
-
-
-def _verify_group(dataset: Dataset, clients: int) -> Group:
-    """Reads back what was written."""
-    probe = Weight(kind="read", statement=dataset.probe, weight=1.0)
-    return _own_group(VERIFY_GROUP, dataset, clients, probe)
-
-
-def _own_group(name: str, dataset: Dataset, clients: int, operation: Weight) -> Group:
-    """A group that no file names: each record once, in order, as fast as it goes."""
+def _plain_group(
+    name: str,
+    clients: int,
+    mix: tuple[Weight, ...],
+    start: int,
+    count: int,
+    arrival: model.Arrival = _AS_FAST_AS_IT_GOES,
+) -> Group:
+    """A group that no file describes: each record once, in order, as fast as it goes."""
+    law: model.Words = {"law": "sequential"}
     return Group(
         name=name,
         clients=clients,
-        arrival=Closed(process="closed", think_time_ns=0),
-        mix=(operation,),
-        keys=KeyChoice(
-            start=dataset.start,
-            count=max(dataset.count, 1),
-            distribution=Sequential(law="sequential"),
-        ),
+        arrival=arrival,
+        mix=mix,
+        keys=model.KeyChoice(start=start, count=max(count, 1), distribution=law),
         read_fields="all",
         write_fields="all",
-        scan_length=ConstantSize(law="constant", size=1),
+        scan_length=_ONE,
         check_values="none",
     )
 
 
-def _can_look(workload: WorkloadSpec) -> bool:
-    """Whether it can be seen that the records are there already."""
-    return workload.load is None or workload.probe is not None
-
-
-def _load_phases(spec: RunSpec, group: int, records: int) -> list[Phase]:
-    load = Phase(
-        name="load",
-        groups=(ActiveGroup(group=group, operations=records),),
-        only_if_missing=spec.load == "auto" and _can_look(spec.workload),
-        duration_ns=None,
-        until=None,
-    )
-    settle = Phase(name="settle", groups=(), only_if_missing=False, duration_ns=None, until=None)
-    return [load, settle] if spec.settle else [load]
-
-
-def _verify_phase(group: int) -> Phase:
-    """Ends by itself, when every record that was written has been read."""
+def _phase(
+    name: model.PhaseName,
+    groups: Mapping[int, int | None],
+    *,
+    only_if_missing: bool = False,
+    duration_ns: int | None = None,
+    until: Until | None = None,
+) -> Phase:
+    """A phase of these groups, each with its number of operations."""
     return Phase(
-        name="verify",
-        groups=(ActiveGroup(group=group, operations=None),),
-        only_if_missing=False,
-        duration_ns=None,
-        until=None,
+        name=name,
+        groups=tuple(model.ActiveGroup(group=one, operations=n) for one, n in groups.items()),
+        only_if_missing=only_if_missing,
+        duration_ns=duration_ns,
+        until=until,
     )
+
+
+def _load_phases(spec: RunSpec, group: int, records: int, *, only_if_missing: bool) -> list[Phase]:
+    load = _phase("load", {group: records}, only_if_missing=only_if_missing)
+    return [load, _phase("settle", {})] if spec.settle else [load]
 
 
 def _measured_phases(spec: RunSpec, operations: int | None) -> list[Phase]:
     active = spec.active_groups
     counts = [spec.operations or group.operations or operations for group in active]
-    measure = Phase(
-        name="measure",
-        groups=tuple(
-            ActiveGroup(group=index, operations=count) for index, count in enumerate(counts)
-        ),
-        only_if_missing=False,
-        duration_ns=_duration_ns(spec, counts) or None,
-        until=_until(spec),
+    duration_ns = _duration_ns(spec, counts) or None
+    measure = _phase(
+        "measure", dict(enumerate(counts)), duration_ns=duration_ns, until=_until(spec)
     )
-    warmup_ns, until = _warm_up(spec)
+    warmup_ns, until = spec.warmup_ns, None
+    if spec.warmup_until is not None or (spec.has_no_length and warmup_ns is None):
+        warmup_ns, until = lengths.LONGEST_WARMUP_NS if warmup_ns is None else warmup_ns, _WARM
     if not warmup_ns:
         return [measure]
-    warm_up = Phase(
-        name="warm_up",
-        groups=tuple(ActiveGroup(group=one, operations=None) for one in range(len(active))),
-        only_if_missing=False,
-        duration_ns=warmup_ns,
-        until=until,
-    )
-    return [warm_up, measure]
-
-
-def _warm_up(spec: RunSpec) -> tuple[int, Until | None]:
-    """How long the warm-up takes at most, and what ends it earlier."""
-    if spec.warmup_until is None and not (spec.has_no_length and spec.warmup_ns is None):
-        return spec.warmup_ns or 0, None
-    return LONGEST_WARMUP_NS if spec.warmup_ns is None else spec.warmup_ns, _WARM
+    groups = dict.fromkeys(range(len(active)))
+    return [_phase("warm_up", groups, duration_ns=warmup_ns, until=until), measure]
 
 
 def _until(spec: RunSpec) -> Until | None:
@@ -412,7 +392,7 @@ def _until(spec: RunSpec) -> Until | None:
             min_intervals=MIN_INTERVALS,
             max_intervals=MAX_INTERVALS,
         )
-    precision = DEFAULT_PRECISION if spec.has_no_length else spec.precision
+    precision = lengths.DEFAULT_PRECISION if spec.has_no_length else spec.precision
     if precision is None:
         return None
     least = -(-LEAST_PRECISE_NS // _precise_interval_ns(spec))
@@ -433,11 +413,7 @@ def derive_seed(seed: int, source: str) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
-def derive_seeds(seed: int) -> Seeds:
+def derive_seeds(seed: int) -> model.Seeds:
     """The seeds of arrival times, keys, values and operation kinds."""
-    return Seeds(
-        schedule=derive_seed(seed, "schedule"),
-        keys=derive_seed(seed, "keys"),
-        values=derive_seed(seed, "values"),
-        mix=derive_seed(seed, "mix"),
-    )
+    sources = ("schedule", "keys", "values", "mix")
+    return model.Seeds(**{source: derive_seed(seed, source) for source in sources})

@@ -3,19 +3,20 @@
 Nothing has a default and no field is unknown; durations and instants are nanoseconds, rates
 operations per second, sizes bytes. The meaning of each field is documented where the engine
 defines it, and `plan.schema.json` is generated from there; a test holds both against each other.
+Laws, generators, checks and columns, which Python only writes, are in the engine's own words.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final, Literal
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Annotated, Final, Literal, TypeAlias
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-from typing_extensions import TypeAliasType
 
 from kvmark.errors import PlanError
-from kvmark.plan.rows import RowLaw, Rows
 from kvmark.spec.laws import ArrivalProcess
 
 FORMAT: Final = 1
@@ -23,9 +24,6 @@ FORMAT: Final = 1
 
 U32 = Annotated[int, Interval(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Interval(ge=0, le=2**64 - 1)]
-I64 = Annotated[int, Interval(ge=-(2**63), le=2**63 - 1)]
-Finite = Annotated[float, Interval(ge=-sys.float_info.max, le=sys.float_info.max)]
-"""A finite number."""
 Positive = Annotated[float, Interval(ge=0.0, le=sys.float_info.max)]
 """A finite number that is not negative, as every number with a fraction in a plan is."""
 
@@ -69,40 +67,9 @@ class KeyText(_Part):
     order: Literal["hashed", "ordered", "sized"]
 
 
-class ConstantSize(_Part):
-    """Always the same."""
-
-    law: Literal["constant"]
-    size: U64
-
-
-class UniformSize(_Part):
-    """Each value from `min` to `max` equally likely."""
-
-    law: Literal["uniform"]
-    min: U64
-    max: U64
-
-
-class ZipfianSize(_Part):
-    """Zipfian with theta 0.99, the smallest the most likely."""
-
-    law: Literal["zipfian"]
-    min: U64
-    max: U64
-
-
-class HistogramSize(_Part):
-    """Bucket i has size `(i + 1) * block_size`."""
-
-    law: Literal["histogram"]
-    block_size: U64
-    weights: tuple[U64, ...]
-
-
-SizeLaw = Annotated[
-    ConstantSize | UniformSize | ZipfianSize | HistogramSize, Field(discriminator="law")
-]
+Words: TypeAlias = dict[str, JsonValue]
+"""A law, a generator, a check or a column in the words of the engine, which checks it. Files have
+the same laws, checked when they are read; `kvmark.plan.statements` renames them."""
 
 
 class FieldLayout(_Part):
@@ -110,7 +77,7 @@ class FieldLayout(_Part):
 
     count: U32
     name_prefix: str
-    length: SizeLaw
+    length: Words
 
 
 class Dataset(_Part):
@@ -126,102 +93,35 @@ class Dataset(_Part):
     probe: U32 | None
 
 
-class AllKeysUniform(_Part):
-    """Each key equally likely."""
+class Rows(_Part):
+    """The columns of a table, which partitions an operation is about, and which of their rows."""
 
-    law: Literal["uniform"]
+    partition: tuple[Words, ...]
+    clustering: tuple[Words, ...]
+    values: tuple[Words, ...]
+    sorted: bool
+    visit: Words
+    ends: tuple[U64, ...]
+    partitions: tuple[U64, ...]
+    partitions_in_all: U64 | None
+    filled: Words
 
+    @property
+    def mean_partitions(self) -> float:
+        """Partitions of an operation."""
+        return sum(self.partitions) / len(self.partitions)
 
-class YcsbZipfian(_Part):
-    """YCSB's scrambled zipfian."""
+    def visited(self, operations: int) -> int:
+        """Partitions of this number of first operations."""
+        rounds, rest = divmod(operations, len(self.partitions))
+        count = rounds * sum(self.partitions) + sum(self.partitions[:rest])
+        return count if self.partitions_in_all is None else min(count, self.partitions_in_all)
 
-    law: Literal["ycsb_zipfian"]
-
-
-class Zipfian(_Part):
-    """Exact zipfian over the count."""
-
-    law: Literal["zipfian"]
-    theta: Positive
-    scrambled: bool
-
-
-class Latest(_Part):
-    """The newest acknowledged record most likely."""
-
-    law: Literal["latest"]
-
-
-class Newest(_Part):
-    """A uniform choice among this number of the newest acknowledged records."""
-
-    law: Literal["newest"]
-    window: U64
-
-
-class Hotspot(_Part):
-    """A share of the operations goes to a share of the keys."""
-
-    law: Literal["hotspot"]
-    data_fraction: Positive
-    operation_fraction: Positive
-
-
-class Sequential(_Part):
-    """Operation n takes ordinal n modulo the count."""
-
-    law: Literal["sequential"]
-
-
-class Exponential(_Part):
-    """`percentile` percent of the operations fall in the first `fraction` of the keys."""
-
-    law: Literal["exponential"]
-    percentile: Positive
-    fraction: Positive
-
-
-class RowDistribution(_Part):
-    """A law of cassandra-stress, which draws the ordinal itself."""
-
-    law: Literal["row"]
-    of: RowLaw
-
-
-class Head(_Part):
-    """The most popular keys have given shares, the others fall as rank^-theta."""
-
-    law: Literal["head"]
-    shares: tuple[Positive, ...]
-    theta: Positive
-
-
-class Again(_Part):
-    """A share of the operations asks for the key of an earlier one, the others by a law."""
-
-    law: Literal["again"]
-    share: Positive
-    gaps: tuple[U64, ...]
-    of: Distribution
-
-
-Distribution = TypeAliasType(
-    "Distribution",
-    Annotated[
-        AllKeysUniform
-        | YcsbZipfian
-        | Zipfian
-        | Latest
-        | Newest
-        | Hotspot
-        | Sequential
-        | Exponential
-        | RowDistribution
-        | Head
-        | Again,
-        Field(discriminator="law"),
-    ],
-)
+    def operations_for(self, partitions: int) -> int:
+        """The number of operations that reach this number of partitions."""
+        rounds, rest = divmod(partitions, sum(self.partitions))
+        reached = bisect_left(tuple(accumulate(self.partitions)), rest) + 1 if rest else 0
+        return rounds * len(self.partitions) + reached
 
 
 class KeyChoice(_Part):
@@ -229,211 +129,7 @@ class KeyChoice(_Part):
 
     start: U64
     count: U64
-    distribution: Distribution
-
-
-class KeyGenerator(_Part):
-    """The text of the record's key."""
-
-    generator: Literal["key"]
-
-
-class OrdinalGenerator(_Part):
-    """The record's ordinal."""
-
-    generator: Literal["ordinal"]
-
-
-class FieldGenerator(_Part):
-    """What the record's field of this index holds."""
-
-    generator: Literal["field"]
-    field: U32
-
-
-class ColumnGenerator(_Part):
-    """What the statement's column of this place holds in the row."""
-
-    generator: Literal["column"]
-    column: U32
-
-
-class NumberGenerator(_Part):
-    """A whole number by a law."""
-
-    generator: Literal["number"]
-    choice: KeyChoice
-
-
-class NameGenerator(_Part):
-    """A prefix and such a number in decimal."""
-
-    generator: Literal["name"]
-    text: KeyText
-    choice: KeyChoice
-
-
-class GaussianGenerator(_Part):
-    """A whole number, normally distributed and cut off at both ends."""
-
-    generator: Literal["gaussian"]
-    min: I64
-    max: I64
-    mean: Finite
-    stddev: Positive
-
-
-class FractionGenerator(_Part):
-    """A number with a fraction, each as likely as any other."""
-
-    generator: Literal["fraction"]
-    min: Finite
-    max: Finite
-
-
-class TextGenerator(_Part):
-    """Printable ASCII noise."""
-
-    generator: Literal["text"]
-    length: SizeLaw
-
-
-class BlobGenerator(_Part):
-    """Bytes of any value."""
-
-    generator: Literal["blob"]
-    length: SizeLaw
-
-
-class BooleanGenerator(_Part):
-    """True or false, either as likely."""
-
-    generator: Literal["boolean"]
-
-
-class UuidGenerator(_Part):
-    """A random UUID."""
-
-    generator: Literal["uuid"]
-
-
-class TimestampGenerator(_Part):
-    """Milliseconds since 1970, `step_ms` more for each element drawn before."""
-
-    generator: Literal["timestamp"]
-    start_ms: I64
-    step_ms: I64
-
-
-class ScanLengthGenerator(_Part):
-    """How many records a scan asks for, as a tape says."""
-
-    generator: Literal["scan_length"]
-
-
-class TtlGenerator(_Part):
-    """The time to live that a tape says."""
-
-    generator: Literal["ttl"]
-    unit_ms: U64
-
-
-class ComputedGenerator(_Part):
-    """A whole number computed from another."""
-
-    generator: Literal["computed"]
-    of: Literal["ordinal", "operation", "place"]
-    divisor: U64
-    modulus: U64 | None
-    factor: I64
-    start: I64
-    step: I64
-
-
-class SplitGenerator(_Part):
-    """One of two whole numbers that add up to the record's ordinal."""
-
-    generator: Literal["split"]
-    rest: bool
-
-
-class FormatPart(_Part):
-    """A literal, then an argument."""
-
-    literal: str
-    argument: U32 | None
-    zero_padding: U32
-
-
-class FormatGenerator(_Part):
-    """Text put together from literals and earlier arguments."""
-
-    generator: Literal["format"]
-    parts: tuple[FormatPart, ...]
-
-
-class CheckedGenerator(_Part):
-    """A value that carries its own checksum."""
-
-    generator: Literal["checked"]
-    prefix: U32
-    length: SizeLaw
-    ascii: bool
-
-
-class ListGenerator(_Part):
-    """Several of one kind."""
-
-    generator: Literal["list"]
-    of: Generator
-    length: SizeLaw
-
-
-class TupleGenerator(_Part):
-    """Several of different kinds."""
-
-    generator: Literal["tuple"]
-    of: tuple[Generator, ...]
-
-
-class MapGenerator(_Part):
-    """Keys and their values."""
-
-    generator: Literal["map"]
-    keys: Generator
-    values: Generator
-    length: SizeLaw
-
-
-Generator = TypeAliasType(
-    "Generator",
-    Annotated[
-        KeyGenerator
-        | OrdinalGenerator
-        | FieldGenerator
-        | ColumnGenerator
-        | NumberGenerator
-        | NameGenerator
-        | GaussianGenerator
-        | FractionGenerator
-        | TextGenerator
-        | BlobGenerator
-        | BooleanGenerator
-        | UuidGenerator
-        | TimestampGenerator
-        | ComputedGenerator
-        | SplitGenerator
-        | TtlGenerator
-        | ScanLengthGenerator
-        | FormatGenerator
-        | CheckedGenerator
-        | ListGenerator
-        | TupleGenerator
-        | MapGenerator,
-        Field(discriminator="generator"),
-    ],
-)
-"""How an argument is drawn."""
+    distribution: Words
 
 
 class Argument(_Part):
@@ -441,42 +137,7 @@ class Argument(_Part):
 
     name: str
     each: Literal["operation", "command", "item"]
-    generator: Generator
-
-
-class RowsCheck(_Part):
-    """How many rows there are."""
-
-    check: Literal["rows"]
-    least: U64
-    most: U64 | None
-
-
-class EachCheck(_Part):
-    """Every row's value equals the argument."""
-
-    check: Literal["each"]
-    column: U32
-    argument: U32
-
-
-class SumCheck(_Part):
-    """The values of all rows add up to the argument."""
-
-    check: Literal["sum"]
-    column: U32
-    argument: U32
-
-
-class SameCheck(_Part):
-    """All rows have the same value."""
-
-    check: Literal["same"]
-    column: U32
-
-
-Check = Annotated[RowsCheck | EachCheck | SumCheck | SameCheck, Field(discriminator="check")]
-"""Requirements on the rows of a reply."""
+    generator: Words
 
 
 class Statement(_Part):
@@ -484,13 +145,13 @@ class Statement(_Part):
 
     name: str
     texts: tuple[str, ...]
-    commands: SizeLaw
-    items: SizeLaw
+    commands: Words
+    items: Words
     record: Literal["operation", "command", "item"]
     rows: Rows | None
     arguments: tuple[Argument, ...]
     expects: tuple[U32, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Words, ...]
     when_full: U32 | None
     options: dict[str, JsonValue]
 
@@ -550,7 +211,7 @@ class Group(_Part):
     keys: KeyChoice
     read_fields: FieldChoice
     write_fields: FieldChoice
-    scan_length: SizeLaw
+    scan_length: Words
     check_values: Literal["none", "tag", "full"]
 
 

@@ -9,18 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.plan.model import (
-    Argument,
-    FormatGenerator,
-    Generator,
-    KeyGenerator,
-    KeyText,
-    NameGenerator,
-    Plan,
-    UuidGenerator,
-)
+from kvmark.plan.model import Argument, KeyText, Plan, Words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,9 +55,8 @@ class _RecordKeys:
         number = int(found["number"])
         if self.order == "ordered":
             return number < self.most
-        return self.most > _MOST_HASHES or self._is_hash(number)
-
-    def _is_hash(self, number: int) -> bool:
+        if self.most > _MOST_HASHES:
+            return True
         place = int(self._hashes.searchsorted(number)) if number < 1 << 63 else self.most
         return place < self.most and int(self._hashes[place]) == number
 
@@ -103,14 +94,16 @@ def key_names(plans: Iterable[Plan]) -> KeyNames:
         of_records = plan.dataset.table, plan.dataset.key
         most[of_records] = max(_most_records(plan), most.get(of_records, 0))
         words |= set(_words(plan))
-    records = tuple(_record_keys(*of_records, count) for of_records, count in most.items())
-    return KeyNames(records, re.compile("|".join(sorted(words))) if words else None)
-
-
-def _record_keys(table: str, key: KeyText, most: int) -> _RecordKeys:
-    # Where keys of several tables lie together, some drivers put the table's name before them.
-    pattern = f"({re.escape(table)}-)?{_record_key(key, most, 'number')}"
-    return _RecordKeys(re.compile(pattern), key.order, most)
+    records = (
+        # Where keys of several tables lie together, some drivers put the table's name first.
+        _RecordKeys(
+            re.compile(f"({re.escape(table)}-)?{_record_key(key, count, 'number')}"),
+            key.order,
+            count,
+        )
+        for (table, key), count in most.items()
+    )
+    return KeyNames(tuple(records), re.compile("|".join(sorted(words))) if words else None)
 
 
 def ycsb_hashes(count: int) -> NDArray[np.int64]:
@@ -134,23 +127,18 @@ def _words(plan: Plan) -> Iterator[str]:
         for text in statement.texts:
             for place, bracketed in enumerate(text.split()):
                 word = bracketed.strip('[]"')
-                if _is_record_key(word, statement.arguments):
+                inside = [one for one in statement.arguments if f"{{{one.name}}}" in word]
+                kinds = {one.generator["generator"] for one in inside}
+                if kinds == {"key"} and word == f"{{{inside[0].name}}}":
+                    # A record's key and no more is known by its number.
                     continue
-                pattern = _word(word, statement.arguments, record)
-                is_named = any(
-                    isinstance(one.generator, KeyGenerator | NameGenerator | FormatGenerator)
-                    for one in statement.arguments
-                    if f"{{{one.name}}}" in word
-                )
+                parts = _PLACE.split(word)
+                known = {one.name: one.generator for one in statement.arguments}
+                inserted = [known.get(name) for name in parts[1::2]]
+                pattern = _joined(parts[::2], inserted, statement.arguments, record)
+                is_named = bool(kinds & {"key", "name", "format"})
                 if pattern is not None and (is_named or place == _FIRST_KEY):
                     yield pattern
-
-
-def _is_record_key(word: str, arguments: Sequence[Argument]) -> bool:
-    """Whether a word is a record's key and no more, which is known by its number."""
-    return any(
-        word == f"{{{one.name}}}" and isinstance(one.generator, KeyGenerator) for one in arguments
-    )
 
 
 def _record_key(key: KeyText, most: int, group: str = "") -> str:
@@ -195,38 +183,33 @@ def _key_text(text: KeyText, fewest: int = 1, group: str = "") -> str:
     return f"{re.escape(text.prefix)}{begin}{number})"
 
 
-def _word(word: str, arguments: Sequence[Argument], record: str) -> str | None:
-    """A pattern for an argument of a statement; None if it can be anything."""
-    pattern, end = "", 0
-    for place in _PLACE.finditer(word):
-        argument = next((one for one in arguments if one.name == place[1]), None)
-        inserted = None if argument is None else _generated(argument.generator, arguments, record)
-        if inserted is None:
+def _joined(
+    literals: Sequence[str],
+    inserted: Sequence[Words | None],
+    arguments: Sequence[Argument],
+    record: str,
+) -> str | None:
+    """A pattern for literals with values between them; None if one can be anything."""
+    values = [None if one is None else _generated(one, arguments, record) for one in inserted]
+    pattern = ""
+    for literal, value in zip_longest(literals, values, fillvalue=""):
+        if value is None:
             return None
-        pattern += re.escape(word[end : place.start()]) + f"({inserted})"
-        end = place.end()
-    return pattern + re.escape(word[end:])
+        pattern += re.escape(literal) + (f"({value})" if value else "")
+    return pattern
 
 
-def _generated(generator: Generator, arguments: Sequence[Argument], record: str) -> str | None:
+def _generated(generator: Words, arguments: Sequence[Argument], record: str) -> str | None:
     """A pattern for a generator's values; None if they can be anything."""
-    if isinstance(generator, KeyGenerator):
-        return record
-    if isinstance(generator, NameGenerator):
-        return _key_text(generator.text)
-    if isinstance(generator, UuidGenerator):
-        return _UUID
-    if isinstance(generator, FormatGenerator):
-        pattern = ""
-        for part in generator.parts:
-            pattern += re.escape(part.literal)
-            if part.argument is not None:
-                inserted = _generated(arguments[part.argument].generator, arguments, record)
-                if inserted is None:
-                    return None
-                pattern += f"({inserted})"
-        return pattern
-    return _NUMBER if generator.generator in _NUMBERS else None
+    kind: Any = generator["generator"]
+    if kind == "name":
+        return _key_text(KeyText.model_validate(generator["text"]))
+    if kind == "format":
+        parts: Any = generator["parts"]
+        places = [part["argument"] for part in parts if part["argument"] is not None]
+        inserted = [arguments[place].generator for place in places]
+        return _joined([part["literal"] for part in parts], inserted, arguments, record)
+    return {"key": record, "uuid": _UUID}.get(kind, _NUMBER if kind in _NUMBERS else None)
 
 
 def operation_names(plan: Plan) -> tuple[str, ...]:

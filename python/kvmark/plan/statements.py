@@ -8,30 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from kvmark.plan.model import (
-    Argument,
-    Check,
-    ConstantSize,
-    Distribution,
-    Generator,
-    KeyChoice,
-    KeyText,
-    SizeLaw,
-    Statement,
-)
+from kvmark.plan.model import Argument, Statement, Words
 from kvmark.spec import laws
 from kvmark.spec import statements as spec_of
 from kvmark.spec.workload import WorkloadSpec
 
-_CHECKS: Final[TypeAdapter[Check]] = TypeAdapter(Check)
-_GENERATORS: Final[TypeAdapter[Generator]] = TypeAdapter(Generator)
 _DEVIATIONS: Final = 6
 """cassandra-stress's normal range: three standard deviations to each side of the mean."""
 
-_SIZE_LAWS: Final[TypeAdapter[SizeLaw]] = TypeAdapter(SizeLaw)
-_DISTRIBUTIONS: Final[TypeAdapter[Distribution]] = TypeAdapter(Distribution)
+_RENAMED: Final = {"divide": "divisor", "modulo": "modulus", "times": "factor"}
 
 
 def compile_statements(
@@ -43,23 +28,19 @@ def compile_statements(
 
 
 def _statement(
-    name: str,
-    one: spec_of.StatementSpec,
-    workload: WorkloadSpec,
-    records: int,
-    depth: int | None,
+    name: str, one: spec_of.StatementSpec, workload: WorkloadSpec, records: int, depth: int | None
 ) -> Statement:
     described = {**workload.arguments, **one.arguments}
     names = one.named(workload.arguments)
     indices = {other: index for index, other in enumerate(workload.statements)}
-    commands = size_law(one.commands)
+    commands = words(one.commands)
     if depth is not None and one.pipelines:
-        commands = ConstantSize(law="constant", size=depth)
+        commands = {"law": "constant", "size": depth}
     return Statement(
         name=name,
         texts=one.run,
         commands=commands,
-        items=size_law(one.items),
+        items=words(one.items),
         record=one.record,
         rows=None,
         arguments=tuple(
@@ -81,110 +62,76 @@ def _argument(
 ) -> Argument:
     if described is None:
         # The record's own: its key or its ordinal.
-        generator = _GENERATORS.validate_python({"generator": name})
-        return Argument(name=name, each="command", generator=generator)
+        return Argument(name=name, each="command", generator={"generator": name})
     each = described.each or one.each(name)
-    made = _made(described, names)
-    generator = _generator(described, records) if made is None else _read(made)
-    return Argument(name=name, each=each, generator=generator)
+    return Argument(name=name, each=each, generator=_generator(described, records, names))
 
 
-def _made(one: spec_of.ArgumentSpec, names: Sequence[str]) -> dict[str, Any] | None:
-    """The generator in the plan's words, if it is no law of chance."""
-    if isinstance(one, spec_of.FormatArgument):
-        parts = tuple(
-            {
-                "literal": literal,
-                "argument": None if name is None else names.index(name),
-                "zero_padding": digits,
-            }
-            for literal, name, digits in one.parts
-        )
-        return {"generator": "format", "parts": parts}
-    if isinstance(one, spec_of.ComputedArgument):
-        law = {"divisor": one.divide, "modulus": one.modulo, "factor": one.times}
-        computed = {"generator": "computed", "of": one.of, "start": one.start, "step": one.step}
-        return {**computed, **law}
-    if isinstance(one, spec_of.TtlArgument):
-        return {"generator": "ttl", "unit_ms": {"s": 1000, "ms": 1}[one.unit]}
-    if isinstance(one, spec_of.ScanLengthArgument):
-        return {"generator": "scan_length"}
-    if isinstance(one, spec_of.SplitArgument):
-        return {"generator": "split", "rest": one.part == "rest"}
-    if isinstance(one, spec_of.CheckedArgument):
-        length, prefix = size_law(one.length), names.index(one.prefix)
-        return {"generator": "checked", "prefix": prefix, "length": length, "ascii": one.ascii}
-    return None
-
-
-def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> Check:
+def _check(one: spec_of.CheckSpec, names: Sequence[str]) -> Words:
     if one.column is None:
         least = one.rows if one.least is None else one.least
         most = one.rows if one.most is None else one.most
-        return _CHECKS.validate_python({"check": "rows", "least": least or 0, "most": most})
+        return {"check": "rows", "least": least or 0, "most": most}
     if one.argument is None:
-        return _CHECKS.validate_python({"check": "same", "column": one.column})
+        return {"check": "same", "column": one.column}
     kind = "each" if one.sum is None else "sum"
-    argument = names.index(one.argument)
-    return _CHECKS.validate_python({"check": kind, "column": one.column, "argument": argument})
+    return {"check": kind, "column": one.column, "argument": names.index(one.argument)}
 
 
-def _read(content: dict[str, Any]) -> Generator:
-    return _GENERATORS.validate_python(content)
+def _generator(one: Any, records: int, names: Sequence[str]) -> Words:
+    kind = {"set": "list", "udt": "tuple"}.get(one.generator, one.generator)
+    content = {**_content(one, records, names), "generator": kind}
+    if "length" in content:
+        content["length"] = words(one.length)
+    for name in {"of", "keys", "values"} & content.keys():
+        match content[name]:
+            case str():
+                continue
+            case tuple() as several:
+                content[name] = [_generator(each, records, names) for each in several]
+            case inside:
+                content[name] = _generator(inside, records, names)
+    return content
 
 
-def _generator(one: spec_of.ArgumentSpec, records: int) -> Generator:
-    return _read(_content(one, records))
-
-
-def _content(one: Any, records: int) -> dict[str, Any]:
-    """The generator in the plan's words."""
+def _content(one: Any, records: int, names: Sequence[str]) -> dict[str, Any]:
+    """The fields of an argument in the plan's words."""
+    content = {_RENAMED.get(name, name): value for name, value in one if name != "each"}
     match one:
-        case spec_of.NumberArgument():
-            return {"generator": "number", "choice": _choice(one, records)}
-        case spec_of.NameArgument():
-            text = KeyText(prefix=one.prefix, zero_padding=one.zero_padding, order=one.order)
-            return {"generator": "name", "text": text, "choice": _choice(one, records)}
+        case spec_of.NumberArgument() | spec_of.NameArgument():
+            count = records if one.count is None else one.count
+            law = words(one.law)
+            content = {"choice": {"start": one.start, "count": count, "distribution": law}}
+            if isinstance(one, spec_of.NameArgument):
+                content["text"] = one.model_dump(include={"prefix", "zero_padding", "order"})
         case spec_of.GaussianArgument():
             mean = (one.min + one.max) / 2 if one.mean is None else one.mean
             stddev = (one.max - one.min) / _DEVIATIONS if one.stddev is None else one.stddev
-            law = {"mean": float(mean), "stddev": float(stddev)}
-            return {"generator": "gaussian", "min": one.min, "max": one.max, **law}
-        case spec_of.TextArgument() | spec_of.BlobArgument():
-            return {"generator": one.generator, "length": size_law(one.length)}
+            content |= {"mean": mean, "stddev": stddev}
         case spec_of.TimestampArgument():
-            step_ms = one.step_ns // 1_000_000
-            return {"generator": "timestamp", "start_ms": one.start_ms, "step_ms": step_ms}
-        case spec_of.ListArgument():
-            length = size_law(one.length)
-            return {"generator": "list", "of": _generator(one.of, records), "length": length}
-        case spec_of.TupleArgument():
-            return {"generator": "tuple", "of": tuple(_generator(each, records) for each in one.of)}
-        case spec_of.MapArgument():
-            keys, values = _generator(one.keys, records), _generator(one.values, records)
-            length = size_law(one.length)
-            return {"generator": "map", "keys": keys, "values": values, "length": length}
-        case spec_of.FractionArgument():
-            return {"generator": "fraction", "min": float(one.min), "max": float(one.max)}
-    return dict(one.model_dump(exclude={"each"}))
+            content["step_ms"] = content.pop("step_ns") // 1_000_000
+        case spec_of.TtlArgument():
+            content["unit_ms"] = {"s": 1000, "ms": 1}[content.pop("unit")]
+        case spec_of.SplitArgument():
+            content["rest"] = content.pop("part") == "rest"
+        case spec_of.CheckedArgument():
+            content["prefix"] = names.index(one.prefix)
+        case spec_of.FormatArgument():
+            parts = (
+                (literal, None if name is None else names.index(name), digits)
+                for literal, name, digits in one.parts
+            )
+            keys = ("literal", "argument", "zero_padding")
+            content = {"parts": [dict(zip(keys, part, strict=True)) for part in parts]}
+    return content
 
 
-def _choice(one: spec_of.NumberArgument | spec_of.NameArgument, records: int) -> KeyChoice:
-    count = records if one.count is None else one.count
-    return KeyChoice(start=one.start, count=count, distribution=distribution(one.law))
+def words(law: laws.Length | laws.Keys) -> Words:
+    """How long something is, how many there are, or which of several is chosen."""
+    return _tagged(law.model_dump(mode="json"))
 
 
-def size_law(law: laws.Length) -> SizeLaw:
-    """How long something is, or how many there are."""
-    return _SIZE_LAWS.validate_python(_tagged(law.model_dump()))
-
-
-def distribution(law: laws.Keys) -> Distribution:
-    """The choice of one of several; their number is another field."""
-    return _DISTRIBUTIONS.validate_python(_tagged(law.model_dump()))
-
-
-def _tagged(content: dict[str, Any]) -> dict[str, Any]:
+def _tagged(content: dict[str, Any]) -> Words:
     content.pop("expected_new", None)
     if "of" in content:
         content["of"] = _tagged(content["of"])

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count as numbers
 from itertools import pairwise
@@ -101,18 +101,13 @@ def _rising(points: Iterator[Point]) -> Iterator[Point]:
         last = point
 
 
-def is_curve(text: str) -> bool:
-    """Whether a rate is written as a curve and not as a number."""
-    return ":" in text
-
-
 def pace(text: str) -> float | str | None:
     """A rate as written for a run: a number, a curve's text, or None for `max`.
 
     Raises:
         SpecError: it is neither.
     """
-    return parse_curve(text).text if is_curve(text) else quantity.rate(text)
+    return parse_curve(text).text if ":" in text else quantity.rate(text)
 
 
 def parse_curve(text: str) -> RateCurve:
@@ -165,13 +160,11 @@ def _sine(text: str, words: str) -> RateCurve:
     middle, height, period_ns = _rate(text, mean), _rate(text, swing), _time_ns(text, period)
     if height > middle:
         raise SpecError(f"{shown(text)} goes below 0; it can go down by {middle:g} at most")
-    steps = range(_SINE_POINTS + 1)
-    rates = [
-        middle + height * math.sin(2 * math.pi * (one % _SINE_POINTS) / _SINE_POINTS)
-        for one in steps
-    ]
-    times = [period_ns * one // _SINE_POINTS for one in steps]
-    return RateCurve(text, tuple(zip(times, (max(0.0, rate) for rate in rates), strict=True)))
+    cycle: list[Point] = []
+    for step in range(_SINE_POINTS + 1):
+        part = math.sin(2 * math.pi * (step % _SINE_POINTS) / _SINE_POINTS)
+        cycle.append((period_ns * step // _SINE_POINTS, max(0.0, middle + height * part)))
+    return RateCurve(text, tuple(cycle))
 
 
 def _onoff(text: str, words: str) -> RateCurve:
@@ -195,44 +188,39 @@ def _file(text: str, words: str) -> RateCurve:
 
 
 def _rows(path: Path) -> Iterator[Point]:
-    begin, before_ns = 0.0, -1
-    for line, (at_s, rate) in _numbers(path):
-        begin = at_s if before_ns < 0 else begin
-        at_ns = round((at_s - begin) * _NS_PER_S)
-        if at_ns <= before_ns:
-            raise SpecError(f"{path} line {line}: the times of the rates must rise")
-        if rate < 0:
-            raise SpecError(f"{path} line {line}: a rate can't be below 0, as {rate:g} is")
-        before_ns = at_ns
-        yield at_ns, rate
-
-
-def _numbers(path: Path) -> Iterator[tuple[int, tuple[float, float]]]:
-    """The line and the two numbers of each row."""
     if path.exists() and not path.is_file():
         raise SpecError(f"{path} can't be read as rates: it is no regular file")
+    begin, before_ns = 0.0, -1
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file)
-            columns = [name.strip() for name in next(rows, [])]
-            if "seconds" not in columns or "rate" not in columns:
+            rows = csv.DictReader(file)
+            names = rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+            if not {"seconds", "rate"} <= set(names):
                 raise SpecError(f"{path} line 1: name the columns seconds,rate")
-            places = columns.index("seconds"), columns.index("rate")
             for row in rows:
-                if row:
-                    yield rows.line_num, _two(path, rows.line_num, row, places)
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+                at_s, rate = _two(f"{path} line {rows.line_num}", row)
+                begin = at_s if before_ns < 0 else begin
+                at_ns = round((at_s - begin) * _NS_PER_S)
+                if at_ns <= before_ns:
+                    raise SpecError(
+                        f"{path} line {rows.line_num}: the times of the rates must rise"
+                    )
+                before_ns = at_ns
+                yield at_ns, rate
+    except (OSError, ValueError, csv.Error) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise SpecError(f"{path} can't be read as rates: {why}") from problem
 
 
-def _two(path: Path, line: int, row: list[str], places: tuple[int, int]) -> tuple[float, float]:
+def _two(place: str, row: Mapping[str, str]) -> tuple[float, float]:
     try:
-        at_s, rate = (float(row[place]) for place in places)
-    except (ValueError, IndexError):
-        raise SpecError(f"{path} line {line}: two numbers belong here, seconds and rate") from None
+        at_s, rate = float(row["seconds"]), float(row["rate"])
+    except (ValueError, TypeError):
+        raise SpecError(f"{place}: two numbers belong here, seconds and rate") from None
     if not (math.isfinite(at_s) and math.isfinite(rate)):
-        raise SpecError(f"{path} line {line}: numbers must be finite")
+        raise SpecError(f"{place}: numbers must be finite")
+    if rate < 0:
+        raise SpecError(f"{place}: a rate can't be below 0, as {rate:g} is")
     return at_s, rate
 
 

@@ -23,18 +23,18 @@ killed server and a network are restored when the measurement ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from kvmark.errors import SpecError
-from kvmark.spec import quantity
+from kvmark.spec import quantity, yaml_file
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import Duration, Strict, at_key, parse_yaml, read_text
+from kvmark.spec.yaml_file import Duration, Mistake, Strict
 
 Action: TypeAlias = Literal["pause", "kill", "restart", "promote", "delay", "loss", "partition"]
 
@@ -50,16 +50,12 @@ _SENTENCE: Final = re.compile(
 def _amount(value: object) -> object:
     """A duration or a share, as text."""
     text = str(value).strip()
-    try:
-        if text.endswith("%"):
-            if 0 < quantity.share(text) <= 1:
-                return text.replace(" ", "")
-        elif quantity.duration_ns(text) > 0:
-            return text
-    except SpecError:
-        pass
+    with suppress(SpecError):
+        amount = quantity.share(text) if text.endswith("%") else quantity.duration_ns(text)
+        if amount > 0 and (amount <= 1 or not text.endswith("%")):
+            return text.replace(" ", "")
     sentence = f"{shown(text)} is neither a duration such as 20ms nor a share such as 5%"
-    raise PydanticCustomError("quantity", "{s}", {"s": sentence})
+    raise yaml_file.complaint(sentence)
 
 
 def _names(value: object) -> object:
@@ -67,8 +63,7 @@ def _names(value: object) -> object:
     names = [value] if isinstance(value, str) else value
     for name in names if isinstance(names, list | tuple) else ():
         if not isinstance(name, str) or not re.match(_NODE, name):
-            sentence = f"{shown(str(name))} is not the name of a server"
-            raise PydanticCustomError("name", "{s}", {"s": sentence})
+            raise yaml_file.complaint(f"{shown(str(name))} is not the name of a server")
     return names
 
 
@@ -80,17 +75,34 @@ Others = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Servers towards which a link is disturbed; all others if none is named."""
 
 
-class FaultSpec(Strict):
-    """One thing that is broken on purpose."""
+class FaultAction(Strict):
+    """What is broken on purpose."""
 
-    at_ns: Duration = Field(alias="at")
-    """When, from the beginning of the phase that measures."""
     do: Action
     node: Target
     by: Amount | None = None
     """How much: a duration of `delay`, a share of `loss`."""
     others: Others = Field(default=(), alias="from")
     """The other servers that `delay`, `loss` and `partition` concern; empty for all others."""
+
+    def _mistakes(self) -> Iterator[Mistake]:
+        meant = _AMOUNTS.get(self.do)
+        if meant is None and self.by is not None:
+            yield "by", f"{self.do} has no amount; leave 'by' out"
+        is_share = self.by is not None and self.by.endswith("%")
+        if meant is not None and (self.by is None or is_share != (self.do == "loss")):
+            yield "by", f"{self.do} needs {meant} in 'by'"
+        if self.others and self.do not in _OF_LINKS:
+            yield "from", f"{self.do} concerns the server alone; leave 'from' out"
+        if self.node in self.others:
+            yield "from", f"{self.node} has no link to itself; name other servers"
+
+
+class FaultSpec(FaultAction):
+    """One thing that is broken on purpose, and when."""
+
+    at_ns: Duration = Field(alias="at")
+    """When, from the beginning of the phase that measures."""
     for_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
     """How long; None until the measurement ends, or for `restart` not at all."""
 
@@ -117,31 +129,12 @@ class FaultSpec(Strict):
         """The share of packets that are lost; 0 for anything but `loss`."""
         return quantity.share(self.by) if self.do == "loss" and self.by else 0.0
 
-    @model_validator(mode="after")
-    def _says_what_its_action_needs(self) -> FaultSpec:
-        check_words(self.do, self.node, self.by, self.others)
-        return self
-
     @property
     def end_ns(self) -> int | None:
         """When it is to be over; None for the end of the measurement."""
         if self.for_ns is None:
             return self.at_ns if self.do == "restart" else None
         return self.at_ns + self.for_ns
-
-
-def check_words(do: Action, node: str, by: str | None, others: Sequence[str]) -> None:
-    """Rejects missing and meaningless parameters of an action, as errors of keys."""
-    meant = _AMOUNTS.get(do)
-    if meant is None and by is not None:
-        raise at_key("by", f"{do} has no amount; leave 'by' out")
-    is_share = by is not None and by.endswith("%")
-    if meant is not None and (by is None or is_share != (do == "loss")):
-        raise at_key("by", f"{do} needs {meant} in 'by'")
-    if others and do not in _OF_LINKS:
-        raise at_key("from", f"{do} concerns the server alone; leave 'from' out")
-    if node in others:
-        raise at_key("from", f"{node} has no link to itself; name other servers")
 
 
 def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
@@ -168,40 +161,32 @@ def check_faults(faults: Sequence[FaultSpec], duration_ns: int | None) -> None:
     _check_overlaps(faults)
 
 
-def _check_overlaps(faults: Sequence[FaultSpec]) -> None:
-    for first, second in _neighbours(faults):
-        if first.end_ns is None or second.at_ns <= first.end_ns:
+def _check_overlaps(faults: Iterable[FaultSpec]) -> None:
+    ordered = sorted(faults, key=lambda fault: (fault.node, fault.at_ns))
+    for first, second in pairwise(ordered):
+        is_same = first.node == second.node
+        if is_same and (first.end_ns is None or second.at_ns <= first.end_ns):
             raise SpecError(
                 f"fault '{second.text}': {second.node} isn't back yet from '{first.text}'; let the"
                 " first one end before"
             )
 
 
-def _neighbours(faults: Iterable[FaultSpec]) -> Iterable[tuple[FaultSpec, FaultSpec]]:
-    """Each fault and the one after it on the same server."""
-    ordered = sorted(faults, key=lambda fault: (fault.node, fault.at_ns))
-    return ((one, two) for one, two in pairwise(ordered) if one.node == two.node)
-
-
 def _consistent(faults: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     try:
         _check_overlaps(faults)
     except SpecError as problem:
-        raise at_key("faults", problem.message) from None
+        raise yaml_file.at_key("faults", problem.message) from None
     return faults
 
 
-Faults = Annotated[tuple[FaultSpec, ...], AfterValidator(_consistent)]
-"""The value of the key `faults` in a file."""
-
-
 class _File(Strict):
-    faults: Faults
+    faults: Annotated[tuple[FaultSpec, ...], AfterValidator(_consistent)]
 
 
 def load_faults(path: Path) -> tuple[FaultSpec, ...]:
     """The faults of a YAML file with the one key `faults`; errors name file and line."""
-    return parse_yaml(read_text(path), str(path), _File).faults
+    return yaml_file.parse_yaml(yaml_file.read_text(path), str(path), _File).faults
 
 
 def parse_fault(text: str) -> FaultSpec:
@@ -219,7 +204,11 @@ def parse_fault(text: str) -> FaultSpec:
         raise SpecError(f"fault: unknown action {shown(do)}{did_you_mean(do, actions)}")
     if not re.match(_NODE, node):
         raise SpecError(f"fault: {shown(node)} is not the name of a server; {_FORM}")
-    at_ns, for_ns = (None if one is None else _duration_ns(one) for one in (at, lasting))
+    try:
+        at_ns = quantity.duration_ns(at)
+        for_ns = None if lasting is None else quantity.duration_ns(lasting)
+    except SpecError as problem:
+        raise SpecError(f"fault: {problem.message}") from None
     if for_ns == 0:
         raise SpecError(f"fault: {shown(text)} lasts no time; {_FORM}")
     values = {"at": f"{at_ns}ns", "do": do, "node": node, "by": amount}
@@ -229,13 +218,6 @@ def parse_fault(text: str) -> FaultSpec:
     except ValidationError as problem:
         sentence = problem.errors()[0]["msg"]
         raise SpecError(f"fault: {shown(text)}: {sentence}") from None
-
-
-def _duration_ns(text: str) -> int:
-    try:
-        return quantity.duration_ns(text)
-    except SpecError as problem:
-        raise SpecError(f"fault: {problem.message}") from None
 
 
 def _written(ns: int) -> str:

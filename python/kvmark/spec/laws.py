@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from kvmark.spec import quantity
-from kvmark.spec.yaml_file import Count, Size, Strict, at_key
+from kvmark.spec.yaml_file import Count, Mistake, Size, Strict
 
 ArrivalProcess: TypeAlias = Literal["constant", "poisson"]
 """How the starts of an open model are spread: evenly, or as independent users come."""
@@ -17,11 +18,11 @@ def _tagged(tag: str, key: str | None = None) -> BeforeValidator:
     """Reads a bare value as a mapping: `uniform` is `{distribution: uniform}`."""
 
     def expand(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return value
         return {tag: value} if key is None else {tag: "constant", key: value}
 
-    return BeforeValidator(expand)
+    return BeforeValidator(
+        lambda value: expand(value) if type(value) in {str, int, float} else value
+    )
 
 
 class Constant(Strict):
@@ -31,27 +32,16 @@ class Constant(Strict):
     size: Size
 
 
-class _Between(Strict):
+class Between(Strict):
+    """From `min` to `max`: each length equally likely, or zipfian, the shortest the most likely."""
+
     min: Size
     max: Size
+    distribution: Literal["uniform", "zipfian"]
 
-    @model_validator(mode="after")
-    def _in_order(self) -> _Between:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.min > self.max:
-            raise at_key("min", f"min ({self.min}) must not be above max ({self.max})")
-        return self
-
-
-class UniformLength(_Between):
-    """Each length from `min` to `max` equally likely."""
-
-    distribution: Literal["uniform"]
-
-
-class ZipfianLength(_Between):
-    """Zipfian from `min` to `max`, the shortest the most likely."""
-
-    distribution: Literal["zipfian"]
+            yield "min", f"min ({self.min}) must not be above max ({self.max})"
 
 
 class Histogram(Strict):
@@ -61,31 +51,28 @@ class Histogram(Strict):
     block_size: Size
     weights: tuple[Count, ...]
 
-    @model_validator(mode="after")
-    def _has_a_weight(self) -> Histogram:
+    def _mistakes(self) -> Iterator[Mistake]:
         if not any(self.weights):
-            raise at_key("weights", "one of the weights must be above 0")
+            yield "weights", "one of the weights must be above 0"
         if self.block_size * len(self.weights) > quantity.LARGEST:
-            raise at_key("block_size", "the largest bucket's length is above 2^63")
-        return self
+            yield "block_size", "the largest bucket's length is above 2^63"
 
 
 Length = Annotated[
-    Annotated[
-        Constant | UniformLength | ZipfianLength | Histogram, Field(discriminator="distribution")
-    ],
+    Annotated[Constant | Between | Histogram, Field(discriminator="distribution")],
     _tagged("distribution", "size"),
 ]
 """A law for lengths in bytes or records; a bare number is constant."""
 
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+_Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 
 
-class Uniform(Strict):
-    """Each key equally likely."""
+class Even(Strict):
+    """Each key equally likely; or operation n takes key n, and starts again at the end."""
 
-    distribution: Literal["uniform"]
+    distribution: Literal["uniform", "sequential"]
 
 
 class YcsbZipfian(Strict):
@@ -100,7 +87,7 @@ class Zipfian(Strict):
     """Exact zipfian over the records; `scrambled` spreads the popular ones over the key space."""
 
     distribution: Literal["zipfian"]
-    theta: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.99
+    theta: _Above0 = 0.99
     scrambled: bool = True
 
 
@@ -125,21 +112,12 @@ class Hotspot(Strict):
     operation_fraction: _Share = 0.8
 
 
-class Sequential(Strict):
-    """Operation n takes key n, and starts again at the end."""
-
-    distribution: Literal["sequential"]
-
-
 class Exponential(Strict):
     """`percentile` percent of the operations fall in the newest `fraction` of the keys."""
 
     distribution: Literal["exponential"]
     percentile: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] = 95.0
-    fraction: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] = 0.8571428571
-
-
-_Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+    fraction: _Above0 = 0.8571428571
 
 
 class Head(Strict):
@@ -149,20 +127,12 @@ class Head(Strict):
     shares: tuple[_Share, ...]
     theta: _Above0 = 0.99
 
-    @model_validator(mode="after")
-    def _leaves_some(self) -> Head:
+    def _mistakes(self) -> Iterator[Mistake]:
         if sum(self.shares) > 1:
-            raise at_key("shares", "the shares must have a sum up to 1")
-        return self
+            yield "shares", "the shares must have a sum up to 1"
 
 
-_Fixed = Annotated[
-    Annotated[
-        Uniform | Zipfian | Head | Hotspot | Sequential,
-        Field(discriminator="distribution"),
-    ],
-    _tagged("distribution"),
-]
+_Fixed: TypeAlias = Even | Zipfian | Head | Hotspot
 """Laws that don't start at the newest record."""
 
 
@@ -175,29 +145,16 @@ class Again(Strict):
     distribution: Literal["again"]
     share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False, strict=True)]
     gaps: Annotated[tuple[Count, ...], Field(max_length=63)]
-    of: _Fixed
+    of: Annotated[Annotated[_Fixed, Field(discriminator="distribution")], _tagged("distribution")]
 
-    @model_validator(mode="after")
-    def _has_a_gap(self) -> Again:
+    def _mistakes(self) -> Iterator[Mistake]:
         if not any(self.gaps):
-            raise at_key("gaps", "one of the weights must be above 0")
-        return self
+            yield "gaps", "one of the weights must be above 0"
 
 
+_OfNewest: TypeAlias = YcsbZipfian | Latest | Newest | Exponential
 Keys = Annotated[
-    Annotated[
-        Uniform
-        | YcsbZipfian
-        | Zipfian
-        | Head
-        | Latest
-        | Newest
-        | Hotspot
-        | Sequential
-        | Exponential
-        | Again,
-        Field(discriminator="distribution"),
-    ],
+    Annotated[_Fixed | _OfNewest | Again, Field(discriminator="distribution")],
     _tagged("distribution"),
 ]
 """A law by which keys are chosen; a bare word is the law with its defaults."""

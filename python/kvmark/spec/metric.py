@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Final, Literal, get_args
 
 from kvmark.errors import SpecError, UsageError
-from kvmark.spec.quantity import LONGEST
+from kvmark.spec.quantity import matched
 from kvmark.spec.suggest import did_you_mean, shown
 
 Measure = Literal["quantile", "mean", "max", "errors", "throughput"]
@@ -92,11 +92,8 @@ def parse_metric(text: str) -> Metric:
     Raises:
         SpecError: there is no such metric.
     """
-    found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
-        raise SpecError(
-            f"{shown(text)} is not a metric; write throughput, p99, READ.p99 or service.p99"
-        )
+    problem = f"{shown(text)} is not a metric; write throughput, p99, READ.p99 or service.p99"
+    found = matched(_FORM, text, problem)
     before, name = re.split(r"[\s.]+", found[1] or ""), found[2]
     if found_time := _TIME_BEFORE.match(name):
         before, name = [*before, found_time[1]], name[found_time.end() :]
@@ -141,15 +138,12 @@ def check_operations(metrics: Iterable[Metric], known: Collection[str], where: s
     """
     for metric in metrics:
         if metric.operation is not None and metric.operation not in known:
-            operation = shown(metric.operation)
-            there = (
-                f"take one of {', '.join(known)}"
-                if known
-                else "no operations are distinguished there"
-            )
+            there = f"take one of {', '.join(known)}"
+            if not known:
+                there = "no operations are distinguished there"
             raise UsageError(
-                f"{shown(metric.name)}: {where} no operation {operation}: {there}; times are"
-                f" {', '.join(_TIMES)}"
+                f"{shown(metric.name)}: {where} no operation {shown(metric.operation)}: {there};"
+                f" times are {', '.join(_TIMES)}"
             )
 
 

@@ -1,21 +1,24 @@
-"""Objectives as people write them: `p99<10ms`, `service p99.9<5ms`, `errors<0.1%`.
+"""Bounds on figures of a run, and on the change of one between runs.
 
-A metric (`kvmark.spec.metric`) and its bound: a duration for times, a share for `errors`, a rate
-for `throughput`. `<=` and `≤` let the bound itself pass, and so do `>=` and `≥`.
+An objective, such as `p99<10ms`, `service p99.9<5ms` or `errors<0.1%`, is a metric
+(`kvmark.spec.metric`) and its bound: a duration for times, a share for `errors`, a rate for
+`throughput`. `<=` and `≤` let the bound itself pass, and so do `>=` and `≥`. A condition that ends
+a build, such as `p99>5%`, is a metric and the margin of its change.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from kvmark.errors import SpecError
-from kvmark.spec.metric import Measure, Metric, parse_metric
-from kvmark.spec.quantity import LONGEST, duration_ns, rate, share
+from kvmark.spec.metric import Measure, Metric, parse_comparable, parse_metric
+from kvmark.spec.quantity import duration_ns, matched, rate, share
 from kvmark.spec.suggest import shown
 
 _FORM: Final = re.compile(r"([^<>=≤≥]+)(<=|>=|<|>|≤|≥)\s*(.+)")
+_CONDITION: Final = re.compile(r"(.+?)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,8 @@ def parse_objective(text: str) -> Objective:
     Raises:
         SpecError: it isn't one; shows the form.
     """
-    problem = SpecError(f"{shown(text)} is not an objective; write it like p99<10ms or errors<0.1%")
-    found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
-        raise problem
+    problem = f"{shown(text)} is not an objective; write it like p99<10ms or errors<0.1%"
+    found = matched(_FORM, text, problem)
     name, sign, bound = found.groups()
     metric = parse_metric(name)
     floor, inclusive = sign in (">", ">=", "≥"), sign not in ("<", ">")
@@ -81,3 +82,45 @@ def _bound(measure: Measure, text: str) -> float:
             return floor
         case _:
             return float(duration_ns(text))
+
+
+IfUnknown = Literal["fail", "pass"]
+"""The result of a build if a comparison can't decide a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A change of a metric that must not be: more than a margin, or less."""
+
+    metric: Metric
+    above: bool
+    #: As a share: 0.05 is 5 %.
+    margin: float
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+        return f"{self.metric.name}{'>' if self.above else '<'}{self.margin * 100:g}%"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a build may not go beyond."""
+
+    conditions: tuple[Condition, ...] = ()
+    if_unknown: IfUnknown = "fail"
+
+
+def parse_condition(text: str) -> Condition:
+    """A condition from its text.
+
+    Raises:
+        SpecError: it isn't one, or it holds without a change for the worse.
+    """
+    problem = f"{shown(text)} is no condition: write one such as 'p99>5%' or 'throughput<-3%'"
+    found = matched(_CONDITION, text, problem)
+    above, margin = found[2] == ">", float(found[3]) / 100
+    if (margin < 0) if above else (margin > 0):
+        side = "above" if above else "below"
+        raise SpecError(f"{shown(text)} would hold without any change: write a margin {side} 0 %")
+    return Condition(parse_comparable(found[1]), above, margin)

@@ -38,6 +38,7 @@ _NUMBER: Final = r"(?:[0-9](?:_?[0-9])*)(?:\.[0-9]+)?"
 _COUNT: Final = re.compile(rf"({_NUMBER}(?:[eE]\+?[0-9]{{1,3}})?)\s*([A-Za-z]*)", re.ASCII)
 _SHARE: Final = re.compile(rf"({_NUMBER})\s*(%?)", re.ASCII)
 _PART: Final = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|d)", re.ASCII)
+_PARTS: Final = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 _UNIT_NS: Final[Mapping[str, int]] = {
     "ns": 1,
@@ -50,15 +51,7 @@ _UNIT_NS: Final[Mapping[str, int]] = {
     "d": 86400 * 10**9,
 }
 _SHOWN_UNITS: Final = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))
-_MULTIPLES: Final[Mapping[str, int]] = {
-    "": 1,
-    "k": 10**3,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "B": 10**9,
-    "T": 10**12,
-}
+_MULTIPLES: Final = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 Sizes: TypeAlias = Mapping[str, int]
 """Bytes by a unit's name in small letters; systems' own files give other meanings to some."""
 _SIZES: Final[Sizes] = {
@@ -71,14 +64,12 @@ _SIZES: Final[Sizes] = {
 
 def duration_ns(text: str) -> int:
     """A duration in nanoseconds: `30s`, `2m`, `500ms`, `1h30m`."""
-    problem = SpecError(f"{shown(text)} is not a duration; write it like 30s, 500ms or 1h30m")
-    parts = list(_PART.finditer(_trimmed(text, problem)))
-    if not parts or "".join(part.group(0) for part in parts) != text.strip():
-        raise problem
-    sizes = [_UNIT_NS[part[2]] for part in parts]
-    if any(one <= other for one, other in pairwise(sizes)):
-        raise problem
-    exact = sum(Fraction(part[1].replace("_", "")) * _UNIT_NS[part[2]] for part in parts)
+    problem = f"{shown(text)} is not a duration; write it like 30s, 500ms or 1h30m"
+    matched(_PARTS, text, problem)
+    parts = [(number, _UNIT_NS[unit]) for number, unit in _PART.findall(text)]
+    if any(one <= other for (_, one), (_, other) in pairwise(parts)):
+        raise SpecError(problem)
+    exact = sum(Fraction(number.replace("_", "")) * unit_ns for number, unit_ns in parts)
     return _whole(exact, text, " nanoseconds")
 
 
@@ -137,9 +128,7 @@ def size_bytes(text: str, units: Sizes = _SIZES, such_as: str = "100, 1KiB or 64
 
 def share(text: str) -> float:
     """A share: `0.1%` or `0.001`."""
-    found = _SHARE.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
-        raise SpecError(f"{shown(text)} is not a share; write it like 0.1% or 0.001")
+    found = matched(_SHARE, text, f"{shown(text)} is not a share; write it like 0.1% or 0.001")
     return float(found[1]) / (100 if found[2] else 1)
 
 
@@ -151,20 +140,24 @@ def listed(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:
     return tuple(parse(part) for part in parts)
 
 
-def _trimmed(text: str, problem: SpecError) -> str:
-    if len(text) > LONGEST:
-        raise problem
-    return text.strip()
+def matched(pattern: re.Pattern[str], text: str, problem: str) -> re.Match[str]:
+    """A user's text of a form.
+
+    Raises:
+        SpecError: it isn't of that form, or too long for it.
+    """
+    found = pattern.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if found is None:
+        raise SpecError(problem)
+    return found
 
 
 def _scaled(text: str, units: Mapping[str, int], problem: str, *, lower: bool = False) -> Fraction:
-    match = _COUNT.fullmatch(_trimmed(text, SpecError(problem)))
-    if match is None:
-        raise SpecError(problem)
-    unit: str = match[2].lower() if lower else match[2]
+    number, unit = matched(_COUNT, text, problem).groups()
+    unit = unit.lower() if lower else unit
     if unit not in units:
         raise SpecError(problem)
-    return Fraction(str(match[1]).replace("_", "")) * units[unit]
+    return Fraction(number.replace("_", "")) * units[unit]
 
 
 def _whole(exact: Fraction | int, text: str, unit: str) -> int:

@@ -51,8 +51,7 @@ def is_trace(workload: object) -> bool:
 
 
 def _check_scale(scale: float) -> None:
-    whole = scale >= 1 and scale == int(scale) and scale < 1 << 32
-    if not (whole or 0 < scale < 1):
+    if not (0 < scale < 1 or (1 <= scale < 1 << 32 and scale == int(scale))):
         raise SpecError(
             "scale-keys: must be a whole number of keys for each that was recorded, or the part of"
             f" them that is kept, such as 0.25; not {scale:g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -24,6 +24,10 @@ _CHANGING: Final = frozenset(
 """Commands after which a value isn't the one that was given."""
 _REMOVING: Final = frozenset({"DEL", "DELETE", "GETDEL", "HDEL", "UNLINK"})
 """Commands after which there is none; a statement that isn't there to delete hasn't any."""
+_NUMBERS: Final = (
+    ("clients", 1, LARGEST_U32), ("workers", 1, LARGEST_U32), ("operations", 1, LARGEST),
+    ("pipeline_depth", 1, LARGEST_U32), ("seed", 0, 2**64 - 1),
+)  # fmt: skip
 SECOND_NS: Final = 10**9
 DEFAULT_DURATION_NS: Final = 30 * SECOND_NS
 """How long a rate's curve or a fault is measured when nothing else ends the run."""
@@ -102,6 +106,8 @@ class RunSpec:
         self._check_load_model()
         self._check_curve()
         self._check_statements()
+        if self.verify:
+            self._check_verification()
         self._check_once_per_record()
         self._check_replay()
         check_faults(self.faults, self._limit_ns)
@@ -115,13 +121,13 @@ class RunSpec:
     def as_json(self) -> dict[str, Any]:
         """The spec as plain values for the manifest, without credentials."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        workload = self.workload.model_dump(mode="json", by_alias=False)
-        faults = [fault.model_dump(mode="json") for fault in self.faults]
-        lists = {"pin": list(self.pin), "groups": list(self.groups), "faults": faults}
+        plain["workload"] = self.workload.model_dump(mode="json", by_alias=False)
+        plain["faults"] = [fault.model_dump(mode="json") for fault in self.faults]
         if self.replay is not None:
-            replay = {**asdict(self.replay), "trace": str(self.replay.trace)}
-            lists["replay"] = {**replay, "skip": list(self.replay.skip)}
-        return {**plain, **lists, "workload": workload, "system": self.system.text}
+            replay = {"trace": str(self.replay.trace), "skip": list(self.replay.skip)}
+            plain["replay"] = {**asdict(self.replay), **replay}
+        lists = {"pin": list(self.pin), "groups": list(self.groups)}
+        return {**plain, **lists, "system": self.system.text}
 
     @property
     def _limit_ns(self) -> int | None:
@@ -135,10 +141,13 @@ class RunSpec:
     @property
     def has_no_length(self) -> bool:
         """Whether the user leaves it to kvmark how long the run takes."""
-        curves = [self.rate] if self.rate is not None else [one.rates for one in self.active_groups]
-        changes = any(isinstance(rate, str | tuple) for rate in curves) or bool(self.faults)
+        changes = any(isinstance(rate, str | tuple) for rate in self._rates) or bool(self.faults)
         given = self.duration_ns is not None or self.replay is not None or self._is_ended
         return not (given or changes)
+
+    @property
+    def _rates(self) -> list[Any]:
+        return [self.rate] if self.rate is not None else [one.rates for one in self.active_groups]
 
     @property
     def _is_ended(self) -> bool:
@@ -148,18 +157,13 @@ class RunSpec:
         return bool(self.operations or counted or known or self.workload.once_per_record)
 
     def _check_numbers(self) -> None:
-        _whole("clients", self.clients, 1, LARGEST_U32)
-        _whole("workers", self.workers, 1, LARGEST_U32)
-        _whole("operations", self.operations, 1)
-        _whole("pipeline-depth", self.pipeline_depth, 1, LARGEST_U32)
+        for name, low, high in _NUMBERS:
+            _whole(name.replace("_", "-"), getattr(self, name), low, high)
         _whole("records", self.records, 1, LARGEST - self.workload.dataset.start)
-        _whole("seed", self.seed, 0, 2**64 - 1)
-        _duration("duration", self.duration_ns)
-        _duration("interval", self.interval_ns)
+        for name in ("duration", "interval", "timeout", "drain_limit"):
+            _duration(name.replace("_", " "), getattr(self, f"{name}_ns"))
         if self.interval_ns is not None and self.interval_ns < SHORTEST_INTERVAL_NS:
             raise SpecError(f"interval: must be at least 1 ms, not {self.interval_ns} ns")
-        _duration("timeout", self.timeout_ns)
-        _duration("drain limit", self.drain_limit_ns)
         if self.stall_limit_ns:
             _whole("stall limit", self.stall_limit_ns, SHORTEST_STALL_NS)
         _whole("warmup", self.warmup_ns, 0)
@@ -181,15 +185,12 @@ class RunSpec:
                 raise SpecError(f"{self.workload.name} has no group {shown(name)}{hint}")
         if len(self.active_groups) > 1:
             names = " and ".join(group.name for group in self.active_groups)
-            for option, value in self._of_one_group():
+            for option, value in (("clients", self.clients), ("rate", self.rate)):
                 if value is not None:
                     raise SpecError(
                         f"{option}: the groups {names} each have their own; set them in the "
                         "workload file or choose one group"
                     )
-
-    def _of_one_group(self) -> tuple[tuple[str, object], ...]:
-        return (("clients", self.clients), ("rate", self.rate))
 
     def _check_statements(self) -> None:
         workload = self.workload
@@ -199,8 +200,6 @@ class RunSpec:
                 f"pipeline-depth: no statement of {workload.name} has 'commands', the number that "
                 "this would change; take redis/pipelined or add it to the workload's file"
             )
-        if self.verify:
-            self._check_verification()
 
     def _check_verification(self) -> None:
         """Refuses what would be taken for a lost write and is none."""
@@ -211,38 +210,38 @@ class RunSpec:
                 f"verify: with update=replace {system.driver} drops the fields that an update"
                 " doesn't write; leave --verify or update=replace out"
             )
-        if workload.statements:
-            probe = workload.statements.get(workload.probe or "")
-            if probe is None or not probe.expect:
-                raise SpecError(
-                    f"verify: {workload.name} has no statement that reads a record back; add "
-                    "'probe' with a statement whose 'expect' names the record's field"
-                )
+        probe = workload.statements.get(workload.probe or "")
+        if workload.statements and not (probe and probe.expect):
+            raise SpecError(
+                f"verify: {workload.name} has no statement that reads a record back; add "
+                "'probe' with a statement whose 'expect' names the record's field"
+            )
         mixed = {name for group in self.active_groups for name in group.mix.weights()}
-        if workload.dataset.values == "integrity" and self._updates(mixed):
+        does = {one.does for name, one in workload.statements.items() if name in mixed}
+        updates = bool({"update", "read_modify_write"} & {*does, *mixed})
+        if workload.dataset.values == "integrity" and updates:
             raise SpecError(
                 f"verify: {workload.name} writes the same value at each update of a record (values:"
                 " integrity), so that a lost one can't be seen; take values: random, as redis/set"
                 " has them"
             )
         for name, one in workload.statements.items():
+            if name not in {*mixed, workload.load}:
+                continue
             unforeseen = _CHANGING if one.does == "delete" else _CHANGING | _REMOVING
-            verb = next((word for word in _first_words(one.run) if word in unforeseen), None)
-            if name in {*mixed, workload.load} and verb is not None:
+            # What each text of the statement does.
+            words = [word.upper() for text in one.run for word in text.split()[:1]]
+            verb = next((word for word in words if word in unforeseen), None)
+            if verb is not None:
                 raise SpecError(
                     f"verify: {verb} in {name} of {workload.name} changes a value that is there, so"
                     " that the expected values are unknown; leave --verify out"
                 )
-            if self.replay is None and name in {*mixed, workload.load} and one.expires:
+            if self.replay is None and one.expires:
                 raise SpecError(
                     f"verify: what {name} of {workload.name} writes has a time to live, so that it"
                     " may be gone rightly; leave --verify out"
                 )
-
-    def _updates(self, mixed: Collection[str]) -> bool:
-        """Whether one of the operations in the mixes writes a record that is there."""
-        does = {one.does for name, one in self.workload.statements.items() if name in mixed}
-        return bool({"update", "read_modify_write"} & {*does, *mixed})
 
     def _check_load_model(self) -> None:
         paced = self.rate is not None
@@ -257,8 +256,7 @@ class RunSpec:
             )
 
     def _check_curve(self) -> None:
-        curves = [self.rate] if self.rate is not None else [one.rates for one in self.active_groups]
-        for curve in [parse_curve(one) for one in curves if isinstance(one, str)]:
+        for curve in [parse_curve(one) for one in self._rates if isinstance(one, str)]:
             if self._limit_ns is None:
                 raise SpecError("rate: a curve needs a length; give --duration")
             if curve.is_whole and self.warmup_ns:
@@ -279,8 +277,9 @@ class RunSpec:
     def _check_replay(self) -> None:
         if self.replay is None:
             drawn = {name for group in self.active_groups for name in group.mix.statements}
-            for name in sorted(drawn & set(self.workload.statements)):
-                if self.workload.statements[name].is_told(self.workload.arguments):
+            statements = self.workload.statements
+            for name in sorted(drawn & set(statements)):
+                if statements[name].is_told(self.workload.arguments):
                     raise SpecError(
                         f"{name}: its ttl or scan_length is what a trace says; replay one"
                     )
@@ -306,12 +305,6 @@ def check_pin(cores: Sequence[int]) -> None:
         _whole("pin", core, 0, LARGEST_U32)
     if len(set(cores)) != len(cores):
         raise SpecError("pin: a core is named twice; name each core once")
-
-
-def _first_words(texts: str | Sequence[str]) -> Iterator[str]:
-    """What each text of a statement does, in capitals."""
-    for text in (texts,) if isinstance(texts, str) else texts:
-        yield from (word.upper() for word in text.split()[:1])
 
 
 def _whole(name: str, value: int | None, low: int, high: int = LARGEST) -> None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from kvmark.spec.laws import Constant, Keys, Length, Uniform
+from kvmark.spec.laws import Constant, Even, Keys, Length
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import Count, Duration, Strict, at_key
+from kvmark.spec.yaml_file import Count, Duration, Mistake, Strict, at_key, complaint, wrapped
 
 RECORD: Final = ("key", "ordinal")
 """Arguments that every statement has: the text of the record's key, and its number."""
@@ -30,14 +29,14 @@ _EXPIRY: Final = re.compile(
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[\[\]]")
 
 
-def _expanded(value: object) -> object:
-    """A bare word is the generator with its defaults."""
-    return {"generator": value} if isinstance(value, str) else value
-
-
 class _Generated(Strict):
     each: Literal["operation", "command", "item"] | None = None
     """When a new value is drawn; None for each repetition of its context."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The arguments that it is made of."""
+        return ()
 
 
 class FieldArgument(_Generated):
@@ -51,7 +50,7 @@ class _Numbers(_Generated):
     start: Count = 0
     count: Annotated[Count, Field(ge=1)] | None = None
     """None for as many as there are records."""
-    law: Keys = Uniform(distribution="uniform")
+    law: Keys = Even(distribution="uniform")
 
 
 class NumberArgument(_Numbers):
@@ -85,11 +84,9 @@ class GaussianArgument(_Generated):
     mean: _Number | None = None
     stddev: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
 
-    @model_validator(mode="after")
-    def _in_order(self) -> GaussianArgument:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.min >= self.max:
-            raise at_key("min", f"min ({self.min}) must be below max ({self.max})")
-        return self
+            yield "min", f"min ({self.min}) must be below max ({self.max})"
 
 
 class FractionArgument(_Generated):
@@ -99,31 +96,26 @@ class FractionArgument(_Generated):
     min: _Number = 0.0
     max: _Number = 1.0
 
-    @model_validator(mode="after")
-    def _in_order(self) -> FractionArgument:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.min > self.max:
-            raise at_key("min", f"min ({self.min:g}) must not be above max ({self.max:g})")
-        return self
+            yield "min", f"min ({self.min:g}) must not be above max ({self.max:g})"
 
 
-class TextArgument(_Generated):
-    """Random printable characters of this number."""
+class NoiseArgument(_Generated):
+    """Random printable characters of this number, or bytes of any value."""
 
-    generator: Literal["text"]
-    length: Length
-
-
-class BlobArgument(_Generated):
-    """Bytes of any value."""
-
-    generator: Literal["blob"]
+    generator: Literal["text", "blob"]
     length: Length
 
 
 class PlainArgument(_Generated):
-    """What needs nothing said: the record's key or number, a truth value, a random UUID."""
+    """What needs nothing said.
 
-    generator: Literal["key", "ordinal", "boolean", "uuid"]
+    That is the record's key or number, a truth value, a random UUID, or how many records a scan of
+    a replayed trace asks for.
+    """
+
+    generator: Literal["key", "ordinal", "boolean", "uuid", "scan_length"]
 
 
 def _instant(value: object) -> object:
@@ -134,7 +126,7 @@ def _instant(value: object) -> object:
         instant = datetime.fromisoformat(value)
     except ValueError:
         text = f"{shown(value)} is not an instant such as 2026-01-31T12:00:00Z"
-        raise PydanticCustomError("quantity", "{s}", {"s": text}) from None
+        raise complaint(text) from None
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     return round(aware.timestamp() * 1000)
 
@@ -146,11 +138,9 @@ class TimestampArgument(_Generated):
     start_ms: Annotated[_Whole, BeforeValidator(_instant)] = Field(default=0, alias="start")
     step_ns: Duration = Field(default=1_000_000, alias="step")
 
-    @model_validator(mode="after")
-    def _in_milliseconds(self) -> TimestampArgument:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.step_ns % 1_000_000:
-            raise at_key("step", "a step must be a whole number of milliseconds")
-        return self
+            yield "step", "a step must be a whole number of milliseconds"
 
 
 class TtlArgument(_Generated):
@@ -158,12 +148,6 @@ class TtlArgument(_Generated):
 
     generator: Literal["ttl"]
     unit: Literal["s", "ms"] = "s"
-
-
-class ScanLengthArgument(_Generated):
-    """How many records a scan of a replayed trace asks for."""
-
-    generator: Literal["scan_length"]
 
 
 class ComputedArgument(_Generated):
@@ -205,13 +189,16 @@ class FormatArgument(_Generated):
         pairs = zip(literals, [*names, (None, 1)], strict=True)
         return tuple((literal, name, digits) for literal, (name, digits) in pairs)
 
-    @model_validator(mode="after")
-    def _can_be_read(self) -> FormatArgument:
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The arguments in the text."""
+        return tuple(name for _, name, _ in self.parts if name is not None)
+
+    def _mistakes(self) -> Iterator[Mistake]:
         for literal, _, _ in self.parts:
             if "{" in literal or "}" in literal:
                 shape = "write an argument in braces, as in {ordinal} or {ordinal:05}"
-                raise at_key("text", f"{shown(literal)} has a single brace; {shape}")
-        return self
+                yield "text", f"{shown(literal)} has a single brace; {shape}"
 
 
 class CheckedArgument(_Generated):
@@ -222,6 +209,11 @@ class CheckedArgument(_Generated):
     """The argument that the value begins with, behind its marker, if it is long enough."""
     length: Length
     ascii: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The argument at its begin."""
+        return (self.prefix,)
 
 
 class ListArgument(_Generated):
@@ -248,31 +240,15 @@ class MapArgument(_Generated):
     length: Length
 
 
+_Figures: TypeAlias = NumberArgument | GaussianArgument | FractionArgument | ComputedArgument
+_Texts: TypeAlias = NameArgument | NoiseArgument | FormatArgument | CheckedArgument
+_Others: TypeAlias = PlainArgument | FieldArgument | SplitArgument | TimestampArgument | TtlArgument
+_Several: TypeAlias = ListArgument | TupleArgument | MapArgument
 ArgumentSpec = TypeAliasType(
     "ArgumentSpec",
     Annotated[
-        Annotated[
-            FieldArgument
-            | NumberArgument
-            | NameArgument
-            | GaussianArgument
-            | FractionArgument
-            | TextArgument
-            | BlobArgument
-            | PlainArgument
-            | TimestampArgument
-            | TtlArgument
-            | ScanLengthArgument
-            | ComputedArgument
-            | SplitArgument
-            | FormatArgument
-            | CheckedArgument
-            | ListArgument
-            | TupleArgument
-            | MapArgument,
-            Field(discriminator="generator"),
-        ],
-        BeforeValidator(_expanded),
+        Annotated[_Figures | _Texts | _Others | _Several, Field(discriminator="generator")],
+        wrapped(str, lambda word: {"generator": word}),
     ],
 )
 """How an argument is drawn; a bare word is the generator with its defaults."""
@@ -298,18 +274,13 @@ class CheckSpec(Strict):
         counts = self.rows is not None or self.least is not None or self.most is not None
         compares = [self.equals is not None, self.sum is not None, self.same]
         if [counts, *compares].count(True) != 1 or counts == (self.column is not None):
-            text = "a check is rows, least or most, or a column with equals, sum or same"
-            raise PydanticCustomError("value_error", "{s}", {"s": text})
+            raise complaint("a check is rows, least or most, or a column with equals, sum or same")
         return self
 
     @property
     def argument(self) -> str | None:
         """The argument that values are held against."""
         return self.equals or self.sum
-
-
-def _one_or_more(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
 
 
 _ONE: Final = Constant(distribution="constant", size=1)
@@ -322,7 +293,7 @@ class StatementSpec(Strict):
     """Its effect on the record: which key it gets, and how its end is counted."""
     run: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
-        BeforeValidator(_one_or_more),
+        wrapped(str, lambda text: (text,)),
         Field(min_length=1),
     ]
     """One text or several, carried out in order."""
@@ -346,17 +317,15 @@ class StatementSpec(Strict):
         """Whether it takes what only a trace says; `more` are the workload's arguments."""
         described = {**more, **self.arguments}
         drawn = (described.get(name) for name in self.named(more))
-        return any(isinstance(one, TtlArgument | ScanLengthArgument) for one in drawn)
+        return any(one is not None and one.generator in {"ttl", "scan_length"} for one in drawn)
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> StatementSpec:
+    def _mistakes(self) -> Iterator[Mistake]:
         for name in self.arguments:
             if name in RECORD:
-                raise at_key("arguments", f"{shown(name)} is the record's own; name it otherwise")
+                yield "arguments", f"{shown(name)} is the record's own; name it otherwise"
         for text in self.run:
             for _ in places(text):
                 pass
-        return self
 
     @property
     def expires(self) -> bool:
@@ -377,12 +346,15 @@ class StatementSpec(Strict):
         Each occurs once, after its parts.
         """
         found = [name for text in self.run for name, _ in places(text)]
-        checked = [one.argument for one in self.check if one.argument is not None]
         described = {**shared, **self.arguments}
         ordered: dict[str, None] = {}
-        for name in (*found, *self.expect, *checked):
+        for name in (*found, *self.expect, *self._checked):
             _add_with_parts(name, described, ordered, ())
         return tuple(ordered)
+
+    @property
+    def _checked(self) -> list[str]:
+        return [one.argument for one in self.check if one.argument is not None]
 
     def holds_no_field(self, shared: Mapping[str, Any]) -> bool:
         """Whether replies are held against something, and nothing of it is a record's field."""
@@ -394,8 +366,7 @@ class StatementSpec(Strict):
     def unknown_name(self, shared: Mapping[str, Any]) -> tuple[str, str] | None:
         """The key that names an undescribed argument, and the error."""
         known = [*RECORD, *self.arguments, *shared]
-        checked = [one.argument for one in self.check if one.argument is not None]
-        uses = (("expect", self.expect), ("check", checked), ("run", self.named(shared)))
+        uses = (("expect", self.expect), ("check", self._checked), ("run", self.named(shared)))
         for key, names in uses:
             for name in names:
                 if name not in known:
@@ -416,15 +387,7 @@ def _add_with_parts(
     """Adds an argument behind those that it is made of."""
     if name in within:
         raise at_key("arguments", f"{shown(name)} is made of itself")
-    one = described.get(name)
-    parts = (
-        [part for _, part, _ in one.parts if part is not None]
-        if isinstance(one, FormatArgument)
-        else [one.prefix]
-        if isinstance(one, CheckedArgument)
-        else []
-    )
-    for part in parts:
+    for part in described[name].needs if name in described else ():
         _add_with_parts(part, described, ordered, (*within, name))
     ordered.setdefault(name)
 

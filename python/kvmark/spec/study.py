@@ -8,30 +8,22 @@ top of the file (`workload.dataset.fields.length`, `options.cql.consistency`, `t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from kvmark.errors import SpecError
+from kvmark.spec import quantity, yaml_file
 from kvmark.spec.metric import THROUGHPUT, parse_comparable
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.spec.yaml_file import (
-    Count,
-    Document,
-    Duration,
-    Size,
-    Strict,
-    at_key,
-    read_document,
-    read_text,
-)
+from kvmark.spec.yaml_file import Count, Duration, Mistake, Size, Strict
 
 ROOTS: Final = ("system", "options", "testbed", "workload", "through")
 """The possible beginnings of a path; everything else is an option of `kvmark run`."""
@@ -40,6 +32,9 @@ THROUGH: Final = "through"
 """The factor whose levels are ways to the system."""
 DIRECT: Final = "direct"
 """Its level without a proxy."""
+
+# Roots below which the last part may have dots: names of settings have them.
+_DEPTH: Final = {"testbed": 3, "options": 3}
 
 NAME: Final = r"^[a-z][a-z0-9._-]{0,63}$"
 
@@ -67,17 +62,11 @@ def _change(path: str, value: object) -> object:
     return system_name(value) if path in {"system", THROUGH} else value
 
 
-def _factor(value: object) -> object:
-    """A bare list is the levels of the value that the factor is named after."""
-    return {"levels": value} if isinstance(value, list) else value
-
-
 def _labelled(value: object) -> object:
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            if isinstance(item, list | dict):
-                text = "a level that is no plain value needs a name; write levels as `name: value`"
-                raise at_key((number,), text)
+    for number, item in enumerate(value) if isinstance(value, list) else ():
+        if isinstance(item, list | dict):
+            text = "a level that is no plain value needs a name; write levels as `name: value`"
+            raise yaml_file.at_key((number,), text)
     return value
 
 
@@ -91,30 +80,23 @@ class FactorSpec(Strict):
     def named(self, name: str) -> tuple[Level, ...]:
         """The levels in the file's order; `name` is the factor's."""
         path, place = self.path or name, ("factors", name, "levels")
-        if isinstance(self.levels, list):
-            values = [_change(path, value) for value in self.levels]
-            return tuple(
-                Level(word(value), {path: value}, (*place, number))
-                for number, value in enumerate(values)
-            )
-        changes = {
-            label: value if isinstance(value, dict) else {path: value}
-            for label, value in self.levels.items()
-        }
-        return tuple(
-            Level(
-                label, {path: _change(path, value) for path, value in own.items()}, (*place, label)
-            )
-            for label, own in changes.items()
+        written: Iterable[tuple[Any, Any]] = (
+            self.levels.items() if isinstance(self.levels, dict) else enumerate(self.levels)
         )
+        found = []
+        for key, value in written:
+            own = value if isinstance(value, dict) else {path: value}
+            changes = {path: _change(path, value) for path, value in own.items()}
+            label = key if isinstance(key, str) else word(value)
+            found.append(Level(label, changes, (*place, key)))
+        return tuple(found)
 
 
 def _named(value: object) -> object:
     """A text as the name of a system."""
     if isinstance(value, str | SystemName):
         return system_name(value)
-    text = f"{shown(str(value))} is not the URL of a system"
-    raise PydanticCustomError("quantity", "{s}", {"s": text})
+    raise yaml_file.complaint(f"{shown(str(value))} is not the URL of a system")
 
 
 _Named = Annotated[SystemName, PlainValidator(_named)]
@@ -134,10 +116,7 @@ _Label = Annotated[str, BeforeValidator(word)]
 
 def _comparable(value: object) -> object:
     """A figure of a run that has a ratio, as it was written."""
-    try:
-        parse_comparable(str(value))
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+    yaml_file.parsed(value, parse_comparable)
     return value
 
 
@@ -151,13 +130,11 @@ class EffectSpec(Strict):
     """Only cases with these levels."""
     of: Annotated[str, BeforeValidator(_comparable)] = THROUGHPUT.name
 
-    @model_validator(mode="after")
-    def _has_two_sides(self) -> EffectSpec:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.from_.keys() != self.to.keys() or not self.to:
-            raise at_key("to", "from and to must name the same factors")
+            yield "to", "from and to must name the same factors"
         if self.from_ == self.to:
-            raise at_key("to", "from and to are the same levels; change one")
-        return self
+            yield "to", "from and to are the same levels; change one"
 
 
 class ScaleSpec(Strict):
@@ -174,12 +151,18 @@ PublishedFigure = Literal[
 ]  # fmt: skip
 
 
-class PublishedSpec(Strict):
-    """Figures that somebody else published for the same cases."""
+class ThroughPublishedSpec(Strict):
+    """What somebody else published of the way through proxies."""
 
     source: Annotated[str, Field(min_length=1)]
     file: Annotated[str, Field(pattern=r"^[^/].*\.csv$")]
-    """A CSV file beside the study's, or one that comes with kvmark."""
+    """A CSV file beside the study's, or one that comes with kvmark; its row without a proxy is the
+    straight way."""
+
+
+class PublishedSpec(ThroughPublishedSpec):
+    """Figures that somebody else published for the same cases."""
+
     factors: Mapping[str, str]
     """The column that holds each factor's level."""
     figures: Mapping[PublishedFigure, str]
@@ -193,25 +176,14 @@ class PublishedSpec(Strict):
     operations: Mapping[Literal["operation", "mean_us", "p99_us"], str] = {}
     """The columns of a workload's operations and their times in microseconds."""
 
-    @model_validator(mode="after")
-    def _names_all_columns_of_operations(self) -> PublishedSpec:
+    def _mistakes(self) -> Iterator[Mistake]:
         missing = {"operation", "mean_us", "p99_us"} - self.operations.keys()
         if self.operations and missing:
-            raise at_key("operations", f"the columns of operations lack {shown(min(missing))}")
-        return self
+            yield "operations", f"the columns of operations lack {shown(min(missing))}"
 
 
-def _one_or_several(value: object) -> object:
-    return [value] if isinstance(value, Mapping) else value
-
-
-class ThroughPublishedSpec(Strict):
-    """What somebody else published of the way through proxies."""
-
-    source: Annotated[str, Field(min_length=1)]
-    file: Annotated[str, Field(pattern=r"^[^/].*\.csv$")]
-    """A CSV file beside the study's, or one that comes with kvmark; its row without a proxy is the
-    straight way."""
+_LEVELS: Final = yaml_file.wrapped(list, lambda levels: {"levels": levels})
+_ALONE: Final = yaml_file.wrapped(dict, lambda one: [one])
 
 
 class ThroughSpec(Strict):
@@ -258,7 +230,7 @@ class StudySpec(Strict):
     """A name in `workloads`, a ready one, or a file; None where each level of a factor names it."""
     workloads: Mapping[str, WorkloadSpec] = {}
     run: RunWords = RunWords()
-    factors: Mapping[str, Annotated[FactorSpec, BeforeValidator(_factor)]] = {}
+    factors: Mapping[str, Annotated[FactorSpec, _LEVELS]] = {}
     include: tuple[Choice, ...] = ()
     """Only cases that have all levels of one of these; empty for every combination."""
     exclude: tuple[Choice, ...] = ()
@@ -285,7 +257,7 @@ class StudySpec(Strict):
     """What throughput counts."""
     scale: ScaleSpec | None = None
     effects: tuple[EffectSpec, ...] = ()
-    published: Annotated[tuple[PublishedSpec, ...], BeforeValidator(_one_or_several)] = ()
+    published: Annotated[tuple[PublishedSpec, ...], _ALONE] = ()
     """Tables that others published; a case has its figures from the first that knows it."""
     figure: FigureSpec | None = None
     columns: tuple[Literal["operations", "seconds", "mean", "p999"], ...] = ()
@@ -303,74 +275,60 @@ class StudySpec(Strict):
         found = {name: factor.named(name) for name, factor in self.factors.items()}
         if self.through is None:
             return found
-        place = ("through", "proxies")
-        proxies = (
-            Level(name, {THROUGH: url}, (*place, name))
-            for name, url in self.through.proxies.items()
-        )
-        return {**found, THROUGH: (Level(DIRECT, {}, place), *proxies)}
+        place, proxies = ("through", "proxies"), self.through.proxies.items()
+        levels = (Level(name, {THROUGH: url}, (*place, name)) for name, url in proxies)
+        return {**found, THROUGH: (Level(DIRECT, {}, place), *levels)}
 
-    @model_validator(mode="after")
-    def _names_a_system(self) -> StudySpec:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.system is not None and self.testbed is not None:
-            raise at_key("testbed", "a study has either a system or a testbed; remove one of them")
+            yield "testbed", "a study has either a system or a testbed; remove one of them"
         varied = any("system" in level.changes for one in self.levels.values() for level in one)
         if self.system is None and self.testbed is None and not varied:
-            raise at_key("name", "the study names no system; add 'system' or 'testbed'")
-        return self
-
-    @model_validator(mode="after")
-    def _has_ways_of_its_own(self) -> StudySpec:
+            yield "name", "the study names no system; add 'system' or 'testbed'"
         if self.through is not None and THROUGH in self.factors:
-            raise at_key(("factors", THROUGH), "the ways through proxies are a factor already")
-        return self
-
-    @model_validator(mode="after")
-    def _has_levels_once(self) -> StudySpec:
+            yield ("factors", THROUGH), "the ways through proxies are a factor already"
         for name, levels in self.levels.items():
             labels = [level.label for level in levels]
             twice = next((one for one in labels if labels.count(one) > 1), None)
             if twice is not None:
-                raise at_key(("factors", name), f"the level {shown(twice)} is given twice")
-        return self
+                yield ("factors", name), f"the level {shown(twice)} is given twice"
+        yield from self._unknown_names()
 
-    @model_validator(mode="after")
-    def _names_what_there_is(self) -> StudySpec:
+    def _unknown_names(self) -> Iterator[Mistake]:
         for key in ("include", "exclude", "once"):
             for number, choice in enumerate(getattr(self, key)):
-                self._check_choice(choice, (key, number))
+                yield from self._unknown_labels(choice, (key, number))
         for number, effect in enumerate(self.effects):
             place = ("effects", number)
             for side, chosen in (("from", effect.from_), ("to", effect.to)):
-                self._check_choice({name: (one,) for name, one in chosen.items()}, (*place, side))
-            self._check_choice(effect.within, (*place, "within"))
+                yield from self._unknown_labels(
+                    {name: (one,) for name, one in chosen.items()}, (*place, side)
+                )
+            yield from self._unknown_labels(effect.within, (*place, "within"))
         if self.from_disk is not None:
-            self._check_choice(self.from_disk.cases, ("from_disk", "cases"))
-        drawn = self.figure
-        if drawn is not None:
-            for key, names in (
-                ("across", (drawn.across,)), ("series", drawn.series), ("panels", drawn.panels),
-            ):  # fmt: skip
-                for name in names:
-                    self._check_factor(name, ("figure", key))
+            yield from self._unknown_labels(self.from_disk.cases, ("from_disk", "cases"))
+        for key in ("across", "series", "panels") if self.figure is not None else ():
+            names = getattr(self.figure, key)
+            for name in (names,) if isinstance(names, str) else names:
+                yield from self._unknown_factor(name, ("figure", key))
         for number, table in enumerate(self.published):
             for name in table.factors:
-                self._check_factor(name, ("published", number, "factors", name))
-        return self
+                yield from self._unknown_factor(name, ("published", number, "factors", name))
 
-    def _check_choice(self, choice: Mapping[str, Any], place: tuple[str | int, ...]) -> None:
+    def _unknown_labels(
+        self, choice: Mapping[str, Any], place: tuple[str | int, ...]
+    ) -> Iterator[Mistake]:
         for name, labels in choice.items():
-            self._check_factor(name, (*place, name))
+            yield from self._unknown_factor(name, (*place, name))
             known = [level.label for level in self.levels[name]]
             for label in labels:
                 if label not in known:
-                    hint = did_you_mean(label, known)
-                    raise at_key((*place, name), f"{name} has no level {shown(label)}{hint}")
+                    sentence = f"{name} has no level {shown(label)}{did_you_mean(label, known)}"
+                    yield (*place, name), sentence
 
-    def _check_factor(self, name: str, place: tuple[str | int, ...]) -> None:
+    def _unknown_factor(self, name: str, place: tuple[str | int, ...]) -> Iterator[Mistake]:
         if name not in self.levels:
-            hint = did_you_mean(name, self.factors)
-            raise at_key(place, f"there is no factor {shown(name)}{hint}")
+            yield place, f"there is no factor {shown(name)}{did_you_mean(name, self.factors)}"
 
 
 @dataclass(frozen=True)
@@ -382,7 +340,7 @@ class StudyFile:
     """The file as it may be kept and printed: without the credentials of systems."""
     folder: Path | None
     """Where the files that it names are; None for a ready study."""
-    document: Document
+    document: yaml_file.Document
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -402,11 +360,86 @@ def _systems(spec: StudySpec) -> Iterator[tuple[str | int, ...]]:
 
 def parse_study(text: str, file: str, folder: Path | None = None) -> StudyFile:
     """Reads a study from YAML text; `file` is the name that errors show."""
-    document = read_document(text, file)
+    document = yaml_file.Document(text, file)
     spec = document.check(StudySpec)
     return StudyFile(spec, document.text_without(_systems(spec)), folder, document)
 
 
 def load_study(path: Path) -> StudyFile:
     """Reads a study file. Errors name file and line."""
-    return parse_study(read_text(path), str(path), path.parent)
+    return parse_study(yaml_file.read_text(path), str(path), path.parent)
+
+
+def split(path: str) -> tuple[str, ...]:
+    """The parts of a path from the top of a file; an option of `kvmark run` is below `run`."""
+    root = path.partition(".")[0]
+    if root not in ROOTS:
+        return ("run", path.removeprefix("run."))
+    return tuple(path.split(".", _DEPTH.get(root, 0) - 1 if root in _DEPTH else -1))
+
+
+def changed(values: Any, parts: tuple[str, ...], value: object) -> Any:
+    """A copy of plain values in which the one at a path is another.
+
+    A part names a key of a mapping; an element of a list by its number or by its `name`.
+
+    Raises:
+        SpecError: the path leads nowhere.
+    """
+    if not parts:
+        return value
+    first, rest = parts[0], parts[1:]
+    if isinstance(values, Mapping):
+        if rest and first not in values:
+            below: object = {}
+        else:
+            below = values.get(first)
+        return {**values, first: changed(below, rest, value)}
+    if isinstance(values, list):
+        place = _place(values, first)
+        return [*values[:place], changed(values[place], rest, value), *values[place + 1 :]]
+    if values is None:
+        return {first: changed(None, rest, value)}
+    raise SpecError(f"there is nothing below {shown(str(values))} that {shown(first)} could name")
+
+
+def value_at(values: Any, parts: tuple[str, ...]) -> Any:
+    """The value at a path; None where there is none."""
+    for part in parts:
+        if isinstance(values, Mapping):
+            values = values.get(part)
+        elif isinstance(values, list):
+            values = values[_place(values, part)]
+        else:
+            return None
+    return values
+
+
+def multiplied(value: Any, scale: float) -> Any:
+    """A count or a duration, as one writes it, times a scale: at least 1 and at least 1 ms.
+
+    Raises:
+        SpecError: it is neither.
+    """
+    if scale == 1:
+        return value
+    try:
+        return max(1, round(quantity.count(str(value)) * scale))
+    except SpecError:
+        pass
+    try:
+        return f"{max(10**6, round(quantity.duration_ns(str(value)) * scale))}ns"
+    except SpecError:
+        raise SpecError(
+            f"{shown(str(value))} is neither a count nor a duration, so it has no scale"
+        ) from None
+
+
+def _place(values: list[Any], part: str) -> int:
+    names = [str(one.get("name", number)) if isinstance(one, Mapping) else str(number)
+             for number, one in enumerate(values)]  # fmt: skip
+    if part in names:
+        return names.index(part)
+    if re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(values):
+        return int(part)
+    raise SpecError(f"there is no {shown(part)}{did_you_mean(part, names)}")

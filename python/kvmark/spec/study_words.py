@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
-from kvmark.spec.faults import Action, Amount, FaultSpec, Others, Target, check_words
+from kvmark.spec.faults import FaultAction, FaultSpec
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
 from kvmark.spec.workload import rate_or_curve
-from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict
+from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict, complaint, parsed, wrapped
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
 
@@ -34,25 +32,9 @@ _OF_TRACES: Final = {
 """Options of a replay, and their fields in `ReplaySpec`."""
 
 
-def _said(value: object, parse: Callable[[str], object]) -> object:
-    """What was written, once it is known to be right."""
-    try:
-        return parse(str(value))
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
-
-
 def _speed(value: object) -> object:
-    _said(value, parse_speed)
+    parsed(value, parse_speed)
     return str(value)
-
-
-def _precision(value: object) -> object:
-    return quantity.share(value) if isinstance(value, str) else value
-
-
-def _scale_keys(value: object) -> object:
-    return _said(value, parse_scale_keys)
 
 
 def _instant(value: object) -> object:
@@ -63,27 +45,19 @@ def _instant(value: object) -> object:
         quantity.duration_ns(str(value))
     except SpecError:
         text = f"{shown(str(value))} is neither a duration such as 5s nor a share such as 25%"
-        raise PydanticCustomError("quantity", "{s}", {"s": text}) from None
+        raise complaint(text) from None
     return value
 
 
+_KEYS: Final = BeforeValidator(lambda value: parsed(value, parse_scale_keys))
 _Instant = Annotated[str, BeforeValidator(_instant)]
 
 
-class StudyFault(Strict):
+class StudyFault(FaultAction):
     """One thing that is broken on purpose, at times that may depend on how long is measured."""
 
     at: _Instant
-    do: Action
-    node: Target
-    by: Amount | None = None
-    others: Others = Field(default=(), alias="from")
     for_: _Instant | None = Field(default=None, alias="for")
-
-    @model_validator(mode="after")
-    def _says_what_its_action_needs(self) -> StudyFault:
-        check_words(self.do, self.node, self.by, self.others)
-        return self
 
     def resolved(self, duration_ns: int | None, chance: random.Random) -> FaultSpec:
         """The fault in a measurement of that length; of a range of shares one is drawn.
@@ -118,7 +92,7 @@ class RunWords(Strict):
     duration_ns: Duration | None = Field(default=None, alias="duration")
     operations: Count | None = None
     until_stderr: float | None = None
-    precision: Annotated[float | None, BeforeValidator(_precision)] = None
+    precision: Annotated[float | None, wrapped(str, quantity.share)] = None
     warmup_ns: Duration | None = Field(default=None, alias="warmup")
     warmup_until: Literal["stationary"] | None = None
     interval_ns: Duration | None = Field(default=None, alias="interval")
@@ -138,7 +112,7 @@ class RunWords(Strict):
     skip: tuple[str, ...] | None = None
     from_ns: Duration | None = Field(default=None, alias="from")
     until_ns: Duration | None = Field(default=None, alias="until")
-    scale_keys: Annotated[float | None, BeforeValidator(_scale_keys)] = None
+    scale_keys: Annotated[float | None, _KEYS] = None
     loop: Count | None = None
     map: str | None = None
     """A file beside the study's: the statements by which a trace is replayed."""

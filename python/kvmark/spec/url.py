@@ -137,12 +137,6 @@ def _with_hosts(
     if colon and password:
         found["password_env"] = PASSWORD_VARIABLE
     found |= scheme.implied
-    _check_once(options, found, name)
-    return {**found, **options}, Secret(unquote(password)) if colon and password else None
-
-
-def _check_once(options: Mapping[str, str], found: Mapping[str, str], name: str) -> None:
-    """Refuses an option that the rest of the URL says as well."""
     if "address" in options:
         raise SpecError(f"{name}: the host stands after the colon, not in the option 'address'")
     if "password_env" in found and "password_file" in options:
@@ -150,6 +144,7 @@ def _check_once(options: Mapping[str, str], found: Mapping[str, str], name: str)
     twice = next((key for key in found if key in options), None)
     if twice is not None:
         raise SpecError(f"{name}: {twice} is given twice; leave the option out")
+    return {**found, **options}, Secret(unquote(password)) if colon and password else None
 
 
 def _options(query: str, scheme: str) -> dict[str, str]:

@@ -6,21 +6,19 @@ Attributes carry their unit in the name, keys in the file carry it in the value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from kvmark.errors import SpecError
-from kvmark.spec import curve, quantity
+from kvmark.spec import curve, quantity, yaml_file
 from kvmark.spec.faults import FaultSpec
-from kvmark.spec.laws import ArrivalProcess, Constant, Keys, Length, Uniform, UniformLength
+from kvmark.spec.laws import ArrivalProcess, Between, Constant, Even, Keys, Length
 from kvmark.spec.statements import ArgumentSpec, StatementSpec
 from kvmark.spec.suggest import did_you_mean, shown
-from kvmark.spec.yaml_file import Count, Duration, Strict, at_key, parse_yaml, read_text
+from kvmark.spec.yaml_file import Count, Duration, Mistake, Strict
 
 LARGEST_U32: Final = 2**32 - 1
 LOAD_GROUP: Final = "load"
@@ -64,16 +62,14 @@ class DatasetSpec(Strict):
     fields: Fields = Fields()
     values: Literal["random", "integrity"] = "random"
 
-    @model_validator(mode="after")
-    def _can_be_made(self) -> DatasetSpec:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.start + self.records > quantity.LARGEST:
-            raise at_key("records", "start and records together must stay below 2^63")
+            yield "records", "start and records together must stay below 2^63"
         if self.present > (0 if self.loaded else self.records):
             text = "present is for records that aren't loaded, and at most all of them"
-            raise at_key("present", text)
+            yield "present", text
         if self.values == "integrity" and not isinstance(self.fields.length, Constant):
-            raise at_key("values", "integrity values need a constant field length")
-        return self
+            yield "values", "integrity values need a constant field length"
 
 
 _Weight = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False, strict=True)]
@@ -95,7 +91,7 @@ class Mix(Strict):
     @model_validator(mode="after")
     def _does_something(self) -> Mix:
         if sum(self.weights().values()) <= 0:
-            raise PydanticCustomError("value_error", "one of the weights must be above 0")
+            raise yaml_file.complaint("one of the weights must be above 0")
         return self
 
     @model_validator(mode="before")
@@ -117,12 +113,8 @@ class Mix(Strict):
 
 
 def _rate(value: object, read: Callable[[str], object] = quantity.rate) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return value
-    try:
-        return read(str(value))
-    except SpecError as problem:
-        raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+    is_written = isinstance(value, int | float | str) and not isinstance(value, bool)
+    return yaml_file.parsed(value, read) if is_written else value
 
 
 def rate_or_curve(value: object) -> object:
@@ -154,11 +146,9 @@ class KeyRange(Strict):
     start: Count = 0
     count: Annotated[Count, Field(ge=1)]
 
-    @model_validator(mode="after")
-    def _stays_countable(self) -> KeyRange:
+    def _mistakes(self) -> Iterator[Mistake]:
         if self.start + self.count > quantity.LARGEST:
-            raise at_key("count", "start and count together must stay below 2^63")
-        return self
+            yield "count", "start and count together must stay below 2^63"
 
 
 FieldNames = Literal["all", "one", "all_by_name"]
@@ -173,12 +163,12 @@ class GroupSpec(Strict):
     name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")] = "clients"
     clients: Annotated[Count, Field(ge=1, le=LARGEST_U32)] | None = None
     mix: Mix
-    keys: Keys = Uniform(distribution="uniform")
+    keys: Keys = Even(distribution="uniform")
     key_range: KeyRange | None = None
     """The keys to choose from; None for all records."""
     read_fields: FieldNames = "all"
     write_fields: FieldNames = "one"
-    scan_length: Length = UniformLength(distribution="uniform", min=1, max=1000)
+    scan_length: Length = Between(distribution="uniform", min=1, max=1000)
     think_time_ns: Duration = Field(default=0, alias="think_time")
     rates: Annotated[tuple[RatePoint, ...] | str | None, BeforeValidator(_rate_law)] = Field(
         default=None, alias="rate"
@@ -188,27 +178,21 @@ class GroupSpec(Strict):
     operations: Annotated[Count, Field(ge=1)] | None = None
     """How many end the group's part, unless the run says it."""
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> GroupSpec:
+    def _mistakes(self) -> Iterator[Mistake]:
         for name, purpose in ((LOAD_GROUP, "loading"), (VERIFY_GROUP, "reading back")):
             if self.name == name:
-                raise at_key("name", f"the name '{name}' is kept for {purpose} the records")
+                yield "name", f"the name '{name}' is kept for {purpose} the records"
         if self.rates is None and self.arrival is not None:
-            raise at_key("arrival", f"arrival '{self.arrival}' needs a rate; add the key 'rate'")
+            yield "arrival", f"arrival '{self.arrival}' needs a rate; add the key 'rate'"
         if self.rates is not None and self.think_time_ns:
-            raise at_key("think_time", "think_time is for clients without a rate; remove one")
+            yield "think_time", "think_time is for clients without a rate; remove one"
         if isinstance(self.rates, tuple):
-            _check_rates(self.rates)
-        return self
-
-
-def _check_rates(rates: tuple[RatePoint, ...]) -> None:
-    if not rates or rates[0].at_ns != 0:
-        raise at_key("rate", "the first rate must be at 0s")
-    if any(one.at_ns >= next_.at_ns for one, next_ in pairwise(rates)):
-        raise at_key("rate", "the times of the rates must rise")
-    if rates[-1].rate <= 0:
-        raise at_key("rate", "the last rate must be above 0")
+            if not self.rates or self.rates[0].at_ns != 0:
+                yield "rate", "the first rate must be at 0s"
+            if any(one.at_ns >= next_.at_ns for one, next_ in pairwise(self.rates)):
+                yield "rate", "the times of the rates must rise"
+            if self.rates[-1].rate <= 0:
+                yield "rate", "the last rate must be above 0"
 
 
 class WorkloadSpec(Strict):
@@ -239,36 +223,32 @@ class WorkloadSpec(Strict):
         own = any(set(group.mix.weights()) - set(self.statements) for group in self.groups)
         return self.dataset.loaded and (own or self.load is not None)
 
-    @model_validator(mode="after")
-    def _names_what_there_is(self) -> WorkloadSpec:
+    def _unknown_names(self) -> Iterator[Mistake]:
         known = [*Mix.model_fields, *self.statements]
         for number, group in enumerate(self.groups):
             for name in group.mix.statements:
                 if name not in self.statements:
                     text = f"unknown key {shown(name)}{did_you_mean(name, known)}"
-                    raise at_key(("groups", number, "mix", name), text)
+                    yield ("groups", number, "mix", name), text
         for name, statement in self.statements.items():
             if name in Mix.model_fields:
                 text = f"{shown(name)} is a kind of operation; name the statement otherwise"
-                raise at_key(("statements", name), text)
-            complaint = statement.unknown_name(self.arguments)
-            if complaint is not None:
-                raise at_key(("statements", name, complaint[0]), complaint[1])
-            self._check_stand_in(name, statement)
-        self._check_use("load", self.load, "insert")
-        self._check_use("probe", self.probe, "read")
-        return self
-
-    def _check_stand_in(self, name: str, statement: StatementSpec) -> None:
-        other = statement.when_full
-        if other is None:
-            return
-        place = ("statements", name, "when_full")
-        if statement.does != "insert" or not self.dataset.bounded:
-            raise at_key(place, "when_full is for an insert, where the dataset is bounded")
-        if other not in self.statements or self.statements[other].does != "update":
-            hint = did_you_mean(other, self.statements)
-            raise at_key(place, f"there is no statement {shown(other)} that does update{hint}")
+                yield ("statements", name), text
+            unknown = statement.unknown_name(self.arguments)
+            if unknown is not None:
+                yield ("statements", name, unknown[0]), unknown[1]
+            other = statement.when_full
+            place = ("statements", name, "when_full")
+            if other is None:
+                continue
+            if statement.does != "insert" or not self.dataset.bounded:
+                yield place, "when_full is for an insert, where the dataset is bounded"
+            if other not in self.statements or self.statements[other].does != "update":
+                hint = did_you_mean(other, self.statements)
+                yield place, f"there is no statement {shown(other)} that does update{hint}"
+        for key, use, does in (("load", self.load, "insert"), ("probe", self.probe, "read")):
+            if use is not None:
+                yield from ((key, sentence) for sentence in self._misuses(key, use, does))
 
     def _does(self, name: str) -> str:
         """What a name in a mix does to the records."""
@@ -278,54 +258,43 @@ class WorkloadSpec(Strict):
     def _checks_itself(self, group: GroupSpec) -> bool:
         """Whether reads of the group are checked by their statements, not by fields."""
         reads = [name for name in group.mix.weights() if self._does(name) == "read"]
-        return all(
-            name in self.statements and self.statements[name].holds_no_field(self.arguments)
-            for name in reads
-        )
+        own = [self.statements[name] for name in reads if name in self.statements]
+        return len(own) == len(reads) and all(one.holds_no_field(self.arguments) for one in own)
 
-    def _check_use(self, key: str, name: str | None, does: str) -> None:
-        if name is None:
-            return
+    def _misuses(self, key: str, name: str, does: str) -> Iterator[str]:
         statement = self.statements.get(name)
         if statement is None:
-            hint = did_you_mean(name, self.statements)
-            raise at_key(key, f"there is no statement {shown(name)}{hint}")
+            yield f"there is no statement {shown(name)}{did_you_mean(name, self.statements)}"
+            return
         usable = {"insert", "update"} if does == "insert" else {does}
         if statement.does not in usable:
-            needed = f"{key} needs one that does {does}"
-            raise at_key(key, f"{shown(name)} does {statement.does}, and {needed}")
+            yield f"{shown(name)} does {statement.does}, and {key} needs one that does {does}"
         if statement.pipelines:
-            raise at_key(
-                key, f"{shown(name)} sends several commands; {key} needs one that sends one"
-            )
+            yield f"{shown(name)} sends several commands; {key} needs one that sends one"
 
-    @model_validator(mode="after")
-    def _holds_together(self) -> WorkloadSpec:
+    def _mistakes(self) -> Iterator[Mistake]:
+        yield from self._unknown_names()
         names = [group.name for group in self.groups]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise at_key("groups", f"two groups are named '{twice}'; names must differ")
-        checked = any(
-            group.check_values == "full" and not self._checks_itself(group) for group in self.groups
-        )
-        if checked and self.dataset.values != "integrity":
-            raise at_key("groups", "check_values: full needs 'values: integrity' in the dataset")
-        inserts = any(
-            self._does(name) == "insert" for group in self.groups for name in group.mix.weights()
-        )
-        if not (self.dataset.loaded or self.dataset.present or inserts):
+            yield "groups", f"two groups are named '{twice}'; names must differ"
+        checked = [group for group in self.groups if group.check_values == "full"]
+        by_fields = not all(map(self._checks_itself, checked))
+        if by_fields and self.dataset.values != "integrity":
+            yield "groups", "check_values: full needs 'values: integrity' in the dataset"
+        does = {self._does(name) for group in self.groups for name in group.mix.weights()}
+        if not (self.dataset.loaded or self.dataset.present or "insert" in does):
             text = "'loaded: false' starts without records, so one of the groups must insert"
-            raise at_key("dataset", text)
-        return self
+            yield "dataset", text
 
 
 def parse_workload(text: str, file: str) -> WorkloadSpec:
     """Reads a workload from YAML text; `file` is the name that errors show."""
-    return parse_yaml(text, file, WorkloadSpec)
+    return yaml_file.parse_yaml(text, file, WorkloadSpec)
 
 
 def load_workload(path: Path) -> WorkloadSpec:
     """Reads a workload file. A file that does not name its workload gives it its own name."""
-    workload = parse_workload(read_text(path), str(path))
+    workload = parse_workload(yaml_file.read_text(path), str(path))
     named: dict[str, Any] = {} if "name" in workload.model_fields_set else {"name": path.stem}
     return workload.model_copy(update=named)

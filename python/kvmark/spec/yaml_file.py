@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -25,10 +24,20 @@ from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credential
 LARGEST_FILE: Final = 1 << 20
 MOST_NODES: Final = 100_000
 _TAG: Final = "tag:yaml.org,2002:"
+_MUST_BE: Final = {
+    **dict.fromkeys(
+        ("model_type", "model_attributes_type", "dict_type"), "a mapping of keys to values"
+    ),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    "string_pattern_mismatch": "letters, digits, - and _, a letter first",
+}
 _PROPERTIES: Final = re.compile(r"([&!]\S*\s+)*")
 
 Path_ = tuple[str | int, ...]
-_Span = tuple[int, int]
+_Place: TypeAlias = tuple[int, int]
+"""Line and column, counted from 1."""
+Mistake: TypeAlias = tuple[str | Path_, str]
+"""A key of a mapping, or the path of one further down, and what is wrong there."""
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -49,21 +58,46 @@ class Strict(BaseModel):
                 raise at_key(text, f"unknown key {shown(text)}{did_you_mean(text, known)}")
         return value
 
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        mistake = next(iter(self._mistakes()), None)
+        if mistake is not None:
+            raise at_key(*mistake)
+        return self
+
+    def _mistakes(self) -> Iterable[Mistake]:
+        """What is wrong with values that are right alone: the key of each, and a sentence."""
+        return ()
+
 
 def at_key(key: str | Path_, sentence: str) -> PydanticCustomError:
     """A complaint about one key of the mapping that is being checked, or one further down."""
     return PydanticCustomError("at_key", "{sentence}", {"key": key, "sentence": sentence})
 
 
-def _quantity(parse: Any, meaning: str) -> BeforeValidator:
+def complaint(sentence: str) -> PydanticCustomError:
+    """A complaint about a value that is being checked."""
+    return PydanticCustomError("quantity", "{s}", {"s": sentence})
+
+
+def parsed(value: object, parse: Callable[[str], Any]) -> Any:
+    """What a user's text means, for a field."""
+    try:
+        return parse(str(value))
+    except SpecError as problem:
+        raise complaint(problem.message) from None
+
+
+def wrapped(kind: type, wrap: Callable[[Any], object]) -> BeforeValidator:
+    """Reads a bare value of a type as what it stands for."""
+    return BeforeValidator(lambda value: wrap(value) if isinstance(value, kind) else value)
+
+
+def _quantity(parse: Callable[[str], Any], meaning: str) -> BeforeValidator:
     def read(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            text = shown(str(value))
-            raise PydanticCustomError("quantity", "{s}", {"s": f"{text} is not {meaning}"})
-        try:
-            return parse(str(value))
-        except SpecError as problem:
-            raise PydanticCustomError("quantity", "{s}", {"s": problem.message}) from None
+            raise complaint(f"{shown(str(value))} is not {meaning}")
+        return parsed(value, parse)
 
     return BeforeValidator(read)
 
@@ -99,22 +133,23 @@ def read_text(path: Path) -> str:
 
 def parse_yaml(text: str, file: str, model: type[M]) -> M:
     """One YAML document as a model; the first complaint becomes a `SpecError` with its place."""
-    return read_document(text, file).check(model)
+    return Document(text, file).check(model)
 
 
-def read_document(text: str, file: str) -> Document:
-    """One YAML document as plain values with their places."""
-    tree = _Tree(file)
-    return Document(tree.read(_composed(text, file)), tree, text)
-
-
-@dataclass(frozen=True)
 class Document:
-    """The plain values of a file, from which models and complaints can be made."""
+    """The plain values of a YAML file, from which models and complaints with places can be made."""
 
-    value: object
-    _tree: _Tree
-    _text: str
+    def __init__(self, text: str, file: str) -> None:
+        self._text, self._file = text, file
+        self._keys: dict[Path_, _Place] = {}
+        self._values: dict[Path_, _Place] = {}
+        self._spans: dict[Path_, tuple[int, int]] = {}
+        self._scalars: dict[tuple[int, int], str] = {}
+        root = _composed(text, file)
+        try:
+            self.value = self._read(root, (), _start(root))
+        except RecursionError:
+            raise SpecError("nested too deeply, or an alias within itself", file=file) from None
 
     def check(self, model: type[M], *path: str) -> M:
         """The document, or the value at a path in it, as a model.
@@ -127,24 +162,30 @@ class Document:
         try:
             return model.model_validate(value)
         except ValidationError as problem:
-            raise self._tree.error(problem.errors()[0], path) from None
+            detail = problem.errors()[0]
+            found = _known_path(self.value, (*path, *detail["loc"]))
+            place = self._values[found]
+            if detail["type"] == "at_key":
+                key = detail["ctx"]["key"]
+                place = self._keys.get((*found, *((key,) if isinstance(key, str) else key)), place)
+            raise self._at(place, _sentence(found, detail)) from None
 
     def check_part(self, value: object, model: type[M], *path: str | int) -> M:
         """A value that was made from the document as a model; complaints are placed at a path."""
         try:
             return model.model_validate(value)
         except ValidationError as problem:
-            apart = _Tree(self._tree.file)
-            apart.mark(value, ())
-            raise self.problem(apart.error(problem.errors()[0]).message, *path) from None
+            detail = problem.errors()[0]
+            sentence = _sentence(_known_path(value, detail["loc"]), detail)
+            raise self.problem(sentence, *path) from None
 
     def text_without(self, systems: Iterable[Path_]) -> str:
         """The file's text without credentials: of the systems at these paths, and in comments."""
-        tree, parts, end = self._tree, [], 0
-        hidden = {tree.spans.get(tree.known_path(path)) for path in systems}
-        for span in sorted(tree.texts):
-            own, said = self._text[span[0] : span[1]], without_credentials(tree.texts[span])
-            if span in hidden and said != tree.texts[span]:
+        parts, end = [], 0
+        hidden = {self._spans.get(_known_path(self.value, path)) for path in systems}
+        for span in sorted(self._scalars):
+            own, said = self._text[span[0] : span[1]], without_credentials(self._scalars[span])
+            if span in hidden and said != self._scalars[span]:
                 # An anchor before it stays, and a block's last line ends.
                 anchor = _PROPERTIES.match(own)
                 ending = "\n" if own.endswith("\n") else ""
@@ -155,8 +196,76 @@ class Document:
 
     def problem(self, sentence: str, *path: str | int) -> SpecError:
         """A complaint about the value at a path, or about the nearest one above it."""
-        mark = self._tree.marks[self._tree.known_path(path)]
-        return SpecError(sentence, file=self._tree.file, line=mark.key[0], column=mark.key[1])
+        return self._at(self._keys[_known_path(self.value, path)], sentence)
+
+    def _read(self, node: Node, path: Path_, key: _Place) -> object:
+        if len(self._values) >= MOST_NODES:
+            raise self._at(_start(node), "too many values; are aliases nested?")
+        self._keys[path], self._values[path] = key, _start(node)
+        if isinstance(node, ScalarNode):
+            self._spans[path] = self._noted(node)
+            return self._scalar(node)
+        if isinstance(node, SequenceNode):
+            return [
+                self._read(item, (*path, index), _start(item))
+                for index, item in enumerate(node.value)
+            ]
+        if not isinstance(node, MappingNode):
+            raise self._at(_start(node), "not a value, a list or a mapping")
+        values: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, ScalarNode):
+                raise self._at(_start(key_node), "a key must be a word")
+            self._noted(key_node)
+            name = self._readable(key_node)
+            if name in values:
+                raise self._at(_start(key_node), f"key {shown(name)} is given twice")
+            values[name] = self._read(value_node, (*path, name), _start(key_node))
+        return values
+
+    def _noted(self, node: ScalarNode) -> tuple[int, int]:
+        """The place of a scalar in the text, which is kept with its value."""
+        span = (node.start_mark.index, node.end_mark.index)
+        self._scalars[span] = str(node.value)
+        return span
+
+    def _readable(self, node: ScalarNode) -> str:
+        text = str(node.value)
+        if not is_text(text):
+            raise self._at(_start(node), "an escape is half of a surrogate pair")
+        return text
+
+    def _scalar(self, node: ScalarNode) -> object:
+        text, tag = self._readable(node), str(node.tag)
+        try:
+            match tag.removeprefix(_TAG):
+                case "str" | "timestamp":
+                    return text
+                case "null":
+                    return None
+                case "bool":
+                    return text.lower() == "true"
+                case "int":
+                    return int(text.replace("_", ""), 0)
+                case "float":
+                    return float(text.replace("_", "").replace(".inf", "inf"))
+        except ValueError:
+            return text
+        raise self._at(_start(node), f"the tag {shown(tag)} is not used here")
+
+    def _at(self, place: _Place, sentence: str) -> SpecError:
+        return SpecError(sentence, file=self._file, line=place[0], column=place[1])
+
+
+def _known_path(value: Any, loc: Iterable[int | str]) -> Path_:
+    """The place in a value; a model's union tags are not places and are left out."""
+    path: Path_ = ()
+    for part in loc:
+        is_key = isinstance(value, Mapping) and part in value
+        is_index = isinstance(value, list | tuple) and isinstance(part, int) and part < len(value)
+        if is_key or is_index:
+            value, path = value[part], (*path, part)
+    return path
 
 
 def _comments(text: str) -> str:
@@ -185,123 +294,6 @@ def _composed(text: str, file: str) -> Node:
     return node
 
 
-@dataclass(frozen=True)
-class _Mark:
-    key: tuple[int, int]
-    value: tuple[int, int]
-
-
-class _Tree:
-    """Turns nodes into plain values and keeps the line and column of each."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.marks: dict[Path_, _Mark] = {}
-        self.spans: dict[Path_, _Span] = {}
-        self.texts: dict[_Span, str] = {}
-        self.nodes = 0
-
-    def read(self, root: Node) -> object:
-        try:
-            return self._value(root, (), _start(root))
-        except RecursionError:
-            raise SpecError(
-                "nested too deeply, or an alias within itself", file=self.file
-            ) from None
-
-    def _value(self, node: Node, path: Path_, key: tuple[int, int]) -> object:
-        self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise self._at(_start(node), "too many values; are aliases nested?")
-        self.marks[path] = _Mark(key, _start(node))
-        if isinstance(node, ScalarNode):
-            self.spans[path] = self._noted(node)
-            return self._scalar(node)
-        if isinstance(node, SequenceNode):
-            return [
-                self._value(item, (*path, index), _start(item))
-                for index, item in enumerate(node.value)
-            ]
-        if not isinstance(node, MappingNode):
-            raise self._at(_start(node), "not a value, a list or a mapping")
-        return self._mapping(node, path)
-
-    def _mapping(self, node: MappingNode, path: Path_) -> dict[str, object]:
-        values: dict[str, object] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode):
-                raise self._at(_start(key_node), "a key must be a word")
-            self._noted(key_node)
-            key = str(key_node.value)
-            if not is_text(key):
-                raise self._at(_start(key_node), "an escape is half of a surrogate pair")
-            if key in values:
-                raise self._at(_start(key_node), f"key {shown(key)} is given twice")
-            values[key] = self._value(value_node, (*path, key), _start(key_node))
-        return values
-
-    def _noted(self, node: ScalarNode) -> _Span:
-        """The place of a scalar in the text, which is kept with its value."""
-        span = (node.start_mark.index, node.end_mark.index)
-        self.texts[span] = str(node.value)
-        return span
-
-    def _scalar(self, node: ScalarNode) -> object:
-        text, tag = str(node.value), str(node.tag)
-        if not is_text(text):
-            raise self._at(_start(node), "an escape is half of a surrogate pair")
-        try:
-            match tag.removeprefix(_TAG):
-                case "str":
-                    return text
-                case "null":
-                    return None
-                case "bool":
-                    return text.lower() == "true"
-                case "int":
-                    return int(text.replace("_", ""), 0)
-                case "float":
-                    return float(text.replace("_", "").replace(".inf", "inf"))
-        except ValueError:
-            return text
-        if tag == f"{_TAG}timestamp":
-            return text
-        raise self._at(_start(node), f"the tag {shown(tag)} is not used here")
-
-    def mark(self, value: object, path: Path_) -> None:
-        """Gives values without a file a place."""
-        self.marks[path] = _Mark((1, 1), (1, 1))
-        items = value.items() if isinstance(value, Mapping) else ()
-        numbered = enumerate(value) if isinstance(value, list | tuple) else ()
-        for key, part in (*items, *numbered):
-            self.mark(part, (*path, key))
-
-    def error(self, detail: ErrorDetails, within: tuple[str, ...] = ()) -> SpecError:
-        """An error of the model at a path, as a sentence with its place."""
-        path = self.known_path((*within, *detail["loc"]))
-        context = detail.get("ctx", {})
-        if detail["type"] == "at_key":
-            key = context["key"]
-            key_path = (*path, key) if isinstance(key, str) else (*path, *key)
-            mark = self.marks.get(key_path)
-            return self._at(mark.key if mark else self.marks[path].value, context["sentence"])
-        if detail["type"] == "missing":
-            missing = shown(str(detail["loc"][-1]))
-            return self._at(self.marks[path].value, f"the key {missing} is missing")
-        return self._at(self.marks[path].value, _sentence(path, detail))
-
-    def known_path(self, loc: tuple[int | str, ...]) -> Path_:
-        """The place in the file; a model's union tags are not places and are left out."""
-        path: Path_ = ()
-        for part in loc:
-            if (*path, part) in self.marks:
-                path = (*path, part)
-        return path
-
-    def _at(self, place: tuple[int, int], sentence: str) -> SpecError:
-        return SpecError(sentence, file=self.file, line=place[0], column=place[1])
-
-
 def _start(node: Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
@@ -313,6 +305,10 @@ def _sentence(path: Path_, detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
     given = detail["input"]
     match detail["type"]:
+        case "at_key":
+            return str(context["sentence"])
+        case "missing":
+            return f"the key {shown(str(detail['loc'][-1]))} is missing"
         case "quantity" | "value_error":
             return f"{name}: {detail['msg'].removeprefix('Value error, ')}"
         case "union_tag_invalid":
@@ -326,14 +322,10 @@ def _sentence(path: Path_, detail: ErrorDetails) -> str:
             known = str(context["expected"]).replace(" or ", ",").split(",")
             hint = did_you_mean(str(given), [word.strip().strip("'") for word in known])
             return f"{name}: unknown value {shown(str(given))}{hint}"
-        case "model_type" | "model_attributes_type" | "dict_type":
-            return f"{name} must be a mapping of keys to values, not {_kind(given)}"
-        case "list_type" | "tuple_type":
-            return f"{name} must be a list, not {_kind(given)}"
         case "too_short" | "string_too_short":
             return f"{name} must not be empty"
-        case "string_pattern_mismatch":
-            return f"{name} must be letters, digits, - and _, a letter first, not {_kind(given)}"
+    if detail["type"] in _MUST_BE:
+        return f"{name} must be {_MUST_BE[detail['type']]}, not {_kind(given)}"
     wanted = detail["msg"].replace("Input should", "must").replace("String should", "must")
     return f"{name} {wanted[0].lower() + wanted[1:]}, not {_kind(given)}"
 

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from kvmark.analysis.compare.metrics import counts_of
 from kvmark.analysis.summary.aggregate import unanswered_of
 from kvmark.records import Run
-from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric
+from kvmark.spec.objective import Condition, Gate
 from kvmark.stats import BEYOND, Counts, Effect, keeps_within, rise_of_share
 
 _Answer = Literal["worse", "not worse", "can't tell"]

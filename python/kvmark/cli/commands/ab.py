@@ -24,7 +24,7 @@ from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
-from kvmark.spec.condition import Gate
+from kvmark.spec.objective import Gate
 from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvmark import __version__
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.options import argument
@@ -40,20 +39,10 @@ def import_(
     if name is not None and len(files) > 1:
         raise UsageError("--name is for one file: import the files one by one to name them")
     from kvmark.analysis import judge, save_verdict
-    from kvmark.imports.writing import Import, keep
+    from kvmark.imports.writing import keep
 
     records, read = Records.at(folder), _read(files)
-    imports = [
-        Import(file.source, file.kind, file.reading, name or Path(file.source.name).stem)
-        for file in read
-    ]
-    runs = keep(
-        records,
-        imports,
-        tags=tag or (),
-        command=command_line(),
-        versions={"kvmark": __version__},
-    )
+    runs = keep(records, read, name=name, tags=tag or (), command=command_line())
     for run in runs:
         # Verdicts are made again on demand: the import doesn't depend on them.
         with suppress(RunError):

@@ -37,7 +37,7 @@ from kvmark.run.existing import DatasetClaim, OnExisting
 from kvmark.spec.study import StudyFile, parse_study
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
-from kvmark.spec.yaml_file import read_document, read_text
+from kvmark.spec.yaml_file import Document, read_text
 
 if TYPE_CHECKING:
     from kvmark.cli.options import ExperimentOptions
@@ -103,7 +103,7 @@ def _workload(name: str, spec: RunSpec) -> dict[str, Any]:
     path = Path(name)
     if path.suffix not in {".yaml", ".yml"}:
         return {"workload": name}
-    content: Any = read_document(read_text(path), name).value
+    content: Any = Document(read_text(path), name).value
     own = {"name": spec.workload.name, **content}
     return {"workload": path.stem, "workloads": {path.stem: own}}
 

@@ -327,21 +327,23 @@ def learn(
     if common.fleet is not None:
         raise SpecError("--fleet: a replay is on one machine, and so is its twin")
     from kvmark.cli.session import named_system
-    from kvmark.learn import TwinCheckRequest, check_twin, twin_sides
+    from kvmark.learn import check_twin, twin_sides
     from kvmark.spec.replay import parse_speed
     from kvmark.spec.workload import load_workload
     from kvmark.trace import Trace
 
-    request = TwinCheckRequest(
-        system=named_system(system),
+    allowed = parse_allowed(allow)
+    trace, workload = Trace.open(path), load_workload(check)
+    sides = twin_sides(
+        trace,
+        workload,
+        named_system(system),
         speed=parse_speed(speed or "1"),
         clients=clients,
         duration_ns=duration,
         map_file=map_,
     )
-    allowed = parse_allowed(allow)
-    trace, workload = Trace.open(path), load_workload(check)
-    design = _twin_design(twin_sides(trace, workload, request), blocks, seed, allowed)
+    design = _twin_design(sides, blocks, seed, allowed)
     design.check()
     journal = open_journal(design, common)
     with execute_design(design, common, journal) as problem:

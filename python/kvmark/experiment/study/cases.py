@@ -18,12 +18,11 @@ from pydantic import BeforeValidator, create_model, model_validator
 from kvmark import catalog, records
 from kvmark.errors import SpecError
 from kvmark.spec.replay import ReplaySpec, is_trace
-from kvmark.spec.study import ROOTS, Level, StudyFile, word
-from kvmark.spec.study_paths import changed, multiplied, split, value_at
+from kvmark.spec.study import ROOTS, Level, StudyFile, changed, multiplied, split, value_at, word
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.spec.yaml_file import Count, Document, Strict, at_key, read_document, read_text
+from kvmark.spec.yaml_file import Count, Document, Strict, at_key, read_text
 from kvmark.testbed.system import YES_OR_NO, option_specs
 from kvmark.testbed.systems import SYSTEMS
 
@@ -138,7 +137,7 @@ class Case:
             return _NamedWorkload({"name": f"{file.spec.name}/{text}", **own[text]})
         if text.endswith((".yaml", ".yml")) and file.folder is not None:
             path = file.folder / text
-            document = read_document(read_text(path), str(path))
+            document = Document(read_text(path), str(path))
         else:
             try:
                 document = _ready(text)
@@ -158,7 +157,7 @@ class _NamedWorkload(NamedTuple):
 @cache
 def _ready(name: str) -> Document:
     """A ready workload, whose file doesn't change."""
-    return read_document(catalog.text(name), f"{name}.yaml")
+    return Document(catalog.text(name), f"{name}.yaml")
 
 
 def _scaled(file: StudyFile, values: dict[str, Any], scale: float) -> dict[str, Any]:

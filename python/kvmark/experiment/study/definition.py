@@ -30,9 +30,9 @@ from kvmark.spec.study import (
     StudyFile,
     StudySpec,
     ThroughSpec,
+    split,
     word,
 )
-from kvmark.spec.study_paths import split
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl, check_options, parse_system_url, system_name

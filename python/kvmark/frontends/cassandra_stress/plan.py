@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
-
-from pydantic import TypeAdapter
 
 from kvmark import _engine
 from kvmark.errors import PlanError
@@ -29,7 +28,7 @@ from kvmark.frontends.cassandra_stress.profiles import (
 )
 from kvmark.plan import model
 from kvmark.plan.compile import derive_seeds
-from kvmark.plan.rows import Becomes, RowColumn, RowLaw, Rows, RowShare, Visit
+from kvmark.plan.model import Rows, Words
 from kvmark.spec.owned_tables import TableRemoval, marked
 from kvmark.spec.run import STALL_LIMIT_NS
 from kvmark.spec.suggest import did_you_mean, shown
@@ -43,7 +42,7 @@ _WARM_UP_PARTITIONS: Final = 50_000
 _WARM_UP_SHARE: Final = 4
 """A warm-up has at most one partition per four measured ones."""
 _WARM_UP_CLIENTS: Final = 100
-_ONE: Final = model.ConstantSize(law="constant", size=1)
+_ONE: Final[Words] = {"law": "constant", "size": 1}
 _SEED: Final = 1
 
 _IDENTITY: Final = Law(1, 100_000_000_000)
@@ -54,8 +53,6 @@ _SINGLE: Final = fixed(1)
 _SALT: Final = "seed for stress"
 _DRAWS: Final = 1000
 """Numbers of partitions that are drawn before they are reused."""
-_BECOMES: Final[TypeAdapter[Becomes]] = TypeAdapter(Becomes)
-_VISIT: Final[TypeAdapter[Visit]] = TypeAdapter(Visit)
 _PLAIN: Final = {
     "ascii": "text", "text": "text", "varchar": "text", "blob": "bytes", "boolean": "boolean",
     "uuid": "uuid", "timeuuid": "time_uuid", "timestamp": "timestamp", "inet": "inet",
@@ -65,7 +62,6 @@ _BITS: Final = {
     "time": 64, "decimal": 64,
 }  # fmt: skip
 
-_GENERATOR: Final[TypeAdapter[model.Generator]] = TypeAdapter(model.Generator)
 _RANGES: Final = 256
 """Parts of the ring, one per token range query; split-factor multiplies them."""
 _MARKER: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\?|:(\w+)|[{}]")
@@ -79,7 +75,7 @@ _INSERT: Final = re.compile(
 )
 
 
-def _row_law(law: Law) -> RowLaw:
+def _row_law(law: Law) -> Words:
     shape: dict[str, Any] = {"law": "uniform" if law.is_fixed else law.shape}
     if shape["law"] == "gaussian":
         shape |= {"mean": law.mean, "stddev": law.stddev}
@@ -87,14 +83,12 @@ def _row_law(law: Law) -> RowLaw:
         shape["shape"] = law.exponent
     if shape["law"] == "quantized_extreme":
         shape["steps"] = law.steps
-    content = {"min": law.min, "max": law.max, "shape": shape, "inverted": law.inverted}
-    return RowLaw.model_validate(content)
+    return {"min": law.min, "max": law.max, "shape": shape, "inverted": law.inverted}
 
 
-def _share_of_rows(ratio: Ratio) -> Visit:
+def _share_of_rows(ratio: Ratio) -> Words:
     """Visits each row with a probability."""
-    law = _row_law(ratio.law)
-    return _VISIT.validate_python({"rows": "each", "law": law, "of": ratio.divisor})
+    return {"rows": "each", "law": _row_law(ratio.law), "of": ratio.divisor}
 
 
 _EVERY_ROW: Final = _share_of_rows(WHOLE)
@@ -103,7 +97,7 @@ _EVERY_ROW: Final = _share_of_rows(WHOLE)
 def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
     """The predefined table: a key of digits, and columns of bytes or counters."""
 
-    def value(name: str) -> RowColumn:
+    def value(name: str) -> Words:
         # Each run draws its own increments: runs need not agree on a counter's value.
         if counters:
             return _column(f"randomstr{name}", {"type": "integer", "bits": 64}, spec.add, _SINGLE)
@@ -114,7 +108,7 @@ def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
     return _rows((key,), (), values, spec, _EVERY_ROW)
 
 
-def _profile_rows(profile: Profile, spec: StressSpec, visit: Visit) -> Rows:
+def _profile_rows(profile: Profile, spec: StressSpec, visit: Words) -> Rows:
     """A profile's table.
 
     Raises:
@@ -122,7 +116,7 @@ def _profile_rows(profile: Profile, spec: StressSpec, visit: Visit) -> Rows:
     """
     table = profile.table
 
-    def columns(names: Sequence[str]) -> tuple[RowColumn, ...]:
+    def columns(names: Sequence[str]) -> tuple[Words, ...]:
         return tuple(
             _typed_column(f"{_SALT}{name}", table.columns[name], profile, name) for name in names
         )
@@ -158,7 +152,7 @@ def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
     partitions = spec.insert.partitions or profile.insert.partitions
     drawn: tuple[int, ...] = (partitions.min,)
     if not partitions.is_fixed:
-        law = _row_law(partitions).model_dump_json()
+        law = json.dumps(_row_law(partitions))
         drawn = tuple(_engine.draw_law(law, _SEED, _DRAWS))
     columns = (profile.columns.get(name) for name in profile.table.clustering)
     counts = [one.cluster if one and one.cluster else _SINGLE for one in columns]
@@ -167,17 +161,17 @@ def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
         "partitions": drawn,
         # In a mix, the last insert is unknown.
         "partitions_in_all": spec.partitions if len(spec.shares) == 1 else None,
-        "filled": RowShare(law=_row_law(filled.law), of=filled.divisor),
+        "filled": {"law": _row_law(filled.law), "of": filled.divisor},
     }
     return _profile_rows(profile, spec, visit).model_copy(update=changes)
 
 
 def _rows(
-    partition: tuple[RowColumn, ...],
-    clustering: tuple[RowColumn, ...],
-    values: tuple[RowColumn, ...],
+    partition: tuple[Words, ...],
+    clustering: tuple[Words, ...],
+    values: tuple[Words, ...],
     spec: StressSpec,
-    visit: Visit,
+    visit: Words,
 ) -> Rows:
     """One whole partition in each operation."""
     return Rows(
@@ -189,22 +183,22 @@ def _rows(
         ends=(),
         partitions=(1,),
         partitions_in_all=None,
-        filled=RowShare(law=_row_law(WHOLE.law), of=WHOLE.divisor),
+        filled={"law": _row_law(WHOLE.law), "of": WHOLE.divisor},
     )
 
 
-def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> RowColumn:
+def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> Words:
     """A column, or a part of a collection, with the column's distributions."""
 
-    def inner(kind: Type, part: str = "") -> RowColumn:
+    def inner(kind: Type, part: str = "") -> Words:
         return _typed_column(f"{label}{part}", kind, profile, name)
 
     fields = profile.types.get(kind.name)
     if fields is not None:
-        parts = tuple(inner(one, f".{field}") for field, one in fields.items())
+        parts = [inner(one, f".{field}") for field, one in fields.items()]
         becomes: dict[str, Any] = {"type": "tuple", "of": parts}
     elif kind.name == "tuple":
-        parts = tuple(inner(one, f".{place}") for place, one in enumerate(kind.of))
+        parts = [inner(one, f".{place}") for place, one in enumerate(kind.of)]
         becomes = {"type": "tuple", "of": parts}
     elif kind.name in ("list", "set"):
         # The engine seeds the elements of a list separately, under the same label.
@@ -228,14 +222,9 @@ def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> RowCol
 
 def _column(
     label: str, becomes: dict[str, Any], identity: Law, size: Law, count: Law = _SINGLE
-) -> RowColumn:
-    return RowColumn(
-        label=label,
-        becomes=_BECOMES.validate_python(becomes),
-        identity=_row_law(identity),
-        size=_row_law(size),
-        count=_row_law(count),
-    )
+) -> Words:
+    laws = {"identity": _row_law(identity), "size": _row_law(size), "count": _row_law(count)}
+    return {"label": label, "becomes": becomes, **laws}
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +315,7 @@ def _insert(name: str, weight: float, spec: StressSpec, profile: Profile) -> _Op
 def _query(
     name: str, weight: float, spec: StressSpec, profile: Profile, query: Query
 ) -> _Operation:
-    visit = _VISIT.validate_python({"rows": "one" if query.fields == "samerow" else "several"})
+    visit: Words = {"rows": "one" if query.fields == "samerow" else "several"}
     text, columns = _bound(query.cql.strip().rstrip(";"), profile)
     levels = {
         "consistency": query.consistency,
@@ -435,9 +424,7 @@ def _statement(
 
 
 def _argument(name: str, generator: dict[str, Any]) -> model.Argument:
-    return model.Argument(
-        name=name, each="command", generator=_GENERATOR.validate_python(generator)
-    )
+    return model.Argument(name=name, each="command", generator=generator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,9 +546,9 @@ def _group(
 ) -> model.Group:
     checks = any(one.statement.expects for _, one in mix)
     population = spec.population
-    distribution: Any = model.Sequential(law="sequential")
+    distribution: Words = {"law": "sequential"}
     if population.law is not None:
-        distribution = model.RowDistribution(law="row", of=_row_law(population.law))
+        distribution = {"law": "row", "of": _row_law(population.law)}
     return model.Group(
         name=name,
         clients=clients,

@@ -344,7 +344,6 @@ FORMATS: Final = (
         lambda source: 1 if _JSON_ROW.match(source.json_text) else None,
         _read_json,
         is_json=True,
-        is_whole_file=True,
     ),
     Format("ycsb-text", "YCSB text", first_line(_BEGIN.match), _read_text),
 )

@@ -20,7 +20,7 @@ from kvmark.spec.run import RunSpec
 from kvmark.spec.suggest import refuse_credentials, shown
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemUrl
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.spec.yaml_file import read_document
+from kvmark.spec.yaml_file import Document
 
 ENDLESS_NS: Final = 365 * 86_400 * 10**9
 """Duration of a run without an end: a year, unless it is interrupted."""
@@ -44,7 +44,7 @@ def workload_of(request: AppRequest, server: Server) -> WorkloadSpec:
     """
     _check(request)
     name = f"apps/{request.app.name}"
-    document = read_document(catalog.text(name), f"{request.app.name}.yaml")
+    document = Document(catalog.text(name), f"{request.app.name}.yaml")
     content: Any = copy.deepcopy(document.value)
     _set_keys(content, request)
     _set_values(content, request)

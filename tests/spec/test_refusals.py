@@ -1,0 +1,90 @@
+"""What is wrong is refused in one sentence that says where, what, and what to write instead."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmark import catalog
+from kvmark.errors import SpecError
+from kvmark.frontends.ycsb.properties import parse_properties
+from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
+from kvmark.plan.compile import compile_run
+from kvmark.spec import quantity
+from kvmark.spec.curve import parse_curve
+from kvmark.spec.faults import load_faults, parse_fault
+from kvmark.spec.metric import parse_comparable, parse_metric
+from kvmark.spec.objective import parse_condition, parse_objective
+from kvmark.spec.run import RunSpec
+from kvmark.spec.url import parse_system_url
+from kvmark.spec.workload import parse_workload
+
+HERE = Path(__file__).parent
+TABLE: Mapping[str, list[list[Any]]] = tomllib.loads((HERE / "refusals.toml").read_text())
+SYSTEM = parse_system_url("null:")
+
+
+def changed(file: str, old: str, new: str) -> None:
+    """Reads a right file with a mistake."""
+    text = (HERE / file).read_text()
+    assert text.count(old) == 1
+    parse_workload(text.replace(old, new), "w.yaml")
+
+
+def run(changes: dict[str, Any]) -> None:
+    fields = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
+    RunSpec(workload=catalog.load("ycsb/a"), system=SYSTEM, **fields)
+
+
+def ycsb(text: str) -> None:
+    said = parse_properties(f"recordcount=1000\noperationcount=1000\n{text}", "workload")
+    compile_run(ycsb_run("run", read_ycsb([said]), SYSTEM), cores=2)
+
+
+def histogram(old: str, new: str) -> None:
+    Path("hist.txt").write_text("BlockSize\t10\n0\t5\n1\t0\n2\t7\n".replace(old, new))
+    ycsb("fieldlengthdistribution=histogram\nfieldlengthhistogram=hist.txt")
+
+
+def file(name: str, read: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda content: (Path(name).write_text(content), read(name))
+
+
+READERS: Mapping[str, Callable[..., object]] = {
+    "duration": quantity.duration_ns,
+    "count": quantity.count,
+    "rate": quantity.rate,
+    "size": quantity.size_bytes,
+    "share": quantity.share,
+    "ramp": quantity.ramp,
+    "metric": parse_metric,
+    "comparable metric": parse_comparable,
+    "condition": parse_condition,
+    "objective": parse_objective,
+    "curve": parse_curve,
+    "file of rates": file("rates.csv", lambda name: parse_curve(f"file:{name}")),
+    "fault": parse_fault,
+    "file of faults": file("faults.yaml", lambda name: load_faults(Path(name))),
+    "system": parse_system_url,
+    "workload": lambda old, new: changed("workload.yaml", old, new),
+    "file of a workload": lambda text: parse_workload(text, "w.yaml"),
+    "statements": lambda old, new: changed("statements.yaml", old, new),
+    "YCSB properties": ycsb,
+    "unsupported YCSB property": ycsb,
+    "histogram of YCSB": histogram,
+    "run": run,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_wrong_input_is_refused_in_one_sentence(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for *given, sentence in TABLE[reader]:
+        with pytest.raises(SpecError) as refusal:
+            READERS[reader](*given)
+        assert str(refusal.value) == sentence
+    assert set(READERS) == set(TABLE)
