@@ -15,7 +15,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -41,14 +40,6 @@ _BLANKS: Final = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
 _SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlPage:
-    """A page as text, and its policy for servers that send it as a header."""
-
-    text: str
-    policy: str
-
-
 def write_html(page: Page, path: Path) -> None:
     """Writes the page as HTML."""
     write_output(path, html(page), page=True)
@@ -56,11 +47,11 @@ def write_html(page: Page, path: Path) -> None:
 
 def html(page: Page) -> str:
     """The page as a self-contained document."""
-    return html_document(page).text
+    return html_document(page)[0]
 
 
-def html_document(page: Page, home: str | None = None) -> HtmlPage:
-    """The page as a self-contained document; ``home`` is the address of the list of runs."""
+def html_document(page: Page, home: str | None = None) -> tuple[str, str]:
+    """The page, and its policy for servers; ``home`` is the address of the list of runs."""
     library = vega_library() if page.figures else ""
     script = _template_text("page.js")
     policy = _policy([library, script] if page.figures else [])
@@ -73,7 +64,7 @@ def html_document(page: Page, home: str | None = None) -> HtmlPage:
         script=script,
         specifications=_script_json([figure_document(figure) for figure in page.figures]),
     )  # fmt: skip
-    return HtmlPage(text, policy)
+    return text, policy
 
 
 def run_fragment(page: Page) -> str:
@@ -84,16 +75,13 @@ def run_fragment(page: Page) -> str:
 def environment(loader: BaseLoader) -> Environment:
     """Jinja's environment with the filters that tables need."""
     made = Environment(
-        loader=loader,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
-    )
-    made.filters["shell"] = shlex.join
-    made.filters["pretty"] = _pretty_json
-    made.filters["sections"] = _sections
-    made.filters["tied"] = lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence)
+    )  # fmt: skip
+    made.filters |= {
+        "shell": shlex.join, "pretty": _pretty_json, "sections": _sections,
+        "tied": lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence),
+    }  # fmt: skip
     made.globals["begins"] = _begins_band
     return made
 
@@ -201,12 +189,13 @@ def _top(page: Page) -> Iterator[str]:
     yield escape_markdown(page.question)
     commands = dict.fromkeys(shlex.join(source.command) for source in page.sources)
     lines = [f"- Command: `{command}`" for command in commands if command and page.top]
-    yield "\n".join([_facts(page.top), *lines])
+    yield "\n".join([facts_markdown(page.top), *lines])
     yield f"**{escape_markdown(page.answer)}**"
-    yield _facts(page.facts)
+    yield facts_markdown(page.facts)
 
 
-def _facts(facts: Iterable[Fact]) -> str:
+def facts_markdown(facts: Iterable[Fact]) -> str:
+    """Facts as a list."""
     return "\n".join(
         f"- {escape_markdown(fact.label)}: {escape_markdown(fact.text)}" for fact in facts
     )
@@ -225,7 +214,7 @@ def _caveat(caveat: Caveat) -> str:
 
 def _section(part: Section, figures: str | None) -> Iterator[str]:
     yield f"## {escape_markdown(part.title)}"
-    yield _facts(part.facts)
+    yield facts_markdown(part.facts)
     yield escape_markdown(part.answer)
     yield from (to_markdown(grid) for grid in part.grids)
     for figure in part.figures:
@@ -243,7 +232,7 @@ def figure_blocks(figure: Figure, folder: str) -> tuple[str, str]:
 def _provenance(provenance: Provenance) -> Iterator[str]:
     if provenance.run:
         yield f"### {escape_markdown(provenance.run)}"
-    yield _facts(provenance.facts)
+    yield facts_markdown(provenance.facts)
     yield _fenced(shlex.join(provenance.command), "sh")
     for title, document in provenance.documents.items():
         if document:
@@ -267,20 +256,15 @@ def write_folder(page: Page, folder: Path, form: FolderFormat) -> list[Path]:
     """
     own_folder(folder)
     written = []
-    if form == "csv":
-        for part in page.parts:
-            for number, grid in enumerate(part.grids, 1):
-                written.append(folder / f"table-{part.name}-{number}.csv")
-                _write_grid(grid, written[-1])
+    for part in page.parts if form == "csv" else ():
+        for number, grid in enumerate(part.grids, 1):
+            text = io.StringIO(newline="")
+            rows = csv.writer(text)
+            rows.writerow(column.title for column in grid.columns)
+            rows.writerows([cell_text(cell.text.strip()) for cell in row] for row in grid.rows)
+            written.append(folder / f"table-{part.name}-{number}.csv")
+            write_output(written[-1], text.getvalue())
     for figure in page.figures:
         written.append(folder / f"{figure.name}.{form}")
         figure.save(written[-1])
     return written
-
-
-def _write_grid(grid: Grid, path: Path) -> None:
-    text = io.StringIO(newline="")
-    rows = csv.writer(text)
-    rows.writerow(column.title for column in grid.columns)
-    rows.writerows([cell_text(cell.text.strip()) for cell in row] for row in grid.rows)
-    write_output(path, text.getvalue())

@@ -58,7 +58,6 @@ class Theme:
     band: str
     #: Okabe and Ito's colours, safe for the colour-blind.
     series: tuple[str, ...]
-    font: str = _SANS
 
 
 LIGHT = Theme(
@@ -85,29 +84,31 @@ class Figure:
     data: pl.DataFrame
     spec: Spec
 
-    def svg(self, theme: Theme = LIGHT) -> str:
+    def svg(self) -> str:
         """The figure as SVG; deterministic."""
-        text: str = vl_convert.vegalite_to_svg(self.themed(theme))
+        text: str = vl_convert.vegalite_to_svg(self.themed(LIGHT))
         return text
 
-    def save(self, path: Path, theme: Theme = LIGHT) -> None:
+    def save(self, path: Path) -> None:
         """Writes the figure as .svg, .png or .pdf, or its rows as .csv.
 
         Raises:
             ValueError: another suffix.
             RunError: the file can't be written.
         """
+        content: str | bytes
         match path.suffix:
             case ".svg":
-                write_output(path, self.svg(theme))
+                content = self.svg()
             case ".png":
-                write_output(path, vl_convert.vegalite_to_png(self.themed(theme), scale=2.0))
+                content = vl_convert.vegalite_to_png(self.themed(LIGHT), scale=2.0)
             case ".pdf":
-                write_output(path, vl_convert.vegalite_to_pdf(self.themed(theme)))
+                content = vl_convert.vegalite_to_pdf(self.themed(LIGHT))
             case ".csv":
-                write_output(path, self.data.write_csv())
+                content = self.data.write_csv()
             case _:
                 raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
+        write_output(path, content)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The figure for notebooks: the specification, SVG and plain text."""
@@ -116,10 +117,6 @@ class Figure:
             "image/svg+xml": self.svg(),
             "text/plain": f"{self.title}. {self.caption}",
         }
-
-    def renamed(self, name: str) -> Figure:
-        """The same figure under another identifier."""
-        return replace(self, name=name)
 
     def themed(self, theme: Theme) -> Spec:
         """The specification in the colours and font of a theme."""
@@ -246,14 +243,9 @@ def _codes(caveats: tuple[Caveat, ...], judgement: Judgement) -> str:
 
 def _config(theme: Theme) -> dict[str, Any]:
     """The Vega-Lite configuration of a theme."""
-    text = {"font": theme.font, "fontSize": 11}
     return {
-        "background": theme.background,
-        "font": theme.font,
-        "aria": False,
-        "padding": 4,
-        "view": {"stroke": None},
-        "range": {"category": list(theme.series)},
+        "background": theme.background, "font": _SANS, "aria": False, "padding": 4,
+        "view": {"stroke": None}, "range": {"category": list(theme.series)},
         "axis": {
             "domainColor": theme.rule, "tickColor": theme.rule, "gridColor": theme.rule,
             "labelColor": theme.muted, "titleColor": theme.muted, "labelFontSize": 11,
@@ -272,6 +264,6 @@ def _config(theme: Theme) -> dict[str, Any]:
         "facet": {"spacing": 26},
         "line": {"strokeWidth": 1.8, "strokeJoin": "round"},
         "rule": {"strokeWidth": 1.8, "color": theme.muted},
-        "text": {**text, "color": theme.muted},
+        "text": {"font": _SANS, "fontSize": 11, "color": theme.muted},
         "rect": {"color": theme.band},
     }  # fmt: skip
