@@ -19,17 +19,17 @@ from typing import Any, Literal, Self
 PROGRAM = shutil.which("chromium")
 PATIENCE_S = 300.0
 _LOOK_S = 0.02
-FLAGS = [
+FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
-    "--disable-sync",
     "--disable-background-networking",
     "--disable-component-update",
+    "--disable-sync",
     "--hide-scrollbars",
-]
+)
 _OPTIONS = ("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe")
 _FIRST_FREE = 10
 

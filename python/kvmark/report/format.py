@@ -13,7 +13,7 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import vl_convert
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from kvmark.cache import cache_folder
 from kvmark.foreign_text import cell_text
 from kvmark.outputs import MADE_BY_KVMARK, own_folder, write_output
 from kvmark.records.files import write_atomically
-from kvmark.report.model.page import PAGE, Caveat, Fact, Figure, Page, Provenance, Section
+from kvmark.report.model.page import PAGE, Fact, Figure, Page
 from kvmark.report.model.tables import Grid, escape_markdown, to_markdown
 
 FolderFormat = Literal["png", "svg", "pdf", "csv"]
@@ -75,14 +75,18 @@ def run_fragment(page: Page) -> str:
 def environment(loader: BaseLoader) -> Environment:
     """Jinja's environment with the filters that tables need."""
     made = Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=StrictUndefined,
+        loader=loader, autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
+        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
     )  # fmt: skip
     made.filters |= {
         "shell": shlex.join, "pretty": _pretty_json, "sections": _sections,
         "tied": lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence),
+        "md": escape_markdown, "table": to_markdown, "fenced": _fenced,
+        "block": lambda text: f"{text.strip()}\n\n" if text.strip() else "",
     }  # fmt: skip
-    made.globals["begins"] = _begins_band
+    made.globals |= {
+        "begins": _begins_band, "facts": facts_markdown, "figure_blocks": figure_blocks,
+    }  # fmt: skip
     return made
 
 
@@ -116,14 +120,11 @@ def _policy(scripts: list[str]) -> str:
     Inline style stays allowed because Vega sets style attributes; it makes no request.
     """
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    return "; ".join([
-        "default-src 'none'",
-        "script-src " + (hashes or "'none'"),
-        "style-src 'unsafe-inline'",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ])  # fmt: skip
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests] or ["'none'"]
+    return (
+        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline';"
+        " base-uri 'none'; form-action 'none'"
+    )
 
 
 def _begins_band(grid: Grid, index: int) -> bool:
@@ -169,29 +170,14 @@ def markdown(page: Page, figures: str | None = None) -> str:
 
 def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
     """The Markdown below the title by part: `top`, `belief`, sections, `provenance`."""
-    caveats = map(_caveat, page.caveats) if page.caveats else ["Every check was passed."]
-    parts: dict[str, Iterable[str]] = {
-        "top": _top(page),
-        "belief": ["## Can it be believed?", *caveats],
-        **{part.name: _section(part, figures) for part in page.parts},
-        "provenance": [
-            "## Provenance",
-            *(text for one in page.sources for text in _provenance(one)),
-        ],
+    template: Any = _environment().get_template("page.md.j2").module
+    parts = {
+        "top": template.top(page),
+        "belief": template.belief(page.caveats),
+        **{part.name: template.section(part, figures) for part in page.parts},
+        "provenance": template.provenance(page.sources),
     }
-    return {
-        name: "\n\n".join(block.strip() for block in blocks if block.strip())
-        for name, blocks in parts.items()
-    }
-
-
-def _top(page: Page) -> Iterator[str]:
-    yield escape_markdown(page.question)
-    commands = dict.fromkeys(shlex.join(source.command) for source in page.sources)
-    lines = [f"- Command: `{command}`" for command in commands if command and page.top]
-    yield "\n".join([facts_markdown(page.top), *lines])
-    yield f"**{escape_markdown(page.answer)}**"
-    yield facts_markdown(page.facts)
+    return {name: str(text).strip() for name, text in parts.items()}
 
 
 def facts_markdown(facts: Iterable[Fact]) -> str:
@@ -201,43 +187,10 @@ def facts_markdown(facts: Iterable[Fact]) -> str:
     )
 
 
-def _caveat(caveat: Caveat) -> str:
-    reason = caveat.reason
-    lines = [
-        f"- **{reason.level.value}** `{reason.code}`: {escape_markdown(reason.sentence)}",
-        f"  Advice: {escape_markdown(reason.advice)}.",
-    ]
-    if caveat.scope:
-        lines.append(f"  Holds for {escape_markdown(caveat.where)}.")
-    return "\n".join(lines)
-
-
-def _section(part: Section, figures: str | None) -> Iterator[str]:
-    yield f"## {escape_markdown(part.title)}"
-    yield facts_markdown(part.facts)
-    yield escape_markdown(part.answer)
-    yield from (to_markdown(grid) for grid in part.grids)
-    for figure in part.figures:
-        yield f"### {escape_markdown(figure.title)}"
-        caption, picture = figure_blocks(figure, figures or "")
-        yield from (caption, picture) if figures else (caption,)
-
-
 def figure_blocks(figure: Figure, folder: str) -> tuple[str, str]:
     """The caption, and a reference to the figure's SVG file in a folder."""
     title = escape_markdown(figure.title)
     return escape_markdown(figure.caption), f"![{title}]({folder}/{figure.name}.svg)"
-
-
-def _provenance(provenance: Provenance) -> Iterator[str]:
-    if provenance.run:
-        yield f"### {escape_markdown(provenance.run)}"
-    yield facts_markdown(provenance.facts)
-    yield _fenced(shlex.join(provenance.command), "sh")
-    for title, document in provenance.documents.items():
-        if document:
-            yield f"{escape_markdown(title)}:"
-            yield _fenced(_pretty_json(document), "json")
 
 
 def _fenced(text: str, language: str) -> str:
