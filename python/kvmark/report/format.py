@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,7 +28,7 @@ from kvmark.cache import cache_folder
 from kvmark.foreign_text import cell_text
 from kvmark.outputs import MADE_BY_KVMARK, own_folder, write_output
 from kvmark.records.files import write_atomically
-from kvmark.report.model.page import PAGE, Fact, Figure, Page
+from kvmark.report.model.page import Fact, Figure, Page, template_text
 from kvmark.report.model.tables import Grid, escape_markdown, to_markdown
 
 FolderFormat = Literal["png", "svg", "pdf", "csv"]
@@ -53,13 +52,13 @@ def html(page: Page) -> str:
 def html_document(page: Page, home: str | None = None) -> tuple[str, str]:
     """The page, and its policy for servers; ``home`` is the address of the list of runs."""
     library = vega_library() if page.figures else ""
-    script = _template_text("page.js")
+    script = template_text("page.js")
     policy = _policy([library, script] if page.figures else [])
     text = _environment().get_template("page.html.j2").render(
         page=page,
         home=home,
         policy=policy,
-        style=_template_text("page.css"),
+        style=template_text("page.css"),
         library=library,
         script=script,
         specifications=_script_json([figure_document(figure) for figure in page.figures]),
@@ -95,13 +94,9 @@ def _environment() -> Environment:
     return environment(PackageLoader("kvmark.report"))
 
 
-def _template_text(name: str) -> str:
-    return files("kvmark.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
 def figure_document(figure: Figure) -> dict[str, Any]:
     """A figure as an argument of the page's script."""
-    return {"name": figure.name, "spec": figure.themed(PAGE)}
+    return {"name": figure.name, "spec": figure.in_page()}
 
 
 def _script_json(value: object) -> str:

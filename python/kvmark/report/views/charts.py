@@ -37,7 +37,7 @@ _ABOVE_PHASES = 30
 # More than four names in a row are wider than the panels below.
 _POINTS_LEGEND: dict[str, Any] = {"symbolStrokeWidth": 0, "columns": 4}
 _LINES_LEGEND: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 320, "offset": 14}
-# One per colour of a theme.
+# One per colour of a figure.
 _SHAPES = ("circle", "diamond", "square", "triangle-up")
 _DASHES = ([1, 0], [5, 3], [2, 2], [8, 2, 2, 2])
 # 1 / (1 - quantile) of the usual percentiles.
