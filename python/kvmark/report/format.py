@@ -77,15 +77,13 @@ def environment(loader: BaseLoader) -> Environment:
         loader=loader, autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
         trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
     )  # fmt: skip
-    made.filters |= {
+    made.filters.update({
         "shell": shlex.join, "pretty": _pretty_json, "sections": _sections,
         "tied": lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence),
         "md": escape_markdown, "table": to_markdown, "fenced": _fenced,
         "block": lambda text: f"{text.strip()}\n\n" if text.strip() else "",
-    }  # fmt: skip
-    made.globals |= {
-        "begins": _begins_band, "facts": facts_markdown, "figure_blocks": figure_blocks,
-    }  # fmt: skip
+    })  # fmt: skip
+    made.globals.update(begins=_begins_band, facts=facts_markdown, figure_blocks=figure_blocks)
     return made
 
 

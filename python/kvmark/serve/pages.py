@@ -20,7 +20,7 @@ from kvmark.records.intervals import TIMED
 from kvmark.report.format import environment, figure_document, vega_library
 from kvmark.report.model import units
 from kvmark.report.model.answers import PhaseSpan
-from kvmark.report.model.page import Fact
+from kvmark.report.model.page import Fact, Figure
 from kvmark.report.views.figures import rate_figure, response_figure
 from kvmark.report.views.gather import plan_facts
 from kvmark.report.views.runs_list import runs_grid
@@ -71,10 +71,10 @@ def live_values(entry: Entry) -> dict[str, Any]:
         RecordsError: it has been closed, or its description can't be read.
     """
     run = OpenRun.read(entry.path)
-    totals, drawn = _totals(run), []
+    totals, drawn = _totals(run), list[Figure]()
     if not totals.is_empty():
         phases, faults = _phases(run, totals), fault_spans(run)
-        drawn = [draw(totals, phases, faults) for draw in (rate_figure, response_figure)]
+        drawn = [rate_figure(totals, phases, faults), response_figure(totals, phases, faults)]
     return {
         "goes": entry.state == "going",
         "facts": [[fact.label, fact.text] for fact in _now(run, totals)],

@@ -261,7 +261,7 @@ def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
 
 def background(phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]) -> list[alt.Chart]:
     """The bands of phases, their names where there is room, and the starts and ends of faults."""
-    layers = []
+    layers: list[alt.Chart] = []
     if phases:
         spans = [
             {"phase": p.name.replace("_", "-"), "from_s": p.start_ns / 1e9, "to_s": p.end_ns / 1e9}

@@ -227,7 +227,8 @@ def answers(comparison: Comparison) -> list[str]:
 
 
 def _case_sentences(case: CaseComparison) -> Iterator[str]:
-    moved, same = [], []
+    moved: list[str] = []
+    same: list[str] = []
     for row in case.rows:
         if row.metric == THROUGHPUT:
             yield _throughput_sentence(row.effect)

@@ -193,12 +193,12 @@ def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:
 def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:
     """Throughput, response time's quantiles with their intervals, and the quantile curves."""
     numbered = [(str(number), run) for number, run in enumerate(runs, 1)]
-    rates = [
+    rates: list[tuple[object, ...]] = [
         ("all operations", number, "throughput", rate.value, rate.low, rate.high, 1)
         for number, run in numbered
         for rate in (phase.throughput for phase in run.summary.phases)
     ]
-    quantiles = [
+    quantiles: list[tuple[object, ...]] = [
         (
             operation,
             number,
