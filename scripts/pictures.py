@@ -20,13 +20,12 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
 
 from kvmark import catalog
-from kvmark.analysis import quantile_curve
+from kvmark.analysis import Curve, quantile_curve
 from kvmark.cli.live import LiveDisplay, update_of
 from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, RunFolder, TimeName, close_run, files
 from kvmark.records.watch import Watch
-from kvmark.report.model.answers import Curve
 from kvmark.report.views.figures import quantile_figure
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.run import charts_text

@@ -12,7 +12,7 @@ from kvmark.stats import Counts
 
 SECOND = 1_000_000_000
 OPERATIONS = 1_000
-PLAN = {
+PLAN: dict[str, Any] = {
     "name": "ycsb/c",
     "system": {"driver": "null", "options": {}},
     "seeds": {"schedule": 1, "keys": 2, "values": 3, "mix": 4},
@@ -105,10 +105,12 @@ def histogram(run: Run, phase: int = 0, time: TimeName = "response") -> Counts:
     return Counts.merge(run.times(total, time) for total in reads)
 
 
-def begun(records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = ()) -> RunFolder:
-    """A running run: this process writes it."""
+def begun(
+    records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = (), **parts: Any
+) -> RunFolder:
+    """A running run: this process writes it. Its plan has these parts."""
     folder = records.new(name)
-    plan = {**PLAN, "name": name}
+    plan = {**PLAN, "name": name, **parts}
     command = ("kvmark", "run", name)
     folder.begin(
         Header(
@@ -129,11 +131,9 @@ def write_second(folder: RunFolder, second: int, *, failed: int = 0) -> None:
     folder.append_resources(resource_rows(second))
 
 
-def closed(
-    records: Records, *, name: str = "ycsb/c", tags: tuple[str, ...] = (), factor: int = 1
-) -> Run:
-    """A closed run of four seconds with its verdict."""
-    folder = begun(records, name=name, tags=tags)
+def closed(records: Records, *, factor: int = 1, **parts: Any) -> Run:
+    """A closed run of four seconds with its verdict; the parts are those of `begun`."""
+    folder = begun(records, **parts)
     for second in range(4):
         write_second(folder, second)
     run = close(folder, engine_record(4, factor))

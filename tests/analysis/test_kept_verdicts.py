@@ -154,7 +154,7 @@ def told_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
         known_verdict(records, run).judgement,
         known_judgement(records, run),
         run_answer(run).verdict.judgement,
-        Library(records).answer(records.line(run.id).entry).verdict.judgement,
+        Library(records).answers([run.id])[0].verdict.judgement,
     }
 
 

@@ -16,7 +16,7 @@ from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effec
 from kvmark.analysis.verdict.case_verdict import case_verdict, is_precise, with_precision
 from kvmark.records import Run
 from kvmark.report.views.sequence import ends_sentence
-from kvmark.report.views.study_tables import effect_text
+from kvmark.report.views.study import effect_text
 from kvmark.spec.metric import THROUGHPUT, parse_metric
 from kvmark.stats import Estimate, mean_interval
 

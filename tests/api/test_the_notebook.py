@@ -12,10 +12,6 @@ from nbclient import NotebookClient
 NOTEBOOK = Path(__file__).parent.parent.parent / "docs/guide/notebook.ipynb"
 
 
-def read() -> Any:
-    return nbformat.read(NOTEBOOK, as_version=4)
-
-
 # The kernel's libraries have deprecation warnings.
 @pytest.mark.filterwarnings("ignore")
 def test_every_cell_runs_and_the_figures_are_drawn(
@@ -24,7 +20,11 @@ def test_every_cell_runs_and_the_figures_are_drawn(
     monkeypatch.setenv("KVMARK_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "jupyter"))
-    notebook = read()
+    notebook: Any = nbformat.read(NOTEBOOK, as_version=4)
+    # It is stored without output.
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(code) >= 6
+    assert all(not cell.outputs and cell.execution_count is None for cell in code)
     place = {"metadata": {"path": str(tmp_path)}}
     # The kernel uses sockets in a folder instead of ports.
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place)
@@ -40,9 +40,3 @@ def test_every_cell_runs_and_the_figures_are_drawn(
     ]
     assert shown.count("image/svg+xml") == 3
     assert shown.count("text/html") >= 4
-
-
-def test_it_is_stored_without_output() -> None:
-    cells = [cell for cell in read().cells if cell.cell_type == "code"]
-    assert len(cells) >= 6
-    assert all(not cell.outputs and cell.execution_count is None for cell in cells)

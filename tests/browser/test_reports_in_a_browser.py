@@ -67,18 +67,6 @@ def test_every_figure_is_drawn_without_an_error_and_without_a_network(
     assert all(each["paths"] > 10 and each["themed"] for each in drawn)
 
 
-def test_requests_and_errors_of_a_page_are_recorded(browser: Chromium, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(
-        '<!doctype html><title>x</title><img src="http://kvmark.invalid/x.png">'
-        '<script>console.error("no")</script>'
-    )
-    page = browser.open(path.as_uri())
-    assert "http://kvmark.invalid/x.png" in page.requests
-    assert "no" in page.console
-    page.close()
-
-
 def test_panels_are_side_by_side_only_where_there_is_room(
     browser: Chromium, pages: dict[str, Path]
 ) -> None:

@@ -18,7 +18,8 @@ pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
 ]
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
-DRAWN = "document.querySelectorAll('.drawing[data-state=drawn]').length === {}"
+DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
+ROWS = "document.querySelectorAll('tbody tr').length"
 
 
 @pytest.fixture(scope="module")
@@ -53,20 +54,20 @@ def address(browser: Chromium, entrance: str) -> str:
 
 def test_runs_are_found_opened_and_compared(browser: Chromium, address: str) -> None:
     page = browser.open(f"{address}/")
-    assert page.see("document.querySelectorAll('tbody tr').length") == 2
+    assert page.see(ROWS) == 2
     page.see("document.querySelector('[name=words]').value = 'ycsb/e'")
     page.click("form.narrow button")
-    page.wait_for("document.querySelectorAll('tbody tr').length === 1")
+    page.wait_for(f"{ROWS} === 1")
     page.click("tbody a")
     page.wait_for("document.querySelector('h1')?.textContent.includes('ycsb/e')")
-    page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
+    page.wait_for(DRAWN)
     page.click(".kicker a")
-    page.wait_for("document.querySelectorAll('tbody tr').length === 2")
+    page.wait_for(f"{ROWS} === 2")
     page.click("tbody tr:nth-child(1) input")
     page.click("tbody tr:nth-child(2) input")
     page.click("form[action='/compare'] button")
     page.wait_for("document.querySelector('h1')?.textContent === '2 runs'")
-    page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
+    page.wait_for(DRAWN)
     assert page.console == []
     assert all(each.startswith(address) for each in page.requests)
     page.close()
@@ -78,11 +79,11 @@ def test_a_running_run_is_followed_until_it_is_closed(
     going = begun(records, name="ycsb/a")
     write_second(going, 0)
     page = browser.open(f"{address}/runs/{going.id}")
-    page.wait_for(DRAWN.format(2))
+    page.wait_for("document.querySelectorAll('.drawing[data-state=drawn]').length === 2")
     write_second(going, 1, failed=7)
     page.wait_for("document.getElementById('now').textContent.includes('7 timeout')")
     close(going, engine_record(2))
     page.wait_for("document.getElementById('belief')?.textContent.includes('believed')")
-    page.wait_for("document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0")
+    page.wait_for(DRAWN)
     assert page.console == []
     page.close()

@@ -15,7 +15,7 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies
 from kvmark.experiment.study.published import read_published_ways
 from kvmark.report.model.tables import to_text
-from kvmark.report.views.study_tables import cost_sentences, proxies_grid
+from kvmark.report.views.proxies import cost_sentences, proxies_grid
 from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.testbed.state import Testbed

@@ -26,6 +26,8 @@ def test_a_block_says_its_kind_its_options_and_its_line() -> None:
     assert (first.line, first.kind) == (4, "table")
     assert first.options == {"tag": "nightly", "workload": "a, b"}
     assert (second.line, second.kind, second.options) == (11, "answer", {})
+    # One within a fence is text.
+    assert blocks("````md\n```\n<!-- kvmark: table -->\n```\n````\n") == ()
 
 
 def test_filling_blocks_leaves_every_other_byte_as_it_is() -> None:
@@ -37,16 +39,10 @@ def test_filling_blocks_leaves_every_other_byte_as_it_is() -> None:
         "old", ""
     ).replace("\n", "")
     assert filled(made, blocks(made), ["new", "two\nlines"]) == made
-
-
-def test_lines_end_as_the_file_s_do() -> None:
+    # Lines end as the file's do.
     text = TEXT.replace("\n", "\r\n")
     made = filled(text, blocks(text), ["one\ntwo", "three"])
     assert made.count("\n") == made.count("\r\n")
-
-
-def test_a_block_within_a_fence_is_text() -> None:
-    assert blocks("````md\n```\n<!-- kvmark: table -->\n```\n````\n") == ()
 
 
 @pytest.mark.parametrize(

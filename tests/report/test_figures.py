@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,7 +11,7 @@ import vl_convert
 from synthetic import SOURCE, run_answer, sequence_answer
 
 from kvmark.analysis import FaultSpan
-from kvmark.report.model.page import LIGHT, Figure, Theme
+from kvmark.report.model.page import Figure
 from kvmark.report.views import charts, figures
 from kvmark.report.views.charts import log_ticks
 
@@ -36,13 +34,9 @@ def values(spec: Any) -> list[list[dict[str, Any]]]:
     return list(spec["datasets"].values())
 
 
-@pytest.mark.parametrize("figure", drawn(), ids=lambda figure: figure.name)
-def test_the_data_in_a_specification_are_the_rows(figure: Figure) -> None:
-    assert figure.data.to_dicts() in values(figure.spec)
-
-
-def test_throughput_has_one_row_per_case_and_published_case() -> None:
-    rows = sequence_answer().rows
+def test_the_data_of_figures_are_those_of_the_answers() -> None:
+    sequence, run = sequence_answer(), run_answer()
+    rows = sequence.rows
     data = figures.sequence_figure(rows, "throughput", SOURCE).data
     ours = data.filter(pl.col("series") == "RocksDB")
     theirs = data.filter(pl.col("series") == "RocksDB, published")
@@ -50,21 +44,13 @@ def test_throughput_has_one_row_per_case_and_published_case() -> None:
     assert ours["low"].to_list() == [row.figures.throughput.low for row in rows]
     assert theirs["value"].to_list() == [r.published.throughput for r in rows if r.published]
     assert theirs["low"].null_count() == len(theirs)
-
-
-def test_curves_are_drawn_point_by_point() -> None:
-    curves = sequence_answer().curves
-    data = figures.quantile_figure(curves, "").data
-    assert data.select("quantile", "ns").rows() == [
-        point for curve in curves for point in curve.points if point[1] > 0
+    assert figures.quantile_figure(sequence.curves, "").data.select("quantile", "ns").rows() == [
+        point for curve in sequence.curves for point in curve.points if point[1] > 0
     ]
-
-
-def test_rates_are_drawn_from_recorded_counts_by_group() -> None:
-    run = run_answer()
     data = figures.rate_figure(run.intervals, run.phases).data
     assert data["value"].to_list() == run.intervals["count"].to_list()
     assert data["end_ns"].to_list() == run.intervals["end_ns"].to_list()
+    # Groups have series of their own.
     readers = run.intervals.with_columns(pl.lit("readers").alias("group"))
     both = figures.rate_figure(pl.concat([run.intervals, readers]), run.phases).data
     assert set(both["series"]) == {"clients, completed", "readers, completed"}
@@ -74,10 +60,11 @@ def test_the_course_of_a_run_has_figures_of_its_recorded_values() -> None:
     run = run_answer()
     drawn = {figure.name: figure for figure in figures.course_figures(run)}
     assert list(drawn) == ["spread", "failures", "cores", "memory"]
-    assert drawn["spread"].data.equals(run.course.spread)
-    assert drawn["cores"].data["value"].to_list() == run.course.resources["cores"].to_list()
+    assert drawn["spread"].data.equals(run.spread)
+    assert drawn["cores"].data["value"].to_list() == run.resources["cores"].to_list()
     assert drawn["failures"].data["series"].unique().to_list() == ["timeout"]
     assert all(figure.svg().startswith("<svg") for figure in drawn.values())
+    assert "#0072b2" in drawn["cores"].svg()
 
 
 def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
@@ -88,42 +75,24 @@ def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
     assert data.filter(pl.col("series") == "p50")["value"].to_list()[0] is None
 
 
-@pytest.mark.parametrize("theme", [LIGHT, replace(LIGHT, series=("#56b4e9", "#e69f00"))])
-def test_a_figure_is_also_svg_and_png(tmp_path: Path, theme: Theme) -> None:
-    figure = drawn()[0]
-    figure.save(tmp_path / "figure.svg", theme)
-    figure.save(tmp_path / "figure.png", theme)
-    svg = (tmp_path / "figure.svg").read_text()
-    assert svg.startswith("<svg")
-    assert theme.series[0] in svg
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("figure", drawn(), ids=lambda figure: figure.name)
-def test_a_tooltip_reads_the_row_under_the_pointer(figure: Figure) -> None:
+def test_a_specification_has_the_rows_and_tooltips_that_read_them(figure: Figure) -> None:
+    assert figure.data.to_dicts() in values(figure.spec)
     compiled = json.dumps(vl_convert.vegalite_to_vega(figure.spec))
     tooltips = re.findall(r'"tooltip": \{"signal": "((?:[^"\\]|\\.)*)"', compiled)
     assert tooltips
     assert not any("datum.datum" in tooltip for tooltip in tooltips)
 
 
-def test_series_differ_by_more_than_colour() -> None:
-    layers = figures.sequence_figure(sequence_answer().rows, "throughput", SOURCE).spec["spec"][
-        "layer"
-    ]
-    encoded = {channel for layer in layers for channel in layer["encoding"]}
-    assert {"color", "shape", "strokeDash"} <= encoded
-
-
-def test_twelve_series_differ_by_colour_and_shape_together() -> None:
+def test_twelve_series_differ_by_colour_and_shape_together_and_by_dash() -> None:
     rows = [("all", f"series {n}", 10.0, float(n + 1), None, None, 1) for n in range(12)]
     names = ["panel", "series", "clients", "value", "low", "high", "runs"]
     data = pl.DataFrame(rows, schema=names, orient="row")
     spec = charts.level_chart(data, "ops/s", "clients", "panel")
     encodings = [layer["encoding"] for layer in spec["spec"]["layer"]]
+    assert {"color", "shape", "strokeDash"} <= {channel for each in encodings for channel in each}
     (scale,) = (each["shape"]["scale"] for each in encodings if "shape" in each)
-    colours = len(LIGHT.series)
-    looks = {(index % colours, shape) for index, shape in enumerate(scale["range"])}
+    looks = {(index % 4, shape) for index, shape in enumerate(scale["range"])}
     assert len(looks) == len(scale["domain"]) == 12
 
 
@@ -139,30 +108,27 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def page_themes() -> list[Theme]:
+def page_colours() -> list[dict[str, str]]:
     """The colours of a page by light, by dark and on paper, from its own sheet."""
     sheet = resources.files("kvmark.report").joinpath("templates/page.css").read_text()
-    found = []
-    for block in re.findall(r":root \{(.*?)\}", sheet, re.DOTALL):
-        colour = dict(re.findall(r"--([\w-]+): (#\w{6});", block))
-        series = tuple(colour[f"series-{n}"] for n in range(1, 5))
-        named = {part: colour[part] for part in ("ink", "muted", "rule", "band")}
-        found.append(Theme(background=colour["paper"], series=series, **named))
-    return found
+    blocks = re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
+    return [dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks]
 
 
 def test_a_saved_figure_has_the_colours_of_a_page_by_light() -> None:
-    light, dark, paper = page_themes()
-    assert light == LIGHT
-    assert LIGHT not in (dark, paper)
+    light, dark, paper = page_colours()
+    style = drawn()[0].by_light()["config"]
+    assert style["background"] == light["paper"]
+    assert style["range"]["category"] == [light[f"series-{n}"] for n in range(1, 5)]
+    assert style["text"]["color"] == light["muted"] not in (dark["muted"], paper["muted"])
 
 
-@pytest.mark.parametrize("theme", page_themes(), ids=["light", "dark", "paper"])
-def test_texts_and_marks_have_enough_contrast(theme: Theme) -> None:
-    assert contrast(theme.ink, theme.background) >= 4.5
-    assert contrast(theme.muted, theme.background) >= 4.5
-    assert contrast(theme.muted, theme.band) >= 4.5
-    assert all(contrast(colour, theme.background) >= 3 for colour in theme.series[:3])
+@pytest.mark.parametrize("colours", page_colours(), ids=["light", "dark", "paper"])
+def test_texts_and_marks_have_enough_contrast(colours: dict[str, str]) -> None:
+    assert contrast(colours["ink"], colours["paper"]) >= 4.5
+    assert contrast(colours["muted"], colours["paper"]) >= 4.5
+    assert contrast(colours["muted"], colours["band"]) >= 4.5
+    assert all(contrast(colours[f"series-{n}"], colours["paper"]) >= 3 for n in range(1, 4))
 
 
 def test_a_logarithmic_axis_has_a_few_ticks_within_its_data() -> None:

@@ -22,7 +22,7 @@ def test_a_page_replaces_no_file_of_the_user(tmp_path: Path, text: str) -> None:
     assert file.read_text() == text
 
 
-@pytest.mark.parametrize("text", [*OWN, ""])
+@pytest.mark.parametrize("text", [*OWN, "", "x" * 1_000_000 + OWN[0]], ids=len)
 def test_a_page_of_kvmarks_is_replaced(tmp_path: Path, text: str) -> None:
     file = tmp_path / "page.md"
     file.write_text(text)
@@ -32,12 +32,6 @@ def test_a_page_of_kvmarks_is_replaced(tmp_path: Path, text: str) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_long_page_bears_its_mark_at_its_end(tmp_path: Path) -> None:
-    file = tmp_path / "page.md"
-    file.write_text("x" * 1_000_000 + OWN[0])
-    check_output(file)
-
-
 def test_what_can_not_be_written_is_refused_before(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="there is no folder"):
         check_output(tmp_path / "nowhere" / "page.md")
@@ -45,15 +39,12 @@ def test_what_can_not_be_written_is_refused_before(tmp_path: Path) -> None:
         check_output(tmp_path)
 
 
-def test_a_link_leads_to_the_file_that_is_written(tmp_path: Path) -> None:
+def test_a_link_leads_to_the_file_and_a_device_is_not_replaced(tmp_path: Path) -> None:
     place, link = tmp_path / "place.csv", tmp_path / "link.csv"
     place.write_text("old")
     link.symlink_to(place)
     write_output(link, "new")
     assert (link.is_symlink(), place.read_text()) == (True, "new")
-
-
-def test_a_device_is_written_and_not_replaced() -> None:
     write_output(Path("/dev/null"), "text")
     assert Path("/dev/null").is_char_device()
 

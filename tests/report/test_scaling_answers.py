@@ -1,8 +1,8 @@
 """Scaling laws and capacities as sentences, tables and figures."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +16,6 @@ from kvmark.report.views.capacity import (
 )
 from kvmark.report.views.scaling import (
     ScalingAnswer,
-    scaling_figure,
     scaling_page,
     scaling_sentence,
     scaling_text,
@@ -27,26 +26,28 @@ from kvmark.stats import Estimate
 LEVELS = (1, 2, 4, 8, 16, 32, 64)
 
 
+def usl(kappa: float) -> Callable[[int], float]:
+    return lambda n: 1_000 * n / (1 + 0.03 * (n - 1) + kappa * n * (n - 1))
+
+
 def law(kappa: float, title: str = "reads") -> ScalingLaw:
-    figures = [
-        Observation(n, 1_000 * n / (1 + 0.03 * (n - 1) + kappa * n * (n - 1))) for n in LEVELS
-    ]
-    return scaling_law(title, "clients", figures)
+    return scaling_law(title, "clients", [Observation(n, usl(kappa)(n)) for n in LEVELS])
 
 
-def test_a_sentence_has_the_peak_with_its_interval_or_the_highest_throughput() -> None:
-    assert re.fullmatch(
-        r"Throughput peaks at 34\.8 \(\S+ to \S+\) clients, with .+ ops/s\.",
-        scaling_sentence(law(0.0008)),
-    )
-    assert "levels off as far as was measured" in scaling_sentence(law(0.0))
-
-
-def test_only_proportional_throughput_rises_in_proportion() -> None:
-    straight = scaling_law("", "clients", [Observation(n, 1_000.0 * n) for n in LEVELS])
-    capped = scaling_law("", "clients", [Observation(n, 1_000.0 * min(n, 8)) for n in LEVELS])
-    assert "rises in proportion" in scaling_sentence(straight)
-    assert "rises in proportion" not in scaling_sentence(capped)
+@pytest.mark.parametrize(
+    ("throughput", "sentence"),
+    [
+        (usl(0.0008), r"Throughput peaks at 34\.8 \(\S+ to \S+\) clients, with .+ ops/s\."),
+        (usl(0.0), "Throughput levels off as far as was measured; .*"),
+        (lambda n: 1_000.0 * n, "Throughput rises in proportion as far as was measured; .*"),
+        (lambda n: 1_000.0 * min(n, 8), "(?!.*rises in proportion).*"),
+    ],
+)
+def test_a_sentence_has_the_peak_with_its_interval_or_the_highest_throughput(
+    throughput: Callable[[int], float], sentence: str
+) -> None:
+    fitted = scaling_law("", "clients", [Observation(n, throughput(n)) for n in LEVELS])
+    assert re.fullmatch(sentence, scaling_sentence(fitted))
 
 
 def test_without_a_law_the_reason_and_the_levels_are_printed() -> None:
@@ -63,17 +64,16 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(map(len, scaling_text(answer, width).plain.splitlines())) <= width
 
 
-def test_the_figure_has_the_points_the_line_and_the_peak(tmp_path: Path) -> None:
-    figure = scaling_figure([law(0.0008), law(0.0, "writes")])
+def test_the_page_has_the_laws_their_caveats_and_their_figure() -> None:
+    laws = (law(0.0008), law(0.0, "writes"))
+    page = scaling_page(ScalingAnswer("Scaling", laws), ("kvmark", "scaling"))
+    text = html(page)
+    assert "levels off" in text
+    assert "no_decline" in text
+    (figure,) = page.figures
     series = figure.data["series"].value_counts().sort("series").rows()
     assert series == [("law", 162), ("measured", 14), ("peak", 1)]
     assert "<svg" in figure.svg()
-
-
-def test_the_page_has_the_law_and_its_caveats() -> None:
-    text = html(scaling_page(ScalingAnswer("Scaling", (law(0.0),)), ("kvmark", "scaling")))
-    assert "levels off" in text
-    assert "no_decline" in text
 
 
 def capacity(low: float | None, high: float | None, reason: str = "") -> CapacityAnswer:
@@ -81,16 +81,10 @@ def capacity(low: float | None, high: float | None, reason: str = "") -> Capacit
         CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
         for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
     )
+    found = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
+    objectives = (parse_objective("p99<10ms"),)
     return CapacityAnswer(
-        workload="ycsb/a",
-        system="redis://127.0.0.1:6379",
-        objectives=(parse_objective("p99<10ms"),),
-        low=low,
-        high=high,
-        reason=reason,
-        estimate=None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", ""),
-        lines=lines,
-        clients=16,
+        "ycsb/a", "redis://127.0.0.1:6379", objectives, low, high, reason, found, 16, lines
     )
 
 

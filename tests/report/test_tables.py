@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from kvmark.stats import Counts
 
 # Three cases: two sizes of one workload, and one whose verdict is SUSPECT.
 ROWS = (sequence_row("load", 1_000), sequence_row("load", 10_000), sequence_row("E", 1_000))
-SMALL = dataclasses.replace(sequence_answer(), rows=ROWS)
+SMALL = replace(sequence_answer(), rows=ROWS)
 TEXTS = {
     **{f"sequence_{width}.txt": sequence_text(SMALL, width).plain for width in (80, 120, 140)},
     "sequence.md.txt": to_markdown(sequence_grid(SMALL)),
@@ -31,31 +31,41 @@ def test_a_text_equals_its_golden_file(name: str) -> None:
     assert_golden(name, TEXTS[name])
 
 
-def test_cases_of_different_repetitions_have_a_column_n() -> None:
-    rows = (sequence_row("A", 1_000, runs=5), sequence_row("E", 1_000, runs=1))
-    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows))
-    place = [column.heading for column in grid.columns].index("n")
-    assert [row[place].text for row in grid.rows] == ["5", "1"]
+def column(grid: Grid, heading: str) -> list[str]:
+    place = [column.heading for column in grid.columns].index(heading)
+    return [row[place].text for row in grid.rows]
+
+
+def grid_of(*rows: SequenceRow) -> Grid:
+    return sequence_grid(replace(sequence_answer(), rows=rows))
+
+
+def test_a_column_of_some_cases_is_there_only_with_such_a_case() -> None:
+    grid = grid_of(sequence_row("A", 1_000, runs=5), sequence_row("E", 1_000, runs=1))
+    assert column(grid, "n") == ["5", "1"]
     assert grid.notes[0].endswith("n = 1 to 5 runs; where n is 1, over the intervals of that run.")
+    row = sequence_row("A", 1_000)
+    limited = replace(row, case=Case("A", "RocksDB", 1_000, 2_000.0), published=None)
+    assert column(grid_of(limited, row), "target ops/s") == ["2,000", "max"]
+    assert not {"n", "target ops/s"} & {one.heading for one in sequence_grid(SMALL).columns}
+    own = grid_of(sequence_row("delete", 1_000))
+    assert "published" not in dict(own.bands)
+    assert not any("Published" in note for note in own.notes)
 
 
-@pytest.mark.parametrize(
-    ("reads", "told"),
-    [
-        (51_234, "p50 3.00 µs, p99 12.0 µs, 51,234 reads sampled"),
-        (100, "p50 3.00 µs, 100 reads sampled"),
-    ],
-)
+@pytest.mark.parametrize(("reads", "told"), [
+    (51_234, "p50 3.00 µs, p99 12.0 µs, 51,234 reads sampled"),
+    (100, "p50 3.00 µs, 100 reads sampled"),
+])  # fmt: skip
 def test_a_run_says_how_late_its_generator_stamped(reads: int, told: str) -> None:
     low = np.array([3000, 12_000])
-    counts = Counts(low, low, np.array([reads - reads // 20, reads // 20]))
+    lag = Times.of(Counts(low, low, np.array([reads - reads // 20, reads // 20])))
     run = run_answer()
-    (phase,) = run.summary.phases
-    phase = dataclasses.replace(phase, generator_lag=Times.of(counts))
-    summary = dataclasses.replace(run.summary, phases=(phase,))
-    facts = {fact.label: fact.text for fact in run_facts(dataclasses.replace(run, summary=summary))}
-    assert facts["Generator lag"] == told
     assert "Generator lag" not in {fact.label for fact in run_facts(run)}
+    (phase,) = run.summary.phases
+    summary = replace(run.summary, phases=(replace(phase, generator_lag=lag),))
+    facts = {fact.label: fact.text for fact in run_facts(replace(run, summary=summary))}
+    assert facts["Generator lag"] == told
 
 
 def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> None:
@@ -68,35 +78,11 @@ def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> N
 
 
 @pytest.mark.parametrize("width", range(80, 161, 5))
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    for text in (sequence_text(sequence_answer(), width), run_text(run_answer(), width)):
-        assert max(line.cell_len for line in text.split("\n")) <= width
-
-
-@pytest.mark.parametrize("width", [80, 100, 120])
-def test_every_cell_is_shown_at_every_width(width: int) -> None:
-    grid = sequence_grid(sequence_answer())
-    text = to_text(grid, width).plain
-    for row in grid.rows:
-        for cell in row:
-            assert cell.text in text
-
-
-def test_a_target_rate_has_a_column_only_when_there_is_one() -> None:
-    row = sequence_row("A", 1_000)
-    limited = dataclasses.replace(row, case=Case("A", "RocksDB", 1_000, 2_000.0), published=None)
-    answer = dataclasses.replace(sequence_answer(), rows=(limited, row))
-    grid = sequence_grid(answer)
-    place = [column.heading for column in grid.columns].index("target ops/s")
-    assert [cells[place].text for cells in grid.rows] == ["2,000", "max"]
-    assert "target ops/s" not in [column.heading for column in sequence_grid(SMALL).columns]
-
-
-def test_without_published_figures_there_is_no_word_of_them() -> None:
-    rows: tuple[SequenceRow, ...] = (sequence_row("delete", 1_000),)
-    grid = sequence_grid(dataclasses.replace(sequence_answer(), rows=rows))
-    assert "published" not in dict(grid.bands)
-    assert not any("Published" in note for note in grid.notes)
+def test_every_cell_is_shown_and_no_line_is_wider_than_the_terminal(width: int) -> None:
+    texts = sequence_text(sequence_answer(), width), run_text(run_answer(), width)
+    assert max(line.cell_len for text in texts for line in text.split("\n")) <= width
+    cells = {cell.text for row in sequence_grid(sequence_answer()).rows for cell in row}
+    assert all(cell in texts[0].plain for cell in cells)
 
 
 def test_every_reason_is_told_once_with_its_advice() -> None:
@@ -106,13 +92,8 @@ def test_every_reason_is_told_once_with_its_advice() -> None:
     assert "NOTE unpinned, all 36 cases" in text
 
 
-def test_a_name_cannot_command_the_terminal() -> None:
+def test_a_name_can_neither_command_a_terminal_nor_break_out_of_a_markdown_table() -> None:
     grid = Grid("\x1b[2J", (Column("name", number=False),), ((Cell("a\x1b]0;x\x07b\nc"),),))
-    assert "\x1b" not in to_text(grid, 80).plain
-    assert "\x07" not in to_text(grid, 80).plain
-
-
-def test_a_name_cannot_break_out_of_a_markdown_table() -> None:
+    assert not {"\x1b", "\x07"} & set(to_text(grid, 80).plain)
     grid = Grid("", (Column("name", number=False),), ((Cell("a|b<script>\n[x](y)"),),))
-    line = to_markdown(grid).splitlines()[2]
-    assert line == r"| a\|b&lt;script&gt; \[x\](y) |"
+    assert to_markdown(grid).splitlines()[2] == r"| a\|b&lt;script&gt; \[x\](y) |"

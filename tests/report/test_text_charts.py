@@ -6,22 +6,20 @@ import re
 from dataclasses import replace
 
 import pytest
-from synthetic import assert_golden, run_answer
+from synthetic import assert_golden
 
 from kvmark.analysis import Timeline, TimelineFault
 from kvmark.analysis.summary.time_steps import steps_of
 from kvmark.report.model import units
-from kvmark.report.views.run import charts_text, run_text
 from kvmark.report.views.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
 from kvmark.stats import Counts
 
-WIDTHS = (40, 60, 80, 120, 160)
 HUMPS = Counts.of([20_000 + n for n in range(5_000)] + [900_000_000] * 100)
 LEVEL = Timeline("measure", 4 * 10**9, 10**9, (10.0,) * 4, (0.0,) * 4, (1_000,) * 4, ())
 
 
-def histogram(*kinds: tuple[str, Counts], width: int = 80, group: str = "clients") -> str:
-    steps = steps_of("response", {(group, name): counts for name, counts in kinds})
+def histogram(*kinds: tuple[str, Counts], width: int = 80) -> str:
+    steps = steps_of("response", {("clients", name): counts for name, counts in kinds})
     assert steps is not None
     return "\n".join(line.plain for line in steps_lines(steps, width, "Operations that ended ok"))
 
@@ -36,13 +34,9 @@ def counts_of(text: str) -> int:
     return sum(int(n.replace(",", "")) for row in rows for n in re.findall(r" ([\d,]+)\b", row))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_lines_of_a_histogram_show_every_operation(width: int) -> None:
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
+def test_a_chart_shows_every_operation_and_is_no_wider_than_the_terminal(width: int) -> None:
     assert counts_of(histogram(("READ", HUMPS), width=width)) == HUMPS.n
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     kinds = [(name, HUMPS) for name in ("READ", "UPDATE", "READ-MODIFY-WRITE", "SCAN")]
     failing = replace(
         LEVEL, succeeded_per_s=(1_234_567.0,) * (width - TIMELINE_MARGIN),
@@ -57,10 +51,9 @@ def test_a_histogram_has_marks_and_wide_gaps_of_one_line() -> None:
 
 
 def test_kinds_are_side_by_side_where_there_is_room() -> None:
-    wide = histogram(("READ", HUMPS), ("UPDATE", HUMPS), width=100).splitlines()
-    assert [line for line in wide if "READ" in line and "UPDATE" in line]
-    narrow = histogram(("READ", HUMPS), ("UPDATE", HUMPS), width=40).splitlines()
-    assert not [line for line in narrow if "READ" in line and "UPDATE" in line]
+    for width, fits in ((100, True), (40, False)):
+        lines = histogram(("READ", HUMPS), ("UPDATE", HUMPS), width=width).splitlines()
+        assert any("READ" in line and "UPDATE" in line for line in lines) == fits
 
 
 def test_few_operations_have_a_bar_and_a_maximum() -> None:
@@ -77,16 +70,12 @@ def test_a_timeline_has_failures_and_faults_below_their_cells() -> None:
     assert "failed/s" not in timeline(LEVEL)
 
 
-def test_unknown_values_are_blank() -> None:
+def test_unknown_values_are_blank_and_a_rate_of_nothing_has_a_line() -> None:
     hole = replace(LEVEL, succeeded_per_s=(10.0, None, 0.0, 10.0), response_ns_p99=(None,) * 4)
     text = timeline(hole)
     assert "┤█  █" in text
     assert "p99" not in text.partition("intervals.")[2]
-
-
-def test_a_run_of_failures_only_has_a_rate_of_nothing() -> None:
-    failing = replace(LEVEL, succeeded_per_s=(0.0,) * 4, failed_per_s=(9.0,) * 4)
-    text = timeline(failing)
+    text = timeline(replace(LEVEL, succeeded_per_s=(0.0,) * 4, failed_per_s=(9.0,) * 4))
     assert "ops/s 0 ┤\n" in text
     assert "failed/s 9.00 ┤████" in text
 
@@ -97,34 +86,26 @@ def test_a_name_cannot_control_the_terminal() -> None:
     assert "\x1b" not in text + timeline(replace(LEVEL, faults=(fault,)))
 
 
-def test_the_answer_of_a_run_ends_with_its_pictures() -> None:
-    steps = steps_of("response", {("clients", "READ"): HUMPS})
-    answer = replace(run_answer(), time_steps=steps, timelines=(LEVEL,))
-    assert run_text(answer, 80).plain.endswith(charts_text(answer, 80).plain)
-    assert charts_text(answer, 80).plain.startswith("Response time\n")
-    assert charts_text(run_answer(), 80).plain == ""
-
-
-def test_only_zero_has_the_lowest_block() -> None:
-    assert units.sparkline([0, 0.001, 50, 100, None], 100) == "▁▂▅█ "
-    assert units.sparkline([0, 0], 0) == "▁▁"
-
-
-def test_contrast_shows_small_changes_between_high_values() -> None:
-    assert units.contrast([1000, 1001, 1002]) == "▁▅█"
-    assert units.contrast([5, 5]) == "▄▄"
-    assert units.contrast([]) == ""
-
-
-def test_a_bar_above_zero_is_never_empty_or_too_long() -> None:
-    assert units.bar(0, 100, 10) == ""
-    assert units.bar(0.001, 100, 10) == "▏"
-    assert units.bar(100, 100, 10) == "█" * 10
-    assert units.bar(55, 100, 10) == "█████▌"
-
-
-def test_columns_rise_from_the_base_line() -> None:
-    assert units.columns([0, 50, 100, None], 100, 2) == ["  █ ", " ██ "]
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        # Only 0 has the lowest block.
+        (units.sparkline([0, 0.001, 50, 100, None], 100), "▁▂▅█ "),
+        (units.sparkline([0, 0], 0), "▁▁"),
+        # Contrast shows small changes between high values.
+        (units.contrast([1000, 1001, 1002]), "▁▅█"),
+        (units.contrast([5, 5]), "▄▄"),
+        (units.contrast([]), ""),
+        # A bar above 0 is neither empty nor too long.
+        (units.bar(0, 100, 10), ""),
+        (units.bar(0.001, 100, 10), "▏"),
+        (units.bar(100, 100, 10), "█" * 10),
+        (units.bar(55, 100, 10), "█████▌"),
+        ("\n".join(units.columns([0, 50, 100, None], 100, 2)), "  █ \n ██ "),
+    ],
+)
+def test_blocks_rise_with_their_values(blocks: str, text: str) -> None:
+    assert blocks == text
 
 
 def test_where_the_encoding_lacks_blocks_there_are_ascii_signs() -> None:

@@ -28,17 +28,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_the_library_is_made_once_and_then_read(cache: Path, made: list[str]) -> None:
+def test_the_library_is_made_once_for_each_version_and_then_read(
+    cache: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = (vega_library.__wrapped__() for _ in range(2))
     assert (first, len(made)) == ("draw(); // é\r\n", 1)
     assert second == first
     assert [path.suffix for path in (cache / "kvmark").iterdir()] == [".js"]
-
-
-def test_another_version_of_it_is_made_anew(
-    cache: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vega_library.__wrapped__()
     monkeypatch.setattr("kvmark.report.format.version", lambda _: "99.0")
     vega_library.__wrapped__()
     assert len(made) == 2

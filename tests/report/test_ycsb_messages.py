@@ -31,29 +31,27 @@ def summary(
 def manifest(workload: str, kind: str, *speedups: dict[str, Any]) -> Any:
     """The parts of a manifest that are read."""
     phases = [{"name": "measure", "groups": [{"group": 0}]}]
+    known = [SimpleNamespace(**one) for one in speedups]
     mix = [{"kind": kind, "weight": 0.95}, {"kind": "update", "weight": 0.05}]
     return SimpleNamespace(
         spec={"sequence": {"workload": workload}},
         plan={"phases": phases, "groups": [{"mix": mix}]},
-        engine=SimpleNamespace(
-            capabilities=SimpleNamespace(speedups=[SimpleNamespace(**one) for one in speedups])
-        ),
+        engine=SimpleNamespace(capabilities=SimpleNamespace(speedups=known)),
     )
 
 
 def test_cases_repetitions_and_time_limit_are_announced() -> None:
     study: Any = SimpleNamespace(overrides={})
-    assert announcement(study, summary(case("a", 0), case("e", 0))) == (
+    two = summary(case("a", 0), case("e", 0))
+    assert announcement(study, two) == (
         "2 cases, each 5 times, then up to 20 times until its throughput is within ± 5 %;"
         " time limit 10 min (--budget)."
     )
     fixed = summary(case("a", 0), first_stage=1, most=1, within=None, budget_s=None)
     assert announcement(study, fixed) == "One case, once; no time limit."
-
-
-def test_a_duration_without_time_for_repetitions_is_announced() -> None:
-    study: Any = SimpleNamespace(overrides={"duration_ns": 400 * 10**9})
-    text = announcement(study, summary(case("a", 0), case("e", 0)))
+    # A duration may leave no time for repetitions.
+    study.overrides["duration_ns"] = 400 * 10**9
+    text = announcement(study, two)
     assert "With --duration, one repetition takes 13 min 20 s: each case runs once." in text
 
 
@@ -92,12 +90,6 @@ def test_closing_notes_name_missing_repetitions_and_the_slowest_workload(
     assert closing_notes(summary(*cases, lacking_s=lacking_s), []) == notes
 
 
-def test_an_ended_case_is_named() -> None:
-    cut = summary(case("a", 5), case("e", 5, got=1, cut=True))
-    note = closing_notes(cut, [])[0]
-    assert note.startswith("The budget ended E with 10,000 records before all operations were done")
-
-
 @pytest.mark.parametrize(
     ("kind", "speedups", "advice"),
     [
@@ -116,6 +108,9 @@ def test_only_an_option_that_speeds_up_the_slowest_workload_is_advised(
     assert closing_notes(slow, manifests) == (LONGEST + advice,)
 
 
-def test_without_a_budget_only_the_slowest_workload_is_named() -> None:
+def test_an_ended_case_is_named_and_without_a_budget_only_the_slowest_workload() -> None:
+    cut = summary(case("a", 5), case("e", 5, got=1, cut=True))
+    note = closing_notes(cut, [])[0]
+    assert note.startswith("The budget ended E with 10,000 records before all operations were done")
     few = summary(case("a", 18), case("e", 60, got=1), budget_s=None)
     assert closing_notes(few, []) == ("E takes 77 % of the time of a repetition.",)

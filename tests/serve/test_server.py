@@ -38,6 +38,13 @@ class Served:
     def token(self) -> str:
         return self.address.partition("token=")[2]
 
+    def stop(self) -> str:
+        """Its output, when it has ended on Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        out, _ = self.process.communicate(timeout=300)
+        assert self.process.returncode == 0
+        return out
+
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
@@ -68,8 +75,7 @@ def test_the_runs_of_a_folder_are_served_on_loopback_until_ctrl_c(served: Served
     cookie = f"kvmark-{served.port}={served.token}"
     assert raw(served.port, "/../../etc/passwd", cookie).startswith("HTTP/1.1 404")
     assert raw(served.port, "/runs/../../../etc/passwd", cookie).startswith("HTTP/1.1 404")
-    served.process.send_signal(signal.SIGINT)
-    assert served.process.wait(timeout=300) == 0
+    served.stop()
 
 
 def test_an_invalid_request_prints_no_traceback(served: Served) -> None:
@@ -84,8 +90,7 @@ def test_an_invalid_request_prints_no_traceback(served: Served) -> None:
             connection.shutdown(socket.SHUT_WR)
             with connection.makefile("rb") as answer:
                 answer.read()
-    served.process.send_signal(signal.SIGINT)
-    assert served.process.wait(timeout=300) == 0
+    served.stop()
     assert (served.folder / "err").read_text() == ""
 
 
@@ -93,37 +98,25 @@ def raw(port: int, target: str, cookie: str = "") -> str:
     """The response to an address that clients would normalise."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
-        head += f"Cookie: {cookie}\r\n\r\n"
-        connection.sendall(head.encode())
+        connection.sendall(f"{head}Cookie: {cookie}\r\n\r\n".encode())
         with connection.makefile() as answer:
             return answer.read()
 
 
 def refused(*words: str, **variables: str) -> str:
     done = subprocess.run(
-        [*KVMARK, "serve", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **variables},
-        timeout=300,
-    )
-    assert done.returncode == 2, done
-    assert done.stderr.count("\n") == 1, done.stderr
+        [*KVMARK, "serve", *words], capture_output=True, text=True, check=False,
+        env={**os.environ, **variables}, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
     return done.stderr
 
 
-def test_a_port_in_use_is_reported() -> None:
+def test_a_server_that_can_not_start_says_why(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port: {port} on 127.0.0.1 can't be used" in refused("--port", str(port))
-
-
-def test_a_missing_folder_is_reported() -> None:
     assert "there is no folder nowhere" in refused("--runs", "nowhere")
-
-
-def test_without_its_extra_the_error_names_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['uvicorn'] = None\n")
     error = refused("--port", "0", PYTHONPATH=str(tmp_path))
     assert "pip install 'kvmark[serve]'" in error
@@ -135,8 +128,7 @@ def test_the_token_is_in_no_log_no_file_and_no_list_of_processes(served: Served)
         raw(served.port, target)
     raw(served.port, "/", f"kvmark-{served.port}={served.token}")
     words = Path(f"/proc/{served.process.pid}/cmdline").read_bytes()
-    served.process.send_signal(signal.SIGINT)
-    out, _ = served.process.communicate(timeout=300)
+    out = served.stop()
     files = [path for path in served.folder.rglob("*") if path.is_file()]
     assert served.folder / "err" in files
     for content in (words, out.encode(), *(path.read_bytes() for path in files)):

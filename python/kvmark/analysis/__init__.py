@@ -8,7 +8,7 @@ from kvmark.analysis.case_table import (
     ycsb_sequence,
 )
 from kvmark.analysis.imported import (
-    ImportedCurve,
+    Curve,
     ImportedRow,
     imported_curves,
     imported_rows,
@@ -57,9 +57,9 @@ __all__ = [
     "Case",
     "CaseSummary",
     "CaseVerdict",
+    "Curve",
     "FaultEffect",
     "FaultSpan",
-    "ImportedCurve",
     "ImportedRow",
     "Judgement",
     "KindSteps",

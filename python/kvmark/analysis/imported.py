@@ -44,11 +44,13 @@ class ImportedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedCurve:
-    """Points (quantile, nanoseconds) of a case's operation, as far as the tool gave them."""
+class Curve:
+    """Times by quantile, as far as there are enough operations, or a tool gave them."""
 
+    #: The workload or operation whose curves share a panel.
     panel: str
     time: TimeName
+    #: Quantile in [0, 1) and nanoseconds, in rising order.
     points: tuple[tuple[float, int], ...]
 
 
@@ -85,7 +87,7 @@ def imported_level(run: Run, case: int = 0) -> RateLevel | None:
     return rate_of_intervals(value, rates) if value > 0 else None
 
 
-def imported_curves(imported: ImportedRecord) -> tuple[ImportedCurve, ...]:
+def imported_curves(imported: ImportedRecord) -> tuple[Curve, ...]:
     """Quantile curves: of histograms where there are some, else of the quantiles given.
 
     Files with many cases have too many curves for one chart, and none is drawn.
@@ -215,13 +217,13 @@ def imported_rates(run: Run, case: int = 0) -> list[float]:
     return [float(rate) for rate in full.select(pl.col("count") * 1e9 / length).to_series()]
 
 
-def _curves(imported: ImportedRecord) -> Iterator[ImportedCurve]:
+def _curves(imported: ImportedRecord) -> Iterator[Curve]:
     drawn: set[tuple[int, str | None, TimeName]] = set()
     for each in imported.histograms:
         points = quantile_curve(_counts(each))
         if points:
             drawn.add((each.case, each.operation, each.time))
-            yield ImportedCurve(_panel(imported, each.case, each.operation), each.time, points)
+            yield Curve(_panel(imported, each.case, each.operation), each.time, points)
     given: dict[tuple[int, str | None, TimeName], dict[float, int]] = {}
     for figure in imported.figures:
         time = next((time for time in TIMES if time == figure.quantity), None)
@@ -231,7 +233,7 @@ def _curves(imported: ImportedRecord) -> Iterator[ImportedCurve]:
     for (case, operation, time), found in given.items():
         if (case, operation, time) not in drawn and len(found) > 1:
             panel = _panel(imported, case, operation)
-            yield ImportedCurve(panel, time, tuple(sorted(found.items())))
+            yield Curve(panel, time, tuple(sorted(found.items())))
 
 
 def _panel(imported: ImportedRecord, case: int, operation: str | None) -> str:

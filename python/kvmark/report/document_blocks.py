@@ -10,11 +10,11 @@ Text outside blocks stays as it is. Marks inside a fenced code block are text.
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib import resources
 from typing import Final
 
@@ -24,25 +24,20 @@ from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.metrics import check_known
 from kvmark.analysis.compare.selection import newest, runs_of, select, usable
 from kvmark.analysis.models.path_costs import ProxyCosts, path_costs, published_costs
-from kvmark.analysis.peers import PeerRatio, PeerRow, Peers
+from kvmark.analysis.peers import PeerRatio, Peers
 from kvmark.analysis.study import CaseRuns
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
-from kvmark.report.format import figure_blocks, page_parts
-from kvmark.report.model import tables, units
-from kvmark.report.model.page import Page
+from kvmark.report.format import facts_markdown, figure_blocks, page_parts
+from kvmark.report.model import units
+from kvmark.report.model.page import Fact, Page
+from kvmark.report.model.tables import Grid, Table, escape_markdown, select_columns, to_markdown
 from kvmark.report.model.units import listed
+from kvmark.report.views import gather
 from kvmark.report.views.comparison import comparison_markdown, history_markdown
-from kvmark.report.views.gather import (
-    NO_COMMIT,
-    machine_text,
-    origin_sentence,
-    run_answer,
-    sequence_answer,
-)
+from kvmark.report.views.proxies import cost_sentences, proxies_grid
 from kvmark.report.views.run import run_sentence
 from kvmark.report.views.sequence import operations_grid, sequence_grid, sequence_sentence
-from kvmark.report.views.study_tables import cost_sentences, proxies_grid
 from kvmark.spec.metric import parse_comparable
 
 _OPENS: Final = re.compile(r"<!--\s+kvmark:\s+(.*?)\s*-->\s*")
@@ -158,16 +153,12 @@ class _Request:
     source: BlockSource
     options: Mapping[str, str]
 
-    @property
-    def records(self) -> Records:
-        return self.source.records
-
     def names(self, option: str) -> list[str]:
         """The names in an option, which commas separate."""
         return [name for name in self.options.get(option, "").split(",") if name]
 
     def verdict(self, run: Run) -> Verdict:
-        return known_verdict(self.records, run)
+        return known_verdict(self.source.records, run)
 
     def runs(self, *, newest_only: bool = True) -> list[Run]:
         """The runs that the options choose.
@@ -183,9 +174,11 @@ class _Request:
         entries = {
             entry.id
             for workload in workloads
-            for entry in select(self.records, tags, workload.strip(), system)
+            for entry in select(self.source.records, tags, workload.strip(), system)
         }
-        runs = usable(self.records, (self.records.open(run) for run in sorted(entries)))
+        runs = usable(
+            self.source.records, (self.source.records.open(run) for run in sorted(entries))
+        )
         if sizes := {int(size) for size in self.names("records")}:
             runs = [run for run in runs if _size(run) in sizes]
         if not runs:
@@ -236,22 +229,22 @@ def content(block: MarkedBlock, source: BlockSource) -> BlockContent:
 
 def _table(request: _Request) -> BlockContent:
     runs = request.runs()
-    answer = sequence_answer(runs, request.verdict)
+    answer = gather.sequence_answer(runs, request.verdict)
     grid = _selected(sequence_grid(answer), request.names("columns"))
-    return _from(runs, tables.to_markdown(grid), tables.escape_markdown(sequence_sentence(answer)))
+    return _from(runs, to_markdown(grid), escape_markdown(sequence_sentence(answer)))
 
 
 def _answer(request: _Request) -> BlockContent:
     runs = request.runs()
-    answer = sequence_answer(runs, request.verdict)
-    return _from(runs, tables.escape_markdown(sequence_sentence(answer)))
+    answer = gather.sequence_answer(runs, request.verdict)
+    return _from(runs, escape_markdown(sequence_sentence(answer)))
 
 
 def _operations(request: _Request) -> BlockContent:
     run = request.runs()[-1]
-    answer = run_answer(run, request.verdict(run))
-    grids = [tables.to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
-    return _from([run], tables.escape_markdown(run_sentence(answer)), *grids)
+    answer = gather.run_answer(run, request.verdict(run))
+    grids = [to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
+    return _from([run], escape_markdown(run_sentence(answer)), *grids)
 
 
 def _compare(request: _Request) -> BlockContent:
@@ -262,7 +255,9 @@ def _compare(request: _Request) -> BlockContent:
     for name in ("base", "candidate"):
         if name not in request.options:
             raise SpecError("compare needs base=… and candidate=…, such as base=tag:before")
-        runs = usable(request.records, runs_of(request.records, [request.options[name]]))
+        runs = usable(
+            request.source.records, runs_of(request.source.records, [request.options[name]])
+        )
         sides.append(runs if choice == "all" else newest(runs))
     comparison = compare(*sides, allow=request.names("allow"))
     return _from([run for side in sides for run in side], comparison_markdown(comparison))
@@ -274,27 +269,23 @@ def _proxies(request: _Request) -> BlockContent:
     if "direct" not in request.options or not names:
         raise SpecError("proxies needs direct=TAG and ways=TAG,TAG")
     tags = [request.options["direct"], *names]
-    runs = {tag: runs_of(request.records, [f"tag:{tag}"]) for tag in tags}
+    runs = {tag: runs_of(request.source.records, [f"tag:{tag}"]) for tag in tags}
     if len({len(of_tag) for of_tag in runs.values()}) > 1:
         numbers = ", ".join(f"{tag} {len(of_tag)}" for tag, of_tag in runs.items())
         raise SpecError(f"proxies needs as many runs of each way, one a round, not {numbers}")
-    cases = [_rounds(request, tag, of_tag) for tag, of_tag in runs.items()]
+    every_run = [run for of_tag in runs.values() for run in of_tag]
+    usable_ids = {run.id for run in usable(request.source.records, every_run)}
+    cases = []
+    for tag, of_tag in runs.items():
+        rounds = frozenset(n for n, run in enumerate(of_tag) if run.id in usable_ids)
+        cases.append(CaseRuns({_FACTOR: tag}, dict(enumerate(of_tag)), rounds))
     source = request.options.get("published", "")
     published = published_costs(_published_rows(source)) if source else ()
     proxies = ProxyCosts(path_costs(cases, _FACTOR, tags[0]), published, source)
     return _from(
-        [run for of_tag in runs.values() for run in of_tag],
-        tables.to_markdown(proxies_grid((_FACTOR,), proxies)),
-        tables.escape_markdown(" ".join(cost_sentences(proxies))),
-    )
-
-
-def _rounds(request: _Request, tag: str, runs: Sequence[Run]) -> CaseRuns:
-    """A proxy's runs by round, with the rounds of those that aren't INVALID."""
-    usable_ids = {run.id for run in usable(request.records, runs)}
-    rounds = dict(enumerate(runs))
-    return CaseRuns(
-        {_FACTOR: tag}, rounds, frozenset(n for n, run in rounds.items() if run.id in usable_ids)
+        every_run,
+        to_markdown(proxies_grid((_FACTOR,), proxies)),
+        escape_markdown(" ".join(cost_sentences(proxies))),
     )
 
 
@@ -360,16 +351,18 @@ _KINDS: Final[Mapping[str, tuple[Callable[[_Request], BlockContent], frozenset[s
 
 def _from(runs: Sequence[Run], *parts: str) -> BlockContent:
     """Parts, and a sentence on their origin."""
-    return BlockContent("\n\n".join([*(part.strip() for part in parts), origin_sentence(runs)]))
+    return BlockContent(
+        "\n\n".join([*(part.strip() for part in parts), gather.origin_sentence(runs)])
+    )
 
 
-def _selected(grid: tables.Grid, headings: Sequence[str]) -> tables.Grid:
+def _selected(grid: Grid, headings: Sequence[str]) -> Grid:
     """The first column of each of these headings; all columns without headings."""
     known = [column.heading for column in grid.columns]
     for heading in headings:
         if heading not in known:
             raise SpecError(f"there is no column '{heading}': take some of {', '.join(known)}")
-    return tables.select_columns(grid, [known.index(one) for one in headings]) if headings else grid
+    return select_columns(grid, [known.index(one) for one in headings]) if headings else grid
 
 
 def _size(run: Run) -> int:
@@ -381,97 +374,74 @@ def peers_parts(peers: Peers) -> dict[str, str]:
     """The parts of a comparison with peers: `top`, `medians`, `ratios`."""
     return {
         "top": _peers_top(peers),
-        "medians": tables.to_markdown(medians_grid(peers)).strip(),
-        "ratios": tables.to_markdown(ratios_grid(peers)).strip(),
+        "medians": to_markdown(medians_grid(peers)).strip(),
+        "ratios": to_markdown(ratios_grid(peers)).strip(),
     }
 
 
-def medians_grid(peers: Peers) -> tables.Grid:
+def medians_grid(peers: Peers) -> Grid:
     """Each program's medians over the blocks."""
-
-    def median(name: str, row: PeerRow) -> str:
-        return units.significant(row.figures[name])
-
-    fields: list[tables.Field[PeerRow]] = [
-        (tables.key("case"), lambda row: row.case),
-        (tables.key("program"), lambda row: row.program),
-        *((tables.Column(one.heading), partial(median, one.name)) for one in peers.figures),
-        (tables.Column("blocks"), lambda row: units.whole(row.blocks)),
-    ]
-    return tables.build("Medians", peers.rows(), fields)
+    table = Table("Medians", peers.rows())
+    table.key("case", lambda row: row.case)
+    table.key("program", lambda row: row.program)
+    headings = {one.name: one.heading for one in peers.figures}
+    table.numbers(headings, lambda name, row: units.significant(row.figures[name]))
+    table.number("blocks", lambda row: row.blocks)
+    return table.grid()
 
 
-def ratios_grid(peers: Peers) -> tables.Grid:
+def ratios_grid(peers: Peers) -> Grid:
     """The first program over each other one, with the bounds."""
-
-    def interval(ratio: PeerRatio) -> str:
-        low, high = ratio.estimate.low, ratio.estimate.high
-        if low is None or high is None:
-            return units.ABSENT
-        return f"{units.significant(low)} to {units.significant(high)}"
 
     def bound(ratio: PeerRatio) -> str:
         if ratio.bound is None:
             return ""
         return f"{'≤' if ratio.bound.most else '≥'} {ratio.bound.limit:g}"
 
-    fields: list[tables.Field[PeerRatio]] = [
-        (tables.key("case"), lambda ratio: ratio.case),
-        (tables.key("peer"), lambda ratio: ratio.peer or units.ABSENT),
-        (tables.key("figure"), lambda ratio: ratio.figure),
-        (
-            tables.Column("value"),
-            lambda ratio: tables.Cell(units.significant(ratio.estimate.value), "strong"),
-        ),
-        (tables.Column("95 % interval"), interval),
-        (tables.Column("bound"), bound),
-        (tables.word("held"), lambda ratio: ratio.held or ""),
-    ]
     first = [case.programs[0] for case in peers.cases if len(case.programs) > 1]
-    title = f"{first[0]} ÷ peer" if first else "Bounds"
-    return tables.build(title, peers.ratios(), fields, (_RATIO_NOTE,))
+    table = Table(f"{first[0]} ÷ peer" if first else "Bounds", peers.ratios())
+    table.key("case", lambda ratio: ratio.case)
+    table.key("peer", lambda ratio: ratio.peer)
+    table.key("figure", lambda ratio: ratio.figure)
+    table.number("value", lambda ratio: units.significant(ratio.estimate.value), tone="strong")
+    table.number("95 % interval", lambda ratio: units.interval(ratio.estimate))
+    table.number("bound", bound)
+    table.word("held", lambda ratio: ratio.held or "")
+    return table.grid((_RATIO_NOTE,))
 
 
 def _peers_top(peers: Peers) -> str:
-    facts = [
-        f"- Measured: {peers.created[:10]}",
-        f"- Commit: {peers.commit or NO_COMMIT}",
-        f"- Machine: {machine_text(peers.host)}",
-        f"- System: {tables.escape_markdown(peers.system)}",
-        *(
-            f"- {tables.escape_markdown(name)}: {tables.escape_markdown(one)}"
-            for name, one in peers.versions.items()
-        ),
-        f"- Verdicts: {tables.escape_markdown(_bounds_summary(peers))}",
-        f"- Command: `{shlex.join(peers.command)}`",
-    ]
-    return f"{tables.escape_markdown(peers.subject)}.\n\n" + "\n".join(facts)
+    facts = {
+        "Measured": peers.created[:10],
+        "Commit": peers.commit or gather.NO_COMMIT,
+        "Machine": gather.machine_text(peers.host),
+        "System": peers.system,
+        **peers.versions,
+        "Verdicts": _bounds_summary(peers),
+    }
+    top = facts_markdown(itertools.starmap(Fact, facts.items()))
+    command = shlex.join(peers.command)
+    return f"{escape_markdown(peers.subject)}.\n\n{top}\n- Command: `{command}`"
 
 
 def _bounds_summary(peers: Peers) -> str:
     """The number of bounds by result, with the names of those not met."""
-    bounded = [ratio for ratio in peers.ratios() if ratio.bound is not None]
-    texts = []
-    for result in ("met", "open", "NOT met"):
-        names = [
-            _bound_name(one.figure, one.case, one.peer) for one in bounded if one.held == result
-        ]
-        if names:
-            listing = "" if result == "met" else f" ({'; '.join(names)})"
-            texts.append(f"{len(names)} {result}{listing}")
-    known = {(ratio.case, ratio.figure, ratio.peer) for ratio in bounded}
-    unknown = [
-        _bound_name(bound.figure, case.name, bound.peer)
-        for case in peers.cases
-        for bound in case.bounds
-        if (case.name, bound.figure, bound.peer) not in known
+    bounds: dict[str, list[str]] = {"met": [], "open": [], "NOT met": [], "not known": []}
+    bounded = {(one.figure, one.case, one.peer): one.held for one in peers.ratios() if one.bound}
+    for place, held in bounded.items():
+        bounds[str(held)].append(_bound_name(*place))
+    for case in peers.cases:
+        places = ((bound.figure, case.name, bound.peer) for bound in case.bounds)
+        bounds["not known"] += [_bound_name(*place) for place in places if place not in bounded]
+    texts = [
+        f"{len(names)} {result}" + ("" if result == "met" else f" ({'; '.join(names)})")
+        for result, names in bounds.items()
+        if names
     ]
-    if unknown:
-        texts.append(f"{len(unknown)} not known ({'; '.join(unknown)})")
-    count = len(bounded) + len(unknown)
-    bounds = f"of {count} bounds {listed(texts)}" if count else "no bounds"
+    count = sum(map(len, bounds.values()))
+    results = f"of {count} bounds {listed(texts)}" if count else "no bounds"
     failed = sum(run.figures is None for run in peers.runs)
-    return f"{bounds}; {failed} of {len(peers.runs)} repetitions failed"
+    return f"{results}; {failed} of {len(peers.runs)} repetitions failed"
 
 
 def _bound_name(figure: str, case: str, peer: str | None) -> str:

@@ -13,24 +13,22 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import vl_convert
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from kvmark.cache import cache_folder
 from kvmark.foreign_text import cell_text
 from kvmark.outputs import MADE_BY_KVMARK, own_folder, write_output
 from kvmark.records.files import write_atomically
-from kvmark.report.model.page import PAGE, Caveat, Fact, Figure, Page, Provenance, Section
+from kvmark.report.model.page import Fact, Figure, Page, template_text
 from kvmark.report.model.tables import Grid, escape_markdown, to_markdown
 
 FolderFormat = Literal["png", "svg", "pdf", "csv"]
@@ -41,14 +39,6 @@ _BLANKS: Final = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
 _SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlPage:
-    """A page as text, and its policy for servers that send it as a header."""
-
-    text: str
-    policy: str
-
-
 def write_html(page: Page, path: Path) -> None:
     """Writes the page as HTML."""
     write_output(path, html(page), page=True)
@@ -56,24 +46,24 @@ def write_html(page: Page, path: Path) -> None:
 
 def html(page: Page) -> str:
     """The page as a self-contained document."""
-    return html_document(page).text
+    return html_document(page)[0]
 
 
-def html_document(page: Page, home: str | None = None) -> HtmlPage:
-    """The page as a self-contained document; ``home`` is the address of the list of runs."""
+def html_document(page: Page, home: str | None = None) -> tuple[str, str]:
+    """The page, and its policy for servers; ``home`` is the address of the list of runs."""
     library = vega_library() if page.figures else ""
-    script = _template_text("page.js")
+    script = template_text("page.js")
     policy = _policy([library, script] if page.figures else [])
     text = _environment().get_template("page.html.j2").render(
         page=page,
         home=home,
         policy=policy,
-        style=_template_text("page.css"),
+        style=template_text("page.css"),
         library=library,
         script=script,
         specifications=_script_json([figure_document(figure) for figure in page.figures]),
     )  # fmt: skip
-    return HtmlPage(text, policy)
+    return text, policy
 
 
 def run_fragment(page: Page) -> str:
@@ -84,17 +74,16 @@ def run_fragment(page: Page) -> str:
 def environment(loader: BaseLoader) -> Environment:
     """Jinja's environment with the filters that tables need."""
     made = Environment(
-        loader=loader,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    made.filters["shell"] = shlex.join
-    made.filters["pretty"] = _pretty_json
-    made.filters["sections"] = _sections
-    made.filters["tied"] = lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence)
-    made.globals["begins"] = _begins_band
+        loader=loader, autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
+        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
+    )  # fmt: skip
+    made.filters.update({
+        "shell": shlex.join, "pretty": _pretty_json, "sections": _sections,
+        "tied": lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence),
+        "md": escape_markdown, "table": to_markdown, "fenced": _fenced,
+        "block": lambda text: f"{text.strip()}\n\n" if text.strip() else "",
+    })  # fmt: skip
+    made.globals.update(begins=_begins_band, facts=facts_markdown, figure_blocks=figure_blocks)
     return made
 
 
@@ -103,13 +92,9 @@ def _environment() -> Environment:
     return environment(PackageLoader("kvmark.report"))
 
 
-def _template_text(name: str) -> str:
-    return files("kvmark.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
 def figure_document(figure: Figure) -> dict[str, Any]:
     """A figure as an argument of the page's script."""
-    return {"name": figure.name, "spec": figure.themed(PAGE)}
+    return {"name": figure.name, "spec": figure.in_page()}
 
 
 def _script_json(value: object) -> str:
@@ -128,14 +113,11 @@ def _policy(scripts: list[str]) -> str:
     Inline style stays allowed because Vega sets style attributes; it makes no request.
     """
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    return "; ".join([
-        "default-src 'none'",
-        "script-src " + (hashes or "'none'"),
-        "style-src 'unsafe-inline'",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ])  # fmt: skip
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests] or ["'none'"]
+    return (
+        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline';"
+        " base-uri 'none'; form-action 'none'"
+    )
 
 
 def _begins_band(grid: Grid, index: int) -> bool:
@@ -181,74 +163,27 @@ def markdown(page: Page, figures: str | None = None) -> str:
 
 def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
     """The Markdown below the title by part: `top`, `belief`, sections, `provenance`."""
-    caveats = map(_caveat, page.caveats) if page.caveats else ["Every check was passed."]
-    parts: dict[str, Iterable[str]] = {
-        "top": _top(page),
-        "belief": ["## Can it be believed?", *caveats],
-        **{part.name: _section(part, figures) for part in page.parts},
-        "provenance": [
-            "## Provenance",
-            *(text for one in page.sources for text in _provenance(one)),
-        ],
+    template: Any = _environment().get_template("page.md.j2").module
+    parts = {
+        "top": template.top(page),
+        "belief": template.belief(page.caveats),
+        **{part.name: template.section(part, figures) for part in page.parts},
+        "provenance": template.provenance(page.sources),
     }
-    return {
-        name: "\n\n".join(block.strip() for block in blocks if block.strip())
-        for name, blocks in parts.items()
-    }
+    return {name: str(text).strip() for name, text in parts.items()}
 
 
-def _top(page: Page) -> Iterator[str]:
-    yield escape_markdown(page.question)
-    commands = dict.fromkeys(shlex.join(source.command) for source in page.sources)
-    lines = [f"- Command: `{command}`" for command in commands if command and page.top]
-    yield "\n".join([_facts(page.top), *lines])
-    yield f"**{escape_markdown(page.answer)}**"
-    yield _facts(page.facts)
-
-
-def _facts(facts: Iterable[Fact]) -> str:
+def facts_markdown(facts: Iterable[Fact]) -> str:
+    """Facts as a list."""
     return "\n".join(
         f"- {escape_markdown(fact.label)}: {escape_markdown(fact.text)}" for fact in facts
     )
-
-
-def _caveat(caveat: Caveat) -> str:
-    reason = caveat.reason
-    lines = [
-        f"- **{reason.level.value}** `{reason.code}`: {escape_markdown(reason.sentence)}",
-        f"  Advice: {escape_markdown(reason.advice)}.",
-    ]
-    if caveat.scope:
-        lines.append(f"  Holds for {escape_markdown(caveat.where)}.")
-    return "\n".join(lines)
-
-
-def _section(part: Section, figures: str | None) -> Iterator[str]:
-    yield f"## {escape_markdown(part.title)}"
-    yield _facts(part.facts)
-    yield escape_markdown(part.answer)
-    yield from (to_markdown(grid) for grid in part.grids)
-    for figure in part.figures:
-        yield f"### {escape_markdown(figure.title)}"
-        caption, picture = figure_blocks(figure, figures or "")
-        yield from (caption, picture) if figures else (caption,)
 
 
 def figure_blocks(figure: Figure, folder: str) -> tuple[str, str]:
     """The caption, and a reference to the figure's SVG file in a folder."""
     title = escape_markdown(figure.title)
     return escape_markdown(figure.caption), f"![{title}]({folder}/{figure.name}.svg)"
-
-
-def _provenance(provenance: Provenance) -> Iterator[str]:
-    if provenance.run:
-        yield f"### {escape_markdown(provenance.run)}"
-    yield _facts(provenance.facts)
-    yield _fenced(shlex.join(provenance.command), "sh")
-    for title, document in provenance.documents.items():
-        if document:
-            yield f"{escape_markdown(title)}:"
-            yield _fenced(_pretty_json(document), "json")
 
 
 def _fenced(text: str, language: str) -> str:
@@ -267,20 +202,15 @@ def write_folder(page: Page, folder: Path, form: FolderFormat) -> list[Path]:
     """
     own_folder(folder)
     written = []
-    if form == "csv":
-        for part in page.parts:
-            for number, grid in enumerate(part.grids, 1):
-                written.append(folder / f"table-{part.name}-{number}.csv")
-                _write_grid(grid, written[-1])
+    for part in page.parts if form == "csv" else ():
+        for number, grid in enumerate(part.grids, 1):
+            text = io.StringIO(newline="")
+            rows = csv.writer(text)
+            rows.writerow(column.title for column in grid.columns)
+            rows.writerows([cell_text(cell.text.strip()) for cell in row] for row in grid.rows)
+            written.append(folder / f"table-{part.name}-{number}.csv")
+            write_output(written[-1], text.getvalue())
     for figure in page.figures:
         written.append(folder / f"{figure.name}.{form}")
         figure.save(written[-1])
     return written
-
-
-def _write_grid(grid: Grid, path: Path) -> None:
-    text = io.StringIO(newline="")
-    rows = csv.writer(text)
-    rows.writerow(column.title for column in grid.columns)
-    rows.writerows([cell_text(cell.text.strip()) for cell in row] for row in grid.rows)
-    write_output(path, text.getvalue())

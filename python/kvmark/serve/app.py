@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import uvicorn
@@ -20,19 +20,12 @@ from starlette.routing import Route
 from kvmark.errors import KvmarkError, RecordsError, UsageError
 from kvmark.interrupts import suspended
 from kvmark.records import Records
-from kvmark.report.format import HtmlPage, html_document
+from kvmark.report.format import html_document
 from kvmark.report.views.pages import runs_page
 from kvmark.secret import Secret
+from kvmark.serve import pages
 from kvmark.serve.guard import TOKEN, Guard
 from kvmark.serve.library import Filter, Library, NotThere
-from kvmark.serve.pages import (
-    list_page,
-    live_page,
-    live_values,
-    problem_page,
-    read_live,
-    static_text,
-)
 
 _MOST_LISTED: Final = 200
 _MOST_COMPARED: Final = 8
@@ -41,8 +34,6 @@ _LIVE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_FRAMES: Final = "; frame-ancestors 'none'"
-
 _HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 24
 
@@ -52,34 +43,39 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
 
     def runs(request: Request) -> Response:
         filter_ = Filter(*(_parameter(request, name) for name in ("words", "tag", "verdict")))
-        runs = library.find(filter_, _MOST_LISTED)
-        place = str(library.records.root)
-        return HTMLResponse(list_page(runs, filter_, library.tags(), place))
+        lines, total = library.find(filter_, _MOST_LISTED)
+        return HTMLResponse(
+            pages.list_page(lines, total, filter_, library.tags(), library.records.root)
+        )
+
+    def report(ids: Sequence[str]) -> Response:
+        text, policy = html_document(runs_page(library.answers(ids)), home="/")
+        return _page(text, f"{policy}; frame-ancestors 'none'")
 
     def run(request: Request) -> Response:
         entry = library.entry(request.path_params["run"])
         if entry.state == "broken":
             raise RecordsError(f"run {entry.id} can't be read: {entry.problem}")
         if entry.state == "closed":
-            return _report(html_document(runs_page([library.answer(entry)]), home="/"))
-        return HTMLResponse(live_page(read_live(entry)), headers=_policy(_LIVE_POLICY))
+            return report([entry.id])
+        return _page(pages.live_page(entry), _LIVE_POLICY)
 
     def live(request: Request) -> Response:
         entry = library.entry(request.path_params["run"])
         if entry.state in {"closed", "broken"}:
             return JSONResponse({"goes": False, "facts": [], "figures": []})
-        return JSONResponse(live_values(read_live(entry)))
+        return JSONResponse(pages.live_values(entry))
 
     def compare(request: Request) -> Response:
         ids = request.query_params.getlist("run")
         if not 1 <= len(ids) <= _MOST_COMPARED:
             raise UsageError(f"{len(ids)} runs are selected; 1 to {_MOST_COMPARED} can be compared")
-        return _report(html_document(runs_page(library.answers(ids)), home="/"))
+        return report(ids)
 
     routes = {"/": runs, "/runs/{run}": run, "/runs/{run}/live": live, "/compare": compare}
     app = Starlette(
         routes=[Route(*route) for route in {**routes, "/static/{name}": _static}.items()],
-        exception_handlers={KvmarkError: _error_page, HTTPException: _http_error_page},
+        exception_handlers={KvmarkError: _error_page, HTTPException: _error_page},
     )
     return Guard(app, port, token)
 
@@ -87,7 +83,7 @@ def make_app(library: Library, port: int, token: Secret) -> Guard:
 def _static(request: Request) -> Response:
     name = request.path_params["name"]
     try:
-        text = static_text(name)
+        text = pages.static_text(name)
     except KeyError:
         raise HTTPException(404) from None
     kind = "text/css" if name.endswith(".css") else "text/javascript"
@@ -95,13 +91,11 @@ def _static(request: Request) -> Response:
 
 
 def _error_page(_: Request, problem: Exception) -> Response:
-    code = 404 if isinstance(problem, NotThere) else 422
-    return HTMLResponse(problem_page(str(problem)), code)
-
-
-def _http_error_page(_: Request, problem: Exception) -> Response:
-    code = problem.status_code if isinstance(problem, HTTPException) else 500
-    return HTMLResponse(problem_page("there is nothing at this address"), code)
+    if isinstance(problem, HTTPException):
+        text, code = "there is nothing at this address", problem.status_code
+    else:
+        text, code = str(problem), 404 if isinstance(problem, NotThere) else 422
+    return HTMLResponse(pages.problem_page(text), code)
 
 
 def _parameter(request: Request, name: str) -> str:
@@ -111,12 +105,8 @@ def _parameter(request: Request, name: str) -> str:
     return text
 
 
-def _report(page: HtmlPage) -> HTMLResponse:
-    return HTMLResponse(page.text, headers=_policy(page.policy + _FRAMES))
-
-
-def _policy(policy: str) -> dict[str, str]:
-    return {"Content-Security-Policy": policy}
+def _page(text: str, policy: str) -> HTMLResponse:
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
 def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:

@@ -9,9 +9,9 @@ from itertools import islice
 
 from kvmark.analysis import known_line
 from kvmark.errors import RecordsError
-from kvmark.records import Entry, Judgement, Records, Run, RunLine
+from kvmark.records import Entry, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer
-from kvmark.report.views.gather import run_answer, run_answers
+from kvmark.report.views.gather import run_answers
 
 
 class NotThere(RecordsError):
@@ -36,15 +36,6 @@ class Filter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRuns:
-    """The newest runs of a list."""
-
-    lines: Sequence[RunLine]
-    #: Number of all runs of the list; none if it needs a verdict on each run.
-    total: int | None
-
-
 @dataclass(frozen=True)
 class Library:
     """The runs of one folder."""
@@ -53,19 +44,22 @@ class Library:
     # A closed run never changes; only its verdict can.
     _lines: dict[str, RunLine] = field(default_factory=dict)
 
-    def find(self, filter_: Filter, most: int) -> FoundRuns:
-        """The newest runs of a list; only as many are judged as needed."""
+    def find(self, filter_: Filter, most: int) -> tuple[list[RunLine], int | None]:
+        """The newest runs of a list; only as many are judged as needed.
+
+        And the number of all runs of the list; none if it needs a verdict on each run.
+        """
         lines = [line for line in self.records.lines() if filter_.admits(line.entry)]
         lines = [line for line in lines if self._is_inside(line.entry)]
         if not filter_.verdict:
-            return FoundRuns([self._line(line) for line in lines[:most]], len(lines))
+            return [self._line(line) for line in lines[:most]], len(lines)
         matching = (
             line
             for line in map(self._line, lines)
             if (line.judgement.value if line.judgement else line.entry.state) == filter_.verdict
         )
         shown = list(islice(matching, most))
-        return FoundRuns(shown, len(shown) if len(shown) < most else None)
+        return shown, len(shown) if len(shown) < most else None
 
     def entry(self, run: str) -> Entry:
         """The run of this exact id.
@@ -81,16 +75,8 @@ class Library:
             raise NotThere("there is no run of this id in the folder that is served")
         return entry
 
-    def answer(self, entry: Entry) -> RunAnswer:
-        """The data of the report on a closed run.
-
-        Raises:
-            RecordsError: the run isn't closed, or its files can't be read.
-        """
-        return run_answer(Run.open(entry.path), page_runs=1)
-
     def answers(self, runs: Sequence[str]) -> list[RunAnswer]:
-        """The data of a report on several closed runs.
+        """The data of a report on closed runs.
 
         Raises:
             RecordsError: one doesn't exist, isn't closed, or its files can't be read.
@@ -126,8 +112,3 @@ class Library:
                 return all(file.is_file(follow_symlinks=False) for file in files)
         except OSError:
             return False
-
-
-def verdict_words() -> list[str]:
-    """The verdicts and states for filters."""
-    return [*(word.value for word in Judgement), "going", "ended", "killed", "broken"]

@@ -6,25 +6,25 @@ Pages of closed runs are reports.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from kvmark.analysis import fault_spans
-from kvmark.records import Entry, OpenRun
+from kvmark.records import Entry, Judgement, OpenRun, RunLine
 from kvmark.records.intervals import TIMED
 from kvmark.report.format import environment, figure_document, vega_library
 from kvmark.report.model import units
 from kvmark.report.model.answers import PhaseSpan
 from kvmark.report.model.page import Fact, Figure
-from kvmark.report.views import figures
+from kvmark.report.views.figures import rate_figure, response_figure
 from kvmark.report.views.gather import plan_facts
 from kvmark.report.views.runs_list import runs_grid
-from kvmark.serve.library import Filter, FoundRuns, verdict_words
+from kvmark.serve.library import Filter
 
 _STATIC = {
     "report.css": ("kvmark.report", "templates/page.css"),
@@ -34,30 +34,51 @@ _STATIC = {
 }
 
 
-def list_page(runs: FoundRuns, filter_: Filter, tags: Sequence[str], place: str) -> str:
-    """The list of the newest runs."""
+def list_page(
+    lines: Sequence[RunLine], total: int | None, filter_: Filter, tags: Sequence[str], place: Path
+) -> str:
+    """The list of the newest runs, of ``total`` in the folder."""
     return _environment().get_template("list.html.j2").render(
-        grid=runs_grid(runs.lines),
-        lines=runs.lines,
+        grid=runs_grid(lines),
+        lines=lines,
         filter=filter_,
         tags=tags,
-        verdicts=verdict_words(),
+        verdicts=[*(word.value for word in Judgement), "going", "ended", "killed", "broken"],
         place=place,
-        total=runs.total,
+        total=total,
     )  # fmt: skip
 
 
-def live_page(run: LiveRun) -> str:
-    """A run that isn't closed."""
-    return _environment().get_template("live.html.j2").render(run=run)
+def live_page(entry: Entry) -> str:
+    """A run that isn't closed, from its logs.
+
+    Raises:
+        RecordsError: it has been closed, or its description can't be read.
+    """
+    run = OpenRun.read(entry.path)
+    return _environment().get_template("live.html.j2").render(
+        entry=entry,
+        title=f"{entry.name} on {entry.system}",
+        asked=plan_facts(run.header.plan),
+        now=list(_now(run, _totals(run))),
+    )  # fmt: skip
 
 
-def live_values(run: LiveRun) -> dict[str, Any]:
-    """The values that the page of a running run polls."""
+def live_values(entry: Entry) -> dict[str, Any]:
+    """The values that the page of a running run polls.
+
+    Raises:
+        RecordsError: it has been closed, or its description can't be read.
+    """
+    run = OpenRun.read(entry.path)
+    totals, drawn = _totals(run), list[Figure]()
+    if not totals.is_empty():
+        phases, faults = _phases(run, totals), fault_spans(run)
+        drawn = [rate_figure(totals, phases, faults), response_figure(totals, phases, faults)]
     return {
-        "goes": run.goes,
-        "facts": [[fact.label, fact.text] for fact in run.now],
-        "figures": [figure_document(figure) for figure in run.figures],
+        "goes": entry.state == "going",
+        "facts": [[fact.label, fact.text] for fact in _now(run, totals)],
+        "figures": [figure_document(figure) for figure in drawn],
     }
 
 
@@ -85,47 +106,8 @@ def _environment() -> Environment:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRun:
-    """A run and its newest figures."""
-
-    entry: Entry
-    title: str
-    asked: tuple[Fact, ...]
-    now: tuple[Fact, ...]
-    figures: tuple[Figure, ...]
-
-    @property
-    def goes(self) -> bool:
-        """Whether the run continues."""
-        return self.entry.state == "going"
-
-
-def read_live(entry: Entry) -> LiveRun:
-    """Reads the logs of a run.
-
-    Raises:
-        RecordsError: it has been closed, or its description can't be read.
-    """
-    run = OpenRun.read(entry.path)
-    totals = run.intervals.filter(pl.col("operation") == "TOTAL")
-    return LiveRun(
-        entry=entry,
-        title=f"{entry.name} on {entry.system}",
-        asked=plan_facts(run.header.plan),
-        now=tuple(_now(run, totals)),
-        figures=_figures(run, totals),
-    )
-
-
-def _figures(run: OpenRun, totals: pl.DataFrame) -> tuple[Figure, ...]:
-    if totals.is_empty():
-        return ()
-    phases, faults = _phases(run, totals), fault_spans(run)
-    return (
-        figures.rate_figure(totals, phases, faults),
-        figures.response_figure(totals, phases, faults),
-    )
+def _totals(run: OpenRun) -> pl.DataFrame:
+    return run.intervals.filter(pl.col("operation") == "TOTAL")
 
 
 def _phases(run: OpenRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
@@ -152,10 +134,10 @@ def _now(run: OpenRun, totals: pl.DataFrame) -> Iterator[Fact]:
         several = newest.height > 1
         label = f"Newest interval of {row['group']}" if several else "Newest interval"
         yield Fact(label, ", ".join(_figure_texts(row)))
-    failures = _failures(run)
-    if failures:
-        text = ", ".join(f"{units.whole(count)} {outcome}" for outcome, count in failures.items())
-        yield Fact("Errors in these intervals", text)
+    rows = run.intervals.filter(~pl.col("outcome").is_in(["any", "ok", "miss"]) & ~pl.col("part"))
+    sums = rows.group_by("outcome", maintain_order=True).agg(TIMED.sum().alias("count"))
+    if not sums.is_empty():
+        yield Fact("Errors in these intervals", units.counts_text(dict(sums.iter_rows())))
 
 
 def _figure_texts(row: Mapping[str, Any]) -> Iterator[str]:
@@ -169,12 +151,6 @@ def _figure_texts(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"backlog {units.whole(row['backlog'])}"
     if row["in_flight"] is not None:
         yield f"in flight {units.whole(row['in_flight'])}"
-
-
-def _failures(run: OpenRun) -> dict[str, int]:
-    rows = run.intervals.filter(~pl.col("outcome").is_in(["any", "ok", "miss"]) & ~pl.col("part"))
-    sums = rows.group_by("outcome", maintain_order=True).agg(TIMED.sum().alias("count"))
-    return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
 
 
 def _events(run: OpenRun, kind: str) -> list[dict[str, Any]]:

@@ -5,15 +5,23 @@ Views compute no number. Times are nanoseconds, rates operations per second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from kvmark.analysis import FaultSpan, SequenceRow, Stretch, Summary, Timeline, TimeSteps, Verdict
-from kvmark.records import Case, ImportedRecord, TimeName
-from kvmark.report.model import units
+from kvmark.analysis import (
+    Curve,
+    FaultSpan,
+    SequenceRow,
+    Stretch,
+    Summary,
+    Timeline,
+    TimeSteps,
+    Verdict,
+)
+from kvmark.records import ImportedRecord
 from kvmark.report.model.page import Fact, Provenance, Section
 from kvmark.report.model.units import Bounded
 
@@ -21,17 +29,6 @@ if TYPE_CHECKING:
     from kvmark.analysis.models.path_costs import ProxyCosts
     from kvmark.analysis.study import StudyEffect, StudyRow
     from kvmark.spec.study import FigureSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Times by quantile, as far as enough operations lie beyond the quantile."""
-
-    #: The workload or operation whose curves share a panel.
-    panel: str
-    time: TimeName
-    #: Quantile in [0, 1) and nanoseconds, in rising order.
-    points: tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +58,6 @@ class SequenceAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class RunCourse:
-    """A run over time, besides its intervals; frames without data are empty."""
-
-    #: Cores and memory in use, by node.
-    resources: pl.DataFrame = field(default_factory=pl.DataFrame)
-    #: Errors by class.
-    failures: pl.DataFrame = field(default_factory=pl.DataFrame)
-    #: Numbers of operations by response time.
-    spread: pl.DataFrame = field(default_factory=pl.DataFrame)
-
-
-@dataclass(frozen=True, slots=True)
 class RunAnswer:
     """One run. Parts that only figures or terminals show are empty unless requested."""
 
@@ -88,8 +73,11 @@ class RunAnswer:
     faults: tuple[FaultSpan, ...] = ()
     #: The measurement, cut at the starts and ends of faults.
     around_faults: tuple[Stretch, ...] = ()
-    #: For figures.
-    course: RunCourse = field(default_factory=RunCourse)
+    #: For figures: cores and memory in use by node, errors by class, and numbers of operations by
+    #: response time; frames without data are empty.
+    resources: pl.DataFrame = field(default_factory=pl.DataFrame)
+    failures: pl.DataFrame = field(default_factory=pl.DataFrame)
+    spread: pl.DataFrame = field(default_factory=pl.DataFrame)
     #: For figures: one panel per operation.
     curves: tuple[Curve, ...] = ()
     #: For figures of several runs: response p50 and p99 by operation and quantile.
@@ -132,15 +120,3 @@ class StudyAnswer:
     proxies: ProxyCosts | None = None
     #: Tables of front ends.
     sections: tuple[Section, ...] = ()
-
-
-def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:
-    """The title of a case within its study: the levels in which cases differ."""
-    levels = {name: {row.levels[name] for row in answer.rows} for name in answer.factors}
-    varied = [name for name, labels in levels.items() if len(labels) > 1] or answer.factors
-    return lambda row: Case.of_levels({name: row.levels[name] for name in varied}).title
-
-
-def speed(answer: StudyAnswer, row: StudyRow) -> str:
-    """A case's throughput with its unit."""
-    return f"{units.estimate(row.throughput)} {answer.unit}"

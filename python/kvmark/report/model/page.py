@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,7 +24,6 @@ Spec = dict[str, Any]
 
 #: The MIME type in notebooks of the Vega-Lite version that Altair writes.
 _VEGA_LITE: Final = "application/vnd.vegalite.v6+json"
-_SANS: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +51,6 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours by their part in a figure, as CSS colours."""
-
-    background: str
-    ink: str
-    muted: str
-    rule: str
-    band: str
-    #: Okabe and Ito's colours, safe for the colour-blind.
-    series: tuple[str, ...]
-    font: str = _SANS
-
-
-LIGHT = Theme(
-    background="#ffffff", ink="#1d2126", muted="#59616b", rule="#e3e6ea", band="#f1f3f6",
-    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
-)  # fmt: skip
-#: The colours of an HTML page, which change with light, dark and paper.
-PAGE = Theme(
-    background="transparent", ink="var(--ink)", muted="var(--muted)", rule="var(--rule)",
-    band="var(--band)", series=tuple(f"var(--series-{n})" for n in range(1, 5)),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
     """A figure with its title and caption."""
 
@@ -85,45 +63,47 @@ class Figure:
     data: pl.DataFrame
     spec: Spec
 
-    def svg(self, theme: Theme = LIGHT) -> str:
+    def svg(self) -> str:
         """The figure as SVG; deterministic."""
-        text: str = vl_convert.vegalite_to_svg(self.themed(theme))
+        text: str = vl_convert.vegalite_to_svg(self.by_light())
         return text
 
-    def save(self, path: Path, theme: Theme = LIGHT) -> None:
+    def save(self, path: Path) -> None:
         """Writes the figure as .svg, .png or .pdf, or its rows as .csv.
 
         Raises:
             ValueError: another suffix.
             RunError: the file can't be written.
         """
+        content: str | bytes
         match path.suffix:
             case ".svg":
-                write_output(path, self.svg(theme))
+                content = self.svg()
             case ".png":
-                write_output(path, vl_convert.vegalite_to_png(self.themed(theme), scale=2.0))
+                content = vl_convert.vegalite_to_png(self.by_light(), scale=2.0)
             case ".pdf":
-                write_output(path, vl_convert.vegalite_to_pdf(self.themed(theme)))
+                content = vl_convert.vegalite_to_pdf(self.by_light())
             case ".csv":
-                write_output(path, self.data.write_csv())
+                content = self.data.write_csv()
             case _:
                 raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
+        write_output(path, content)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The figure for notebooks: the specification, SVG and plain text."""
         return {
-            _VEGA_LITE: self.themed(LIGHT),
+            _VEGA_LITE: self.by_light(),
             "image/svg+xml": self.svg(),
             "text/plain": f"{self.title}. {self.caption}",
         }
 
-    def renamed(self, name: str) -> Figure:
-        """The same figure under another identifier."""
-        return replace(self, name=name)
+    def in_page(self) -> Spec:
+        """The specification in the colours of an HTML page: by light, by dark or on paper."""
+        return {**self.spec, "config": json.loads(template_text("figure.json"))}
 
-    def themed(self, theme: Theme) -> Spec:
-        """The specification in the colours and font of a theme."""
-        return {**self.spec, "config": _config(theme)}
+    def by_light(self) -> Spec:
+        """The specification in the colours that a page has by light."""
+        return {**self.spec, "config": json.loads(_light_style())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,34 +224,14 @@ def _codes(caveats: tuple[Caveat, ...], judgement: Judgement) -> str:
     return f": {named}" if named else ""
 
 
-def _config(theme: Theme) -> dict[str, Any]:
-    """The Vega-Lite configuration of a theme."""
-    text = {"font": theme.font, "fontSize": 11}
-    return {
-        "background": theme.background,
-        "font": theme.font,
-        "aria": False,
-        "padding": 4,
-        "view": {"stroke": None},
-        "range": {"category": list(theme.series)},
-        "axis": {
-            "domainColor": theme.rule, "tickColor": theme.rule, "gridColor": theme.rule,
-            "labelColor": theme.muted, "titleColor": theme.muted, "labelFontSize": 11,
-            "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 8,
-            "tickSize": 4, "labelPadding": 4,
-        },
-        "axisY": {"domain": False, "ticks": False},
-        "header": {
-            "labelColor": theme.ink, "labelFontSize": 13, "labelFontWeight": 600,
-            "labelAnchor": "start", "labelPadding": 8,
-        },
-        "legend": {
-            "orient": "top", "labelColor": theme.ink, "labelFontSize": 12, "symbolSize": 60,
-            "symbolStrokeWidth": 2, "columnPadding": 18, "offset": 14,
-        },
-        "facet": {"spacing": 26},
-        "line": {"strokeWidth": 1.8, "strokeJoin": "round"},
-        "rule": {"strokeWidth": 1.8, "color": theme.muted},
-        "text": {**text, "color": theme.muted},
-        "rect": {"color": theme.band},
-    }  # fmt: skip
+def template_text(name: str) -> str:
+    """A template, style or script of pages."""
+    return files("kvmark.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _light_style() -> str:
+    # The first colours of the sheet are those by light.
+    colours = dict(reversed(re.findall(r"--([\w-]+): (#\w{6});", template_text("page.css"))))
+    style = template_text("figure.json").replace("transparent", colours["paper"])
+    return re.sub(r"var\(--([\w-]+)\)", lambda variable: colours[variable[1]], style)

@@ -6,15 +6,18 @@ than the terminal is cut between bands, and each part repeats the key columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from rich.cells import cell_len
 from rich.text import Span, Text
 
 from kvmark.foreign_text import printable
+from kvmark.report.model import units
+from kvmark.report.model.units import Bounded
 
 Tone = Literal["plain", "strong", "muted", "valid", "suspect", "invalid"]
 
@@ -78,38 +81,68 @@ class Grid:
         return tuple(bands)
 
 
-Field = tuple[Column, Callable[[_T], Cell | str]]
-"""A column and its cell for a row's value."""
+Value = Cell | Bounded | str | float | None
+"""A cell, or a value: a text, a count, a number, an estimate, or none."""
 
 
-def key(heading: str, *, number: bool = False) -> Column:
-    """A column that identifies a row."""
-    return Column(heading, number=number, key=True)
+class Table(Generic[_T]):
+    """A table in the making: a row per value, and columns that are functions of the value."""
+
+    def __init__(
+        self, title: str, rows: Iterable[_T], row_tone: Callable[[_T], Tone] | None = None
+    ) -> None:
+        self._title, self._rows, self._row_tone = title, list(rows), row_tone
+        self._columns: list[Column] = []
+        self._cells: list[list[Cell]] = []
+
+    def add(self, column: Column, value: Callable[[_T], Value], tone: Tone = "plain") -> None:
+        """Adds a column; its tone, or the row's, applies to values that aren't cells."""
+        self._columns.append(column)
+        self._cells.append([
+            _cell(value(row), self._row_tone(row) if self._row_tone else tone) for row in self._rows
+        ])  # fmt: skip
+
+    def key(self, heading: str, value: Callable[[_T], Value], *, number: bool = False) -> None:
+        """Adds a column that identifies a row."""
+        self.add(Column(heading, number=number, key=True), value)
+
+    def word(
+        self, heading: str, value: Callable[[_T], Value], band: str = "", tone: Tone = "plain"
+    ) -> None:
+        """Adds a column of words."""
+        self.add(Column(heading, band, number=False), value, tone)
+
+    def number(
+        self, heading: str, value: Callable[[_T], Value], band: str = "", tone: Tone = "plain"
+    ) -> None:
+        """Adds a column of numbers."""
+        self.add(Column(heading, band), value, tone)
+
+    def numbers(
+        self, headings: Mapping[str, str], value: Callable[[str, _T], Value], band: str = ""
+    ) -> None:
+        """Adds a column of numbers for each name, which the values are functions of."""
+        for name, heading in headings.items():
+            self.number(heading, partial(value, name), band)
+
+    def grid(self, notes: Iterable[str] = (), section_starts: frozenset[int] = frozenset()) -> Grid:
+        """The table."""
+        rows = tuple(zip(*self._cells, strict=True))
+        return Grid(self._title, tuple(self._columns), rows, section_starts, tuple(notes))
 
 
-def word(heading: str, band: str = "") -> Column:
-    """A column of words."""
-    return Column(heading, band, number=False)
-
-
-def build(
-    title: str,
-    values: Iterable[_T],
-    fields: Iterable[Field[_T]],
-    notes: Iterable[str] = (),
-    section_starts: frozenset[int] = frozenset(),
-    row_tone: Callable[[_T], Tone] = lambda _: "plain",
-) -> Grid:
-    """A table with one row per value; ``row_tone`` applies to cells given as texts."""
-    fields = list(fields)
-
-    def row(value: _T) -> tuple[Cell, ...]:
-        cells = (make(value) for _, make in fields)
-        tone = row_tone(value)
-        return tuple(cell if isinstance(cell, Cell) else Cell(cell, tone) for cell in cells)
-
-    columns = tuple(column for column, _ in fields)
-    return Grid(title, columns, tuple(map(row, values)), section_starts, tuple(notes))
+def _cell(value: Value, tone: Tone) -> Cell:
+    match value:
+        case Cell():
+            return value
+        case str():
+            return Cell(value, tone)
+        case int():
+            return Cell(units.whole(value), tone)
+        case float() | None:
+            return Cell(units.significant(value), tone)
+        case _:
+            return Cell(units.estimate(value), tone)
 
 
 def changes(keys: Sequence[object]) -> frozenset[int]:
@@ -121,24 +154,45 @@ def to_text(grid: Grid, width: int) -> Text:
     """The table for a terminal of this width, cut into several if it is wider."""
     grid = _printable(grid)
     lines = [Text(grid.title, style="bold")] if grid.title else []
-    pieces = _fit(grid, width)
-    for piece, gaps in pieces:
-        lines += [Text(), *_piece_lines(piece, gaps)]
-    for note in pieces[0][0].notes:
+    layouts = _fit(grid, width)
+    for layout in layouts:
+        lines += [Text(), *layout.lines()]
+    for note in layouts[0].grid.notes:
         lines += [Text(), *sentence_lines(note, width, "dim")]
     return Text("\n").join(lines)
 
 
-def stacked(blocks: Iterable[Text | Sequence[Text]]) -> Text:
-    """Texts, or their lines, with blank lines between them; empty ones are left out."""
-    texts = (block if isinstance(block, Text) else Text("\n").join(block) for block in blocks)
-    return Text("\n\n").join(text for text in texts if text)
+Block = Grid | Text | str | Sequence[Text | str]
+"""A table, a text, a sentence, or lines and sentences one below the other."""
+
+
+def stacked(width: int, *blocks: Block) -> Text:
+    """Blocks for a terminal with blank lines between them; empty ones are left out."""
+    return Text("\n\n").join(filter(None, (_block_text(block, width) for block in blocks)))
+
+
+def _block_text(block: Block, width: int) -> Text:
+    match block:
+        case Text():
+            return block
+        case Grid():
+            return to_text(block, width)
+        case str():
+            return Text("\n").join(sentence_lines(block, width))
+        case _:
+            return Text("\n").join(_block_text(part, width) for part in block)
 
 
 def sentence_lines(sentence: str, width: int, style: str = "", indent: str = "") -> list[Text]:
-    """A sentence for a terminal, cut between words."""
-    lines = wrap(printable(sentence), width - len(indent))
-    return [Text(indent + line, style) for line in lines]
+    """A sentence for a terminal, cut between words; at least one line."""
+    lines, line = [], ""
+    for part in printable(sentence).split():
+        if line and cell_len(line) + 1 + cell_len(part) > width - len(indent):
+            lines.append(line)
+            line = part
+        else:
+            line = f"{line} {part}".strip()
+    return [Text(indent + one, style) for one in (*lines, line)]
 
 
 def to_markdown(grid: Grid) -> str:
@@ -158,24 +212,25 @@ def _printable(grid: Grid) -> Grid:
     return replace(grid, title=printable(grid.title), rows=rows, notes=notes)
 
 
-def _fit(grid: Grid, width: int) -> list[tuple[Grid, tuple[int, int]]]:
+def _fit(grid: Grid, width: int) -> list[_Layout]:
     """One part with the widest gaps that fit, or the fewest parts."""
+
+    def fitting(part: Grid) -> _Layout | None:
+        layouts = (_Layout(part, gaps) for gaps in _GAPS)
+        return next((layout for layout in layouts if layout.width <= width), None)
+
     for whole in (grid, _without_constants(grid)):
-        for gaps in _GAPS:
-            if _width(whole, gaps) <= width:
-                return [(whole, gaps)]
-    pieces: list[Grid] = []
+        if layout := fitting(whole):
+            return [layout]
+    parts: list[Grid] = []
     chosen: list[int] = []
     for band in _data_bands(grid):
-        if chosen and _width(_pick(grid, chosen + band), _GAPS[-1]) > width:
-            pieces.append(_pick(grid, chosen))
+        if chosen and _Layout(_pick(grid, chosen + band), _GAPS[-1]).width > width:
+            parts.append(_pick(grid, chosen))
             chosen = []
         chosen += band
-    pieces.append(_pick(grid, chosen))
-    return [
-        (piece, next((gaps for gaps in _GAPS if _width(piece, gaps) <= width), _GAPS[-1]))
-        for piece in pieces
-    ]
+    parts.append(_pick(grid, chosen))
+    return [fitting(part) or _Layout(part, _GAPS[-1]) for part in parts]
 
 
 def _without_constants(grid: Grid) -> Grid:
@@ -220,79 +275,62 @@ def select_columns(grid: Grid, chosen: Sequence[int]) -> Grid:
     return replace(grid, columns=columns, rows=rows)
 
 
-def _width(grid: Grid, gaps: tuple[int, int]) -> int:
-    return sum(_column_widths(grid, gaps)) + sum(_gaps_before(grid, gaps))
+class _Layout:
+    """A table with gaps between its columns and its bands."""
 
+    def __init__(self, grid: Grid, gaps: tuple[int, int]) -> None:
+        self.grid = grid
+        #: Blanks before each column.
+        self._before = [0, *(gaps[a.band != b.band] for a, b in pairwise(grid.columns))]
+        #: The widest text of each column; a band's first column grows to fit the band's name.
+        self._widths = [
+            max([cell_len(column.heading), *(cell_len(row[i].text) for row in grid.rows)])
+            for i, column in enumerate(grid.columns)
+        ]
+        start = 0
+        for name, span in grid.bands:
+            room = sum(self._widths[start : start + span]) + gaps[0] * (span - 1)
+            self._widths[start] += max(cell_len(name) - room, 0)
+            start += span
+        self.width = sum(self._widths) + sum(self._before)
 
-def _column_widths(grid: Grid, gaps: tuple[int, int]) -> list[int]:
-    """The widest text of each column; a band's first column grows to fit the band's name."""
-    widths = [
-        max([cell_len(column.heading), *(cell_len(row[i].text) for row in grid.rows)])
-        for i, column in enumerate(grid.columns)
-    ]
-    start = 0
-    for name, span in grid.bands:
-        room = sum(widths[start : start + span]) + gaps[0] * (span - 1)
-        widths[start] += max(cell_len(name) - room, 0)
-        start += span
-    return widths
+    def lines(self) -> Iterator[Text]:
+        """The bands' names, the headings, a rule and the rows."""
+        grid = self.grid
+        if any(name for name, _ in grid.bands):
+            yield self._band_line()
+        yield self._line([Cell(column.heading, "strong") for column in grid.columns])
+        yield Text("─" * self.width, style="dim")
+        for index, row in enumerate(grid.rows):
+            if index in grid.section_starts and index > 0:
+                yield Text()
+            yield self._line(row)
 
+    def _line(self, cells: Sequence[Cell]) -> Text:
+        # One text with spans: appending cell by cell is slow for long tables.
+        plain, spans = "", []
+        columns = zip(self.grid.columns, cells, self._widths, self._before, strict=True)
+        for column, cell, width, gap in columns:
+            padding = width - cell_len(cell.text)
+            plain += " " * (gap + padding if column.number else gap)
+            begin = len(plain)
+            plain += cell.text
+            spans.append(Span(begin, len(plain), _STYLES[cell.tone]))
+            plain += " " * (0 if column.number else padding)
+        line = Text(plain, spans=[span for span in spans if span.style])
+        line.rstrip()
+        return line
 
-def _gaps_before(grid: Grid, gaps: tuple[int, int]) -> list[int]:
-    """Blanks before each column."""
-    return [0, *(gaps[a.band != b.band] for a, b in pairwise(grid.columns))]
-
-
-def _piece_lines(grid: Grid, gaps: tuple[int, int]) -> list[Text]:
-    widths, before = _column_widths(grid, gaps), _gaps_before(grid, gaps)
-    headings = [Cell(column.heading, "strong") for column in grid.columns]
-    rule = Text("─" * _width(grid, gaps), style="dim")
-    lines = [_line(grid, headings, widths, before), rule]
-    if any(name for name, _ in grid.bands):
-        lines.insert(0, _band_line(grid, widths, before))
-    for index, row in enumerate(grid.rows):
-        if index in grid.section_starts and index > 0:
-            lines.append(Text())
-        lines.append(_line(grid, row, widths, before))
-    return lines
-
-
-def _line(grid: Grid, cells: Sequence[Cell], widths: Sequence[int], before: Sequence[int]) -> Text:
-    # One text with spans: appending cell by cell is slow for long tables.
-    plain, spans = "", []
-    for column, cell, width, gap in zip(grid.columns, cells, widths, before, strict=True):
-        padding = width - cell_len(cell.text)
-        plain += " " * (gap + padding if column.number else gap)
-        begin = len(plain)
-        plain += cell.text
-        spans.append(Span(begin, len(plain), _STYLES[cell.tone]))
-        plain += " " * (0 if column.number else padding)
-    line = Text(plain, spans=[span for span in spans if span.style])
-    line.rstrip()
-    return line
-
-
-def _band_line(grid: Grid, widths: Sequence[int], before: Sequence[int]) -> Text:
-    line, start = Text(), 0
-    for name, span in grid.bands:
-        room = sum(widths[start : start + span]) + sum(before[start + 1 : start + span])
-        line.append(" " * before[start])
-        line.append(" " * (room - cell_len(name)) + name, style="italic")
-        start += span
-    line.rstrip()
-    return line
-
-
-def wrap(sentence: str, width: int) -> list[str]:
-    """Lines of at most this width, cut between words; at least one."""
-    lines, line = [], ""
-    for word in sentence.split():
-        if line and cell_len(line) + 1 + cell_len(word) > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return [*lines, line]
+    def _band_line(self) -> Text:
+        line, start = Text(), 0
+        for name, span in self.grid.bands:
+            end = start + span
+            room = sum(self._widths[start:end]) + sum(self._before[start + 1 : end])
+            line.append(" " * self._before[start])
+            line.append(" " * (room - cell_len(name)) + name, style="italic")
+            start = end
+        line.rstrip()
+        return line
 
 
 def escape_markdown(text: str) -> str:

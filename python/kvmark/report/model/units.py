@@ -6,7 +6,7 @@ The live display uses it next to a measurement: nothing here imports a library.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -81,7 +81,8 @@ def significant(value: float | None, digits: int = 3) -> str:
         return ABSENT
     if value == 0:
         return "0"
-    return f"{value:,.{_decimals(value, digits)}f}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    return f"{value:,.{max(digits - 1 - exponent, 0)}f}"
 
 
 def duration(time_ns: float | None, unit: TimeUnit) -> str:
@@ -131,6 +132,15 @@ def estimate(value: Bounded | None) -> str:
     return f"{round(value.value, place):,.{decimals}f} ± {round(error, place):,.{decimals}f}"
 
 
+def interval(
+    value: Bounded | None, text: Callable[[float], str] = significant, absent: str = ABSENT
+) -> str:
+    """The ends of an interval; ``absent`` where they are unknown."""
+    if value is None or value.low is None or value.high is None:
+        return absent
+    return f"{text(value.low)} to {text(value.high)}"
+
+
 def listed(names: Iterable[str]) -> str:
     """Names with commas, the last after *and*."""
     *others, last = names
@@ -155,15 +165,6 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
-def _decimals(value: float, digits: int) -> int:
-    """Decimal places that leave this number of significant digits after rounding."""
-    exponent = math.floor(math.log10(abs(value)))
-    places = max(digits - 1 - exponent, 0)
-    rounded = abs(round(value, places))
-    grown = rounded > 0 and math.floor(math.log10(rounded)) > exponent
-    return max(places - 1, 0) if grown else places
-
-
 def sparkline(values: Sequence[float | None], top: float) -> str:
     """One line of blocks from 0 to ``top``, one per value; a missing value is a blank.
 
@@ -185,8 +186,10 @@ def contrast(values: Sequence[float]) -> str:
 def columns(values: Sequence[float | None], top: float, lines: int) -> list[str]:
     """Columns from 0 to ``top`` over several lines, top line first; 0 and none are blank."""
     eighths = [0 if value is None else _height(value, top, 8 * lines) for value in values]
+    blocks = f" {_HEIGHTS}"
     return [
-        "".join(_block(height - 8 * line) for height in eighths) for line in reversed(range(lines))
+        "".join(blocks[max(0, min(height - 8 * line, 8))] for height in eighths)
+        for line in reversed(range(lines))
     ]
 
 
@@ -204,7 +207,7 @@ def writable(text: str, encoding: str) -> str:
     except UnicodeEncodeError:
         return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
     except LookupError:
-        return text
+        pass
     return text
 
 
@@ -213,9 +216,3 @@ def _height(value: float, top: float, steps: int) -> int:
     if value <= 0 or top <= 0:
         return 0
     return max(1, min(steps, math.floor(value / top * steps + 0.5)))
-
-
-def _block(eighths: int) -> str:
-    if eighths <= 0:
-        return " "
-    return _HEIGHTS[min(eighths, 8) - 1]

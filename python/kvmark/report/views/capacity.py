@@ -9,18 +9,19 @@ from typing import Final
 
 from rich.text import Text
 
-from kvmark.report.model import tables, units
+from kvmark.report.model import units
+from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
 from kvmark.report.views.scaling import between
 from kvmark.spec.objective import Objective
 
 # With three digits, figures near a bound would be rounded to it.
 _DIGITS: Final = 4
-_OUTCOMES: Final[Mapping[str, tables.Cell]] = {
-    "holds": tables.Cell("holds", "valid"),
-    "missed": tables.Cell("missed"),
-    "generator": tables.Cell("generator's limit", "suspect"),
-    "too few": tables.Cell("too few operations", "muted"),
+_OUTCOMES: Final[Mapping[str, Cell]] = {
+    "holds": Cell("holds", "valid"),
+    "missed": Cell("missed"),
+    "generator": Cell("generator's limit", "suspect"),
+    "too few": Cell("too few operations", "muted"),
 }
 _ALL_DUE: Final = (
     "Times are those of all operations that were due: one that failed or was never issued counts as"
@@ -63,8 +64,7 @@ class CapacityAnswer:
 
 def capacity_text(answer: CapacityAnswer, width: int) -> Text:
     """The table of runs, then the answer."""
-    sentence = tables.sentence_lines(capacity_sentence(answer), width)
-    return tables.stacked([tables.to_text(capacity_grid(answer), width), sentence])
+    return stacked(width, capacity_grid(answer), capacity_sentence(answer))
 
 
 def capacity_sentence(answer: CapacityAnswer) -> str:
@@ -97,7 +97,7 @@ def _held(answer: CapacityAnswer, rate: float) -> str:
     return f"{sum(line.outcome == 'holds' for line in runs)} of {len(runs)}"
 
 
-def capacity_grid(answer: CapacityAnswer) -> tables.Grid:
+def capacity_grid(answer: CapacityAnswer) -> Grid:
     """The runs in order."""
     lines = answer.lines
 
@@ -105,32 +105,27 @@ def capacity_grid(answer: CapacityAnswer) -> tables.Grid:
         value = line.figures.get(objective.text)
         if value is None:
             return units.ABSENT
-        match objective.measure:
-            case "errors":
-                return f"{value:.3%}"
-            case "throughput":
-                return units.significant(value)
-            case _:
-                return units.significant(value / 1e6, _DIGITS)
+        if objective.measure == "errors":
+            return f"{value:.3%}"
+        if objective.measure == "throughput":
+            return units.significant(value)
+        return units.significant(value / 1e6, _DIGITS)
 
-    fields: list[tables.Field[CapacityLine]] = [
-        (tables.key("offered ops/s", number=True),
-         lambda line: tables.Cell(units.significant(line.rate), "strong")),
-        (tables.word("step"), lambda line: line.stage),
-    ]  # fmt: skip
+    table = Table(f"Capacity of {answer.workload} on {answer.system}", lines)
+    table.key(
+        "offered ops/s", lambda line: Cell(units.significant(line.rate), "strong"), number=True
+    )
+    table.word("step", lambda line: line.stage)
     if len({line.clients for line in lines}) > 1:
-        fields.append((tables.Column("clients"), lambda line: units.whole(line.clients)))
-    fields.append((tables.Column("ops/s"), lambda line: units.significant(line.throughput)))
+        table.number("clients", lambda line: line.clients)
+    table.number("ops/s", lambda line: units.significant(line.throughput))
     for objective in answer.objectives:
         heading = f"{objective.text}, ms" if _is_time(objective) else objective.text
-        fields.append((tables.Column(heading), partial(figure, objective)))
-    fields += [
-        (tables.word("outcome"), lambda line: _OUTCOMES[line.outcome]),
-        (tables.word("run"), lambda line: tables.Cell(line.run, "muted")),
-    ]
-    title = f"Capacity of {answer.workload} on {answer.system}"
+        table.number(heading, partial(figure, objective))
+    table.word("outcome", lambda line: _OUTCOMES[line.outcome])
+    table.word("run", lambda line: line.run, tone="muted")
     notes = (_ALL_DUE,) if any(map(_is_time, answer.objectives)) else ()
-    return tables.build(title, lines, fields, notes, tables.changes([line.stage for line in lines]))
+    return table.grid(notes, changes([line.stage for line in lines]))
 
 
 def _is_time(objective: Objective) -> bool:

@@ -6,9 +6,8 @@ Series differ by shape and dash as well as by colour. Marks show their numbers u
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import altair as alt
 import polars as pl
@@ -35,9 +34,10 @@ _WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
 _LEAST_NAMED = 0.05
 # Room for phase names between a chart and its legend.
 _ABOVE_PHASES = 30
-# More names in a row are wider than the panels below.
-_LEGEND_COLUMNS = 4
-# One per colour of a theme.
+# More than four names in a row are wider than the panels below.
+_POINTS_LEGEND: dict[str, Any] = {"symbolStrokeWidth": 0, "columns": 4}
+_LINES_LEGEND: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 320, "offset": 14}
+# One per colour of a figure.
 _SHAPES = ("circle", "diamond", "square", "triangle-up")
 _DASHES = ([1, 0], [5, 3], [2, 2], [8, 2, 2, 2])
 # 1 / (1 - quantile) of the usual percentiles.
@@ -51,8 +51,7 @@ def level_chart(data: pl.DataFrame, title: str, across: str, panel: str = "panel
 
     Levels that are words are placed side by side.
     """
-    legend = alt.Legend(title=None, symbolStrokeWidth=0, columns=_LEGEND_COLUMNS)
-    style = _SeriesStyle.of(data, "series", legend)
+    style = _SeriesStyle(data, "series", **_POINTS_LEGEND)
     x = _level_axis(data, across)
     y = alt.Y("value:Q", title=title).scale(type="log", nice=False, padding=10)
     y = y.axis(format="~s", values=log_ticks(data["value"].to_list()))
@@ -73,13 +72,12 @@ def level_chart(data: pl.DataFrame, title: str, across: str, panel: str = "panel
     # A line between words has no meaning.
     joined = [lines] if data[across].dtype.is_numeric() else []
     known = [bars] if data["low"].is_not_null().any() else []
-    return _panels(alt.layer(*joined, *known, points), data, panel, style)
+    return _finished(_panels(alt.layer(*joined, *known, points), data, panel), style)
 
 
 def target_chart(data: pl.DataFrame) -> Spec:
     """Response time against throughput, one panel per workload, both axes logarithmic."""
-    legend = alt.Legend(title=None, symbolStrokeWidth=0, columns=_LEGEND_COLUMNS)
-    style = _SeriesStyle.of(data, "series", legend)
+    style = _SeriesStyle(data, "series", **_POINTS_LEGEND)
     x = alt.X("throughput:Q", title="operations per second").scale(type="log", nice=False)
     x = x.axis(format="~s", values=log_ticks(data["throughput"].to_list()), labelOverlap=True)
     y = _time_axis("ns", "response time", data["ns"].to_list())
@@ -92,7 +90,7 @@ def target_chart(data: pl.DataFrame) -> Spec:
     lines = chart.mark_line().encode(strokeDash=style.dash, order="throughput:Q")
     points = chart.mark_point(filled=True, size=52, opacity=1)
     points = points.encode(shape=style.shape, tooltip=tooltip)
-    return _panels(alt.layer(lines, points), data, "workload", style)
+    return _finished(_panels(alt.layer(lines, points), data, "workload"), style)
 
 
 def _level_axis(data: pl.DataFrame, across: str) -> alt.X:
@@ -108,7 +106,7 @@ def _level_axis(data: pl.DataFrame, across: str) -> alt.X:
 
 def quantile_chart(data: pl.DataFrame) -> Spec:
     """Times against quantiles, the tail stretched, one panel per workload or operation."""
-    style = _SeriesStyle.of(data, "time", _line_legend())
+    style = _SeriesStyle(data, "time", **_LINES_LEGEND)
     labels = "".join(f"datum.value == {at} ? '{name}' : " for at, name in _PERCENTILES.items())
     x = alt.X("tail:Q", title="percentile").scale(type="log", nice=False)
     x = x.axis(values=list(_PERCENTILES), labelExpr=f"{labels}''", labelOverlap=True)
@@ -122,12 +120,11 @@ def quantile_chart(data: pl.DataFrame) -> Spec:
     )
     chart = chart.encode(x=x, y=y, color=style.color)
     lines = chart.mark_line(interpolate="step-after").encode(strokeDash=style.dash)
-    return _panels(alt.layer(lines, _hover_points(chart, tooltip)), data, "panel", style)
+    layers = alt.layer(lines, _hover_points(chart, tooltip))
+    return _finished(_panels(layers, data, "panel"), style)
 
 
-def rate_chart(
-    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]
-) -> Spec:
+def rate_chart(data: pl.DataFrame, behind: Sequence[alt.Chart]) -> Spec:
     """Counts of intervals as rates, over the run's time."""
     chart = alt.Chart(_inline(data)).transform_calculate(
         rate="datum.value * 1e9 / (datum.end_ns - datum.start_ns)"
@@ -135,36 +132,26 @@ def rate_chart(
     y = alt.Y("rate:Q", title="operations per second").scale(zero=True)
     y = y.axis(format="~s", tickCount=5)
     value = alt.Tooltip("rate:Q", format=",.4~r", title="ops/s")
-    return _time_spec(chart.encode(y=y), data, phases, faults, value)
+    return _time_spec(chart.encode(y=y), data, behind, value)
 
 
-def response_chart(
-    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan], title: str
-) -> Spec:
+def response_chart(data: pl.DataFrame, behind: Sequence[alt.Chart], title: str) -> Spec:
     """Quantiles of intervals over the run's time, on a logarithmic axis."""
     chart = alt.Chart(_inline(data)).transform_filter("isValid(datum.value) && datum.value > 0")
     chart = chart.transform_calculate(shown=_TIME_LABEL.format("value", ".4~r"))
     y = _time_axis("value", title, data["value"].drop_nulls().to_list())
     value = alt.Tooltip("shown:N", title=title)
-    return _time_spec(chart.encode(y=y), data, phases, faults, value)
+    return _time_spec(chart.encode(y=y), data, behind, value)
 
 
-def course_chart(
-    data: pl.DataFrame,
-    phases: Sequence[PhaseSpan],
-    faults: Sequence[FaultSpan],
-    title: str,
-    number: str,
-) -> Spec:
+def course_chart(data: pl.DataFrame, behind: Sequence[alt.Chart], title: str, number: str) -> Spec:
     """Recorded values over the run's time, from zero, in this number format."""
     y = alt.Y("value:Q", title=title).scale(zero=True).axis(format=number, tickCount=5)
     value = alt.Tooltip("value:Q", format=f",.4{number}", title=title)
-    return _time_spec(alt.Chart(_inline(data)).encode(y=y), data, phases, faults, value)
+    return _time_spec(alt.Chart(_inline(data)).encode(y=y), data, behind, value)
 
 
-def spread_chart(
-    data: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]
-) -> Spec:
+def spread_chart(data: pl.DataFrame, before: Sequence[alt.Chart]) -> Spec:
     """Cells of time and response time; opacity shows the share of operations."""
     chart = alt.Chart(_inline(data)).transform_calculate(
         start_s="datum.start_ns / 1e9",
@@ -195,13 +182,12 @@ def spread_chart(
         opacity=filled,
         tooltip=tooltip,
     )
-    layers = alt.layer(cells, *_phase_layers(phases)[1:], *_fault_layers(faults))
+    layers = alt.layer(cells, *before)
     return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
 
 
 def scaling_chart(data: pl.DataFrame, over: str) -> Spec:
     """Throughput against levels, with the fitted law and its peak, one panel per law."""
-    cases = data["case"].unique(maintain_order=True).to_list()
     measured, law, _ = SCALING_SERIES
     levels = data.filter(pl.col("series") == measured)["level"].unique().sort().to_list()
     ticks = levels if len(levels) <= 8 else log_ticks(levels)
@@ -212,13 +198,12 @@ def scaling_chart(data: pl.DataFrame, over: str) -> Spec:
     series = list(SCALING_SERIES)
     shape = alt.Shape("series:N", legend=None)
     shape = shape.scale(domain=series, range=["circle", "circle", "diamond"])
-    base = alt.Chart().encode(x=x, y=y)
-    base = base.encode(color=alt.Color("series:N", legend=None).scale(domain=series))
+    color = alt.Color("series:N", legend=None).scale(domain=series)
+    base = alt.Chart().encode(x=x, y=y, color=color)
     line = base.transform_filter(f"datum.series == '{law}'").mark_line()
-    bars = base.transform_filter("isValid(datum.low)").mark_rule()
-    bars = bars.encode(y=alt.Y("low:Q"), y2="high:Q")
+    bars = base.transform_filter("isValid(datum.low)").mark_rule().encode(y="low:Q", y2="high:Q")
     peak_bars = base.transform_filter("isValid(datum.from) && isValid(datum.to)").mark_rule()
-    peak_bars = peak_bars.encode(x=alt.X("from:Q"), x2="to:Q")
+    peak_bars = peak_bars.encode(x="from:Q", x2="to:Q")
     points = base.transform_filter(f"datum.series != '{law}'")
     points = points.mark_point(filled=True, size=52, opacity=1)
     tooltip = [
@@ -227,12 +212,9 @@ def scaling_chart(data: pl.DataFrame, over: str) -> Spec:
         alt.Tooltip("throughput:Q", format=",.4~r", title="ops/s"),
     ]
     layers = alt.layer(line, bars, peak_bars, points.encode(shape=shape, tooltip=tooltip))
-    if len(cases) == 1:
+    if data["case"].n_unique() == 1:
         return _finished(layers.properties(width=640, height=300, data=_inline(data)))
-    facet = alt.Facet("case:N", sort=cases, header=alt.Header(title=None, labelLimit=_PANEL_WIDTH))
-    layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
-    columns = min(_PANEL_COLUMNS, len(cases))
-    panels = layers.facet(facet=facet, columns=columns, data=_inline(data))
+    panels = _panels(layers, data, "case", labelLimit=_PANEL_WIDTH)
     return _finished(panels.resolve_scale(y="independent"))
 
 
@@ -245,23 +227,18 @@ def line_chart(
 
 
 def _time_spec(
-    chart: alt.Chart,
-    data: pl.DataFrame,
-    phases: Sequence[PhaseSpan],
-    faults: Sequence[FaultSpan],
-    value: alt.Tooltip,
+    chart: alt.Chart, data: pl.DataFrame, behind: Sequence[alt.Chart], value: alt.Tooltip
 ) -> Spec:
-    """Lines over the run's time, phases and faults behind them."""
-    style = _SeriesStyle.of(data, "series", _line_legend(offset=_ABOVE_PHASES))
+    """Lines over the run's time."""
+    style = _SeriesStyle(data, "series", **{**_LINES_LEGEND, "offset": _ABOVE_PHASES})
     x = alt.X("end_s:Q", title="seconds since the run began").scale(nice=False)
     x = x.axis(format="~r", grid=False, tickCount=8)
     when = alt.Tooltip("end_s:Q", format=".4~r", title="at second")
     chart = chart.transform_calculate(end_s="datum.end_ns / 1e9").encode(x=x, color=style.color)
     lines = chart.mark_line().encode(strokeDash=style.dash)
     points = _hover_points(chart, [alt.Tooltip("series:N"), when, value])
-    layers = alt.layer(*_phase_layers(phases), *_fault_layers(faults), lines, points)
-    spec = _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
-    return {**spec, **style.meta()}
+    layers = alt.layer(*behind, lines, points)
+    return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT), style)
 
 
 def _time_axis(field: str, title: str | None, times_ns: Sequence[float]) -> alt.Y:
@@ -282,79 +259,57 @@ def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
     return points.add_params(pointed)
 
 
-def _phase_layers(phases: Sequence[PhaseSpan]) -> list[alt.Chart]:
-    """A band for each phase, with its name where there is room."""
-    if not phases:
-        return []
-    spans = [
-        {"phase": p.name.replace("_", "-"), "from_s": p.start_ns / 1e9, "to_s": p.end_ns / 1e9}
-        for p in phases
-    ]
-    least_ns = _LEAST_NAMED * (phases[-1].end_ns - phases[0].start_ns)
-    wide = [p.end_ns - p.start_ns >= least_ns for p in phases]
-    named = [span for span, fits in zip(spans, wide, strict=True) if fits]
-    counted = alt.condition("datum.phase == 'measure'", alt.value(1), alt.value(0.4))
-    bands = alt.Chart(alt.InlineData(values=spans)).encode(x="from_s:Q")
-    bands = bands.mark_rect().encode(x2="to_s:Q", opacity=counted)
-    names = alt.Chart(alt.InlineData(values=named)).encode(x="from_s:Q", text="phase:N")
-    names = names.mark_text(align="left", baseline="bottom", dy=-5)
-    return [bands, names.encode(y=alt.value(0))]
+def background(phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]) -> list[alt.Chart]:
+    """The bands of phases, their names where there is room, and the starts and ends of faults."""
+    layers: list[alt.Chart] = []
+    if phases:
+        spans = [
+            {"phase": p.name.replace("_", "-"), "from_s": p.start_ns / 1e9, "to_s": p.end_ns / 1e9}
+            for p in phases
+        ]
+        least_ns = _LEAST_NAMED * (phases[-1].end_ns - phases[0].start_ns)
+        named = [
+            span for span, p in zip(spans, phases, strict=True) if p.end_ns - p.start_ns >= least_ns
+        ]
+        counted = alt.condition("datum.phase == 'measure'", alt.value(1), alt.value(0.4))
+        bands = alt.Chart(alt.InlineData(values=spans)).encode(x="from_s:Q")
+        names = alt.Chart(alt.InlineData(values=named)).encode(x="from_s:Q", text="phase:N")
+        names = names.mark_text(align="left", baseline="bottom", dy=-5)
+        layers += [
+            bands.mark_rect().encode(x2="to_s:Q", opacity=counted),
+            names.encode(y=alt.value(0)),
+        ]
+    if faults:
+        begun = [{"fault": f"{one.do} {one.node}", "at_s": one.begun_ns / 1e9} for one in faults]
+        ends_ns = (one.ended_ns for one in faults if one.ended_ns is not None)
+        edges = [{"at_s": ns / 1e9} for ns in (*(one.begun_ns for one in faults), *ends_ns)]
+        lines = alt.Chart(alt.InlineData(values=edges)).encode(x="at_s:Q")
+        names = alt.Chart(alt.InlineData(values=begun)).encode(x="at_s:Q", text="fault:N")
+        names = names.mark_text(align="left", baseline="bottom", dx=4, dy=-4)
+        layers += [
+            lines.mark_rule(strokeDash=[3, 3], strokeWidth=1),
+            names.encode(y=alt.value(_WIDE_HEIGHT)),
+        ]
+    return layers
 
 
-def _fault_layers(faults: Sequence[FaultSpan]) -> list[alt.Chart]:
-    """A line at the start of each fault, labelled, and one at its end."""
-    if not faults:
-        return []
-    begun = [{"fault": f"{each.do} {each.node}", "at_s": each.begun_ns / 1e9} for each in faults]
-    ends_ns = (each.ended_ns for each in faults if each.ended_ns is not None)
-    edges = [{"at_s": ns / 1e9} for ns in (*(each.begun_ns for each in faults), *ends_ns)]
-    lines = alt.Chart(alt.InlineData(values=edges)).encode(x="at_s:Q")
-    lines = lines.mark_rule(strokeDash=[3, 3], strokeWidth=1)
-    names = alt.Chart(alt.InlineData(values=begun)).encode(x="at_s:Q", text="fault:N")
-    names = names.mark_text(align="left", baseline="bottom", dx=4, dy=-4)
-    return [lines, names.encode(y=alt.value(_WIDE_HEIGHT))]
-
-
-@dataclass(frozen=True)
 class _SeriesStyle:
-    """Colour, shape and dash of series, in a fixed order."""
+    """Colour, shape and dash of the series in a column, in a fixed order."""
 
-    color: alt.Color
-    shape: alt.Shape
-    dash: alt.StrokeDash
-    field: str
-    #: The index of colour, shape and dash by series.
-    places: Mapping[str, int]
-
-    @classmethod
-    def of(cls, data: pl.DataFrame, field: str, legend: alt.Legend | None) -> Self:
-        """Styles for the series in a column; a single one has no legend."""
+    def __init__(self, data: pl.DataFrame, field: str, **look: Any) -> None:
         found = data[field].unique(maintain_order=True).to_list()
         domain = _colour_places(found)
-        places = {name: place for place, name in enumerate(domain) if name in found}
-        if legend is not None and len(places) < len(domain):
-            legend["values"] = list(places)
-        legend = legend if len(places) > 1 else None
+        self.field = field
+        #: The index of colour, shape and dash by series.
+        self.places = {name: place for place, name in enumerate(domain) if name in found}
+        if len(self.places) < len(domain):
+            look["values"] = list(self.places)
+        # A single series has no legend.
+        legend = alt.Legend(title=None, **look) if len(self.places) > 1 else None
         shapes, dashes = _cycled(_SHAPES, len(domain)), _cycled(_DASHES, len(domain))
-        return cls(
-            color=alt.Color(f"{field}:N", legend=legend).scale(domain=domain),
-            shape=alt.Shape(f"{field}:N", legend=legend).scale(domain=domain, range=shapes),
-            dash=alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=domain, range=dashes),
-            field=field,
-            places=places,
-        )
-
-    def meta(self) -> Spec:
-        """The metadata for the page's switches of series; empty for a single series."""
-        if len(self.places) < 2:
-            return {}
-        at = list(self.places.values())
-        dashes = _cycled(_DASHES, max(at) + 1)
-        series = {
-            "field": self.field, "names": list(self.places), "places": at,
-            "dashes": [dashes[place] for place in at],
-        }  # fmt: skip
-        return {"usermeta": {"series": series}}
+        self.color = alt.Color(f"{field}:N", legend=legend).scale(domain=domain)
+        self.shape = alt.Shape(f"{field}:N", legend=legend).scale(domain=domain, range=shapes)
+        self.dash = alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=domain, range=dashes)
 
 
 def _colour_places(names: Sequence[str]) -> list[str]:
@@ -377,11 +332,6 @@ def _cycled(looks: Sequence[_Look], count: int) -> list[_Look]:
     return [looks[(i + i // len(looks)) % len(looks)] for i in range(count)]
 
 
-def _line_legend(offset: float = 14) -> alt.Legend:
-    """A legend of dashed lines."""
-    return alt.Legend(title=None, symbolType="stroke", symbolSize=320, offset=offset)
-
-
 def log_ticks(values: Iterable[float | None]) -> list[float]:
     """Ticks of a logarithmic axis: powers of ten, with steps between them over a short range."""
     known = [value for value in values if value is not None and value > 0]
@@ -395,14 +345,13 @@ def log_ticks(values: Iterable[float | None]) -> list[float]:
 
 
 def _panels(
-    layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str, style: _SeriesStyle
-) -> Spec:
+    layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str, **header: Any
+) -> alt.FacetChart:
     """Small panels in order of appearance, on common axes."""
     order = data[field].unique(maintain_order=True).to_list()
-    facet = alt.Facet(f"{field}:N", sort=order, header=alt.Header(title=None))
+    facet = alt.Facet(f"{field}:N", sort=order, header=alt.Header(title=None, **header))
     layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
-    panels = layers.facet(facet=facet, columns=min(_PANEL_COLUMNS, len(order)), data=_inline(data))
-    return {**_finished(panels), **style.meta()}
+    return layers.facet(facet=facet, columns=min(_PANEL_COLUMNS, len(order)), data=_inline(data))
 
 
 def _inline(data: pl.DataFrame) -> dict[str, Any]:
@@ -410,7 +359,17 @@ def _inline(data: pl.DataFrame) -> dict[str, Any]:
     return {"values": data.to_dicts()}
 
 
-def _finished(chart: alt.TopLevelMixin) -> Spec:
+def _finished(chart: alt.TopLevelMixin, style: _SeriesStyle | None = None) -> Spec:
+    """The specification, with the metadata for the page's switches of several series."""
     spec: Spec = chart.to_dict()
     spec.pop("config", None)
+    if style is not None and len(style.places) > 1:
+        at = list(style.places.values())
+        dashes = _cycled(_DASHES, max(at) + 1)
+        spec["usermeta"] = {
+            "series": {
+                "field": style.field, "names": list(style.places), "places": at,
+                "dashes": [dashes[place] for place in at],
+            }
+        }  # fmt: skip
     return spec

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from rich.text import Text
 
@@ -17,7 +17,8 @@ from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.analysis.compare.thresholds import Held
 from kvmark.foreign_text import printable
 from kvmark.report.model import tables, units
-from kvmark.report.model.units import Bounded, listed
+from kvmark.report.model.tables import Cell, Grid, Table, Value, escape_markdown, sentence_lines
+from kvmark.report.model.units import Bounded, TimeUnit, listed
 from kvmark.report.views.runs_list import minute_cell
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
@@ -31,6 +32,13 @@ _CONDITIONS: Final = (
     f"{SUCCESSFUL} Conditions count those without an answer as slower than any bound."
 )
 _RESULTS: Final = {"worse": "FAILED", "not worse": "passed", "can't tell": "undecided"}
+_CHANGES: Final = {
+    "rose": "rose",
+    "fell": "fell",
+    "same": "showed no difference",
+    "unknown": "can't be compared",
+}
+"""The outcomes of throughput in sentences, in their order."""
 _SHORT_METRICS: Final = ("throughput", "p50", "p99")
 _SHORT_COMMIT: Final = 12
 _MOST_EXCLUDED: Final = 6
@@ -46,7 +54,7 @@ def comparison_text(
     """
 
     def lines(sentences: Sequence[str], style: str = "") -> list[Text]:
-        return [line for one in sentences for line in tables.sentence_lines(one, width, style)]
+        return [line for one in sentences for line in sentence_lines(one, width, style)]
 
     conditions = [
         Text(
@@ -55,12 +63,13 @@ def comparison_text(
         )
         for held in _conditions(comparison)
     ]
-    return tables.stacked([
+    return tables.stacked(
+        width,
         lines(failures, "bold red"),
-        tables.to_text(comparison_grid(comparison), width),
+        comparison_grid(comparison),
         [*lines(answers(comparison)), *conditions, *lines(remarks, "dim")],
         lines(_cautions(comparison), "yellow"),
-    ])  # fmt: skip
+    )
 
 
 def comparison_markdown(
@@ -69,69 +78,70 @@ def comparison_markdown(
     """The comparison for a pull request; the arguments are those of `comparison_text`."""
     sentences = [*failures, *answers(comparison)]
     blocks = [
-        " ".join(f"**{tables.escape_markdown(sentence)}**" for sentence in sentences),
+        " ".join(f"**{escape_markdown(sentence)}**" for sentence in sentences),
         _bullets([condition_sentence(held) for held in _conditions(comparison)]),
         tables.to_markdown(comparison_grid(comparison)).strip(),
-        tables.escape_markdown(" ".join(remarks)),
+        escape_markdown(" ".join(remarks)),
         _bullets(_cautions(comparison)),
     ]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _bullets(sentences: Sequence[str]) -> str:
-    return "\n".join(f"- {tables.escape_markdown(sentence)}" for sentence in sentences)
+    return "\n".join(f"- {escape_markdown(sentence)}" for sentence in sentences)
 
 
-def comparison_grid(comparison: Comparison) -> tables.Grid:
+def comparison_grid(comparison: Comparison) -> Grid:
     """One case in full, or one line per case."""
     if len(comparison.cases) == 1:
         return _case_grid(comparison)
 
-    def cell(name: str, part: int, case: CaseComparison) -> tables.Cell:
-        row = next((row for row in case.rows if row.metric.name == name), None)
-        return _change_cells(row)[part]
+    def cell(name: str, part: Callable[[Compared | None], Value], case: CaseComparison) -> Value:
+        return part(next((row for row in case.rows if row.metric.name == name), None))
 
-    fields: list[tables.Field[CaseComparison]] = [
-        (tables.key("case"), lambda case: case.title),
-        *((tables.Column(heading, name), partial(cell, name, part))
-          for name in _SHORT_METRICS for part, heading in enumerate(("change", "interval"))),
-    ]  # fmt: skip
-    title, notes = "Changes from baseline to candidate", _error_notes(comparison)
-    return tables.build(title, comparison.cases, fields, notes)
+    table = Table("Changes from baseline to candidate", comparison.cases)
+    table.key("case", lambda case: case.title)
+    for name in _SHORT_METRICS:
+        table.number("change", partial(cell, name, _change), name)
+        table.number("interval", partial(cell, name, _change_interval), name)
+    return table.grid(_error_notes(comparison))
 
 
-def _case_grid(comparison: Comparison) -> tables.Grid:
+def _case_grid(comparison: Comparison) -> Grid:
     """Every metric of the only case."""
     (case,) = comparison.cases
-    times = [row.baseline.value for row in case.rows if row.baseline and row.metric.is_time]
-    unit = units.time_unit(times)
+    unit = units.time_unit(
+        row.baseline.value for row in case.rows if row.baseline and row.metric.is_time
+    )
 
-    def value(estimate: Bounded | None, row: Compared) -> str:
-        if estimate is None:
-            return units.ABSENT
-        if row.metric.is_time:
-            return units.duration(estimate.value, unit)
-        return units.significant(estimate.value)
+    def value(row: Compared, side: Bounded | None) -> str:
+        return _metric_text(row.metric, side.value if side else None, unit)
 
-    def detectable(row: Compared) -> tables.Cell:
+    def detectable(row: Compared) -> str:
         share = row.effect.detectable if row.effect else None
-        return tables.Cell(units.ABSENT if share is None else _detectable(share), "muted")
+        return units.ABSENT if share is None else _detectable(share)
 
-    fields: list[tables.Field[Compared]] = [
-        (tables.key("metric"),
-         lambda row: f"{row.metric.name}, {unit.name if row.metric.is_time else 'ops/s'}"),
-        (tables.Column("baseline"), lambda row: value(row.baseline, row)),
-        (tables.Column("candidate"), lambda row: value(row.candidate, row)),
-        (tables.Column("change"), lambda row: _change_cells(row)[0]),
-        (tables.Column("interval"), lambda row: _change_cells(row)[1]),
-        (tables.Column("could be seen"), detectable),
-        (tables.word("answer"), _answer_cell),
-    ]  # fmt: skip
+    table = Table(case.title, case.rows)
+    table.key("metric", lambda row: _metric_heading(row.metric, unit))
+    table.number("baseline", lambda row: value(row, row.baseline))
+    table.number("candidate", lambda row: value(row, row.candidate))
+    table.number("change", _change)
+    table.number("interval", _change_interval)
+    table.number("could be seen", detectable, tone="muted")
+    table.word("answer", _answer_cell)
     notes = [f"Baseline: {case.baseline}. Candidate: {case.candidate}."]
     if case.blocks is not None:
         notes.append(f"Compared in pairs: {case.blocks} blocks, each with a run of both sides.")
     notes += [*_error_notes(comparison), _DETECTABLE, _CONDITIONS if case.held else SUCCESSFUL]
-    return tables.build(case.title, case.rows, fields, notes)
+    return table.grid(notes)
+
+
+def _metric_heading(metric: Metric, unit: TimeUnit) -> str:
+    return f"{metric.name}, {unit.name if metric.is_time else 'ops/s'}"
+
+
+def _metric_text(metric: Metric, value: float | None, unit: TimeUnit) -> str:
+    return units.duration(value, unit) if metric.is_time else units.significant(value)
 
 
 def _error_notes(comparison: Comparison) -> Iterator[str]:
@@ -150,23 +160,34 @@ def _share(share: float) -> str:
     return f"{share * 100:.6g} %"
 
 
-def _change_cells(row: Compared | None) -> tuple[tables.Cell, tables.Cell]:
-    """A change and its interval."""
+def _change(row: Compared | None) -> Cell:
     if row is None or row.effect is None:
-        return tables.Cell(units.ABSENT), tables.Cell(units.ABSENT)
-    effect = row.effect
-    interval = units.ABSENT if effect.ratio.low is None else percent_range(effect.ratio)
-    tone = _answer_cell(row).tone if effect.significant() else "plain"
-    return tables.Cell(percent(effect.change), tone), tables.Cell(interval)
+        return Cell(units.ABSENT)
+    tone = _answer_cell(row).tone if row.effect.significant() else "plain"
+    return Cell(percent(row.effect.change), tone)
 
 
-def _answer_cell(row: Compared) -> tables.Cell:
-    if row.effect is None or row.effect.p_value is None:
-        return tables.Cell("unknown", "muted")
-    if not row.effect.significant():
-        return tables.Cell("no difference seen", "muted")
-    better = (row.effect.change > 0) == row.metric.more_is_better
-    return tables.Cell("better", "valid") if better else tables.Cell("worse", "invalid")
+def _change_interval(row: Compared | None) -> str:
+    return percent_range(row.effect.ratio if row and row.effect else None, units.ABSENT)
+
+
+def _outcome(effect: Effect | None) -> Literal["rose", "fell", "same", "unknown"]:
+    if effect is None or effect.p_value is None:
+        return "unknown"
+    if not effect.significant():
+        return "same"
+    return "rose" if effect.change > 0 else "fell"
+
+
+def _answer_cell(row: Compared) -> Cell:
+    match _outcome(row.effect):
+        case "unknown":
+            return Cell("unknown", "muted")
+        case "same":
+            return Cell("no difference seen", "muted")
+        case outcome:
+            better = (outcome == "rose") == row.metric.more_is_better
+            return Cell("better", "valid") if better else Cell("worse", "invalid")
 
 
 def percent(share: float) -> str:
@@ -175,11 +196,9 @@ def percent(share: float) -> str:
     return f"{sign}{units.significant(abs(share) * 100)} %"
 
 
-def percent_range(ratio: Bounded) -> str:
+def percent_range(ratio: Bounded | None, absent: str = "no interval") -> str:
     """The interval of a ratio as changes."""
-    if ratio.low is None or ratio.high is None:
-        return "no interval"
-    return f"{percent(ratio.low - 1)} to {percent(ratio.high - 1)}"
+    return units.interval(ratio, lambda end: percent(end - 1), absent)
 
 
 def _detectable(share: float) -> str:
@@ -192,12 +211,13 @@ def answers(comparison: Comparison) -> list[str]:
     if len(comparison.cases) == 1:
         sentences = [" ".join(_case_sentences(comparison.cases[0]))]
     else:
-        changes: dict[str, list[str]] = {
-            "rose": [], "fell": [], "showed no difference": [], "can't be compared": [],
-        }  # fmt: skip
+        cases: dict[str, list[str]] = {}
         for case in comparison.cases:
-            changes[_throughput_change(case)].append(case.title)
-        clauses = [f"{change} in {listed(cases)}" for change, cases in changes.items() if cases]
+            effect = next((row.effect for row in case.rows if row.metric == THROUGHPUT), None)
+            cases.setdefault(_outcome(effect), []).append(case.title)
+        clauses = [
+            f"{text} in {listed(cases[key])}" for key, text in _CHANGES.items() if key in cases
+        ]
         sentences = [f"Throughput {listed(clauses)}."]
     if comparison.baseline_only:
         sentences.append(f"Only the baseline has {listed(comparison.baseline_only)}.")
@@ -206,28 +226,19 @@ def answers(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def _throughput_change(case: CaseComparison) -> str:
-    effect = next((row.effect for row in case.rows if row.metric == THROUGHPUT), None)
-    if effect is None or effect.p_value is None:
-        return "can't be compared"
-    if not effect.significant():
-        return "showed no difference"
-    return "rose" if effect.change > 0 else "fell"
-
-
 def _case_sentences(case: CaseComparison) -> Iterator[str]:
-    throughput = next((row for row in case.rows if row.metric == THROUGHPUT), None)
-    if throughput is not None:
-        yield _throughput_sentence(throughput.effect)
-    # Response times of all operations together.
-    effects = {
-        row.metric.name: row.effect for row in case.rows
-        if row.metric == Metric("quantile", row.metric.quantile) and row.effect
-    }  # fmt: skip
-    moved = [f"{name} {_moved(one)}" for name, one in effects.items() if one.significant()]
-    same = [
-        name for name, one in effects.items() if one.p_value is not None and not one.significant()
-    ]
+    moved: list[str] = []
+    same: list[str] = []
+    for row in case.rows:
+        if row.metric == THROUGHPUT:
+            yield _throughput_sentence(row.effect)
+        # Response times of all operations together.
+        elif row.metric == Metric("quantile", row.metric.quantile) and row.effect:
+            outcome = _outcome(row.effect)
+            if outcome == "same":
+                same.append(row.metric.name)
+            elif outcome != "unknown":
+                moved.append(f"{row.metric.name} {_moved(row.effect)}")
     if moved:
         yield f"Response time at {listed(moved)}."
     if same:
@@ -314,19 +325,14 @@ def history_text(
             Text(),
             Text(blocks, "cyan"),
         ]
-        lines += tables.sentence_lines(history_sentence(history), width)
+        lines += sentence_lines(history_sentence(history), width)
     lines = lines or [Text("No runs with this figure yet.")]
-    for sentence in _excluded_sentences(excluded):
-        lines += tables.sentence_lines(sentence, width, "yellow")
-    return Text("\n").join(lines)
-
-
-def _excluded_sentences(excluded: Sequence[ExcludedRun]) -> Iterator[str]:
-    """The first excluded runs with their reasons, and the number of others."""
-    for one in excluded[:_MOST_EXCLUDED]:
-        yield f"Excluded: run {one.run} {one.reason}."
+    sentences = [f"run {one.run} {one.reason}" for one in excluded[:_MOST_EXCLUDED]]
     if len(excluded) > _MOST_EXCLUDED:
-        yield f"Excluded: {len(excluded) - _MOST_EXCLUDED} more, which --json lists."
+        sentences.append(f"{len(excluded) - _MOST_EXCLUDED} more, which --json lists")
+    for sentence in sentences:
+        lines += sentence_lines(f"Excluded: {sentence}.", width, "yellow")
+    return Text("\n").join(lines)
 
 
 def history_markdown(history: History, limit: int) -> str:
@@ -336,41 +342,31 @@ def history_markdown(history: History, limit: int) -> str:
     return f"{grid}\n\n`{blocks}`\n\n{history_sentence(history)}\n"
 
 
-def _history_grid(history: History, limit: int) -> tables.Grid:
+def _history_grid(history: History, limit: int) -> Grid:
     """The newest runs, the last one at the bottom; a new level begins a new section."""
     metric = history.metric
     unit = units.time_unit(point.value for point in history.points)
     first = max(len(history.points) - limit, 0)
     moves = {move.index: move for move in history.moves}
 
-    def value(point: HistoryPoint) -> tables.Cell:
-        if metric.is_time:
-            return tables.Cell(units.duration(point.value, unit), "strong")
-        return tables.Cell(units.significant(point.value), "strong")
-
-    def level(move: Moved | None) -> tables.Cell:
+    def level(row: tuple[HistoryPoint, Moved | None]) -> Cell:
+        move = row[1]
         if move is None:
-            return tables.Cell("")
-        return tables.Cell(
-            f"{percent(move.change)} from here", "valid" if move.better else "invalid"
-        )
+            return Cell("")
+        return Cell(f"{percent(move.change)} from here", "valid" if move.better else "invalid")
 
     rows = [(point, moves.get(index)) for index, point in enumerate(history.points)][first:]
-    fields: list[tables.Field[tuple[HistoryPoint, Moved | None]]] = [
-        (tables.word("created"), lambda row: minute_cell(row[0].created)),
-        (tables.key("run"), lambda row: row[0].run),
-        (tables.word("commit"), lambda row: (row[0].commit or units.ABSENT)[:_SHORT_COMMIT]),
-        (tables.Column(f"{metric.name}, {unit.name if metric.is_time else 'ops/s'}"),
-         lambda row: value(row[0])),
-        (tables.word("level"), lambda row: level(row[1])),
-    ]  # fmt: skip
+    table = Table(f"{metric.name} of {history.title}", rows)
+    table.word("created", lambda row: minute_cell(row[0].created))
+    table.key("run", lambda row: row[0].run)
+    table.word("commit", lambda row: (row[0].commit or units.ABSENT)[:_SHORT_COMMIT])
+    heading = _metric_heading(metric, unit)
+    table.number(heading, lambda row: _metric_text(metric, row[0].value, unit), tone="strong")
+    table.word("level", level)
     if any(point.tags for point, _ in rows):
-        fields.append(
-            (tables.word("tags"), lambda row: tables.Cell(", ".join(row[0].tags), "muted"))
-        )
+        table.word("tags", lambda row: ", ".join(row[0].tags), tone="muted")
     notes = (f"{first} earlier runs are not listed.",) if first else ()
-    starts = frozenset(index - first for index in moves if index > first)
-    return tables.build(f"{metric.name} of {history.title}", rows, fields, notes, starts)
+    return table.grid(notes, frozenset(index - first for index in moves if index > first))
 
 
 def history_sentence(history: History) -> str:

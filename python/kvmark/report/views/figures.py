@@ -7,17 +7,19 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from kvmark.analysis import FaultSpan, SequenceRow, Summary
+from kvmark.analysis import Curve, FaultSpan, SequenceRow, Summary
 from kvmark.records import Run, RunLine, TimeName
 from kvmark.records.files import COORDINATOR, is_ours
 from kvmark.report.model import units
-from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer
+from kvmark.report.model.answers import PhaseSpan, RunAnswer
 from kvmark.report.model.page import Figure
+from kvmark.report.model.units import listed
 from kvmark.report.views import charts
 from kvmark.report.views.charts import PUBLISHED
 
 _TIMES: Final[tuple[TimeName, ...]] = ("response", "service", "wait")
 _QUANTILES: Final = ("p50", "p95", "p99", "p999")
+_FAULTS_CAPTION: Final = " Dashed lines: a server was broken on purpose, and was back."
 BOUNDED_SCHEMA: Final = {"series": str, "value": float, "low": float, "high": float, "runs": int}
 """The columns of a value with its interval and number of runs."""
 _OPERATION: Final = {"phase": str, "group": str, "operation": str, "part": bool}
@@ -72,13 +74,9 @@ def sequence_figure(
         bars = " Bars are 95 % confidence intervals, often smaller than their point."
     if data["series"].str.ends_with(PUBLISHED).any():
         source = f" Diamonds on dashed lines: {published_source}."
-    return Figure(
-        name=name,
-        title=name.capitalize(),
-        caption=f"{caption}, both axes logarithmic.{bars}{source}",
-        data=data,
-        spec=charts.level_chart(data, axis, "records", "workload"),
-    )
+    caption = f"{caption}, both axes logarithmic.{bars}{source}"
+    spec = charts.level_chart(data, axis, "records", "workload")
+    return Figure(name, name.capitalize(), caption, data, spec)
 
 
 def target_figure(rows: Sequence[SequenceRow]) -> Figure:
@@ -90,15 +88,13 @@ def target_figure(rows: Sequence[SequenceRow]) -> Figure:
         if (ns := row.figures.response.shown_ns(name)) is not None
     ]
     data = frame(values, {"workload": str, "throughput": float, "series": str, "ns": int})
-    return Figure(
-        name="throughput-latency",
-        title="Response time against throughput",
-        caption="Each point is a target: the throughput that was reached, and the response time"
-        " from the intended start. The last one offers as much as the clients can. Both axes are"
-        " logarithmic.",
-        data=data,
-        spec=charts.target_chart(data),
+    title = "Response time against throughput"
+    caption = (
+        "Each point is a target: the throughput that was reached, and the response time from the"
+        " intended start. The last one offers as much as the clients can. Both axes are"
+        " logarithmic."
     )
+    return Figure("throughput-latency", title, caption, data, charts.target_chart(data))
 
 
 def curve_frame(curves: Sequence[Curve]) -> pl.DataFrame:
@@ -115,14 +111,12 @@ def curve_frame(curves: Sequence[Curve]) -> pl.DataFrame:
 def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
     """Times at every quantile, one panel per workload or operation."""
     data = curve_frame(curves)
-    return Figure(
-        name="quantiles",
-        title="Response and service time at every quantile",
-        caption=f"{subject} The horizontal axis stretches the tail: each step to the right "
-        "leaves a tenth of the operations above it. Both axes are logarithmic.",
-        data=data,
-        spec=charts.quantile_chart(data),
+    title = "Response and service time at every quantile"
+    caption = (
+        f"{subject} The horizontal axis stretches the tail: each step to the right "
+        "leaves a tenth of the operations above it. Both axes are logarithmic."
     )
+    return Figure("quantiles", title, caption, data, charts.quantile_chart(data))
 
 
 def rate_figure(
@@ -130,14 +124,10 @@ def rate_figure(
 ) -> Figure:
     """Completed rate of each interval over the run's time."""
     data = _interval_frame(intervals, {"completed": "count"})
-    return Figure(
-        name="rate",
-        title="Completed rate over time",
-        caption="Operations completed per second in each interval, whatever their outcome."
-        + _faults_caption(faults),
-        data=data,
-        spec=charts.rate_chart(data, phases, faults),
-    )
+    caption = "Operations completed per second in each interval, whatever their outcome."
+    caption += _FAULTS_CAPTION if faults else ""
+    spec = charts.rate_chart(data, charts.background(phases, faults))
+    return Figure("rate", "Completed rate over time", caption, data, spec)
 
 
 def response_figure(
@@ -148,23 +138,15 @@ def response_figure(
 ) -> Figure:
     """Quantiles of a time in each interval over the run's time."""
     data = _interval_frame(intervals, interval_quantiles(time))
-    return Figure(
-        name="response",
-        title=f"{time.capitalize()} time over time",
-        caption="Quantiles over the operations completed in each interval, on a logarithmic axis."
-        + _faults_caption(faults),
-        data=data,
-        spec=charts.response_chart(data, phases, faults, f"{time} time"),
-    )
+    caption = "Quantiles over the operations completed in each interval, on a logarithmic axis."
+    caption += _FAULTS_CAPTION if faults else ""
+    spec = charts.response_chart(data, charts.background(phases, faults), f"{time} time")
+    return Figure("response", f"{time.capitalize()} time over time", caption, data, spec)
 
 
 def interval_quantiles(time: TimeName) -> dict[str, str]:
     """The columns of a time's quantiles in an interval, by quantile."""
     return {name: f"{time}_ns_{name}" for name in ("p50", "p99", "max")}
-
-
-def _faults_caption(faults: Sequence[FaultSpan]) -> str:
-    return " Dashed lines: a server was broken on purpose, and was back." if faults else ""
 
 
 def _interval_frame(intervals: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -173,39 +155,30 @@ def _interval_frame(intervals: pl.DataFrame, columns: Mapping[str, str]) -> pl.D
     # One interval makes no line: a short load would only use a colour.
     lines = intervals.filter(pl.len().over("group") > 1)
     intervals = intervals if lines.is_empty() else lines
-    several = intervals["group"].n_unique() > 1
-    parts = [
-        intervals.select(
-            "start_ns",
-            "end_ns",
-            (pl.col("group") + f", {name}" if several else pl.lit(name)).alias("series"),
-            pl.col(column).alias("value"),
-        )
+    group = pl.col("group") + ", " if intervals["group"].n_unique() > 1 else pl.lit("")
+    return pl.concat(
+        intervals.select("start_ns", "end_ns", series=group + name, value=column)
         for name, column in columns.items()
-    ]
-    return pl.concat(parts)
+    )
 
 
 def course_figures(run: RunAnswer) -> Iterator[Figure]:
     """The figures of a run's course that have data, in order."""
-    spread = run.course.spread
+    spread, behind = run.spread, charts.background(run.phases, run.faults)
     if not spread.is_empty():
-        yield Figure(
-            name="spread",
-            title="Spread of response time over time",
-            caption=(
-                "Each cell is a stretch of the run and of response times; the fuller its colour,"
-                " the more of that stretch's operations it holds. What a median hides stands here:"
-                " two humps, stalls, a tail that comes and goes."
-            ),
-            data=spread,
-            spec=charts.spread_chart(spread, run.phases, run.faults),
+        caption = (
+            "Each cell is a stretch of the run and of response times; the fuller its colour, the"
+            " more of that stretch's operations it holds. What a median hides stands here: two"
+            " humps, stalls, a tail that comes and goes."
         )
+        # The first layer, the bands, would hide the cells.
+        spec = charts.spread_chart(spread, behind[1:])
+        yield Figure("spread", "Spread of response time over time", caption, spread, spec)
     # A line needs two points.
-    resources = run.course.resources if run.course.resources.height > 1 else pl.DataFrame()
-    nodes = "" if resources.is_empty() else _nodes_text(set(resources["node"].to_list()))
+    resources = run.resources if run.resources.height > 1 else pl.DataFrame()
+    nodes = _nodes_text(resources)
     for recorded, name, title, caption, (series, value, unit), form in (
-        (run.course.failures, "failures", "Errors by class",
+        (run.failures, "failures", "Errors by class",
          "Operations that failed in each interval, by error class.",
          ("outcome", "count", "operations"), "~s"),
         (resources, "cores", "Processor", f"Cores kept busy by {nodes}, over each second.",
@@ -216,15 +189,16 @@ def course_figures(run: RunAnswer) -> Iterator[Figure]:
         if recorded.is_empty():
             continue
         data = recorded.select("start_ns", "end_ns", pl.col(series).alias("series"), value=value)
-        spec = charts.course_chart(data, run.phases, run.faults, unit, form)
+        spec = charts.course_chart(data, behind, unit, form)
         yield Figure(name, f"{title} over time", caption, data, spec)
 
 
-def _nodes_text(nodes: set[str]) -> str:
-    ours = "the generator" if COORDINATOR not in nodes else "the command, the generator"
+def _nodes_text(resources: pl.DataFrame) -> str:
+    nodes = [] if resources.is_empty() else resources["node"].unique().to_list()
+    ours = ["the command"] if COORDINATOR in nodes else []
     if all(map(is_ours, nodes)):
-        return f"{ours.replace(',', ' and')}, which an embedded system is part of"
-    return f"{ours} and each server"
+        return f"{listed([*ours, 'the generator'])}, which an embedded system is part of"
+    return listed([*ours, "the generator", "each server"])
 
 
 def summary_frame(summary: Summary) -> pl.DataFrame:
@@ -250,20 +224,13 @@ def histogram_frame(run: Run) -> pl.DataFrame:
     """
     names = {phase.index: phase.name for phase in run.counted}
     parts = [
-        pl.DataFrame(
-            {"low_ns": counts.low, "high_ns": counts.high, "count": counts.count}
-        ).select(
-            pl.lit(names[total.phase]).alias("phase"),
-            pl.lit(total.group).alias("group"),
-            pl.lit(total.operation).alias("operation"),
-            pl.lit(total.part).alias("part"),
-            pl.lit(total.outcome).alias("outcome"),
-            pl.lit(time).alias("time"),
-            pl.all(),
+        pl.DataFrame({"low_ns": counts.low, "high_ns": counts.high, "count": counts.count}).select(
+            phase=pl.lit(names[total.phase]), group=pl.lit(total.group),
+            operation=pl.lit(total.operation), part=pl.lit(total.part),
+            outcome=pl.lit(total.outcome), time=pl.lit(time),
+            low_ns="low_ns", high_ns="high_ns", count="count",
         )
-        for total in run.manifest.engine.totals
-        if total.phase in names
-        for time in _TIMES
+        for total in run.manifest.engine.totals if total.phase in names for time in _TIMES
         if (counts := run.times(total, time)).n
     ]  # fmt: skip
     return pl.concat(parts) if parts else pl.DataFrame(schema={**_OPERATION, **_BUCKET})
@@ -273,16 +240,10 @@ def runs_frame(lines: Sequence[RunLine]) -> pl.DataFrame:
     """One row per run of a list."""
     rows = [
         (
-            line.entry.id,
-            line.entry.created,
-            line.entry.name,
-            f"{line.entry.system} {line.entry.version}".strip(),
-            line.entry.state,
-            line.throughput,
-            line.response_ns_p99,
-            line.judgement.value if line.judgement else None,
-            list(line.entry.tags),
+            entry.id, entry.created, entry.name, f"{entry.system} {entry.version}".strip(),
+            entry.state, line.throughput, line.response_ns_p99,
+            line.judgement.value if line.judgement else None, list(entry.tags),
         )
-        for line in lines
-    ]
+        for line in lines for entry in (line.entry,)
+    ]  # fmt: skip
     return frame(rows, _RUN)

@@ -9,32 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from kvmark.analysis import (
-    YCSB_SOURCE,
-    SequenceRow,
-    Verdict,
-    around_faults,
-    failure_course,
-    fault_spans,
-    imported_curves,
-    imported_steps,
-    judge,
-    merged_times,
-    quantile_curve,
-    resource_course,
-    response_steps,
-    summarize,
-    time_spread,
-    timelines,
-    ycsb_sequence,
-)
+from kvmark import analysis
+from kvmark.analysis import YCSB_SOURCE, Curve, SequenceRow, Verdict, judge
 from kvmark.analysis.compare.metrics import response_quantiles
 from kvmark.analysis.verdict.judge import Judge
 from kvmark.interrupts import check
 from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
 from kvmark.records.case import RunEnvironment
 from kvmark.report.model import units
-from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer, RunCourse, SequenceAnswer
+from kvmark.report.model.answers import PhaseSpan, RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.tables import escape_markdown
 from kvmark.report.model.units import listed
@@ -75,22 +58,25 @@ def run_answer(
     # Summary, curves and quantiles read the same histograms.
     run = run.with_histogram_cache()
     imported = run.manifest.imported
+    verdict = verdict or judge(run)
     if imported is None:
-        answer = _measured_answer(run, verdict or judge(run))
+        answer = _measured_answer(run, verdict)
     else:
-        answer = _imported_answer(run, imported, verdict or judge(run))
+        answer = _imported_answer(run, imported, verdict)
     if page_runs is not None:
         answer = with_figures(answer, run, page_runs)
     if text_width is None:
         return answer
     if imported is not None:
-        return replace(answer, time_steps=imported_steps(imported))
+        return replace(answer, time_steps=analysis.imported_steps(imported))
     cells = text_width - TIMELINE_MARGIN
-    return replace(answer, time_steps=response_steps(run), timelines=timelines(run, cells))
+    return replace(
+        answer, time_steps=analysis.response_steps(run), timelines=analysis.timelines(run, cells)
+    )
 
 
 def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
-    summary, manifest = summarize(run), run.manifest
+    summary, manifest = analysis.summarize(run), run.manifest
     phases = [phase for phase in manifest.engine.phases if phase.stopped_by != "skipped"]
     plan = {name: part for name, part in manifest.plan.items() if name != "seeds"}
     return RunAnswer(
@@ -106,18 +92,18 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
             documents={
                 "Plan": plan,
                 "Configuration of the system": manifest.engine.system.configuration,
-                **_servers(run, "Servers"),
+                "Servers": manifest.testbed,
                 "Host": {name: part for name, part in manifest.host.items() if not _plain(part)},
             },
             top=origin_facts([run]),
         ),
-        faults=fault_spans(run),
-        around_faults=around_faults(run, summary.faults),
+        faults=analysis.fault_spans(run),
+        around_faults=analysis.around_faults(run, summary.faults),
     )
 
 
 def _imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict) -> RunAnswer:
-    summary, manifest, origin = summarize(run), run.manifest, imported.origin
+    summary, manifest, origin = analysis.summarize(run), run.manifest, imported.origin
     system = f"{summary.system} {summary.version}".strip()
     on = f" on {system}" if system else ""
     whole = (pl.col("operation") == "TOTAL") & (pl.col("end_ns") > pl.col("start_ns"))
@@ -137,7 +123,7 @@ def _imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict) -> Ru
                 Fact("Recognised as", origin.format),
             ),
             command=manifest.command,
-            documents={"Settings in the file": origin.said} if origin.said else {},
+            documents={"Settings in the file": origin.said},
         ),
         imported=imported,
     )
@@ -170,11 +156,15 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
     if page_runs > MOST_DRAWN:
         answer = replace(answer, intervals=pl.DataFrame())
     elif imported is None:
-        course = RunCourse(resource_course(run), failure_course(run), time_spread(run))
-        answer = replace(answer, course=course)
+        answer = replace(
+            answer,
+            resources=analysis.resource_course(run),
+            failures=analysis.failure_course(run),
+            spread=analysis.time_spread(run),
+        )
     if page_runs <= MOST_CURVES:
-        curves = _run_curves(run) if imported is None else _imported_curves(imported)
-        answer = replace(answer, curves=tuple(curves))
+        curves = analysis.imported_curves(imported) if imported else tuple(_run_curves(run))
+        answer = replace(answer, curves=curves)
     if page_runs == 1 or imported is not None:
         return answer
     return replace(answer, response_quantiles=response_quantiles(run))
@@ -195,17 +185,10 @@ def run_answers(runs: Iterable[Run], count: int, judged: Judge = judge) -> list[
 
 def _run_curves(run: Run) -> Iterator[Curve]:
     totals = [total for phase in run.counted for total in run.totals(phase.index)]
-    operations = dict.fromkeys(total.operation for total in totals if total.outcome == "ok")
-    for operation in operations:
+    for operation in dict.fromkeys(total.operation for total in totals if total.outcome == "ok"):
         for time in _TIMES:
-            points = quantile_curve(merged_times([run], time, operation))
-            if points:
+            if points := analysis.quantile_curve(analysis.merged_times([run], time, operation)):
                 yield Curve(operation, time, points)
-
-
-def _imported_curves(imported: ImportedRecord) -> Iterator[Curve]:
-    for curve in imported_curves(imported):
-        yield Curve(curve.panel, curve.time, curve.points)
 
 
 def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswer:
@@ -217,7 +200,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
     """
     if not runs:
         raise ValueError("a sequence needs at least one run")
-    rows = ycsb_sequence(runs, judged)
+    rows = analysis.ycsb_sequence(runs, judged)
     stores = dict.fromkeys(row.case.store for row in rows)
     first = runs[0].manifest
     cases = {case.title: of_case for case, of_case in by_case(runs).items()}
@@ -239,7 +222,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
             documents={
                 **plans,
                 "Configuration of the system": first.engine.system.configuration,
-                **_servers(runs[0], "Servers"),
+                "Servers": first.testbed,
                 "Host": first.host,
                 "Runs of each case": {
                     title: [run.id for run in of_case] for title, of_case in cases.items()
@@ -256,25 +239,23 @@ def _sequence_question(rows: Sequence[SequenceRow], plan: Mapping[str, Any]) -> 
     workloads = listed(dict.fromkeys(row.case.workload for row in rows))
     sizes = listed(units.whole(n) for n in sorted({row.case.records for row in rows}))
     counts = sorted({len(row.figures.runs) for row in rows})
-    most = counts[-1] if counts else 0
-    least = f"{counts[0]} to " if len(counts) > 1 else ""
-    times = "once" if most == 1 else f"{least}{units.whole(most)} times"
+    ends = " to ".join(map(units.whole, dict.fromkeys((counts[0], counts[-1]))))
+    times = "once" if ends == "1" else f"{ends} times"
     load = "; ".join(fact.text for fact in _load_facts(plan))
     return f"{workloads} with {sizes} records; {load}; each case {times}."
 
 
 def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterator[Curve]:
     """The curves of each case at its largest number of records."""
-    largest: dict[Case, SequenceRow] = {}
+    sizes: dict[Case, list[SequenceRow]] = {}
     for row in rows:
-        case = replace(row.case, records=0)
-        if case not in largest or largest[case].case.records < row.case.records:
-            largest[case] = row
+        sizes.setdefault(replace(row.case, records=0), []).append(row)
     several_stores = len({row.case.store for row in rows}) > 1
-    for case, row in largest.items():
+    for case, of_case in sizes.items():
+        row = max(of_case, key=lambda one: one.case.records)
         panel = (case if several_stores else replace(case, store="")).title
         counts = (row.figures.response_counts, row.figures.service_counts)
-        curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
+        curves = zip(_TIMES, map(analysis.quantile_curve, counts), strict=True)
         yield from (Curve(panel, time, points) for time, points in curves if points)
 
 
@@ -298,7 +279,7 @@ def study_provenance(
         "Plan of the first case": first.plan,
         "Configuration of the system": first.engine.system.configuration,
         "Host": first.host,
-        **_servers(runs[0], "Servers of the first case"),
+        "Servers of the first case": first.testbed,
     }
     return Provenance(tuple(facts), first.command, documents, origin_facts(runs))
 
@@ -312,7 +293,7 @@ def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
     return (
         Fact("Measured", days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
         Fact("Commit", ", ".join(_commits(runs)) or NO_COMMIT),
-        Fact("Machine", "; ".join(dict.fromkeys(map(_machine, runs)))),
+        Fact("Machine", "; ".join(dict.fromkeys(machine_text(run.manifest.host) for run in runs))),
         Fact("System", ", ".join(_systems(runs))),
         *_server_settings(runs),
     )
@@ -326,7 +307,7 @@ def origin_sentence(runs: Sequence[Run]) -> str:
     commits = [f"commit {', '.join(_commits(runs))}"] if _commits(runs) else []
     parts = [
         f"From {ids}", listed(_systems(runs)), *commits, f"kvmark {', '.join(versions)}",
-        _machine(last),
+        machine_text(last.manifest.host),
     ]  # fmt: skip
     commands = dict.fromkeys(shlex.join(run.manifest.command) for run in runs)
     made_by = "" if len(commands) > 1 else f" Made by `{next(iter(commands))}`."
@@ -340,16 +321,11 @@ def _server_settings(runs: Sequence[Run]) -> Iterator[Fact]:
     if len(texts) == 1:
         yield Fact("Servers", texts[0])
     elif texts:
-        places = dict.fromkeys(place for one in environments for place in one.servers)
-        levels = {
-            place.removeprefix("servers."): list(
-                dict.fromkeys(one.servers.get(place, "unknown") for one in environments)
-            )
-            for place in places
-        }
-        different = [
-            f"{at} {', or '.join(found)}" for at, found in levels.items() if len(found) > 1
-        ]
+        different = []
+        for place in dict.fromkeys(place for one in environments for place in one.servers):
+            levels = dict.fromkeys(one.servers.get(place, "unknown") for one in environments)
+            if len(levels) > 1:
+                different.append(f"{place.removeprefix('servers.')} {', or '.join(levels)}")
         yield Fact("Servers", f"not the same for all runs: {'; '.join(different)}")
 
 
@@ -363,10 +339,6 @@ def _commits(runs: Sequence[Run]) -> list[str]:
     return [commit[:_SHORT_COMMIT] for commit in commits if commit]
 
 
-def _machine(run: Run) -> str:
-    return machine_text(run.manifest.host)
-
-
 def machine_text(host: Mapping[str, Any]) -> str:
     """A machine's cores, memory and kernel."""
     parts = [f"{host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"]
@@ -375,10 +347,6 @@ def machine_text(host: Mapping[str, Any]) -> str:
     if host.get("kernel"):
         parts.append(f"kernel {host['kernel']}")
     return ", ".join(parts)
-
-
-def _servers(run: Run, title: str) -> Mapping[str, object]:
-    return {title: run.manifest.testbed} if run.manifest.testbed else {}
 
 
 def _facts(run: Run) -> Iterator[Fact]:

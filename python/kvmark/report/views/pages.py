@@ -10,24 +10,17 @@ from typing import Final
 import polars as pl
 
 from kvmark.analysis import OperationSummary, PhaseSummary
-from kvmark.records import TimeName
 from kvmark.records.model import TIMES
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Figure, Page, Provenance, Section
-from kvmark.report.model.tables import Cell, Column, Field, Grid, build, changes, key, word
-from kvmark.report.views import charts, figures
+from kvmark.report.model.tables import Grid, Table, changes
+from kvmark.report.views import charts, figures, verdicts
 from kvmark.report.views.figures import interval_quantiles
 from kvmark.report.views.gather import MOST_CURVES, MOST_DRAWN
 from kvmark.report.views.run import run_facts, run_grids, run_sentence
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.sequence import SUCCESSFUL, sequence_grid, sequence_sentence, time_fields
-from kvmark.report.views.verdicts import (
-    counts_sentence,
-    run_caveats,
-    sequence_caveats,
-    verdict_counts,
-)
+from kvmark.report.views.sequence import SUCCESSFUL, add_times, sequence_grid, sequence_sentence
 
 _MOST_SECTIONS: Final = 100
 """Most runs on a page that has a section for each run: 500 sections are 2 MB."""
@@ -60,8 +53,8 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         title=answer.title,
         question=answer.question,
         answer=" ".join((sequence_sentence(answer), *answer.remarks)),
-        counts=verdict_counts(row.figures.verdict for row in rows),
-        caveats=sequence_caveats(answer),
+        counts=verdicts.verdict_counts(row.figures.verdict for row in rows),
+        caveats=verdicts.sequence_caveats(answer),
         parts=(
             Section("every-case", "Every case", grids=(sequence_grid(answer),)),
             Section("figures", "Figures", figures=tuple(drawn)),
@@ -78,8 +71,8 @@ def run_page(run: RunAnswer) -> Page:
         facts=run.request,
         answer=run_sentence(run),
         subjects="runs",
-        counts=verdict_counts([run.verdict]),
-        caveats=run_caveats([run]),
+        counts=verdicts.verdict_counts([run.verdict]),
+        caveats=verdicts.run_caveats([run]),
         parts=(
             Section("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
             Section("figures", "Figures", figures=_run_figures(run, "")),
@@ -92,7 +85,7 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
     """Several runs, one after the other."""
     if len(runs) == 1:
         return run_page(runs[0])
-    counts = verdict_counts(run.verdict for run in runs)
+    counts = verdicts.verdict_counts(run.verdict for run in runs)
     overview = Section(
         name="side-by-side",
         title="Side by side",
@@ -103,10 +96,10 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
     return Page(
         title=f"{len(runs)} runs",
         question="",
-        answer=counts_sentence(counts, "run"),
+        answer=verdicts.counts_sentence(counts, "run"),
         subjects="runs",
         counts=counts,
-        caveats=run_caveats(runs),
+        caveats=verdicts.run_caveats(runs),
         parts=(overview, *(_run_sections(runs) if len(runs) <= _MOST_SECTIONS else ())),
         sources=tuple(_origins(runs)),
     )
@@ -142,27 +135,18 @@ def _origins(runs: Sequence[RunAnswer]) -> Iterator[Provenance]:
 
 def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
     drawn, intervals = [], run.intervals
-    time = _recorded_time(intervals)
-    if not intervals.is_empty() and intervals["count"].is_not_null().any():
-        drawn.append(figures.rate_figure(intervals, run.phases, run.faults))
-    if time is not None:
-        drawn.append(figures.response_figure(intervals, run.phases, run.faults, time))
+    if not intervals.is_empty():
+        if intervals["count"].is_not_null().any():
+            drawn.append(figures.rate_figure(intervals, run.phases, run.faults))
+        for time in TIMES:
+            columns = intervals.select(interval_quantiles(time).values())
+            if any(column.is_not_null().any() for column in columns):
+                drawn.append(figures.response_figure(intervals, run.phases, run.faults, time))
+                break
     if run.curves:
         drawn.append(figures.quantile_figure(run.curves, "The counted phase, by operation."))
     drawn += figures.course_figures(run)
-    return tuple(figure.renamed(f"{prefix}{figure.name}") for figure in drawn)
-
-
-def _recorded_time(intervals: pl.DataFrame) -> TimeName | None:
-    """The first of the times with quantiles in the intervals."""
-    if intervals.is_empty():
-        return None
-    recorded = (
-        time
-        for time in TIMES
-        if any(intervals[name].is_not_null().any() for name in interval_quantiles(time).values())
-    )
-    return next(recorded, None)
+    return tuple(replace(figure, name=f"{prefix}{figure.name}") for figure in drawn)
 
 
 def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
@@ -181,19 +165,18 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
         if not operation.part
     ]
     titles = _run_titles(runs)
-    fields: list[Field[_Row]] = [
-        (key("run", number=True), lambda row: str(row[0])),
-        (key("of"), lambda row: titles[row[0] - 1]),
-        (Column("ops/s, all"), lambda row: Cell(units.estimate(row[2].throughput), "strong")),
-        (word("operation"), lambda row: row[3].operation),
-        *time_fields("response time", _QUANTILES, unit, lambda row: row[3].response),
-        (word("verdict"), lambda row: verdict_cell(row[1].verdict.judgement)),
-    ]
+    table = Table("Side by side", rows)
+    table.key("run", lambda row: row[0], number=True)
+    table.key("of", lambda row: titles[row[0] - 1])
+    table.number("ops/s, all", lambda row: row[2].throughput, tone="strong")
+    table.word("operation", lambda row: row[3].operation)
+    add_times(table, "response time", _QUANTILES, unit, lambda row: row[3].response)
+    table.word("verdict", lambda row: verdict_cell(row[1].verdict.judgement))
     notes = (
         "± is half the width of a 95 % confidence interval over the run's intervals.",
         SUCCESSFUL,
     )
-    return build("Side by side", rows, fields, notes, changes([row[0] for row in rows]))
+    return table.grid(notes, changes([row[0] for row in rows]))
 
 
 def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:
@@ -209,11 +192,28 @@ def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:
 
 def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:
     """Throughput, response time's quantiles with their intervals, and the quantile curves."""
+    numbered = [(str(number), run) for number, run in enumerate(runs, 1)]
+    rates: list[tuple[object, ...]] = [
+        ("all operations", number, "throughput", rate.value, rate.low, rate.high, 1)
+        for number, run in numbered
+        for rate in (phase.throughput for phase in run.summary.phases)
+    ]
+    quantiles: list[tuple[object, ...]] = [
+        (
+            operation,
+            number,
+            name,
+            *(ns and ns / _NS_PER_S for ns in (one.value, one.low, one.high)),
+            1,
+        )
+        for number, run in numbered
+        for (operation, name), one in run.response_quantiles.items()
+    ]
     drawn = []
     for values, name, title, unit, caption in (
-        (_rates(runs), "throughputs", "Throughput", "operations per second",
+        (rates, "throughputs", "Throughput", "operations per second",
          "Successful operations per second"),
-        (_quantiles(runs), "response-quantiles", "Response time", "seconds",
+        (quantiles, "response-quantiles", "Response time", "seconds",
          "Seconds, on a logarithmic axis"),
     ):  # fmt: skip
         data = figures.frame(values, {"panel": str, "run": str, **figures.BOUNDED_SCHEMA})
@@ -221,31 +221,14 @@ def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:
             spec = charts.level_chart(data, unit, "run")
             with_bars = f"{caption}; {_BARS}."
             drawn.append(Figure(name, f"{title}, run by run", with_bars, data, spec))
-    curves = pl.concat(_curves(runs)) if len(runs) <= MOST_CURVES else pl.DataFrame()
-    if not curves.is_empty():
+    # The series of a curve is the run's number.
+    curves = pl.concat(
+        figures.curve_frame([curve for curve in run.curves if curve.time == "response"])
+        .with_columns(pl.lit(f"run {number}").alias("time"))
+        for number, run in numbered
+    )  # fmt: skip
+    if not curves.is_empty() and len(runs) <= MOST_CURVES:
         title = "Response time at every quantile, run by run"
         caption = "Each step to the right leaves a tenth of the operations above it."
         drawn.append(Figure("curves", title, caption, curves, charts.quantile_chart(curves)))
     return tuple(drawn)
-
-
-def _rates(runs: Sequence[RunAnswer]) -> Iterator[tuple[object, ...]]:
-    for number, run in enumerate(runs, 1):
-        for phase in run.summary.phases:
-            rate = phase.throughput
-            place = ("all operations", str(number), "throughput")
-            yield (*place, rate.value, rate.low, rate.high, 1)
-
-
-def _quantiles(runs: Sequence[RunAnswer]) -> Iterator[tuple[object, ...]]:
-    for number, run in enumerate(runs, 1):
-        for (operation, name), time in run.response_quantiles.items():
-            low, high = (None if ns is None else ns / _NS_PER_S for ns in (time.low, time.high))
-            yield (operation, str(number), name, time.value / _NS_PER_S, low, high, 1)
-
-
-def _curves(runs: Sequence[RunAnswer]) -> Iterator[pl.DataFrame]:
-    """The points of each run's curves; the series is the run's number."""
-    for number, run in enumerate(runs, 1):
-        response = [curve for curve in run.curves if curve.time == "response"]
-        yield figures.curve_frame(response).with_columns(pl.lit(f"run {number}").alias("time"))

@@ -12,12 +12,13 @@ from kvmark.analysis import FaultEffect, Level, PhaseSummary, Stretch, SweepSumm
 from kvmark.foreign_text import printable
 from kvmark.records import FigureRecord, ImportedRecord
 from kvmark.records.model import TIMES, VALUE
-from kvmark.report.model import tables, units
+from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.page import Fact
+from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
 from kvmark.report.model.units import counts_text, listed
 from kvmark.report.views.gather import origin_text, tool_name
-from kvmark.report.views.sequence import SUCCESSFUL, operations_grid, time_fields
+from kvmark.report.views.sequence import SUCCESSFUL, add_times, operations_grid
 from kvmark.report.views.text_charts import steps_lines, timeline_lines
 from kvmark.report.views.verdicts import caveat_texts, run_caveats
 
@@ -44,14 +45,15 @@ ImportedRow = tuple[tuple[int, str | None], dict[ImportedColumn, FigureRecord]]
 def run_text(run: RunAnswer, width: int) -> Text:
     """One run for a terminal: its request, verdict, operations and charts."""
     title = f"{run.title} · {run.summary.id} · {run.summary.created}"
-    return tables.stacked([
+    return stacked(
+        width,
         Text(printable(title), "bold"),
         _fact_lines((*run.request, *run_facts(run)), width),
-        tables.sentence_lines(run_sentence(run), width),
+        run_sentence(run),
         *caveat_texts(run_caveats([run]), width),
-        *(tables.to_text(grid, width) for grid in run_grids(run)),
+        *run_grids(run),
         charts_text(run, width),
-    ])  # fmt: skip
+    )
 
 
 def charts_text(run: RunAnswer, width: int) -> Text:
@@ -59,60 +61,48 @@ def charts_text(run: RunAnswer, width: int) -> Text:
     # Which operations another tool counted is unknown.
     counted = "Operations that ended ok" if run.imported is None else "Operations"
     charts = [] if run.time_steps is None else [steps_lines(run.time_steps, width, counted)]
-    return tables.stacked([*charts, *(timeline_lines(each, width) for each in run.timelines)])
+    return stacked(width, *charts, *(timeline_lines(each, width) for each in run.timelines))
 
 
 def _fact_lines(facts: Sequence[Fact], width: int) -> list[Text]:
     column = max((len(fact.label) for fact in facts), default=0) + 2
     lines: list[Text] = []
     for fact in facts:
-        first, *others = tables.sentence_lines(fact.text, max(width - column, 20))
+        first, *others = sentence_lines(fact.text, max(width - column, 20))
         label = Text().append(f"{printable(fact.label):<{column}}", "dim")
         lines += [label.append(first), *(Text(" " * column).append(other) for other in others)]
     return lines
 
 
-def run_grids(run: RunAnswer) -> tuple[tables.Grid, ...]:
+def run_grids(run: RunAnswer) -> tuple[Grid, ...]:
     """All tables of a run, in order."""
     if run.imported is not None:
         return tuple(_imported_grids(run.imported))
     phases = run.summary.phases
-    grids = [
-        operations_grid(phase, f"Operations of phase {phase.phase}, {phase.name}")
-        if len(phases) > 1
-        else operations_grid(phase)
-        for phase in phases
-    ]
-    if run.around_faults:
-        grids.append(around_faults_grid(run.around_faults))
-    return tuple(grids)
+    titles = [f"Operations of phase {phase.phase}, {phase.name}" for phase in phases]
+    if len(phases) == 1:
+        titles = ["Operations"]
+    grids = tuple(map(operations_grid, phases, titles))
+    return (*grids, around_faults_grid(run.around_faults)) if run.around_faults else grids
 
 
-def around_faults_grid(stretches: Sequence[Stretch]) -> tables.Grid:
+def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
     """The service before, during and after each fault."""
     unit = units.time_unit(each.response.shown_ns("p99") for each in stretches)
     origin_ns = stretches[0].start_ns
 
-    def failed(each: Stretch) -> str:
+    def failed(each: Stretch) -> float | None:
         completed = each.succeeded + each.failed
-        return units.significant(each.failed / completed * 100 if completed else None)
+        return each.failed / completed * 100 if completed else None
 
-    fields: list[tables.Field[Stretch]] = [
-        (tables.key("stretch"), lambda each: each.name),
-        (tables.Column("from, s"), lambda each: _seconds(each.start_ns - origin_ns)),
-        (tables.Column("length, s"), lambda each: _seconds(each.end_ns - each.start_ns)),
-        (
-            tables.Column("ops/s"),
-            lambda each: tables.Cell(units.significant(each.throughput), "strong"),
-        ),
-        (tables.Column("failed, %"), failed),
-        *time_fields("response time", _AROUND_FAULTS_TIMES, unit, lambda each: each.response),
-    ]
-    return tables.build("Around the faults", stretches, fields, _AROUND_FAULTS_NOTES)
-
-
-def _seconds(ns: int) -> str:
-    return units.significant(ns / _NS_PER_S)
+    table = Table("Around the faults", stretches)
+    table.key("stretch", lambda each: each.name)
+    table.number("from, s", lambda each: (each.start_ns - origin_ns) / _NS_PER_S)
+    table.number("length, s", lambda each: (each.end_ns - each.start_ns) / _NS_PER_S)
+    table.number("ops/s", lambda each: each.throughput, tone="strong")
+    table.number("failed, %", failed)
+    add_times(table, "response time", _AROUND_FAULTS_TIMES, unit, lambda each: each.response)
+    return table.grid(_AROUND_FAULTS_NOTES)
 
 
 def run_sentence(run: RunAnswer) -> str:
@@ -224,7 +214,7 @@ def _imported_sentence(imported: ImportedRecord) -> str:
     return f"{units.whole(len(imported.figures))} figures{of} imported{source}: not judged."
 
 
-def _imported_grids(imported: ImportedRecord) -> Iterator[tables.Grid]:
+def _imported_grids(imported: ImportedRecord) -> Iterator[Grid]:
     """The figures of the cases, then those of their operations."""
     of_cases, title = _case_figures(imported), "Cases"
     if len(imported.cases) == 1:
@@ -247,9 +237,7 @@ def _single_values(figures: Iterable[FigureRecord]) -> set[str]:
     return {figure.quantity for figure in figures} - statistics
 
 
-def _imported_grid(
-    imported: ImportedRecord, title: str, figures: Sequence[FigureRecord]
-) -> tables.Grid:
+def _imported_grid(imported: ImportedRecord, title: str, figures: Sequence[FigureRecord]) -> Grid:
     """One row per case and operation, one column per quantity, unit and statistic."""
     rows: dict[tuple[int, str | None], dict[ImportedColumn, FigureRecord]] = {}
     single = _single_values(figures)
@@ -268,23 +256,21 @@ def _imported_grid(
         figure = row[1].get(column)
         return units.ABSENT if figure is None else f"{figure.value:,}"
 
-    fields: list[tables.Field[ImportedRow]] = []
+    table = Table(title, rows.items())
     if len(imported.cases) > 1:
-        labels = dict.fromkeys(name for case in imported.cases for name in case.labels)
-        fields += [(tables.key(name.replace("_", " ")), partial(label, name)) for name in labels]
+        for name in dict.fromkeys(name for case in imported.cases for name in case.labels):
+            table.key(name.replace("_", " "), partial(label, name))
     if any(operation is not None for _, operation in rows):
-        fields.append((tables.key("operation"), lambda row: row[0][1] or units.ABSENT))
-    fields += [(_imported_column(column, single), partial(value, column)) for column in columns]
-    notes = (_ERRORS,) if any(figure.error is not None for figure in figures) else ()
-    return tables.build(title, rows.items(), fields, notes)
-
-
-def _imported_column(column: ImportedColumn, single: set[str]) -> tables.Column:
-    quantity, unit, statistic = column
-    heading = _quantity_title(quantity)
-    if quantity in single:
-        return tables.Column(f"{heading} {unit}".strip())
-    return tables.Column(statistic, f"{heading}, {unit}" if unit else heading)
+        table.key("operation", lambda row: row[0][1])
+    for column in columns:
+        quantity, unit, statistic = column
+        heading = _quantity_title(quantity)
+        if quantity in single:
+            table.number(f"{heading} {unit}".strip(), partial(value, column))
+        else:
+            band = f"{heading}, {unit}" if unit else heading
+            table.number(statistic, partial(value, column), band)
+    return table.grid((_ERRORS,) if any(figure.error is not None for figure in figures) else ())
 
 
 def _quantity_title(quantity: str) -> str:

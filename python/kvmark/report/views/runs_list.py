@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kvmark.records import Judgement, RunLine
 from kvmark.report.model import units
-from kvmark.report.model.tables import Cell, Column, Field, Grid, Tone, build, key, to_text, word
+from kvmark.report.model.tables import Cell, Grid, Table, Tone, to_text
 
 TONES: dict[Judgement, Tone] = {
     Judgement.VALID: "valid",
@@ -28,24 +28,18 @@ def runs_text(runs: Sequence[RunLine], width: int) -> Text:
 def runs_grid(lines: Sequence[RunLine]) -> Grid:
     """The list of runs."""
     unit = units.time_unit(line.response_ns_p99 for line in lines)
-    figures: list[Field[RunLine]] = [
-        (Column("ops/s"), lambda line: units.significant(line.throughput)),
-        (
-            Column(f"response p99 {unit.name}"),
-            lambda line: units.duration(line.response_ns_p99, unit),
-        ),
-    ]
-    measured = any(line.throughput is not None for line in lines)
-    fields: list[Field[RunLine]] = [
-        (key("run"), lambda line: Cell(line.entry.id, "strong")),
-        (word("created"), lambda line: minute_cell(line.entry.created)),
-        (word("workload"), lambda line: line.entry.name),
-        (word("system"), lambda line: f"{line.entry.system} {line.entry.version}".strip()),
-        *(figures if measured else []),
-        (word("verdict"), _state_cell),
-        (word("tags"), lambda line: Cell(", ".join(line.entry.tags), "muted")),
-    ]
-    return build("", lines, fields)
+    table = Table("", lines)
+    table.key("run", lambda line: Cell(line.entry.id, "strong"))
+    table.word("created", lambda line: minute_cell(line.entry.created))
+    table.word("workload", lambda line: line.entry.name)
+    table.word("system", lambda line: f"{line.entry.system} {line.entry.version}".strip())
+    if any(line.throughput is not None for line in lines):
+        table.number("ops/s", lambda line: units.significant(line.throughput))
+        heading = f"response p99 {unit.name}"
+        table.number(heading, lambda line: units.duration(line.response_ns_p99, unit))
+    table.word("verdict", _state_cell)
+    table.word("tags", lambda line: ", ".join(line.entry.tags), tone="muted")
+    return table.grid()
 
 
 def minute_cell(created: str) -> Cell:

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.analysis.models.scaling import ScalingLaw, ScalingPoint
-from kvmark.report.model import tables, units
+from kvmark.report.model import units
 from kvmark.report.model.page import Fact, Figure, Page, Provenance, Section
+from kvmark.report.model.tables import Cell, Grid, Table, Tone, sentence_lines, stacked
 from kvmark.report.model.units import Bounded
 from kvmark.report.views import charts
 from kvmark.report.views.charts import SCALING_SERIES
@@ -45,13 +46,13 @@ class ScalingAnswer:
 
 def scaling_text(answer: ScalingAnswer, width: int) -> Text:
     """Tables and sentences for a terminal."""
-    lines: list[Text] = []
+    lines: list[Text | str] = []
     for law in answer.laws:
         title = f"{law.title}: " if len(answer.laws) > 1 else ""
-        lines += tables.sentence_lines(f"{title}{scaling_sentence(law)}", width)
+        lines.append(f"{title}{scaling_sentence(law)}")
         for caveat in law.caveats:
-            lines += tables.sentence_lines(caveat.sentence, width, "dim", "  ")
-    return tables.stacked([*(tables.to_text(one, width) for one in _scaling_grids(answer)), lines])
+            lines += sentence_lines(caveat.sentence, width, "dim", "  ")
+    return stacked(width, *_scaling_grids(answer), lines)
 
 
 def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
@@ -89,14 +90,9 @@ def scaling_figure(laws: Sequence[ScalingLaw]) -> Figure:
         line = " The line is the Universal Scalability Law that fits best."
     if any(_has_peak(law) for law in laws):
         diamond = " A diamond is its peak, with the interval of where it lies."
-    return Figure(
-        name="scaling",
-        title=f"Throughput over {over}",
-        caption=f"Successful operations per second; the horizontal axis is logarithmic.{line}"
-        f"{diamond}",
-        data=data,
-        spec=charts.scaling_chart(data, over),
-    )
+    caption = "Successful operations per second; the horizontal axis is logarithmic."
+    spec = charts.scaling_chart(data, over)
+    return Figure("scaling", f"Throughput over {over}", caption + line + diamond, data, spec)
 
 
 def _has_peak(law: ScalingLaw) -> bool:
@@ -144,7 +140,7 @@ def between(estimate: Bounded) -> str:
     return f"{units.significant(estimate.value)} ({low} to {high})"
 
 
-def _scaling_grids(answer: ScalingAnswer) -> tuple[tables.Grid, ...]:
+def _scaling_grids(answer: ScalingAnswer) -> tuple[Grid, ...]:
     """The points of each law unless there are many laws, and the parameters of fitted ones."""
     fitted = any(law.fit is not None for law in answer.laws)
     few = len(answer.laws) <= _MOST_TABLES or not fitted
@@ -152,43 +148,35 @@ def _scaling_grids(answer: ScalingAnswer) -> tuple[tables.Grid, ...]:
     return (*points, _laws_grid(answer)) if fitted else points
 
 
-def _laws_grid(answer: ScalingAnswer) -> tables.Grid:
+def _laws_grid(answer: ScalingAnswer) -> Grid:
     """The parameters and the peak of each law."""
     laws = answer.laws
-    columns = {
-        "lam": tables.Column("ops/s", "λ, one alone"),
-        "sigma": tables.Column("σ", "contention"),
-        "kappa": tables.Column("κ", "coherency"),
-        "peak": tables.Column(_words(laws[0].over), "peak"),
-    }
 
-    def value(name: str, law: ScalingLaw) -> tables.Cell:
+    def value(name: str, law: ScalingLaw) -> Cell:
         estimate = _parameter(name, law)
-        tone: tables.Tone = "strong" if name.startswith("peak") and estimate else "plain"
-        return tables.Cell(_number(estimate.value) if estimate else units.ABSENT, tone)
+        tone: Tone = "strong" if name.startswith("peak") and estimate else "plain"
+        return Cell(_number(estimate.value) if estimate else units.ABSENT, tone)
 
-    def interval(name: str, law: ScalingLaw) -> tables.Cell:
+    def interval(name: str, law: ScalingLaw) -> Cell:
         estimate = _parameter(name, law)
         if estimate is None:
-            return tables.Cell(units.ABSENT)
-        return tables.Cell(f"{_number(estimate.low)} … {_number(estimate.high)}", "muted")
+            return Cell(units.ABSENT)
+        return Cell(f"{_number(estimate.low)} … {_number(estimate.high)}", "muted")
 
-    fields: list[tables.Field[ScalingLaw]] = [
-        (tables.key("case"), lambda law: law.title),
-        (tables.key("levels", number=True), lambda law: units.whole(len(law.points))),
-    ]
-    for name, column in columns.items():
-        fields.append((column, partial(value, name)))
-        fields.append((tables.Column("95 %", column.band), partial(interval, name)))
-    fields += [
-        (tables.Column("ops/s", "peak"), partial(value, "peak_throughput")),
-        (
-            tables.Column("scatter"),
-            lambda law: f"{law.fit.scatter:.1%}" if law.fit else units.ABSENT,
-        ),
-    ]
-    notes = (_LAW, _NO_PEAK) if any(law.claim == "law" for law in laws) else (_LAW,)
-    return tables.build(answer.title, laws, fields, notes)
+    table = Table(answer.title, laws)
+    table.key("case", lambda law: law.title)
+    table.key("levels", lambda law: len(law.points), number=True)
+    for name, heading, band in (
+        ("lam", "ops/s", "λ, one alone"),
+        ("sigma", "σ", "contention"),
+        ("kappa", "κ", "coherency"),
+        ("peak", _words(laws[0].over), "peak"),
+    ):
+        table.number(heading, partial(value, name), band)
+        table.number("95 %", partial(interval, name), band)
+    table.number("ops/s", partial(value, "peak_throughput"), "peak")
+    table.number("scatter", lambda law: f"{law.fit.scatter:.1%}" if law.fit else units.ABSENT)
+    return table.grid((_LAW, _NO_PEAK) if any(law.claim == "law" for law in laws) else (_LAW,))
 
 
 def _parameter(name: str, law: ScalingLaw) -> Bounded | None:
@@ -202,37 +190,26 @@ def _number(value: float | None) -> str:
     return f"{value:.2g}" if value and 0 < value < 1e-3 else units.significant(value)
 
 
-def _points_grid(law: ScalingLaw) -> tables.Grid:
+def _points_grid(law: ScalingLaw) -> Grid:
     """The levels of a law."""
     over = _words(law.over)
-    fields: list[tables.Field[ScalingPoint]] = [
-        (tables.key(over, number=True), lambda point: f"{point.level:,.0f}"),
-        (
-            tables.Column("ops/s"),
-            lambda point: tables.Cell(units.estimate(point.throughput), "strong"),
-        ),
-        (tables.Column("runs"), lambda point: units.whole(len(point.runs) or None)),
-        (tables.Column("in proportion"), lambda point: f"{point.efficiency:.0%}"),
-    ]
+    table = Table(law.title, law.points)
+    table.key(over, lambda point: f"{point.level:,.0f}", number=True)
+    table.number("ops/s", lambda point: point.throughput, tone="strong")
+    table.number("runs", lambda point: len(point.runs) or None)
+    table.number("in proportion", lambda point: f"{point.efficiency:.0%}")
     if law.fit is not None:
-        fields += [
-            (
-                tables.Column("law"),
-                lambda point: tables.Cell(units.significant(point.law), "muted"),
-            ),
-            (tables.Column("off"), _deviation),
-        ]
+        table.number("law", lambda point: units.significant(point.law), tone="muted")
+        table.number("off", _deviation, tone="muted")
     note = (
         f"In proportion: what each of the {over} does, as a share of what each does at the smallest"
         " level."
     )
-    return tables.build(law.title, law.points, fields, (note,))
+    return table.grid((note,))
 
 
-def _deviation(point: ScalingPoint) -> tables.Cell:
-    if point.law is None:
-        return tables.Cell(units.ABSENT, "muted")
-    return tables.Cell(f"{point.throughput.value / point.law - 1:+.1%}", "muted")
+def _deviation(point: ScalingPoint) -> str | None:
+    return None if point.law is None else f"{point.throughput.value / point.law - 1:+.1%}"
 
 
 def _words(over: str) -> str:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from rich.text import Text
 
-from kvmark.analysis import OperationSummary, PhaseSummary, SequenceRow, Times
+from kvmark.analysis import PhaseSummary, SequenceRow, Times
 from kvmark.analysis.compare.extremes import Extremes, extremes
-from kvmark.report.model import tables, units
+from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
+from kvmark.report.model.tables import Grid, Table, changes, stacked
 from kvmark.report.model.units import TimeUnit, counts_text, listed
+from kvmark.report.views import verdicts
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.verdicts import (
-    caveat_texts,
-    counts_sentence,
-    sequence_caveats,
-    verdict_counts,
-)
 
 _T = TypeVar("_T")
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99"}
@@ -33,12 +29,12 @@ _TOO_FEW: Final = f"{units.ABSENT} stands where fewer than ten operations lie be
 
 def sequence_text(answer: SequenceAnswer, width: int) -> Text:
     """The sequence for a terminal: the table, the answer, then every verdict reason."""
-    sentences = (sequence_sentence(answer), *answer.remarks)
-    return tables.stacked([
-        tables.to_text(sequence_grid(answer), width),
-        [line for sentence in sentences for line in tables.sentence_lines(sentence, width)],
-        *caveat_texts(sequence_caveats(answer), width),
-    ])  # fmt: skip
+    return stacked(
+        width,
+        sequence_grid(answer),
+        (sequence_sentence(answer), *answer.remarks),
+        *verdicts.caveat_texts(verdicts.sequence_caveats(answer), width),
+    )
 
 
 def sequence_sentence(answer: SequenceAnswer) -> str:
@@ -51,49 +47,34 @@ def sequence_sentence(answer: SequenceAnswer) -> str:
         lambda row: row.case.title,
         lambda row: f"{units.estimate(row.figures.throughput)} ops/s",
     )
-    counts = verdict_counts(row.figures.verdict for row in rows)
-    return f"{ends} {counts_sentence(counts, 'case')}".lstrip()
+    counts = verdicts.verdict_counts(row.figures.verdict for row in rows)
+    return f"{ends} {verdicts.counts_sentence(counts, 'case')}".lstrip()
 
 
-def sequence_grid(answer: SequenceAnswer) -> tables.Grid:
+def sequence_grid(answer: SequenceAnswer) -> Grid:
     """Published columns with errors, then response and service time, then the verdict."""
     rows = answer.rows
     unit = _unit(row.figures.response for row in rows)
-    fields: list[tables.Field[SequenceRow]] = [
-        (tables.key("workload"), lambda row: row.case.workload),
-        (tables.key("store"), lambda row: row.case.store),
-        (tables.key("records", number=True), lambda row: units.whole(row.case.records)),
-    ]
+    table = Table(answer.title, rows)
+    table.key("workload", lambda row: row.case.workload)
+    table.key("store", lambda row: row.case.store)
+    table.key("records", lambda row: row.case.records, number=True)
     if any(row.case.target_rate is not None for row in rows):
-        fields.append((tables.key("target ops/s", number=True), _target))
+        table.key("target ops/s", _target, number=True)
     if any(row.case.apart for row in rows):
-        fields.append((tables.key("case"), lambda row: row.case.apart))
-    fields += [
-        (
-            tables.Column("runtime ms", "measured"),
-            lambda row: units.estimate(row.figures.runtime_ms),
-        ),
-        (
-            tables.Column("ops/s", "measured"),
-            lambda row: tables.Cell(units.estimate(row.figures.throughput), "strong"),
-        ),
-    ]
+        table.key("case", lambda row: row.case.apart)
+    table.number("runtime ms", lambda row: row.figures.runtime_ms, "measured")
+    table.number("ops/s", lambda row: row.figures.throughput, "measured", "strong")
     if len({len(row.figures.runs) for row in rows}) > 1:
-        fields.append(
-            (tables.Column("n", "measured"), lambda row: units.whole(len(row.figures.runs)))
-        )
-    fields += [
-        *time_fields("response time", _QUANTILES, unit, lambda row: row.figures.response),
-        *time_fields("service time", _QUANTILES, unit, lambda row: row.figures.service),
-        (tables.word("verdict"), lambda row: verdict_cell(row.figures.verdict.judgement)),
-    ]
+        table.number("n", lambda row: len(row.figures.runs), "measured")
+    add_times(table, "response time", _QUANTILES, unit, lambda row: row.figures.response)
+    add_times(table, "service time", _QUANTILES, unit, lambda row: row.figures.service)
+    table.word("verdict", lambda row: verdict_cell(row.figures.verdict.judgement))
     if any(row.published is not None for row in rows):
-        fields += [
-            (tables.Column("ms", "published"), lambda row: _published(row, "runtime_ms")),
-            (tables.Column("ops/s", "published"), lambda row: _published(row, "throughput")),
-        ]
-    starts = tables.changes([row.case.workload for row in rows])
-    return tables.build(answer.title, rows, fields, _sequence_notes(answer), starts)
+        for heading, name in (("ms", "runtime_ms"), ("ops/s", "throughput")):
+            table.number(heading, partial(_published, name), "published", "muted")
+    starts = changes([row.case.workload for row in rows])
+    return table.grid(_sequence_notes(answer), starts)
 
 
 def _target(row: SequenceRow) -> str:
@@ -101,50 +82,46 @@ def _target(row: SequenceRow) -> str:
     return "max" if rate is None else units.significant(rate)
 
 
-def _published(row: SequenceRow, name: str) -> tables.Cell:
-    return tables.Cell(units.significant(getattr(row.published, name, None)), "muted")
+def _published(name: str, row: SequenceRow) -> str:
+    return units.significant(getattr(row.published, name, None))
 
 
-def time_fields(
-    title: str, names: Mapping[str, str], unit: TimeUnit, times: Callable[[Any], Times]
-) -> list[tables.Field[Any]]:
-    """Columns of quantiles, whose headings are given by name, and of `max`."""
+def add_times(
+    table: Table[_T],
+    title: str,
+    headings: Mapping[str, str],
+    unit: TimeUnit,
+    times: Callable[[_T], Times],
+) -> None:
+    """Adds columns of quantiles, whose headings are given by name, and of `max`."""
 
-    def cell(name: str, value: object) -> str:
-        each = times(value)
+    def value(name: str, row: _T) -> str:
+        each = times(row)
         return units.duration(each.max_ns if name == "max" else each.shown_ns(name), unit)
 
-    band = f"{title}, {unit.name}"
-    return [(tables.Column(heading, band), partial(cell, name)) for name, heading in names.items()]
+    table.numbers(headings, value, f"{title}, {unit.name}")
 
 
-def operations_grid(phase: PhaseSummary, title: str = "Operations") -> tables.Grid:
+def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     """The operations of a counted phase by kind."""
     rows = phase.operations
     unit = _unit(row.response for row in rows)
-    fields: list[tables.Field[OperationSummary]] = [
-        (tables.key("operation"), lambda row: f"  {row.operation}" if row.part else row.operation),
-        (tables.key("ok", number=True), lambda row: units.whole(row.count)),
-    ]
+    table = Table(title, rows, lambda row: "muted" if row.part else "plain")
     if len({row.group for row in rows}) > 1:
-        fields.insert(0, (tables.key("group"), lambda row: row.group))
+        table.key("group", lambda row: row.group)
+    table.key("operation", lambda row: f"  {row.operation}" if row.part else row.operation)
+    table.key("ok", lambda row: row.count, number=True)
     if any(row.others for row in rows):
-        fields.append(
-            (tables.word("otherwise"), lambda row: counts_text(row.others) or units.ABSENT)
-        )
-    fields += [
-        *time_fields("response time", _TAIL, unit, lambda row: row.response),
-        *time_fields("service time", _TAIL, unit, lambda row: row.service),
-        *time_fields("wait time", _TAIL, unit, lambda row: row.wait),
-    ]
+        table.word("otherwise", lambda row: counts_text(row.others) or units.ABSENT)
+    add_times(table, "response time", _TAIL, unit, lambda row: row.response)
+    add_times(table, "service time", _TAIL, unit, lambda row: row.service)
+    add_times(table, "wait time", _TAIL, unit, lambda row: row.wait)
     notes = [SUCCESSFUL]
     if any(row.part for row in rows):
         notes.insert(0, "Indented: the parts of a read-modify-write, counted in it already.")
     if _has_gap(time for row in rows for time in (row.response, row.service, row.wait)):
         notes.insert(0, _TOO_FEW)
-    return tables.build(
-        title, rows, fields, notes, row_tone=lambda row: "muted" if row.part else "plain"
-    )
+    return table.grid(notes)
 
 
 def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:

@@ -1,8 +1,9 @@
-"""A study for a terminal, and as a page with its figures."""
+"""A study for a terminal, and as a page: its tables, sentences and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -10,30 +11,38 @@ from rich.text import Text
 
 from kvmark.analysis import Judgement, Verdict
 from kvmark.analysis.compare.extremes import extremes
-from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyRow
 from kvmark.analysis.verdict.case_verdict import Judged
+from kvmark.records import Case
 from kvmark.report.model import units
-from kvmark.report.model.answers import StudyAnswer, case_titles, speed
+from kvmark.report.model.answers import StudyAnswer
 from kvmark.report.model.page import Caveat, Fact, Figure, Page, Section
-from kvmark.report.model.tables import Grid, sentence_lines, stacked, to_text
+from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
+from kvmark.report.model.units import Bounded
 from kvmark.report.views import charts
 from kvmark.report.views.charts import PUBLISHED
 from kvmark.report.views.figures import BOUNDED_SCHEMA, frame
-from kvmark.report.views.sequence import ends_sentence
-from kvmark.report.views.study_tables import (
-    change_text,
-    cost_sentences,
-    effect_text,
-    effects_by_case_grid,
-    effects_grid,
-    failures_grid,
-    proxies_grid,
-    study_grid,
-    times_ns,
-)
+from kvmark.report.views.proxies import cost_sentences, proxies_grid
+from kvmark.report.views.runs_list import verdict_cell
+from kvmark.report.views.sequence import CASE_VERDICT, SUCCESSFUL, ends_sentence
 from kvmark.report.views.verdicts import caveat_texts, caveats, counts_sentence, verdict_counts
 from kvmark.spec.study import FigureSpec
 
+_TIMES: Final = ("mean", "p50", "p95", "p99", "p999", "max")
+_OPTIONAL_TIMES: Final = frozenset({"mean", "p999"})
+_PUBLISHED: Final = {
+    **{f"{name}_ms": f"{name} ms" for name in ("p50", "p95", "p99", "max")},
+    "operations": "operations",
+    "seconds": "s",
+}
+"""The headings of published figures besides throughput."""
+_LEAST_SECTION: Final = 2
+_BYTES_PER_KB: Final = 1000
+_EFFECTS_NOTE: Final = (
+    "Each effect compares cases that differ in nothing else, within the same repetition; "
+    "a single repetition has its interval over the cases, or none. An effect differs where the "
+    "interval of one case, widened for their number, lies wholly above another's."
+)
 _NS_PER_MS: Final = 1e6
 _ONE_PUBLISHED: Final = PUBLISHED.lstrip(", ")
 _TITLES: Final = {"mean": "Mean response time", "max": "Largest response time"}
@@ -43,13 +52,14 @@ _Place = tuple[float | str | None, str]
 
 def study_text(answer: StudyAnswer, width: int) -> Text:
     """The study for a terminal: question, tables, answer, then every verdict reason."""
-    grids = (*_case_grids(answer), *_effect_grids(answer))
-    return stacked([
-        sentence_lines(answer.question, width),
-        *(to_text(grid, width) for grid in grids),
-        sentence_lines(_study_sentence(answer), width),
+    return stacked(
+        width,
+        answer.question,
+        *_case_grids(answer),
+        *_effect_grids(answer),
+        _study_sentence(answer),
         *caveat_texts(_study_caveats(answer), width),
-    ])  # fmt: skip
+    )
 
 
 def study_page(answer: StudyAnswer) -> Page:
@@ -84,12 +94,20 @@ def study_page(answer: StudyAnswer) -> Page:
     )
 
 
+def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:
+    """The title of a case within its study: the levels in which cases differ."""
+    levels = {name: {row.levels[name] for row in answer.rows} for name in answer.factors}
+    varied = [name for name, labels in levels.items() if len(labels) > 1] or answer.factors
+    return lambda row: Case.of_levels({name: row.levels[name] for name in varied}).title
+
+
 def _case_grids(answer: StudyAnswer) -> tuple[Grid, ...]:
     grids = [study_grid(answer)]
     if answer.proxies is not None and answer.proxies.costs:
         grids.append(proxies_grid(answer.factors, answer.proxies))
-    failures = failures_grid(answer)
-    return tuple(grids) if failures is None else (*grids, failures)
+    if any(row.failures for row in answer.rows):
+        grids.append(failures_grid(answer))
+    return tuple(grids)
 
 
 def _effect_grids(answer: StudyAnswer) -> tuple[Grid, ...]:
@@ -108,19 +126,19 @@ def _study_caveats(answer: StudyAnswer) -> tuple[Caveat, ...]:
 def _study_sentence(answer: StudyAnswer) -> str:
     """The fastest and the slowest case, the effects, and the number of cases by verdict."""
     sentences = [] if answer.proxies is None else cost_sentences(answer.proxies)
+
+    def speed(row: StudyRow) -> str:
+        return f"{units.estimate(row.throughput)} {answer.unit}"
+
     # A case with a failed run is neither the first nor the last.
-    ends = extremes(
-        [row for row in answer.rows if row.figures is not None and not row.failures],
-        lambda row: row.throughput,
-        _verdict,
-    )
-    sentences.append(ends_sentence(ends, case_titles(answer), lambda row: speed(answer, row)))
+    placed = [row for row in answer.rows if row.figures is not None and not row.failures]
+    ends = extremes(placed, lambda row: row.throughput, _verdict)
+    sentences.append(ends_sentence(ends, case_titles(answer), speed))
     sentences += _effect_sentences(answer)
     counts = verdict_counts(row.figures.verdict for row in answer.rows if row.figures)
     if any(counts.values()):
         sentences.append(counts_sentence(counts, "case"))
-    without = sum(row.figures is None for row in answer.rows)
-    if without:
+    if without := sum(row.figures is None for row in answer.rows):
         cases = "One case" if without == 1 else f"{units.whole(without)} cases"
         sentences.append(f"{cases} measured nothing.")
     if answer.missing:
@@ -136,11 +154,13 @@ def _effect_sentences(answer: StudyAnswer) -> Iterator[str]:
     """The significant effects between VALID cases, and the number of others."""
     valid = {
         frozenset(row.levels.items()) for row in answer.rows
-        if row.figures is not None and _verdict(row).judgement is Judgement.VALID
+        if row.figures is not None and row.figures.verdict.judgement is Judgement.VALID
     }  # fmt: skip
     others = 0
     for effect in answer.effects:
-        if not _is_significant(effect) or not _cases(effect) <= valid:
+        sides = (effect.asked.before, effect.asked.after)
+        cases = {frozenset({**pair.levels, **s}.items()) for pair in effect.by_case for s in sides}
+        if not _is_significant(effect) or not cases <= valid:
             others += 1
             continue
         published = f", published {change_text(effect.published)}" if effect.published else ""
@@ -153,17 +173,12 @@ def _effect_sentences(answer: StudyAnswer) -> Iterator[str]:
 
 def _is_significant(effect: StudyEffect) -> bool:
     """Whether the interval excludes 0, or the cases contradict each other."""
+    change = effect.change
     if effect.extremes is not None:
         return True
-    if effect.change is None or effect.change.low is None or effect.change.high is None:
+    if change is None or change.low is None or change.high is None:
         return False
-    return effect.change.low > 0 or effect.change.high < 0
-
-
-def _cases(effect: StudyEffect) -> set[frozenset[tuple[str, str]]]:
-    """The levels of the cases of an effect."""
-    sides = (effect.asked.before, effect.asked.after)
-    return {frozenset({**pair.levels, **side}.items()) for pair in effect.by_case for side in sides}
+    return change.low > 0 or change.high < 0
 
 
 def _study_figures(answer: StudyAnswer) -> Iterator[Figure]:
@@ -179,14 +194,14 @@ def _study_figures(answer: StudyAnswer) -> Iterator[Figure]:
         names[time] = (name, title, f"response time {heading}, ms")
     for quantity, (name, title, axis) in names.items():
         data = _frame(answer, layout, quantity)
-        if not data.is_empty():
-            yield Figure(
-                name=name,
-                title=f"{title} across {layout.across}",
-                caption=_caption(axis, data, answer),
-                data=data,
-                spec=charts.level_chart(data, axis, layout.across),
-            )
+        if data.is_empty():
+            continue
+        bars = " Bars are 95 % confidence intervals." if data["low"].is_not_null().any() else ""
+        has_published = data["series"].str.ends_with(_ONE_PUBLISHED).any()
+        source = f" Series named published: {answer.published_source}." if has_published else ""
+        caption = f"{axis[:1].upper()}{axis[1:]}, logarithmic.{bars}{source}"
+        spec = charts.level_chart(data, axis, layout.across)
+        yield Figure(name, f"{title} across {layout.across}", caption, data, spec)
 
 
 def _frame(answer: StudyAnswer, layout: FigureSpec, quantity: str) -> pl.DataFrame:
@@ -198,47 +213,36 @@ def _frame(answer: StudyAnswer, layout: FigureSpec, quantity: str) -> pl.DataFra
         level = row.levels[layout.across]
         place = (_number(level) if numeric else level, _varied_levels(row, layout.panels, answer))
         series = _varied_levels(row, layout.series, answer) or "measured"
-        value, low, high = _value(row, quantity)
-        if value:
-            runs = 0 if row.figures is None else len(row.figures.runs)
-            rows.append((*place, series, value, low, high, runs))
+        if row.figures is not None and (measured := _values(row, quantity)) and measured[0]:
+            rows.append((*place, series, *measured, len(row.figures.runs)))
         name = quantity if quantity == "throughput" else f"{quantity}_ms"
-        published_value = getattr(row.published, name, None)
-        if published_value:
+        if published_value := getattr(row.published, name, None):
             published.append((place, series, published_value))
-    rows += [
-        (*place, series, value, None, None, None)
-        for place, series, value in _published_series(published)
-    ]
-    return frame(rows, schema)
-
-
-def _published_series(
-    published: Sequence[tuple[_Place, str, float]],
-) -> list[tuple[_Place, str, float]]:
-    """Published values by series, or as a single series if all have the same values."""
     at: dict[_Place, set[float]] = {}
     for place, _, value in published:
         at.setdefault(place, set()).add(value)
     several = len({series for _, series, _ in published}) > 1
     if several and all(len(values) == 1 for values in at.values()):
-        return [(place, _ONE_PUBLISHED, value) for place, values in at.items() for value in values]
-    return [(place, f"{series}{PUBLISHED}", value) for place, series, value in published]
+        # All series have the same published values: they are one.
+        rows += [
+            (*place, _ONE_PUBLISHED, *values, None, None, None) for place, values in at.items()
+        ]
+    else:
+        rows += [(*at, f"{of}{PUBLISHED}", value, None, None, None) for at, of, value in published]
+    return frame(rows, schema)
 
 
-def _value(row: StudyRow, quantity: str) -> tuple[float | None, float | None, float | None]:
-    """Throughput, or a response time in ms, with its interval."""
-    estimate = row.response_p99 if quantity == "p99" else row.throughput
-    if row.figures is None:
-        return None, None, None
+def _values(row: StudyRow, quantity: str) -> tuple[float | None, ...]:
+    """Throughput, or a response time in ms, and the ends of its interval."""
     if quantity not in ("throughput", "p99"):
-        (ns,) = times_ns(row, [quantity])
+        ns = _time_ns(row, quantity)
         return (None if ns is None else ns / _NS_PER_MS), None, None
+    estimate = row.response_p99 if quantity == "p99" else row.throughput
     if estimate is None:
         return None, None, None
     scale = _NS_PER_MS if quantity == "p99" else 1
-    low, high = (None if end is None else end / scale for end in (estimate.low, estimate.high))
-    return estimate.value / scale, low, high
+    ends = (estimate.value, estimate.low, estimate.high)
+    return tuple(None if end is None else end / scale for end in ends)
 
 
 def _varied_levels(row: StudyRow, factors: Sequence[str], answer: StudyAnswer) -> str:
@@ -261,8 +265,211 @@ def _number(label: str) -> float | None:
     return number if number > 0 else None
 
 
-def _caption(quantity: str, data: pl.DataFrame, answer: StudyAnswer) -> str:
-    bars = " Bars are 95 % confidence intervals." if data["low"].is_not_null().any() else ""
-    has_published = data["series"].str.ends_with(_ONE_PUBLISHED).any()
-    source = f" Series named published: {answer.published_source}." if has_published else ""
-    return f"{quantity[:1].upper()}{quantity[1:]}, logarithmic.{bars}{source}"
+def study_grid(answer: StudyAnswer) -> Grid:
+    """Every case: levels, throughput, response times, errors, verdict, published figures."""
+    rows, times = answer.rows, _times(answer)
+    unit = units.time_unit(_time_ns(row, name) for row in rows for name in times)
+    table = Table(answer.title, rows)
+    for name in answer.factors:
+        is_numeric = all(row.levels[name].replace(".", "", 1).isdecimal() for row in rows)
+        table.key(name, partial(_level, name), number=is_numeric)
+    table.number(answer.unit, lambda row: row.throughput, "measured", "strong")
+    if len({_runs(row) for row in rows}) > 1:
+        table.number("n", _runs, "measured")
+    if "operations" in answer.columns:
+        table.number("operations", lambda row: _mean(row, row.completed), "measured")
+    if "seconds" in answer.columns:
+        table.number("s", _seconds, "measured")
+    table.numbers(
+        {name: name for name in times},
+        lambda name, row: units.duration(_time_ns(row, name), unit),
+        f"response time, {unit.name}",
+    )
+    if answer.disk_reads:
+        table.number("disk, kB/op", _disk)
+    if any(row.retries for row in rows):
+        table.number("retries", lambda row: _mean(row, row.retries))
+    table.number("errors", lambda row: _mean(row, row.errors_total))
+    table.word("verdict", _verdict_cell)
+    if any(row.published is not None and row.published.table for row in rows):
+        table.word("table", partial(_published, "table"), "published", "muted")
+    for name, heading in {"throughput": answer.unit, **_PUBLISHED}.items():
+        if any(getattr(row.published, name, None) is not None for row in rows):
+            table.number(heading, partial(_published, name), "published", "muted")
+    return table.grid(_study_notes(answer), _section_starts(answer))
+
+
+def _level(name: str, row: StudyRow | EffectOfCase) -> str:
+    return row.levels[name]
+
+
+def _published(name: str, row: StudyRow) -> str:
+    """A published figure of a case; a dash where the report has none."""
+    figure = getattr(row.published, name, None)
+    return figure if isinstance(figure, str) else units.significant(figure)
+
+
+def effects_grid(answer: StudyAnswer) -> Grid:
+    """The change from level to level, next to the published change."""
+
+    def change(effect: StudyEffect) -> str:
+        return "differs" if effect.extremes is not None else _signed(effect.change)
+
+    def interval(effect: StudyEffect) -> str:
+        if effect.extremes is not None:
+            return f"{' to '.join(map(_percent, effect.extremes))} by case"
+        return units.interval(effect.change, _percent)
+
+    table = Table("Effects over all cases", answer.effects)
+    table.key("effect", lambda effect: effect.asked.title)
+    table.word("of", lambda effect: effect.asked.of.replace("_", " "))
+    table.number("change, %", change, "measured", "strong")
+    table.number("95 % interval", interval, "measured")
+    table.number("cases", lambda effect: len(effect.by_case), "measured")
+    if any(effect.published for effect in answer.effects):
+        table.number("change, %", lambda effect: _signed(effect.published), "published", "muted")
+        table.number("cases", lambda effect: effect.published_cases, "published", "muted")
+    return table.grid((_EFFECTS_NOTE, *_exclusion_notes(answer.effects)))
+
+
+def effects_by_case_grid(effect: StudyEffect) -> Grid:
+    """One effect, case by case."""
+    table = Table(effect.asked.title, effect.by_case)
+    for name in effect.by_case[0].levels:
+        table.key(name, partial(_level, name))
+    table.number("change, %", lambda case: _signed(case.change))
+    table.number("95 % interval", lambda case: units.interval(case.change, _percent))
+    return table.grid()
+
+
+def failures_grid(answer: StudyAnswer) -> Grid:
+    """The reasons why cases failed."""
+    reasons: dict[str, list[str]] = {}
+    title = case_titles(answer)
+    for row in answer.rows:
+        for reason in dict.fromkeys(row.failures):
+            reasons.setdefault(reason, []).append(title(row))
+    table = Table("Cases that came to no end", reasons.items())
+    table.key("cases", lambda item: len(item[1]), number=True)
+    table.word("first", lambda item: item[1][0])
+    table.word("reason", lambda item: item[0])
+    return table.grid()
+
+
+def effect_text(effect: StudyEffect) -> str:
+    """An effect's change, or the range over its cases: `+90 to +250 %, case by case`."""
+    if effect.extremes is not None:
+        return f"{' to '.join(map(_percent, effect.extremes))} %, case by case"
+    return units.ABSENT if effect.change is None else change_text(effect.change)
+
+
+def change_text(change: Bounded) -> str:
+    """A change in percent with its interval, such as `−51 % (−55 to −47)`."""
+    interval = units.interval(change, _percent, "")
+    return f"{_signed(change)} %" + (f" ({interval})" if interval else "")
+
+
+def _disk(row: StudyRow) -> float | None:
+    return None if row.disk_bytes is None else row.disk_bytes / _BYTES_PER_KB
+
+
+def _seconds(row: StudyRow) -> float | None:
+    return None if row.figures is None else row.figures.runtime_ms.value / 1000
+
+
+def _verdict_cell(row: StudyRow) -> Cell:
+    """The verdict; of a case without a measurement, its state."""
+    if row.figures is not None:
+        return verdict_cell(row.figures.verdict.judgement)
+    failed = any(reason != "not run" for reason in row.failures)
+    return Cell("FAILED", "invalid") if failed else Cell("not run", "muted")
+
+
+def _exclusion_notes(effects: Sequence[StudyEffect]) -> Iterator[str]:
+    """The number of pairs of cases that are excluded from the effects."""
+    for effect in effects:
+        for count, reason in (
+            (effect.imprecise, "throughput is imprecise"),
+            (effect.cold, "servers were cold in every run"),
+            (effect.unrepeated, "repetitions are too few"),
+        ):
+            pairs = "one pair of cases" if count == 1 else f"{count} pairs"
+            if count:
+                yield f"{effect.asked.title}: {pairs} left out, since a side's {reason}."
+
+
+def _signed(change: Bounded | None) -> str:
+    return units.ABSENT if change is None else _percent(change.value)
+
+
+def _percent(percent: float) -> str:
+    digits = units.significant(abs(percent), 2)
+    sign = "" if digits == "0" else "+" if percent > 0 else "−"
+    return f"{sign}{digits}"
+
+
+def _runs(row: StudyRow) -> int:
+    return 0 if row.figures is None else len(row.figures.runs)
+
+
+def _times(answer: StudyAnswer) -> list[str]:
+    return [name for name in _TIMES if name not in _OPTIONAL_TIMES or name in answer.columns]
+
+
+def _mean(row: StudyRow, count: int | None) -> float | None:
+    """A count over all runs of a case as the mean of one, like published figures."""
+    if row.figures is None or count is None:
+        return None
+    mean = count / len(row.figures.runs)
+    return int(mean) if mean.is_integer() else mean
+
+
+def _time_ns(row: StudyRow, name: str) -> int | None:
+    """A response time of a case in nanoseconds; none with too few operations."""
+    if row.figures is None:
+        return None
+    times = row.figures.response
+    if name == "mean":
+        return None if times.mean_ns is None else round(times.mean_ns)
+    return times.max_ns if name == "max" else times.shown_ns(name)
+
+
+def _section_starts(answer: StudyAnswer) -> frozenset[int]:
+    """The rows at which a level other than the last factor's changes, unless sections are short."""
+    starts = changes([tuple(map(row.levels.get, answer.factors[:-1])) for row in answer.rows])
+    is_long = len(answer.rows) >= _LEAST_SECTION * len(starts)
+    return starts if is_long else frozenset([0])
+
+
+def _study_notes(answer: StudyAnswer) -> Iterator[str]:
+    rows = answer.rows
+    if answer.repetitions > 1:
+        once = any(_runs(row) == 1 for row in rows)
+        single = ", of a case with one run over its intervals" if once else ""
+        yield (
+            "± is half the width of the 95 % confidence interval of the mean over n ="
+            f" {answer.repetitions} runs{single}. Counts are those of one run, on average."
+        )
+        yield CASE_VERDICT
+    elif any(row.throughput is not None and row.throughput.error for row in rows):
+        yield "± is half the width of the 95 % confidence interval over the intervals of one run."
+    else:
+        yield "One short run per case: no error can be given."
+    yield SUCCESSFUL
+    if any(_time_ns(row, name) is None for row in rows for name in _times(answer)):
+        yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
+    if answer.disk_reads and any(row.disk_bytes is not None for row in rows):
+        yield (
+            "Disk: what all nodes together read from their disks, for an operation; what the page"
+            " cache held is not read."
+        )
+    if any(row.retries for row in rows):
+        yield (
+            "Retries: attempts beyond an operation's first; a response time begins with the first."
+        )
+    if answer.published_source and any(row.published for row in rows):
+        yield (
+            f"Published: {answer.published_source}. "
+            "Other machines and another client: for orientation, not a comparison."
+        )
+    yield from answer.notes

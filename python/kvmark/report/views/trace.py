@@ -8,10 +8,11 @@ from typing import Final
 import altair as alt
 from rich.text import Text
 
-from kvmark.analysis.trace import Sizes, TraceAnswer, TracePart
+from kvmark.analysis.trace import TraceAnswer, TracePart
 from kvmark.learn import LearnedPart, TwinCheck, TwinFigure
-from kvmark.report.model import tables, units
+from kvmark.report.model import units
 from kvmark.report.model.page import Figure, Page, Provenance, Section
+from kvmark.report.model.tables import Grid, Table, stacked
 from kvmark.report.views.charts import line_chart, log_ticks
 from kvmark.report.views.figures import frame
 from kvmark.trace import sentences
@@ -31,46 +32,34 @@ _SIZES: Final = {
 
 def learned_text(parts: Sequence[LearnedPart], width: int) -> Text:
     """Each part's law and its losses, and the figures of trace and workload."""
-    lines: list[Text] = []
-    for part in parts:
-        sentence = f"{part.name.capitalize()}: {part.law}. Lost: {part.loses}."
-        lines += tables.sentence_lines(sentence, width)
-    rows = [
-        tuple(
-            map(
-                tables.Cell,
-                (part.name, fit.name, *(units.significant(n, 4) for n in (fit.trace, fit.twin))),
-            )
-        )
-        for part in parts
-        for fit in part.fit
-    ]
-    columns = (
-        tables.key(""),
-        tables.word("figure"),
-        tables.Column("trace"),
-        tables.Column("workload"),
-    )
-    grid = tables.Grid("How well they fit", columns, tuple(rows))
-    return Text("\n").join((*lines, Text(), tables.to_text(grid, width)))
+    table = Table("How well they fit", [(part.name, fit) for part in parts for fit in part.fit])
+    table.key("", lambda row: row[0])
+    table.word("figure", lambda row: row[1].name)
+    table.number("trace", lambda row: units.significant(row[1].trace, 4))
+    table.number("workload", lambda row: units.significant(row[1].twin, 4))
+    laws = [f"{part.name.capitalize()}: {part.law}. Lost: {part.loses}." for part in parts]
+    return stacked(width, laws, table.grid())
 
 
 def twin_text(twin: TwinCheck, width: int) -> Text:
     """The differences between trace and workload; the sentence of a failed check is its error."""
-    fields: list[tables.Field[TwinFigure]] = [
-        (tables.key(""), lambda figure: figure.name),
-        (tables.Column("trace"), lambda figure: _twin_value(figure, figure.trace)),
-        (tables.Column("workload"), lambda figure: _twin_value(figure, figure.twin)),
-        (tables.Column("difference"),
-         lambda figure: "-" if figure.difference is None else _change(figure.difference.value)),
-        (tables.Column("interval"), _twin_interval),
-        (tables.Column("margin"), lambda figure: f"{100 * figure.margin:g} %"),
-        (tables.word(""), lambda figure: figure.judgement),
-    ]  # fmt: skip
-    text = tables.to_text(tables.build("Comparison with the trace", twin.figures, fields), width)
-    if twin.judgement != "alike":
-        return text
-    return Text("\n\n").join((text, Text(_JUDGEMENTS["alike"])))
+
+    def value(figure: TwinFigure, value: float | None) -> str:
+        is_time = figure.name.startswith("p9")
+        return units.with_unit(value) if is_time else units.significant(value)
+
+    def change(change: float) -> str:
+        return f"{100 * change:+.2f} %"
+
+    table = Table("Comparison with the trace", twin.figures)
+    table.key("", lambda figure: figure.name)
+    table.number("trace", lambda figure: value(figure, figure.trace))
+    table.number("workload", lambda figure: value(figure, figure.twin))
+    table.number("difference", lambda one: change(one.difference.value) if one.difference else "-")
+    table.number("interval", lambda figure: units.interval(figure.difference, change, "-"))
+    table.number("margin", lambda figure: f"{100 * figure.margin:g} %")
+    table.word("", lambda figure: figure.judgement)
+    return stacked(width, table.grid(), _JUDGEMENTS["alike"] if twin.judgement == "alike" else "")
 
 
 def twin_sentence(twin: TwinCheck) -> str:
@@ -80,22 +69,6 @@ def twin_sentence(twin: TwinCheck) -> str:
         return sentence
     names = ", ".join(one.name for one in twin.figures if one.judgement == twin.judgement)
     return f"{sentence}: {names}{'; give more --blocks' if twin.judgement == 'unknown' else ''}."
-
-
-def _twin_value(figure: TwinFigure, value: float | None) -> str:
-    is_time = figure.name.startswith("p9")
-    return units.with_unit(value) if is_time else units.significant(value)
-
-
-def _twin_interval(figure: TwinFigure) -> str:
-    difference = figure.difference
-    if difference is None or difference.low is None or difference.high is None:
-        return "-"
-    return f"{_change(difference.low)} to {_change(difference.high)}"
-
-
-def _change(change: float) -> str:
-    return f"{100 * change:+.2f} %"
 
 
 def trace_page(name: str, answer: TraceAnswer, command: tuple[str, ...]) -> Page:
@@ -116,38 +89,27 @@ def _trace_figures(answer: TraceAnswer) -> Iterator[Figure]:
     data = frame(answer.rate.course, {"seconds": float, "rate": float})
     x = alt.X("seconds:Q", title="seconds since the first operation")
     y = alt.Y("rate:Q", title="operations per second").scale(zero=True).axis(format="~s")
-    yield Figure(
-        name="rate",
-        title="Rate over time",
-        caption=f"Operations per second in {len(data)} equal stretches of time.",
-        data=data,
-        spec=line_chart(data, x, y, interpolate="step-after"),
-    )
+    caption = f"Operations per second in {len(data)} equal stretches of time."
+    spec = line_chart(data, x, y, interpolate="step-after")
+    yield Figure("rate", "Rate over time", caption, data, spec)
     if not answer.hit_ratios:
         return
     data = frame(answer.hit_ratios, {"keys": float, "hits": float})
     x = alt.X("keys:Q", title="keys in the cache").scale(type="log", nice=False)
     x = x.axis(format="~s", values=log_ticks(data["keys"].to_list()), labelOverlap=True)
     y = alt.Y("hits:Q", title="hit ratio of reads").scale(domain=(0, 1))
-    yield Figure(
-        name="hits",
-        title="Hit ratio of an LRU cache",
-        caption="The hit ratio of reads, by the number of keys that the cache holds; writes enter"
-        " it too.",
-        data=data,
-        spec=line_chart(data, x, y, interpolate="linear"),
+    caption = (
+        "The hit ratio of reads, by the number of keys that the cache holds; writes enter it too."
     )
+    spec = line_chart(data, x, y, interpolate="linear")
+    yield Figure("hits", "Hit ratio of an LRU cache", caption, data, spec)
 
 
 def trace_text(answer: TraceAnswer, width: int) -> Text:
     """A trace for a terminal of this width."""
-    sentences = _trace_sentences(answer)
     rates = [rate for _, rate in answer.rate.course][-width:]
-    return tables.stacked([
-        [line for one in sentences for line in tables.sentence_lines(one, width)],
-        Text(units.contrast(rates), "cyan"),
-        *(tables.to_text(grid, width) for grid in _trace_grids(answer)),
-    ])  # fmt: skip
+    blocks = Text(units.contrast(rates), "cyan")
+    return stacked(width, [*_trace_sentences(answer)], blocks, *_trace_grids(answer))
 
 
 def _trace_sentences(answer: TraceAnswer) -> Iterator[str]:
@@ -185,54 +147,37 @@ def _trace_sentences(answer: TraceAnswer) -> Iterator[str]:
     yield from sentences(answer.told)
 
 
-def _trace_grids(answer: TraceAnswer) -> Iterator[tables.Grid]:
+def _trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
     yield _parts_grid("Kinds", answer.kinds)
     yield _parts_grid("Statements", answer.statements)
     if answer.outcomes:
         yield _parts_grid("Outcomes", answer.outcomes)
     if answer.sizes:
-        fields: list[tables.Field[Sizes]] = [
-            (tables.key(""), lambda sizes: _SIZES[sizes.what]),
-            (tables.Column("mean"), lambda sizes: units.significant(sizes.mean)),
-            (tables.Column("p50"), lambda sizes: units.whole(sizes.p50)),
-            (tables.Column("p99"), lambda sizes: units.whole(sizes.p99)),
-            (tables.Column("largest"), lambda sizes: units.whole(sizes.largest)),
-            (tables.Column("recorded for, %"), lambda sizes: f"{100 * sizes.share:.1f}"),
-        ]
-        yield tables.build("Sizes and times", answer.sizes, fields)
-    yield _text_grid(
-        "An LRU cache's hit ratio of reads",
-        ("of all keys", "keys", "hit ratio"),
-        (
-            (_percent(one.share), units.whole(round(one.keys)), f"{one.hits:.3f}")
-            for one in answer.caches
-        ),
-    )
-    yield _text_grid(
-        "Different keys in each tenth of the time",
-        ("tenth", "keys"),
-        (
-            (str(tenth), units.whole(round(keys)))
-            for tenth, keys in enumerate(answer.working_set, start=1)
-        ),
-    )
+        sizes = Table("Sizes and times", answer.sizes)
+        sizes.key("", lambda size: _SIZES[size.what])
+        sizes.number("mean", lambda size: units.significant(size.mean))
+        sizes.number("p50", lambda size: size.p50)
+        sizes.number("p99", lambda size: size.p99)
+        sizes.number("largest", lambda size: size.largest)
+        sizes.number("recorded for, %", lambda size: f"{100 * size.share:.1f}")
+        yield sizes.grid()
+    caches = Table("An LRU cache's hit ratio of reads", answer.caches)
+    caches.key("of all keys", lambda one: _percent(one.share), number=True)
+    caches.number("keys", lambda one: round(one.keys))
+    caches.number("hit ratio", lambda one: f"{one.hits:.3f}")
+    yield caches.grid()
+    tenths = Table("Different keys in each tenth of the time", enumerate(answer.working_set, 1))
+    tenths.key("tenth", lambda row: row[0], number=True)
+    tenths.number("keys", lambda row: round(row[1]))
+    yield tenths.grid()
 
 
-def _text_grid(
-    title: str, headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]
-) -> tables.Grid:
-    """Numbers, whose first column is the key."""
-    columns = (tables.key(headings[0], number=True), *map(tables.Column, headings[1:]))
-    return tables.Grid(title, columns, tuple(tuple(map(tables.Cell, row)) for row in rows))
-
-
-def _parts_grid(title: str, parts: Iterable[TracePart]) -> tables.Grid:
-    fields: list[tables.Field[TracePart]] = [
-        (tables.key(""), lambda part: part.name),
-        (tables.Column("operations"), lambda part: units.whole(part.operations)),
-        (tables.Column("%"), lambda part: f"{100 * part.share:.2f}"),
-    ]
-    return tables.build(title, parts, fields)
+def _parts_grid(title: str, parts: Iterable[TracePart]) -> Grid:
+    table = Table(title, parts)
+    table.key("", lambda part: part.name)
+    table.number("operations", lambda part: part.operations)
+    table.number("%", lambda part: f"{100 * part.share:.2f}")
+    return table.grid()
 
 
 def _percent(share: float) -> str:

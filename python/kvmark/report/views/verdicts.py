@@ -63,54 +63,49 @@ def run_caveats(runs: Sequence[RunAnswer]) -> tuple[Caveat, ...]:
 
 def caveats(verdicts: Sequence[Named], subjects: Literal["cases", "runs"]) -> tuple[Caveat, ...]:
     """The reasons of all verdicts in order of severity, one per level and code."""
-    reasons: dict[tuple[Level, str], list[tuple[str, Reason]]] = {}
+    places: dict[tuple[Level, str], list[tuple[str, Reason]]] = {}
     for name, verdict, _ in verdicts:
         for reason in verdict.reasons:
-            reasons.setdefault((reason.level, reason.code), []).append((name, reason))
+            places.setdefault((reason.level, reason.code), []).append((name, reason))
     levels = {name: of_name for name, _, of_name in verdicts}
-    merged = [_merged(group, levels, subjects) for group in reasons.values()]
+    merged = []
+    for group in places.values():
+        first = group[0][1]
+        if len(levels) == 1:
+            merged.append(Caveat(first, (), ""))
+        else:
+            scope = scope_text(list(dict.fromkeys(name for name, _ in group)), levels, subjects)
+            sentences = (Place(name, reason.sentence) for name, reason in group)
+            merged.append(Caveat(first, tuple(sentences), scope))
     return tuple(sorted(merged, key=lambda caveat: _SEVERITY.index(caveat.reason.level)))
-
-
-def _merged(
-    group: Sequence[tuple[str, Reason]], levels: Mapping[str, Levels], subjects: str
-) -> Caveat:
-    first = group[0][1]
-    if len(levels) == 1:
-        return Caveat(first, (), "")
-    names = list(dict.fromkeys(name for name, _ in group))
-    scope = scope_text(names, [levels[name] for name in names], list(levels.values()), subjects)
-    return Caveat(first, tuple(Place(name, reason.sentence) for name, reason in group), scope)
 
 
 def caveat_texts(caveats: Sequence[Caveat], width: int) -> list[Text]:
     """Every reason for a terminal: level, scope and sentence, then the advice."""
-    return [Text("\n").join(_caveat_lines(caveat, width)) for caveat in caveats]
+    texts = []
+    for caveat in caveats:
+        reason, level = caveat.reason, caveat.reason.level
+        scope = f", {caveat.where}" if caveat.scope else ""
+        sentence = f"{level.value} {reason.code}{scope}: {reason.sentence}"
+        lines = sentence_lines(sentence, width, "dim" if level is Level.NOTE else "")
+        lines[0].stylize("bold", 0, len(level.value))
+        lines += sentence_lines(f"Advice: {reason.advice}.", width, "dim", "  ")
+        texts.append(Text("\n").join(lines))
+    return texts
 
 
-def _caveat_lines(caveat: Caveat, width: int) -> list[Text]:
-    reason, level = caveat.reason, caveat.reason.level
-    scope = f", {caveat.where}" if caveat.scope else ""
-    sentence = f"{level.value} {reason.code}{scope}: {reason.sentence}"
-    lines = sentence_lines(sentence, width, "dim" if level is Level.NOTE else "")
-    lines[0].stylize("bold", 0, len(level.value))
-    return [*lines, *sentence_lines(f"Advice: {reason.advice}.", width, "dim", "  ")]
-
-
-def scope_text(
-    names: Sequence[str], levels: Sequence[Levels], all_levels: Sequence[Levels], subjects: str
-) -> str:
+def scope_text(names: Sequence[str], levels: Mapping[str, Levels], subjects: str) -> str:
     """A part of all cases: `all 24 with scenario 2`, or the first of them by name.
 
-    ``subjects`` is a plural noun, such as ``cases``. Cases without levels are named.
+    ``levels`` are those of all cases; without any, cases are named. ``subjects`` is a plural noun.
     """
-    count = units.whole(len(names))
-    if len(names) == len(all_levels):
+    count, every = units.whole(len(names)), list(levels.values())
+    if len(names) == len(every):
         return f"all {count} {subjects}"
-    if len(names) > 1 and (common := _common(levels, all_levels)):
+    if len(names) > 1 and (common := _common([levels[name] for name in names], every)):
         return f"all {count} with {common}"
-    others = [each for each in all_levels if each not in levels]
-    if len(others) < len(names) and (common := _common(others, all_levels)):
+    others = [each for name, each in levels.items() if name not in names]
+    if len(others) < len(names) and (common := _common(others, every)):
         return f"all but the {units.whole(len(others))} with {common}"
     first, rest = "; ".join(names[:_MOST_NAMED]), len(names) - _MOST_NAMED
     return f"{first} and {units.whole(rest)} more" if rest > 0 else first
@@ -120,19 +115,23 @@ def _common(group: Sequence[Levels], all_levels: Sequence[Levels]) -> str:
     """The levels that exactly these cases have; empty without any."""
     if not group or not all_levels[0]:
         return ""
+
+    def matches(chosen: Mapping[str, Sequence[str]]) -> bool:
+        """Whether as many cases have these levels."""
+        found = (
+            all(each[name] in labels for name, labels in chosen.items()) for each in all_levels
+        )
+        return sum(found) == len(group)
+
     chosen: dict[str, list[str]] = {}
     for factor in all_levels[0]:
         labels = list(dict.fromkeys(each[factor] for each in group))
         if len(labels) < len({each[factor] for each in all_levels}):
             chosen[factor] = labels
-    if _matches(chosen, all_levels) != len(group):
+    if not matches(chosen):
         return ""
     for factor in list(chosen):
         without = {name: labels for name, labels in chosen.items() if name != factor}
-        if _matches(without, all_levels) == len(group):
+        if matches(without):
             chosen = without
     return ", ".join(f"{name} {listed(labels)}" for name, labels in chosen.items())
-
-
-def _matches(chosen: Mapping[str, Sequence[str]], all_levels: Sequence[Levels]) -> int:
-    return sum(all(each[name] in labels for name, labels in chosen.items()) for each in all_levels)
