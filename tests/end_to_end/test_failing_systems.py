@@ -1,106 +1,86 @@
-"""Systems that fail, and answers that are no: exit codes 3 and 1."""
+"""Systems that fail, and runs that are INVALID: exit codes 3 and 1."""
 
 import json
 import socketserver
-import threading
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from command_line import Going, Kvmark, fingerprint, run_folders
+from command_line import Kvmark, fingerprint, outcomes, run_folders
+from scripted_store import bulk, read_command, serving
 
-SHORT = ("--records", "50", "--operations", "100", "-q")
-
-
-@pytest.fixture
-def earlier(kvmark: Kvmark) -> dict[str, str]:
-    """What an earlier run left."""
-    kvmark("run", "ycsb/c", "--system", "null:", "--load", "never", *SHORT)
-    return fingerprint(kvmark.runs)
+SHORT = "--records 50 --operations 100 -q"
 
 
-def test_a_folder_of_other_files_is_not_taken_for_a_database(kvmark: Kvmark) -> None:
-    folder = kvmark.folder / "letters"
-    folder.mkdir()
-    (folder / "letter.txt").write_text("Dear Sir")
-    sentence = kvmark.refuses("run", "ycsb/a", "--system", f"rocksdb:{folder}", *SHORT, exits=3)
-    assert str(folder) in sentence
-    assert [path.name for path in folder.iterdir()] == ["letter.txt"]
-
-
-def test_a_file_is_not_taken_for_a_database(kvmark: Kvmark) -> None:
+@pytest.mark.parametrize(
+    ("words", "path", "exits"),
+    [
+        ("ycsb/a --system rocksdb:{}/letters", "letters", 3),
+        ("ycsb/a --system rocksdb:{}/file", "file", 2),
+        ("ycsb/a --system rocksdb:{}/not/there", "not", 3),
+        ("ycsb/c --system rocksdb:{}/db --load never", "no RocksDB database", 3),
+    ],
+    ids=["a folder of other files", "a file", "a folder in a missing one", "a missing database"],
+)
+def test_what_is_no_database_stays_unchanged(
+    kvmark: Kvmark, words: str, path: str, exits: int
+) -> None:
+    (kvmark.folder / "letters").mkdir()
+    (kvmark.folder / "letters" / "letter.txt").write_text("Dear Sir")
     (kvmark.folder / "file").write_text("")
-    system = f"rocksdb:{kvmark.folder}/file"
-    sentence = kvmark.refuses("run", "ycsb/a", "--system", system, *SHORT, exits=2)
-    assert f"{kvmark.folder}/file" in sentence
-    assert (kvmark.folder / "file").read_text() == ""
+    before = fingerprint(kvmark.folder)
+    sentence = kvmark.refuses(f"run {words.format(kvmark.folder)} {SHORT}", exits=exits)
+    assert (path if " " in path else f"{kvmark.folder}/{path}") in sentence
+    assert fingerprint(kvmark.folder) == before
+    assert {one.name for one in kvmark.folder.iterdir()} <= {"letters", "file", "runs"}
 
 
-def test_a_folder_in_a_missing_one_is_not_made(kvmark: Kvmark) -> None:
-    system = f"rocksdb:{kvmark.folder}/not/there"
-    sentence = kvmark.refuses("run", "ycsb/a", "--system", system, *SHORT, exits=3)
-    assert f"{kvmark.folder}/not" in sentence
-    assert not (kvmark.folder / "not").exists()
-
-
-def test_a_missing_database_is_not_made_for_reading(kvmark: Kvmark) -> None:
-    words = ("--system", f"rocksdb:{kvmark.folder}/db", "--load", "never", *SHORT)
-    assert "no RocksDB database" in kvmark.refuses("run", "ycsb/c", *words, exits=3)
-    assert not (kvmark.folder / "db").exists()
-
-
-def test_a_sequence_does_not_load_into_a_database_that_is_there(kvmark: Kvmark) -> None:
-    system = ("--system", f"rocksdb:{kvmark.folder}/db")
-    kvmark("run", "ycsb/load", *system, *SHORT)
+def test_a_sequence_does_not_load_into_an_existing_database(kvmark: Kvmark) -> None:
+    system = f"--system rocksdb:{kvmark.folder}/db"
+    kvmark(f"run ycsb/load {system} {SHORT}")
     database = fingerprint(kvmark.folder / "db")
-    assert "already holds a database" in kvmark.refuses("ycsb", *system, "--records", "50")
+    assert "already holds a database" in kvmark.refuses(f"ycsb {system} --records 50")
     assert fingerprint(kvmark.folder / "db") == database
 
 
-def test_runs_that_have_no_place_are_refused(kvmark: Kvmark) -> None:
-    (kvmark.folder / "file").write_text("")
-    for words in (("run", "ycsb/c", "--system", "null:", *SHORT), ("ycsb", "--records", "10")):
-        elsewhere = Kvmark(kvmark.folder, kvmark.folder / "file")
-        result = elsewhere(*words, exits=2)
-        assert str(elsewhere.runs) in result.err.splitlines()[-1], result
-        assert result.err.splitlines()[-1].startswith("kvmark: "), result
-        assert "Traceback" not in result.err
+@pytest.mark.parametrize("words", [f"run ycsb/c --system null: {SHORT}", "ycsb --records 10"])
+def test_a_file_as_the_folder_of_runs_is_refused(kvmark: Kvmark, words: str) -> None:
+    kvmark.runs.write_text("")
+    result = kvmark(words, exits=2)
+    assert str(kvmark.runs) in result.err.splitlines()[-1], result
+    assert result.err.splitlines()[-1].startswith("kvmark: "), result
+    assert "Traceback" not in result.err
 
 
-def test_an_invalid_run_is_kept_and_the_answer_is_no(
-    kvmark: Kvmark, earlier: dict[str, str]
-) -> None:
-    system = ("--system", "sim:?clock=virtual&error_share=0.5", "--load", "never")
-    result = kvmark("run", "ycsb/c", *system, "--operations", "2000", "--json", exits=1)
-    verdict = result.json["verdict"]
-    assert verdict["judgement"] == "INVALID"
+def test_an_invalid_run_is_kept_with_exit_code_1(kvmark: Kvmark) -> None:
+    kvmark(f"run ycsb/c --system null: --load never {SHORT}")
+    earlier = fingerprint(kvmark.runs)
+    words = "run ycsb/c --system sim:?clock=virtual&error_share=0.5 --load never"
+    result = kvmark(words, "--operations", "2000", "--json", exits=1)
+    assert result.json["verdict"]["judgement"] == "INVALID"
     assert "INVALID" in result.err.splitlines()[-1]
-    kept = kvmark.runs / f"{result.json['run']}.verdict.json"
-    assert json.loads(kept.read_text())["judgement"] == "INVALID"
+    verdict = kvmark.runs / f"{result.json['run']}.verdict.json"
+    assert json.loads(verdict.read_text())["judgement"] == "INVALID"
     assert earlier.items() <= fingerprint(kvmark.runs).items()
 
 
-def test_an_overloaded_system_makes_an_invalid_run(kvmark: Kvmark) -> None:
+def test_an_overloaded_system_makes_a_run_invalid(kvmark: Kvmark) -> None:
     system = "sim:?clock=virtual&service=constant&mean_us=1000"
-    words = ("--rate", "2000", "--duration", "1s", "--interval", "100ms", "--load", "never", "-q")
-    result = kvmark("run", "ycsb/c", "--system", system, *words, exits=1)
-    assert "The run is INVALID" in result.out
-    verdict = kvmark("show", "last", "--json").json["verdict"]
-    reasons = {reason["code"]: reason["level"] for reason in verdict["reasons"]}
-    assert reasons["offered_rate_not_reached"] == "INVALID"
+    load = "--rate 2000 --duration 1s --interval 100ms --load never -q"
+    assert "The run is INVALID" in kvmark(f"run ycsb/c --system {system} {load}", exits=1).out
+    assert kvmark.reasons()["offered_rate_not_reached"] == "INVALID"
 
 
-def test_a_sequence_with_an_invalid_case_says_so(kvmark: Kvmark) -> None:
-    words = ("--system", "sim:?error_share=0.5&mean_us=1", "--workloads", "c", "--records", "100")
-    result = kvmark("ycsb", *words, "--repetitions", "2", "--report", "none", "-q", exits=1)
+def test_a_sequence_reports_an_invalid_case(kvmark: Kvmark) -> None:
+    words = "ycsb --system sim:?error_share=0.5&mean_us=1 --workloads c --records 100"
+    result = kvmark(words, "--repetitions", "2", "--report", "none", "-q", exits=1)
     assert "1 of 1 cases are INVALID" in result.err
 
 
-def test_two_runs_do_not_share_a_database(kvmark: Kvmark, going: Callable[..., Going]) -> None:
-    words = ("ycsb/a", "--system", f"rocksdb:{kvmark.folder}/db", "--records", "100")
-    first = going(*words, "--duration", "1h", "--interval", "50ms", "-q")
+def test_two_runs_do_not_share_a_database(kvmark: Kvmark) -> None:
+    words = f"run ycsb/a --system rocksdb:{kvmark.folder}/db --records 100 -q"
+    first = kvmark.start_run(words, "--duration", "1h", "--interval", "50ms")
     first.wait_for_intervals(2)
-    second = kvmark("run", *words, "--operations", "100", "-q", exits=3)
+    second = kvmark(words, "--operations", "100", exits=3)
     assert second.err.startswith("kvmark: ")
     assert second.err.count("\n") == 1
     place = f"{kvmark.folder}/db"
@@ -108,42 +88,31 @@ def test_two_runs_do_not_share_a_database(kvmark: Kvmark, going: Callable[..., G
     assert run_folders(kvmark.runs) == [first.folder]
     first.interrupt()
     first.finish(exits=130)
-    record = kvmark.manifest()["engine"]
-    assert {total["outcome"] for total in record["totals"]} == {"ok"}
-    kvmark("run", *words, "--operations", "100", "-q")
+    assert outcomes(kvmark.manifest()) == {"ok"}
+    kvmark(words, "--operations", "100")
 
 
 class Endless(socketserver.StreamRequestHandler):
-    """Answers everything but PING and INFO with a reply that never ends."""
+    """Answers everything except PING and INFO with a reply that never ends."""
 
     def handle(self) -> None:
-        while line := self.rfile.readline():
-            words = [self.rfile.readline() and self.rfile.readline() for _ in range(int(line[1:]))]
-            name = words[0].strip().upper()
-            if name == b"PING":
-                self.wfile.write(b"+PONG\r\n")
-            elif name == b"INFO":
-                self.wfile.write(b"$21\r\nredis_version:7.0.15\r\n\r\n")
-            elif name not in (b"HGETALL", b"HMGET"):
-                self.wfile.write(b"-ERR unknown command\r\n")
-            else:
+        replies = {b"PING": b"+PONG\r\n", b"INFO": bulk(b"redis_version:7.0.15\r\n")}
+        while words := read_command(self.rfile):
+            name = words[0].upper()
+            if name not in (b"HGETALL", b"HMGET"):
+                self.wfile.write(replies.get(name, b"-ERR unknown command\r\n"))
+                continue
+            with suppress(OSError):
                 self.wfile.write(b"*1073741824\r\n")
-                with suppress(OSError):
-                    while True:
-                        self.wfile.write(b"$1\r\nx\r\n" * 100_000)
-                return
+                while True:
+                    self.wfile.write(b"$1\r\nx\r\n" * 100_000)
+            return
 
 
-def test_an_answer_without_end_fails_and_takes_bounded_memory(kvmark: Kvmark) -> None:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Endless) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        url = f"redis://127.0.0.1:{server.server_address[1]}"
-        words = ("--load", "never", "--operations", 1, "--timeout", "60s", "-q", "--json")
-        document = kvmark("run", "ycsb/c", "--system", url, *words, exits=(1, 3)).json
-        server.shutdown()
-        thread.join()
-    told = json.dumps(document)
-    assert "1 protocol" in told
-    assert "longer than 576 MiB" in told
+def test_an_endless_reply_fails_and_takes_bounded_memory(kvmark: Kvmark) -> None:
+    with serving(Endless) as port:
+        words = f"run ycsb/c --system redis://127.0.0.1:{port} --load never --operations 1"
+        document = kvmark(words, "--timeout", "60s", "-q", "--json", exits=(1, 3)).json
+    text = json.dumps(document)
+    assert "1 protocol" in text
+    assert "longer than 576 MiB" in text

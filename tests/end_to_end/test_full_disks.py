@@ -1,4 +1,4 @@
-"""Disks without space: one sentence that names it, and nothing half written."""
+"""Full disks: an error names the disk, and no file is partly written."""
 
 import json
 import os
@@ -9,30 +9,31 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from command_line import Kvmark, fingerprint, run_folders, sentence_of
+from command_line import Kvmark, fingerprint, outcomes, run_folders, sentence_of
 
 from kvmark.records import Records
+from waiting import PATIENCE_S
 
-RUN = ("run", "ycsb/c", "--system", "null:", "--load", "never")
-SHORT = ("--operations", "100", "-q")
+RUN = "run ycsb/c --system null: --load never --operations 100 -q"
+Mount = Callable[[str], Kvmark]
 
 
 @pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Makes disks of a given size."""
+def on_disk(kvmark: Kvmark, tmp_path: Path) -> Iterator[Mount]:
+    """Mounts a disk of this size as the folder of runs."""
     mounted: list[Path] = []
 
-    def mount(size: str) -> Path:
+    def mount(size: str) -> Kvmark:
         place = tmp_path / f"disk-{size}"
         place.mkdir()
         options = ["-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
         if os.geteuid() != 0 or shutil.which("mount") is None:
-            pytest.skip("only root can mount a disk of its own")
+            pytest.skip("only root can mount a disk")
         done = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"a disk can't be mounted here: {done.stderr.strip()}")
         mounted.append(place)
-        return place
+        return Kvmark(kvmark.folder, place)
 
     yield mount
     for place in mounted:
@@ -46,83 +47,67 @@ def fill(disk: Path) -> None:
             pass
 
 
-def test_a_run_on_a_full_disk_says_so_and_harms_no_other(
-    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
-) -> None:
-    kvmark(*RUN, *SHORT)
+def test_a_run_on_a_full_disk_changes_no_other(kvmark: Kvmark, on_disk: Mount) -> None:
+    kvmark(RUN)
     elsewhere = fingerprint(kvmark.runs)
-    disk = tiny_disk("256k")
-    tiny = Kvmark(kvmark.folder, disk)
-    tiny(*RUN, *SHORT)
-    before = fingerprint(disk)
-    fill(disk)
-    result = tiny(*RUN, *SHORT, exits=3)
-    sentence = sentence_of(result.err)
+    tiny = on_disk("256k")
+    tiny(RUN)
+    before = fingerprint(tiny.runs)
+    fill(tiny.runs)
+    sentence = sentence_of(tiny(RUN, exits=3).err)
     assert "No space left" in sentence or "the disk is full" in sentence
-    assert str(disk) in sentence
-    assert len(run_folders(disk)) == 1
-    assert before.items() <= fingerprint(disk).items()
+    assert str(tiny.runs) in sentence
+    assert len(run_folders(tiny.runs)) == 1
+    assert before.items() <= fingerprint(tiny.runs).items()
     assert fingerprint(kvmark.runs) == elsewhere
 
 
-def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(
-    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
-) -> None:
-    disk = tiny_disk("256k")
-    tiny = Kvmark(kvmark.folder, disk)
-    tiny(*RUN, *SHORT)
-    before = fingerprint(disk)
-    system = ("run", "ycsb/a", "--system", "sim:?mean_us=10", "--load", "never")
-    result = tiny(*system, "--duration", "1h", "--interval", "1ms", "-q", exits=3)
-    sentence = sentence_of(result.err)
-    assert str(disk) in sentence
+def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(on_disk: Mount) -> None:
+    tiny = on_disk("256k")
+    tiny(RUN)
+    before = fingerprint(tiny.runs)
+    words = "run ycsb/a --system sim:?mean_us=10 --load never --duration 1h --interval 1ms -q"
+    sentence = sentence_of(tiny(words, exits=3).err)
+    assert str(tiny.runs) in sentence
     assert "full" in sentence or "No space left" in sentence
-    assert before.items() <= fingerprint(disk).items()
-    # What was measured is not thrown away: it can be closed when there is space.
-    listed = tiny("runs", "--json").json["runs"]
-    assert [line["entry"]["state"] for line in listed] == ["killed", "closed"]
+    assert before.items() <= fingerprint(tiny.runs).items()
+    # The measurement is kept: the run can be closed when there is space.
+    lines = tiny("runs --json").json["runs"]
+    assert [line["entry"]["state"] for line in lines] == ["killed", "closed"]
 
 
-def test_a_database_on_a_full_disk_stops_the_load_as_a_failure_of_storage(
-    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
-) -> None:
-    system = ("--system", f"rocksdb:{tiny_disk('8m')}/db")
-    result = kvmark("run", "ycsb/c", *system, "--records", "100000", "-q", exits=3)
-    sentence = sentence_of(result.err)
+def test_a_full_disk_under_a_database_stops_the_load(kvmark: Kvmark, on_disk: Mount) -> None:
+    words = f"run ycsb/c --system rocksdb:{on_disk('8m').runs}/db --records 100000 -q"
+    sentence = sentence_of(kvmark(words, exits=3).err)
     assert "load" in sentence
     assert "storage" in sentence
-    [folder] = run_folders(kvmark.runs)
-    totals = kvmark.manifest(folder.name)["engine"]["totals"]
-    assert "storage" in {total["outcome"] for total in totals}
+    assert len(run_folders(kvmark.runs)) == 1
+    assert "storage" in outcomes(kvmark.manifest())
 
 
-def test_of_several_files_none_is_imported_when_the_disk_has_no_room_for_all(
-    kvmark: Kvmark, tiny_disk: Callable[[str], Path]
-) -> None:
-    small, large = kvmark.folder / "small.csv", kvmark.folder / "large.csv"
-    small.write_text("threads,throughput_ops_s\n1,1000\n")
+def test_no_file_is_imported_when_the_disk_has_no_room_for_all(on_disk: Mount) -> None:
+    tiny = on_disk("512k")
+    small_file, large_file = tiny.folder / "small.csv", tiny.folder / "large.csv"
+    small_file.write_text("threads,throughput_ops_s\n1,1000\n")
     rows = "".join(f"{row},{row}\n" for row in range(1, 40_000))
-    large.write_text(f"threads,throughput_ops_s\n{rows}")
-    disk = tiny_disk("512k")
-    tiny = Kvmark(kvmark.folder, disk)
-    sentence = sentence_of(tiny("import", small, small, large, exits=3).err)
+    large_file.write_text(f"threads,throughput_ops_s\n{rows}")
+    sentence = sentence_of(tiny("import", small_file, small_file, large_file, exits=3).err)
     assert "the disk is full" in sentence
-    assert str(disk) in sentence
-    assert list(disk.iterdir()) == []
-    # Alone the small one has room.
-    tiny("import", small)
-    assert len(run_folders(disk)) == 1
+    assert str(tiny.runs) in sentence
+    assert list(tiny.runs.iterdir()) == []
+    tiny("import", small_file)
+    assert len(run_folders(tiny.runs)) == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_progress_that_can_not_be_shown_is_dropped(kvmark: Kvmark) -> None:
-    work = ("ycsb/c", "--system", "sim:?mean_us=100", "--load", "never", "--operations", "500")
+def test_progress_that_can_not_be_written_is_dropped(kvmark: Kvmark) -> None:
+    words = "run ycsb/c --system sim:?mean_us=100 --load never --operations 500 --json"
     with Path("/dev/full").open("w") as full:
-        started = kvmark.start("run", *work, "--json", err=full)
-        out, _ = started.communicate(timeout=kvmark.patience_s)
+        started = kvmark.start(words, err=full)
+        out, _ = started.communicate(timeout=PATIENCE_S)
     assert started.returncode in (0, 1)
     assert json.loads(out)["schema"] == "kvmark/run/1"
-    with kvmark.start("run", *work, "--json") as started:
+    with kvmark.start(words) as started:
         assert started.stderr is not None
         assert started.stdout is not None
         started.stderr.close()

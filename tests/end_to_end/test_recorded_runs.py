@@ -1,85 +1,68 @@
-"""Runs recorded as traces: every operation with its three instants, replayed, killed."""
+"""Runs recorded as traces: each operation with its three instants; replays; killed runs."""
 
-from collections.abc import Mapping
+import shutil
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Kvmark
+from command_line import Kvmark, totals
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trace_files import rows
 
-from kvmark.trace import COLUMNS, Trace
+from kvmark.trace import Trace
 from waiting import wait_until
 
-OPTIONAL = ("issued_ns", "completed_ns", "outcome", "group")
-VIRTUAL = "sim:?clock=virtual&mean_us=100"
+VIRTUAL = "--system sim:?clock=virtual&mean_us=100"
 
 
-def rows(path: Path) -> pl.DataFrame:
-    return pl.concat(Trace.open(path).batches((*COLUMNS, *OPTIONAL)))
+def recorded(trace: Path) -> pl.DataFrame:
+    return rows(trace, "issued_ns", "completed_ns", "outcome", "group")
 
 
-def totals(manifest: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """Operations of the measured phase by what they did and how they ended."""
-    engine = manifest["engine"]
-    (measured,) = [one["index"] for one in engine["phases"] if one["name"] == "measure"]
-    return {
+def by_key(trace: Path) -> list[list[tuple[object, ...]]]:
+    """The operations on each key, in their order."""
+    operations: dict[object, list[tuple[object, ...]]] = {}
+    columns = ("kind", "key", "key_size", "value_size")
+    table = recorded(trace).sort("at_ns", "issued_ns", maintain_order=True).select(columns)
+    for kind, key, *sizes in table.iter_rows():
+        # A client that sets a value does not ask whether the key exists.
+        verb = "write" if kind in {"insert", "update"} else kind
+        operations.setdefault(key, []).append((verb, *sizes))
+    return sorted(operations.values(), key=repr)
+
+
+@pytest.mark.parametrize("system", [VIRTUAL, "--system null:", "--system rocksdb:store"])
+def test_a_trace_has_each_measured_operation_once(kvmark: Kvmark, system: str) -> None:
+    words = f"run ycsb/f {system} --records 500 --clients 3 --warmup 200ms --operations 4000"
+    kvmark(f"{words} --record t.trace -q")
+    trace = recorded(kvmark.folder / "t.trace")
+    counted = trace.group_by("kind", "outcome").len().iter_rows()
+    assert {(kind, outcome): count for kind, outcome, count in counted} == {
         (one["operation"].lower().replace("-", "_"), one["outcome"]): one["count"]
-        for one in engine["totals"]
-        if one["phase"] == measured and not one["part"]
+        for one in totals(kvmark.manifest())
+        if not one["part"]
     }
-
-
-def asked(path: Path) -> list[tuple[object, ...]]:
-    """Kinds and sizes in their order, and keys by where they were first."""
-    found = rows(path).sort("at_ns", "issued_ns", maintain_order=True)
-    first: dict[int, int] = {}
-    keys = [first.setdefault(key, len(first)) for key in found["key"]]
-    return list(zip(found["kind"], keys, found["key_size"], found["value_size"], strict=True))
-
-
-def by_key(path: Path) -> list[list[tuple[object, ...]]]:
-    """What is asked of each key, in its order."""
-    lists: dict[object, list[tuple[object, ...]]] = {}
-    for kind, key, *sizes in asked(path):
-        # Whoever sets a value doesn't ask whether there is one.
-        word = "write" if kind in {"insert", "update"} else kind
-        lists.setdefault(key, []).append((word, *sizes))
-    return sorted(lists.values(), key=repr)
-
-
-@pytest.mark.parametrize("system", [VIRTUAL, "null:", "rocksdb:store"])
-def test_a_record_has_every_measured_operation_once(kvmark: Kvmark, system: str) -> None:
-    words = ("run", "ycsb/f", "--system", system, "--records", "500", "--clients", "3")
-    kvmark(*words, "--warmup", "200ms", "--operations", "4000", "--record", "t.trace", "-q")
-    found = rows(kvmark.folder / "t.trace")
-    counted = found.group_by("kind", "outcome").len().iter_rows()
-    assert {(kind, outcome): count for kind, outcome, count in counted} == totals(kvmark.manifest())
-    assert found["at_ns"].is_sorted()
-    assert (found["issued_ns"] >= found["at_ns"]).all()
-    assert (found["completed_ns"] >= found["issued_ns"]).all()
-    assert set(found["client"]) <= {0, 1, 2}
-    assert found["group"].n_unique() == 1
-    assert (found["value_size"].is_null() == (found["kind"] == "read")).all()
+    assert trace["at_ns"].is_sorted()
+    assert (trace["issued_ns"] >= trace["at_ns"]).all()
+    assert (trace["completed_ns"] >= trace["issued_ns"]).all()
+    assert set(trace["client"]) <= {0, 1, 2}
+    assert trace["group"].n_unique() == 1
+    assert (trace["value_size"].is_null() == (trace["kind"] == "read")).all()
     assert Trace.open(kvmark.folder / "t.trace").info.source.startswith("a run of ycsb/f on ")
 
 
-def test_nothing_is_recorded_of_load_and_warm_up(kvmark: Kvmark) -> None:
-    words = ("run", "ycsb/a", "--system", VIRTUAL, "--records", "300", "--operations", "50")
-    kvmark(*words, "--warmup", "1s", "--record", "t.trace", "-q")
+def test_load_and_warm_up_are_not_recorded(kvmark: Kvmark) -> None:
+    kvmark(f"run ycsb/a {VIRTUAL} --records 300 --operations 50 --warmup 1s --record t.trace -q")
     assert Trace.open(kvmark.folder / "t.trace").info.operations == 50
 
 
-def test_instants_are_those_of_the_run(kvmark: Kvmark) -> None:
-    words = ("run", "ycsb/c", "--system", VIRTUAL)
-    kvmark(*words, "--rate", "1000", "--clients", "64", "--duration", "2s", "--record",
-           "t.trace", "-q")  # fmt: skip
-    found = rows(kvmark.folder / "t.trace")
-    assert found["at_ns"].diff().drop_nulls().unique().to_list() == [1_000_000]
-    assert len(found) == 2000
+def test_a_trace_has_the_instants_of_its_run(kvmark: Kvmark) -> None:
+    kvmark(f"run ycsb/c {VIRTUAL} --rate 1000 --clients 64 --duration 2s --record t.trace -q")
+    trace = recorded(kvmark.folder / "t.trace")
+    assert trace["at_ns"].diff().drop_nulls().unique().to_list() == [1_000_000]
+    assert len(trace) == 2000
 
 
 @settings(
@@ -90,80 +73,79 @@ def test_instants_are_those_of_the_run(kvmark: Kvmark) -> None:
     workload=st.sampled_from(["ycsb/a", "ycsb/b", "ycsb/d", "ycsb/f"]),
     clients=st.integers(1, 20),
 )
-def test_a_recorded_run_replays_and_its_replay_does_too(
+def test_replays_of_replays_have_the_operations_of_the_run(
     kvmark: Kvmark, seed: int, workload: str, clients: int
 ) -> None:
     names = [f"{number}-{seed}-{clients}-{workload[-1]}.trace" for number in range(3)]
-    run = ("run", workload, "--rate", "5000", "--clients", clients, "--seed", seed)
-    kvmark(*run, "--system", VIRTUAL, "--records", "40", "--operations", "400", "-q",
-           "--record", names[0], exits=(0, 1))  # fmt: skip
-    for given_, made in pairwise(names):
-        kvmark("replay", given_, "--system", VIRTUAL, "-q", "--record", made, exits=(0, 1))
-    first, second, third = (by_key(kvmark.folder / name) for name in names)
-    assert first == second == third
-    at_ns = [rows(kvmark.folder / name)["at_ns"].to_list() for name in names]
+    words = f"run {workload} --rate 5000 --clients {clients} --seed {seed} {VIRTUAL} -q"
+    kvmark(f"{words} --records 40 --operations 400 --record {names[0]}", exits=(0, 1))
+    for source, trace in pairwise(names):
+        kvmark(f"replay {source} {VIRTUAL} -q --record {trace}", exits=(0, 1))
+    traces = [kvmark.folder / name for name in names]
+    assert by_key(traces[0]) == by_key(traces[1]) == by_key(traces[2])
+    at_ns = [rows(trace)["at_ns"].to_list() for trace in traces]
     assert at_ns[0] == at_ns[1] == at_ns[2]
-    for name in names:
-        for file in (kvmark.folder / name).iterdir():
-            file.unlink()
-        (kvmark.folder / name).rmdir()
+    for trace in traces:
+        shutil.rmtree(trace)
 
 
 def test_a_replay_on_rocksdb_records_the_same_operations(kvmark: Kvmark) -> None:
-    run = ("run", "ycsb/a", "--system", "rocksdb:a", "--records", "200", "--clients", "4")
-    kvmark(*run, "--rate", "4000", "--operations", "3000", "--record", "a.trace", "-q",
-           exits=(0, 1))  # fmt: skip
-    kvmark("replay", "a.trace", "--system", "rocksdb:b", "--record", "b.trace", "-q", exits=(0, 1))
+    words = "run ycsb/a --system rocksdb:a --records 200 --clients 4 --rate 4000 --operations 3000"
+    kvmark(f"{words} --record a.trace -q", exits=(0, 1))
+    kvmark("replay a.trace --system rocksdb:b --record b.trace -q", exits=(0, 1))
     assert by_key(kvmark.folder / "a.trace") == by_key(kvmark.folder / "b.trace")
 
 
-def test_a_killed_run_leaves_its_operations(kvmark: Kvmark) -> None:
-    words = ("run", "ycsb/a", "--system", "sim:?mean_us=100", "--load", "never", "-q")
+def test_the_recording_of_a_killed_run_can_be_imported(kvmark: Kvmark) -> None:
+    words = "run ycsb/a --system sim:?mean_us=100 --load never -q --duration 1h --interval 50ms"
     log = kvmark.folder / "t.trace" / "operations.log"
-    going = kvmark.start(*words, "--duration", "1h", "--interval", "50ms", "--record", "t.trace")
+    started = kvmark.start(f"{words} --record t.trace")
     wait_until(lambda: log.exists() and log.stat().st_size > 100 * 64, "operations are logged")
-    kvmark.kill(going)
+    kvmark.kill(started)
     with log.open("ab") as file:
         file.write(b"half a record")
-    assert "make a trace of what is there by kvmark trace import" in kvmark.refuses(
-        "trace", "show", "t.trace"
-    )
-    kvmark("trace", "import", "t.trace", "-o", "u.trace")
-    trace = Trace.open(kvmark.folder / "u.trace")
-    assert trace.info.operations >= 100
-    assert "the recording was interrupted" in trace.info.told[0]
+    advice = "make a trace of what is there by kvmark trace import"
+    assert advice in kvmark.refuses("trace show t.trace")
+    kvmark.import_trace("t.trace", "u.trace")
+    info = Trace.open(kvmark.folder / "u.trace").info
+    assert info.operations >= 100
+    assert "the recording was interrupted" in info.told[0]
 
 
-def test_a_log_that_was_damaged_is_refused(kvmark: Kvmark) -> None:
+MAGIC = b"KVRUNLOG01".ljust(64, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (MAGIC[:9] * 8, "isn't a log of a run"),
+        (MAGIC + bytes([255]) * 64, "has operations that no run can have"),
+        (MAGIC, "has no operations"),
+    ],
+    ids=["no log", "damaged", "empty"],
+)
+def test_a_damaged_log_is_refused(kvmark: Kvmark, content: bytes, part: str) -> None:
     folder = kvmark.folder / "t.trace"
     folder.mkdir()
     (folder / "tapes.json").write_text('{"format": 1, "source": "a run"}')
     (folder / "operations.jsonl").write_text('{"outcomes": ["ok"]}\n')
-    magic = b"KVRUNLOG01".ljust(64, b"\0")
-    for content, sentence in (
-        (magic[:9] * 8, "isn't a log of a run"),
-        (magic + bytes([255]) * 64, "has operations that no run can have"),
-        (magic, "has no operations"),
-    ):
-        (folder / "operations.log").write_bytes(content)
-        assert sentence in kvmark.refuses("trace", "import", "t.trace", "-o", "u.trace")
-        assert not (kvmark.folder / "u.trace").exists()
+    (folder / "operations.log").write_bytes(content)
+    assert part in kvmark.refuses("trace import t.trace -o u.trace")
+    assert not (kvmark.folder / "u.trace").exists()
 
 
-def test_words_that_are_wrong_are_refused_in_one_sentence(kvmark: Kvmark) -> None:
-    words = ("run", "ycsb/c", "--system", VIRTUAL, "--operations", "10", "-q")
-    for more, sentence in (
-        (("--record", "x"), "x doesn't end in .trace"),
-        (("--record", "x.trace", "--repetitions", "3"), "--record is for one run on one machine"),
-    ):
-        assert sentence in kvmark.refuses(*words, *more)
-    kvmark(*words, "--record", "x.trace")
-    assert "x.trace is there already" in kvmark.refuses(*words, "--record", "x.trace")
-    part = ("ab", "ycsb/c --record y.trace", "--base", "--system sim:", "--candidate", "--seed 2")
-    assert "--record is not for a part of a command" in kvmark.refuses(*part)
+def test_wrong_use_is_refused(kvmark: Kvmark) -> None:
+    words = f"run ycsb/c {VIRTUAL} --operations 10 -q --record"
+    assert "x doesn't end in .trace" in kvmark.refuses(words, "x")
+    several = kvmark.refuses(words, "x.trace", "--repetitions", "3")
+    assert "--record is for one run on one machine" in several
+    kvmark(words, "x.trace")
+    assert "x.trace is there already" in kvmark.refuses(words, "x.trace")
+    part = "ab 'ycsb/c --record y.trace' --base '--system sim:' --candidate '--seed 2'"
+    assert "--record is not for a part of a command" in kvmark.refuses(part)
 
 
-def test_a_run_that_cannot_begin_leaves_no_trace(kvmark: Kvmark) -> None:
-    words = ("run", "ycsb/c", "--system", "redis://127.0.0.1:1", "--operations", "10", "-q")
-    kvmark(*words, "--record", "x.trace", exits=(2, 3, 4, 5))
+def test_a_run_that_cannot_start_leaves_no_trace(kvmark: Kvmark) -> None:
+    words = "run ycsb/c --system redis://127.0.0.1:1 --operations 10 -q --record x.trace"
+    kvmark(words, exits=(2, 3, 4, 5))
     assert not (kvmark.folder / "x.trace").exists()

@@ -1,95 +1,91 @@
-"""Traces replayed from the words a user types, on stores that are there."""
+"""Traces replayed on simulated and real stores."""
 
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
-from command_line import Kvmark
+from command_line import Kvmark, phase
+from real_servers import monitored, redis_up
+from trace_files import rows, twitter
 
-from kvmark.testbed import redis
-from kvmark.trace import Trace
-from waiting import wait_until
-
-TWITTER = "".join(
-    f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
-    f"{'set' if number % 5 == 0 else 'get'},{3600 if number % 5 == 0 else 0}\n"
-    for number in range(2000)
-)
-"""Four seconds of 500 operations each."""
+TWITTER = twitter(2000, 500)
+"""Four seconds."""
+SIM = "--system sim:?clock=virtual"
 
 
 @pytest.fixture
-def made(kvmark: Kvmark) -> Kvmark:
+def traced(kvmark: Kvmark) -> Kvmark:
+    """The program with t.trace."""
     (kvmark.folder / "t.csv").write_text(TWITTER)
-    kvmark("trace", "import", "t.csv", "-o", "t.trace")
+    kvmark.import_trace("t.csv", "t.trace")
     return kvmark
 
 
 def measured(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """The measured phase of a run's answer."""
-    phases: list[Mapping[str, Any]] = answer["summary"]["phases"]
-    return next(phase for phase in phases if phase["name"] == "measure")
+    return phase({"engine": answer["summary"]})
 
 
-def test_a_trace_is_replayed_at_its_own_rate(made: Kvmark) -> None:
-    words = ("replay", "t.trace", "--system", "sim:?clock=virtual", "-q", "--json")
-    phase = measured(made(*words).json)
-    assert phase["throughput"]["value"] == pytest.approx(500, rel=0.02)
-    twice = measured(made(*words, "--speed", "2").json)
-    assert twice["throughput"]["value"] == pytest.approx(1000, rel=0.02)
-    # Intervals are as short as its error needs, for it is known how long it lasts.
-    assert made.manifest()["plan"]["interval_ns"] == 10**8
+def operations(answer: Mapping[str, Any]) -> dict[str, int]:
+    return {one["operation"]: one["count"] for one in measured(answer)["operations"]}
 
 
-def test_replays_are_swept_and_repeated_and_gone_on_with(made: Kvmark) -> None:
-    words = ("replay", "t.trace", "--system", "sim:?clock=virtual", "-q", "--from", "1s")
-    swept = ("--sweep", "speed=2,4", "--sweep", "scale_keys=0.5,1", "--repetitions", "2")
-    told = made(*words, *swept).out
-    assert re.search(r"^ *2 +1 +1,0\d\d", told, re.MULTILINE), told
-    assert re.search(r"^ *4 +1 +2,0\d\d", told, re.MULTILINE), told
-    runs = set(made.runs.glob("*/manifest.json"))
+def test_a_trace_is_replayed_at_its_rate(traced: Kvmark) -> None:
+    for speed in (1, 2):
+        words = f"replay t.trace {SIM} --speed {speed} -q --json"
+        throughput = measured(traced(words).json)["throughput"]["value"]
+        assert throughput == pytest.approx(500 * speed, rel=0.02)
+    # The length of a replay is known, so that its interval can be as short as the error needs.
+    assert traced.manifest()["plan"]["interval_ns"] == 10**8
+
+
+def test_replays_are_swept_repeated_and_resumed(traced: Kvmark) -> None:
+    words = (
+        f"replay t.trace {SIM} -q --from 1s --sweep speed=2,4 --sweep scale_keys=0.5,1"
+        " --repetitions 2"
+    )
+    out = traced(words).out
+    assert re.search(r"^ *2 +1 +1,0\d\d", out, re.MULTILINE), out
+    assert re.search(r"^ *4 +1 +2,0\d\d", out, re.MULTILINE), out
+    runs = set(traced.runs.glob("*/manifest.json"))
     assert len(runs) == 8
-    made(*words, *swept, "--resume")
-    assert set(made.runs.glob("*/manifest.json")) == runs
-    # Another trace of this name is another study.
-    (made.folder / "t.csv").write_text(TWITTER.replace("key3,", "other,"))
-    made("trace", "import", "t.csv", "-o", "other.trace")
-    (made.folder / "t.trace").rename(made.folder / "old.trace")
-    (made.folder / "other.trace").rename(made.folder / "t.trace")
-    made.refuses(*words, *swept, "--resume")
+    traced(words, "--resume")
+    assert set(traced.runs.glob("*/manifest.json")) == runs
+    # Another trace of this name makes another study.
+    (traced.folder / "t.csv").write_text(TWITTER.replace("key3,", "other,"))
+    (traced.folder / "t.trace").rename(traced.folder / "old.trace")
+    traced.import_trace("t.csv", "t.trace")
+    traced.refuses(words, "--resume")
 
 
-def test_a_trace_is_the_workload_of_a_study(made: Kvmark) -> None:
-    (made.folder / "own.yaml").write_text("""
+STUDY = """
 name: traced
-question: How fast does it go?
+question: How fast is it?
 system: "sim:?clock=virtual"
 workload: t.trace
 run: {until: 2s, clients: 4}
 factors:
   speed: [1, max]
-""")
-    told = made("study", "own.yaml", "--report", "none", "-q").out
-    assert re.search(r"^ *1 +50\d\b", told, re.MULTILINE), told
+"""
 
 
-def test_a_replay_on_rocksdb_loads_what_is_read_first_and_reads_back_what_it_wrote(
-    made: Kvmark,
-) -> None:
-    words = ("replay", "t.trace", "--speed", "max", "--system", "rocksdb:store", "--verify")
-    phase = measured(made(*words, "-q", "--json", exits=(0, 1)).json)
-    counted = {one["operation"]: one["count"] for one in phase["operations"]}
-    assert counted == {"READ": 1600, "INSERT": 400}
-    phases = {one["name"]: one for one in made.manifest()["engine"]["phases"]}
+def test_a_trace_is_the_workload_of_a_study(traced: Kvmark) -> None:
+    (traced.folder / "own.yaml").write_text(STUDY)
+    out = traced("study own.yaml --report none -q").out
+    assert re.search(r"^ *1 +50\d\b", out, re.MULTILINE), out
+
+
+def test_a_replay_loads_the_keys_of_reads_and_verifies_writes(traced: Kvmark) -> None:
+    words = "replay t.trace --speed max --system rocksdb:store --verify -q --json"
+    assert operations(traced(words, exits=(0, 1)).json) == {"READ": 1600, "INSERT": 400}
+    manifest = traced.manifest()
     written = {number * number % 37 for number in range(0, 2000, 5)}
-    sweep = phases["verify"]["sweep"]
+    sweep = phase(manifest, "verify")["sweep"]
     assert sweep.pop("records") == sweep.pop("written") == len(written)
     assert not any(sweep.values())
-    assert phases["load"]["groups"][0]["issued"] > 0
+    assert phase(manifest, "load")["groups"][0]["issued"] > 0
 
 
 SCANS = "at,key,kind,value,count\n" + "".join(
@@ -99,92 +95,79 @@ SCANS = "at,key,kind,value,count\n" + "".join(
 )
 
 
-def test_scans_are_replayed_over_the_very_keys_and_refused_without(kvmark: Kvmark) -> None:
+def test_scans_are_replayed_with_kept_keys_and_refused_without(kvmark: Kvmark) -> None:
     (kvmark.folder / "s.csv").write_text(SCANS)
-    words = ("--speed", "max", "--clients", "1", "-q")
-    kvmark("trace", "import", "s.csv", "-o", "hashed.trace")
-    system = ("--system", "rocksdb:store?create=true")
-    refused = kvmark.refuses("replay", "hashed.trace", *system, *words)
-    assert "scan (100) (scans need --keep-keys where a trace is made" in refused
-    kvmark("trace", "import", "s.csv", "-o", "kept.trace", "--keep-keys", "--keep-values")
-    phase = measured(kvmark("replay", "kept.trace", *system, *words, "--json", exits=(0, 1)).json)
-    counted = {one["operation"]: one["count"] for one in phase["operations"]}
-    assert counted == {"INSERT": 300, "SCAN": 100}
-    (scans,) = [one for one in phase["operations"] if one["operation"] == "SCAN"]
+    words = "--system rocksdb:store?create=true --speed max --clients 1 -q"
+    kvmark.import_trace("s.csv", "hashed.trace")
+    sentence = kvmark.refuses(f"replay hashed.trace {words}")
+    assert "scan (100) (scans need --keep-keys where a trace is made" in sentence
+    kvmark.import_trace("s.csv", "kept.trace", "--keep-keys", "--keep-values")
+    answer = kvmark(f"replay kept.trace {words} --json", exits=(0, 1)).json
+    assert operations(answer) == {"INSERT": 300, "SCAN": 100}
+    (scans,) = [one for one in measured(answer)["operations"] if one["operation"] == "SCAN"]
     assert scans["rows"] > 200
-    files = b"".join(file.read_bytes() for file in (kvmark.folder / "store").iterdir())
-    assert b"key000" in files
+    content = b"".join(file.read_bytes() for file in (kvmark.folder / "store").iterdir())
+    assert b"key000" in content
 
 
-def test_words_that_are_wrong_are_refused_in_one_sentence(made: Kvmark) -> None:
-    sim = ("--system", "sim:?clock=virtual")
-    for words, sentence in (
-        (("replay", "no.trace", *sim), "there is no trace no.trace"),
-        (("replay", "ycsb/a", *sim), "ycsb/a is no trace; kvmark run takes other workloads"),
-        (("run", "ycsb/a", *sim, "--speed", "2"), "no such option: --speed"),
-        (("run", "t.trace", *sim), "t.trace is a trace; replay it with kvmark replay"),
-        (
-            ("ab", "ycsb/a --speed 2", "--base", "--system sim:", "--candidate", "--system sim:"),
-            "base: --speed is for a trace, X.trace, and ycsb/a is none",
-        ),
-        (("replay", "t.trace", *sim, "--speed", "fast"), "'fast' is no speed"),
-        (("replay", "t.trace", *sim, "--rate", "5"), "rate: not for a replay"),
-        (("replay", "t.trace", *sim, "--sweep", "speed=1,fast"), "speed: 'fast' is no speed"),
-        (("run", "ycsb/a", *sim, "--sweep", "speed=1,2"), "speed is for a trace, X.trace"),
-        (("replay", "t.trace", *sim, "--scale-keys", "1.5"), "or the part of them that is kept"),
-        (("replay", "t.trace", *sim, "--from", "9s"), "no operation in the part"),
-        (("replay", "t.trace", *sim, "--from", "2s", "--until", "1s"), "must end behind"),
+def test_wrong_use_is_refused(traced: Kvmark) -> None:
+    for words, part in (
+        ("replay no.trace", "there is no trace no.trace"),
+        ("replay ycsb/a", "ycsb/a is no trace; kvmark run takes other workloads"),
+        ("run ycsb/a --speed 2", "no such option: --speed"),
+        ("run t.trace", "t.trace is a trace; replay it with kvmark replay"),
+        ("replay t.trace --speed fast", "'fast' is no speed"),
+        ("replay t.trace --rate 5", "rate: not for a replay"),
+        ("replay t.trace --sweep speed=1,fast", "speed: 'fast' is no speed"),
+        ("run ycsb/a --sweep speed=1,2", "speed is for a trace, X.trace"),
+        ("replay t.trace --scale-keys 1.5", "or the part of them that is kept"),
+        ("replay t.trace --from 9s", "no operation in the part"),
+        ("replay t.trace --from 2s --until 1s", "must end behind"),
     ):
-        assert sentence in made.refuses(*words)
+        assert part in traced.refuses(f"{words} {SIM}")
+    sides = "ab 'ycsb/a --speed 2' --base '--system sim:' --candidate '--system sim:'"
+    sentence = traced.refuses(sides)
+    assert "base: --speed is for a trace, X.trace, and ycsb/a is none" in sentence
 
 
-def test_a_trace_of_other_operations_says_how_they_are_left_out(kvmark: Kvmark) -> None:
+def test_other_operations_of_a_trace_are_left_out_on_request(kvmark: Kvmark) -> None:
     lines = ('"PING"', '"SET" "k" "v"', '"EVAL" "return 1" "0"', '"GET" "k"')
     log = "".join(f"1339518083.10741{n} [0 127.0.0.1:6] {line}\n" for n, line in enumerate(lines))
     (kvmark.folder / "m.txt").write_text(log)
-    kvmark("trace", "import", "m.txt", "-o", "m.trace")
-    sim = ("replay", "m.trace", "--system", "sim:?clock=virtual", "-q")
-    assert "eval (1), ping (1); leave them out by --skip eval,ping" in kvmark.refuses(*sim)
-    told = kvmark(*sim, "--skip", "other").out
-    assert "left out on purpose: eval (1)" in told
+    kvmark.import_trace("m.txt", "m.trace")
+    words = f"replay m.trace {SIM} -q"
+    assert "eval (1), ping (1); leave them out by --skip eval,ping" in kvmark.refuses(words)
+    assert "left out on purpose: eval (1)" in kvmark(words, "--skip", "other").out
 
 
-def test_two_sides_replay_the_same_trace(made: Kvmark) -> None:
-    sides = [f"--system 'sim:?clock=virtual&mean_us={mean_us}'" for mean_us in (100, 120)]
-    words = ("ab", "t.trace --speed max", "--base", sides[0], "--candidate", sides[1])
-    result = made(*words, "--max-blocks", "4", "--allow", "system", "-q")
-    assert "Throughput fell by 16.7 %" in result.out
+def test_two_sides_replay_the_same_trace(traced: Kvmark) -> None:
+    sides = [f"'{SIM}&mean_us={mean_us}'" for mean_us in (100, 120)]
+    words = f"ab 't.trace --speed max' --base {sides[0]} --candidate {sides[1]}"
+    out = traced(f"{words} --max-blocks 4 --allow system -q").out
+    assert "Throughput fell by 16.7 %" in out
 
 
-def issued(path: Path) -> list[tuple[object, ...]]:
-    """A trace's operations, with keys by number in the order in which they appear."""
-    columns = ("kind", "key", "key_size", "value_size", "ttl_ms")
-    rows = pl.concat(Trace.open(path).batches(columns))
-    keys = {key: number for number, key in enumerate(rows["key"].unique(maintain_order=True))}
+def requests(trace: Path) -> list[tuple[object, ...]]:
+    """The operations of a trace, with keys by number in the order in which they appear."""
+    table = rows(trace)
+    numbers = {key: number for number, key in enumerate(table["key"].unique(maintain_order=True))}
+    columns = table.select("kind", "key", "key_size", "value_size", "ttl_ms").iter_rows()
     return [
-        # What a read returned, MONITOR doesn't tell.
-        (kind, keys[key], key_size, value_size if kind == "update" else None, ttl_ms)
-        for kind, key, key_size, value_size, ttl_ms in rows.iter_rows()
+        # MONITOR prints no result of a read.
+        (kind, numbers[key], key_size, value_size if kind == "update" else None, ttl_ms)
+        for kind, key, key_size, value_size, ttl_ms in columns
     ]
 
 
-def test_what_a_replay_sends_to_redis_is_the_trace_again(user: Kvmark) -> None:
+def test_a_replay_sends_the_operations_of_its_trace_to_redis(user: Kvmark) -> None:
     (user.folder / "t.csv").write_text(TWITTER)
-    user("trace", "import", "t.csv", "-o", "t.trace")
-    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
-    told, port = user.folder / "m.txt", str(testbed.nodes[0].port)
-    words = ("--system", testbed.url, "--speed", "max", "--load", "never", "-q")
-    with told.open("w") as file:
-        monitor = subprocess.Popen(["redis-cli", "-p", port, "monitor"], stdout=file)
-        try:
-            wait_until(lambda: told.read_text().startswith("OK"), "MONITOR to begin")
-            user("replay", "t.trace", *words, "--clients", "1", exits=(0, 1))
-            subprocess.run(["redis-cli", "-p", port, "echo", "the end"], check=True)
-            wait_until(lambda: '"the end"' in told.read_text(), "the last command")
-        finally:
-            monitor.terminate()
-            monitor.wait()
-    sent = [line for line in told.read_text().splitlines() if re.search('"(SET|GET)"', line)]
+    user.import_trace("t.csv", "t.trace")
+    testbed = redis_up(user)
+    log = user.folder / "m.txt"
+    with monitored(testbed.nodes[0].port, log):
+        words = f"replay t.trace --system {testbed.url} --speed max --load never --clients 1 -q"
+        user(words, exits=(0, 1))
+    sent = [line for line in log.read_text().splitlines() if re.search('"(SET|GET)"', line)]
     (user.folder / "sent.txt").write_text("\n".join(sent))
-    user("trace", "import", "sent.txt", "-o", "sent.trace")
-    assert issued(user.folder / "sent.trace") == issued(user.folder / "t.trace")
+    user.import_trace("sent.txt", "sent.trace")
+    assert requests(user.folder / "sent.trace") == requests(user.folder / "t.trace")

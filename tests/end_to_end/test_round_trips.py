@@ -1,10 +1,10 @@
-"""What a tap recorded and a replay sends again, a second tap records alike."""
+"""A tap before the target of a replay records the trace that is replayed."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from command_line import Kvmark
 from hypothesis import Phase, example, given, seed, settings
 from hypothesis import strategies as st
-from scripted_store import Store, bulk, store
+from scripted_store import command, read_reply, store
 
 from kvmark.trace import TapProgress, TapSettings, Trace, record
 
@@ -23,29 +23,29 @@ PATIENCE_S = 60.0
 KINDS = {"read": "read", "update": "update", "insert": "update", "delete": "delete"}
 Command = tuple[str, ...]
 Batch = tuple[int, tuple[Command, ...]]
-"""A client, and what it sends in one piece."""
+"""A client and the commands that it sends at once."""
 History = tuple[int, tuple[tuple[str, int | None, int | None], ...]]
-"""A key's size, and what happened to it: kind, bytes written or read, time to live."""
+"""The size of a key and its operations: kind, bytes written or read, time to live."""
 
 
 @contextmanager
-def tap(before: Store, trace: Path) -> Iterator[int]:
-    """A tap before a store, and its port; at the end there is the trace."""
+def tap(port: int, trace: Path) -> Iterator[int]:
+    """The port of a tap before a store; it writes the trace at the end."""
     listens: list[int] = []
     ready, over = threading.Event(), threading.Event()
 
-    def goes_on(progress: TapProgress) -> bool:
+    def continues(progress: TapProgress) -> bool:
         listens.append(int(progress.listens.rpartition(":")[2]))
         ready.set()
         return not over.is_set()
 
-    wanted = TapSettings(
-        host="127.0.0.1", port=0, protocol="redis", address=f"127.0.0.1:{before.server_address[1]}",
+    options = TapSettings(
+        host="127.0.0.1", port=0, protocol="redis", address=f"127.0.0.1:{port}",
         default_port=6379, tls=False, ca_file=None, cert_file=None, key_file=None, server_name=None,
         threads=2, memory_bytes=1 << 26, disk_bytes=1 << 30,
         keep_keys=False, keep_values=False,
     )  # fmt: skip
-    thread = threading.Thread(target=record, args=(wanted, trace, "a test", bytes(16), goes_on))
+    thread = threading.Thread(target=record, args=(options, trace, "a test", bytes(16), continues))
     thread.start()
     try:
         assert ready.wait(PATIENCE_S)
@@ -56,48 +56,34 @@ def tap(before: Store, trace: Path) -> Iterator[int]:
 
 
 def send(port: int, batches: Sequence[Batch]) -> None:
-    """One batch after the other, each client on a connection of its own."""
+    """Sends one batch after the other; each client has a connection."""
     connections: dict[int, tuple[socket.socket, BinaryIO]] = {}
     for client, commands in batches:
         if client not in connections:
             connection = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
             connections[client] = (connection, connection.makefile("rb"))
         connection, replies = connections[client]
-        connection.sendall(b"".join(map(request, commands)))
+        connection.sendall(b"".join(command([word.encode() for word in one]) for one in commands))
         for _ in commands:
-            pass_reply(replies)
+            read_reply(replies)
     for connection, replies in connections.values():
         replies.close()
         connection.close()
 
 
-def request(command: Command) -> bytes:
-    return b"*%d\r\n%s" % (len(command), b"".join(bulk(word.encode()) for word in command))
-
-
-def pass_reply(replies: BinaryIO) -> None:
-    line = replies.readline()
-    if line[:1] == b"*":
-        for _ in range(int(line[1:])):
-            pass_reply(replies)
-    elif line[:1] == b"$" and line[:3] != b"$-1":
-        replies.read(int(line[1:]) + 2)
-
-
 def histories(trace: Path) -> Counter[History]:
-    """What happened to each key, whatever it is called."""
+    """The operations on each key, without its name."""
     columns = ("kind", "key", "key_size", "value_size", "ttl_ms")
     rows = pl.concat(Trace.open(trace).batches(columns))
-    found: defaultdict[tuple[int, int], list[tuple[str, int | None, int | None]]]
-    found = defaultdict(list)
+    operations: dict[tuple[int, int], list[tuple[str, int | None, int | None]]] = {}
     for kind, key, key_size, value_size, ttl_ms in rows.iter_rows():
         if kind in KINDS:
-            found[(key, key_size)].append((KINDS[kind], value_size, ttl_ms))
-    return Counter((size, tuple(history)) for (_, size), history in found.items())
+            operations.setdefault((key, key_size), []).append((KINDS[kind], value_size, ttl_ms))
+    return Counter((size, tuple(history)) for (_, size), history in operations.items())
 
 
 def replayed(recorded: Counter[History]) -> Counter[History]:
-    """What a replay makes of these: keys of ten bytes at least, and what is read first is there."""
+    """The histories of a replay: keys of at least ten bytes, and keys that are read first exist."""
     made: Counter[History] = Counter()
     for (key_size, history), keys in recorded.items():
         kind, value_size, _ = history[0]
@@ -127,29 +113,28 @@ ONLY_KEY_NOT_FOUND: list[Batch] = [(0, (("DEL", "key0"), ("MGET", "key0"), ("GET
 
 
 @seed(1)
-@example(there={}, batches=ONLY_KEY_NOT_FOUND, clients=1)
-@given(there=st.dictionaries(KEY, VALUE, max_size=6), batches=BATCHES, clients=st.integers(1, 8))
+@example(existing={}, batches=ONLY_KEY_NOT_FOUND, clients=1)
+@given(existing=st.dictionaries(KEY, VALUE, max_size=6), batches=BATCHES, clients=st.integers(1, 8))
 @settings(max_examples=2, deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
-def test_a_replay_is_recorded_as_what_it_replays(
+def test_the_trace_of_a_replay_equals_its_trace(
     tmp_path_factory: pytest.TempPathFactory,
-    there: dict[str, str],
+    existing: dict[str, str],
     batches: list[Batch],
     clients: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("round")
     user = Kvmark(folder, folder / "runs", {"XDG_CACHE_HOME": str(folder / "cache")})
     with store() as first:
-        first.values.update((key.encode(), value.encode()) for key, value in there.items())
-        # Each verb reads something with its size, so that what isn't found is known as such.
+        first.values.update((key.encode(), value.encode()) for key, value in existing.items())
+        # Each verb reads a value first, so that the tap knows a miss by its size.
         first.values[b"the first of all"] = b"value"
-        with tap(first, folder / "a.trace") as port:
-            told = (0, (("GET", "the first of all"), ("MGET", "the first of all")))
-            send(port, [told, *batches])
-    words = ("--speed", "max", "--clients", clients, "--skip", "other", "-q")
+        with tap(first.port, folder / "a.trace") as port:
+            both = (0, (("GET", "the first of all"), ("MGET", "the first of all")))
+            send(port, [both, *batches])
     for before, after in (("a", "b"), ("b", "c")):
-        with store() as fresh, tap(fresh, folder / f"{after}.trace") as port:
-            system = f"redis://127.0.0.1:{port}"
-            user("replay", f"{before}.trace", "--system", system, *words, exits=(0, 1))
+        with store() as fresh, tap(fresh.port, folder / f"{after}.trace") as port:
+            words = f"replay {before}.trace --system redis://127.0.0.1:{port} --clients {clients}"
+            user(f"{words} --speed max --skip other -q", exits=(0, 1))
     sent = histories(folder / "b.trace")
     assert sent == replayed(histories(folder / "a.trace"))
     assert histories(folder / "c.trace") == sent

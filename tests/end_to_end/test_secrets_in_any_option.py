@@ -1,4 +1,4 @@
-"""A URL with a password, given to any option there is, is found in no output and no record."""
+"""A URL with a password, as the value of any option, appears in no output and no record."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kvmark.frontends.yugabyte_apps.flags import FLAGS
 
 SECRET = "C4n4ryS1ngs"
 URL = f"redis://ann:{SECRET}@127.0.0.1:1"
-OF_THE_USERS_NAMING = {"runs"}
-"""Options whose value is a folder's name, which has to be what the user says."""
+NAMED_FOLDERS = {"runs"}
+"""Options whose value names a folder."""
 SMALL = ("--system", "null:", "--records", "10", "--operations", "10")
-WORDS = {
+ARGUMENTS = {
     "run": ("ycsb/c", *SMALL),
     "replay": ("a.trace", "--system", "null:"),
     "ycsb": (*SMALL, "--repetitions", "1", "--workloads", "load"),
@@ -41,64 +41,64 @@ WORDS = {
     "runs compare": ("last", "last"), "runs report": ("last",), "runs export": ("last",),
     "runs archive": ("last", "-o", "a.tar.xz"), "runs rm": ("nothing",),
 }  # fmt: skip
-"""What a command needs to come as far as it can with one option more."""
+"""Arguments with which a command gets as far as possible with one more option."""
 
 
 def options(command: str) -> list[str]:
     """The options of a command that take a value."""
     if command == "app":
         flags = (one.name for one in FLAGS.values() if one.takes != "nothing")
-        return [f"--{name}" for name in flags if name not in OF_THE_USERS_NAMING]
+        return [f"--{name}" for name in flags if name not in NAMED_FOLDERS]
     app = program()
     app.info.cls = CompleteGroup
-    found: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     for word in command.split():
-        found = found.commands[word]
-    taking = (one for one in found.params if one.param_type_name == "option" and not one.is_flag)
+        group = group.commands[word]
+    taking = (one for one in group.params if one.param_type_name == "option" and not one.is_flag)
     return [max(one.opts, key=len) for one in taking if one.name != "folder"]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with two runs and a trace, where all commands are given."""
+    """The working directory of all commands, with two runs and a trace."""
     folder = tmp_path_factory.mktemp("place")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("KVMARK_RUNS", str(folder / "runs"))
         patch.setenv("KVMARK_TESTBEDS", str(folder / "testbeds"))
-        for more in (("--record", "a.trace"), ()):
-            said(["run", "ycsb/c", *SMALL, "--quiet", *more])
+        for options in (("--record", "a.trace"), ()):
+            output(["run", "ycsb/c", *SMALL, "--quiet", *options])
         yield folder
 
 
-def said(words: list[str]) -> str:
-    """What a command prints; it ends as commands do."""
+def output(words: list[str]) -> str:
+    """The output of a command, whose exit code is a documented one."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(out):
         assert main(words) in (0, 1, 2, 3), words
     return out.getvalue()
 
 
-def heard(folder: Path) -> list[Path]:
-    """Files with the secret in them, or in their names, which are taken out of the way."""
+def take_leaks(folder: Path) -> list[Path]:
+    """Moves files with the secret in them, or in their names, away and returns their paths."""
     found = []
     for path in sorted(folder.rglob("*"), reverse=True):
         if SECRET in path.name or (path.is_file() and SECRET.encode() in path.read_bytes()):
             found.append(path.relative_to(folder))
-            path.rename(folder.with_name(f"heard-{len(list(folder.parent.iterdir()))}"))
+            path.rename(folder.with_name(f"leak-{len(list(folder.parent.iterdir()))}"))
     return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_password_in_any_option_is_heard_nowhere(place: Path, command: str) -> None:
-    heard_by = {}
+def test_a_password_in_any_option_appears_nowhere(place: Path, command: str) -> None:
+    leaks_by_option = {}
     for option in options(command):
-        given = [*command.split(), *WORDS.get(command, ())]
-        if option in given:
-            at = given.index(option)
-            del given[at : at + 2]
-        for words in ([*given, option, URL], [*given, f"{option}={URL}"]):
-            printed = SECRET in said(words)
-            if (files := heard(place)) or printed:
-                heard_by[option] = ("its output", *files) if printed else tuple(files)
-    assert heard_by == {}
+        words = [*command.split(), *ARGUMENTS.get(command, ())]
+        if option in words:
+            at = words.index(option)
+            del words[at : at + 2]
+        for command_line in ([*words, option, URL], [*words, f"{option}={URL}"]):
+            printed = SECRET in output(command_line)
+            if (files := take_leaks(place)) or printed:
+                leaks_by_option[option] = ("its output", *files) if printed else tuple(files)
+    assert leaks_by_option == {}

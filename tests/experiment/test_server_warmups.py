@@ -381,7 +381,7 @@ def test_a_server_that_gets_faster_is_warm_before_its_first_case(
             time.sleep(0.1)
 
     with store(slower_at_first) as served:
-        text = COLD.format(port=served.server_address[1])
+        text = COLD.format(port=served.port)
         ended = program.study(tmp_path, text, "--json")
     assert ended.json["missing"] == 0, ended
     kept = [one["spec"]["study"] for one in manifests(tmp_path / "runs").values()]
