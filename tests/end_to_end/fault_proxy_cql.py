@@ -6,13 +6,13 @@ bound value is the key.
 
 from __future__ import annotations
 
+import io
 import socket
 import struct
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from fault_proxy import Victims
 
@@ -27,13 +27,11 @@ ERRORS = {
     "apply_refused": struct.pack(">ih", 0x2200, len(_TEXT)) + _TEXT,
 }
 UNSET = -2
-
 Value = bytes | int
 """A bound value; a negative number is null or unset."""
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One message: version, flags, stream and opcode in five bytes, and its body."""
 
     head: bytes
@@ -51,10 +49,6 @@ class Frame:
     def stream(self) -> bytes:
         return self.head[2:4]
 
-    @property
-    def opcode(self) -> int:
-        return self.head[4]
-
     def bytes(self) -> bytes:
         return self.head + struct.pack(">i", len(self.body)) + self.body
 
@@ -63,52 +57,27 @@ class Frame:
         return Frame(struct.pack(">BB2sB", RESPONSE, 0, self.stream, opcode), body)
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A prepared statement with its values."""
-
-    text: str
-    values: tuple[Value, ...]
-
-    @property
-    def verb(self) -> str:
-        return self.text.split()[0].upper()
-
-    @property
-    def key(self) -> bytes:
-        return self.values[0] if isinstance(self.values[0], bytes) else b""
+def number(body: BinaryIO, form: str) -> int:
+    """The next integer, by its form in `struct`."""
+    (value,) = struct.unpack(f">{form}", body.read(struct.calcsize(form)))
+    return int(value)
 
 
-class Reader:
-    """Reads a body from the front."""
+def short_bytes(body: BinaryIO) -> bytes:
+    return body.read(number(body, "h"))
 
-    def __init__(self, body: bytes) -> None:
-        self.body, self.at = body, 0
 
-    def take(self, length: int) -> bytes:
-        self.at += length
-        return self.body[self.at - length : self.at]
-
-    def number(self, form: str) -> int:
-        """An integer, by its form in `struct`."""
-        (number,) = struct.unpack(f">{form}", self.take(struct.calcsize(form)))
-        return int(number)
-
-    def short_bytes(self) -> bytes:
-        return self.take(self.number("h"))
-
-    def values(self) -> tuple[Value, ...]:
-        """Bound values, which follow their number."""
-        lengths = range(self.number("h"))
-        return tuple(self._value() for _ in lengths)
-
-    def _value(self) -> Value:
-        length = self.number("i")
-        return self.take(length) if length >= 0 else length
+def bound_values(body: BinaryIO) -> list[Value]:
+    """The next values, which follow their number."""
+    values: list[Value] = []
+    for _ in range(number(body, "h")):
+        length = number(body, "i")
+        values.append(body.read(length) if length >= 0 else length)
+    return values
 
 
 def encoded(values: Sequence[Value]) -> bytes:
-    """Bound values after their number."""
+    """Values after their number."""
     texts = [
         struct.pack(">i", one) if isinstance(one, int) else struct.pack(">i", len(one)) + one
         for one in values
@@ -123,7 +92,7 @@ class CqlFaults:
         self.fault, self.table = fault, table
         self.victims = Victims(count)
         self.statements: dict[bytes, str] = {}
-        self.written: set[bytes] = set()
+        self.written: set[Value] = set()
         self.lock = threading.Lock()
 
     def __call__(self, requests: BinaryIO, client: socket.socket, server: socket.socket) -> None:
@@ -136,37 +105,35 @@ class CqlFaults:
         server.shutdown(socket.SHUT_WR)
         responses.join()
 
-    def altered(self, bound: Bound) -> Bound | None:
-        """The statement that the server executes instead; None for none."""
-        writes, rewrites = bound.verb == "INSERT", bound.key in self.written
+    def altered(self, text: str, values: Sequence[Value]) -> Sequence[Value] | None:
+        """The values of the statement that the server executes instead; None for no statement."""
+        key, *rest = values
+        assert isinstance(key, bytes)
+        writes, rewrites = text.startswith("INSERT"), key in self.written
         if writes:
-            self.written.add(bound.key)
-        key, *rest = bound.values
+            self.written.add(key)
         planted = {
-            "lose_record": writes,
-            "lose_field": writes,
-            "tear_value": writes,
-            "swap_records": writes,
+            "resurrect_record": text.startswith("DELETE"),
             "return_older": writes and rewrites,
-            "resurrect_record": bound.verb == "DELETE",
-        }.get(self.fault, False) and self.victims.take(bound.key)
+        }.get(self.fault, writes and self.fault in WRITE_FAULTS) and self.victims.take(key)
         match self.fault:
             case "lose_record" | "return_older" | "resurrect_record" if planted:
                 return None
             case "lose_field" if planted:
-                return Bound(bound.text, (key, UNSET, *rest[1:]))
+                return [key, UNSET, *rest[1:]]
             case "tear_value" if planted:
-                torn = [one[: len(one) // 2] if isinstance(one, bytes) else one for one in rest]
-                return Bound(bound.text, (key, *torn))
-            case "swap_records" if not writes and bound.key in self.victims.keys:
-                keys = self.victims.keys
-                return Bound(bound.text, (keys[keys.index(bound.key) ^ 1], *rest))
-        return bound
+                return [key, *(one[: len(one) // 2] for one in rest if isinstance(one, bytes))]
+            case "swap_records" if not writes and key in self.victims.keys:
+                return [self.victims.keys[self.victims.keys.index(key) ^ 1], *rest]
+        return values
 
-    def fails(self, bound: Bound) -> bool:
+    def fails(self, text: str, key: Value) -> bool:
         """Whether the response to a write is an error."""
-        writes_again = bound.verb == "INSERT" and bound.key in self.written
-        return self.fault in ERRORS and writes_again and self.victims.take(bound.key)
+        writes_again = text.startswith("INSERT") and isinstance(key, bytes) and key in self.written
+        return self.fault in ERRORS and writes_again and self.victims.take(key)
+
+
+WRITE_FAULTS = ("lose_record", "lose_field", "tear_value", "swap_records")
 
 
 class Connection:
@@ -182,11 +149,12 @@ class Connection:
     def request(self, frame: Frame) -> None:
         """Forwards a request or another one, or responds to it."""
         with self.faults.lock:
-            if frame.opcode == PREPARE:
+            opcode = frame.head[4]
+            if opcode == PREPARE:
                 self.preparing[frame.stream] = frame.body[4:].decode()
-            if frame.opcode == EXECUTE:
+            if opcode == EXECUTE:
                 self._execute(frame)
-            elif frame.opcode == BATCH:
+            elif opcode == BATCH:
                 self._batch(frame)
             else:
                 self.server.sendall(frame.bytes())
@@ -203,9 +171,9 @@ class Connection:
     def _respond(self, frame: Frame) -> None:
         with self.faults.lock:
             text = self.preparing.pop(frame.stream, None)
-            reader = Reader(frame.body)
-            if text and frame.opcode == RESULT and reader.number("i") == PREPARED:
-                self.faults.statements[reader.short_bytes()] = text
+            body = io.BytesIO(frame.body)
+            if text and frame.head[4] == RESULT and number(body, "i") == PREPARED:
+                self.faults.statements[short_bytes(body)] = text
             if frame.stream in self.failing:
                 self.failing.remove(frame.stream)
                 frame = frame.response(ERROR, ERRORS[self.faults.fault])
@@ -216,35 +184,34 @@ class Connection:
             self.client.sendall(frame.bytes())
 
     def _execute(self, frame: Frame) -> None:
-        reader = Reader(frame.body)
-        text = self.faults.statements.get(reader.short_bytes(), "")
-        reader.take(2)
-        before = frame.body[: reader.at + 1]
-        if not reader.number("B") & WITH_VALUES or self.faults.table not in text:
+        body = io.BytesIO(frame.body)
+        text = self.faults.statements.get(short_bytes(body), "")
+        _consistency, flags = body.read(2), number(body, "B")
+        before = frame.body[: body.tell()]
+        if not flags & WITH_VALUES or self.faults.table not in text:
             return self.server.sendall(frame.bytes())
-        bound = Bound(text, reader.values())
-        first = bound.key not in self.faults.victims.keys
-        if self.faults.fails(bound):
+        values = bound_values(body)
+        first = values[0] not in self.faults.victims.keys
+        if self.faults.fails(text, values[0]):
             if not first:
                 return self._send(frame.response(ERROR, ERRORS[self.faults.fault]))
             self.failing.add(frame.stream)
-        altered = self.faults.altered(bound)
+        altered = self.faults.altered(text, values)
         if altered is None:
             return self._send(frame.response(RESULT, VOID))
-        body = before + encoded(altered.values) + frame.body[reader.at :]
-        return self.server.sendall(replace(frame, body=body).bytes())
+        changed = before + encoded(altered) + body.read()
+        return self.server.sendall(frame._replace(body=changed).bytes())
 
     def _batch(self, frame: Frame) -> None:
-        reader = Reader(frame.body)
-        kind, count = reader.take(1), reader.number("h")
+        body = io.BytesIO(frame.body)
+        kind, count = body.read(1), number(body, "h")
         statements = []
         for _ in range(count):
-            assert reader.number("B") == 1, "the driver prepares the statements of batches"
-            statement = reader.short_bytes()
-            altered = self.faults.altered(Bound(self.faults.statements[statement], reader.values()))
+            assert number(body, "B") == 1, "the driver prepares the statements of batches"
+            statement = short_bytes(body)
+            altered = self.faults.altered(self.faults.statements[statement], bound_values(body))
             if altered is not None:
                 head = struct.pack(">Bh", 1, len(statement)) + statement
-                statements.append(head + encoded(altered.values))
-        body = kind + struct.pack(">h", len(statements)) + b"".join(statements)
-        body += frame.body[reader.at :]
-        self.server.sendall(replace(frame, body=body).bytes())
+                statements.append(head + encoded(altered))
+        batch = kind + struct.pack(">h", len(statements)) + b"".join(statements) + body.read()
+        self.server.sendall(frame._replace(body=batch).bytes())
