@@ -18,13 +18,16 @@ from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any, TextIO
 
+import polars as pl
 import preloaded
 import pytest
 from preloaded import Ended
 
 from kvmark.records import Records, files
+from kvmark.trace import COLUMNS, Trace
 from waiting import PATIENCE_S, wait_until
 
+INTERVALS, EVENTS = f"*/{files.INTERVAL_LOG}", f"*/{files.EVENTS}"
 PROGRAM = Path(sys.executable).with_name("kvmark")
 Exits = int | tuple[int, ...]
 Stream = TextIO | int
@@ -34,15 +37,14 @@ Stream = TextIO | int
 class Result(Ended):
     """A finished command."""
 
-    command: tuple[str, ...]
-    folder: Path
+    arguments: list[str]
+    kvmark: Kvmark
 
     def __str__(self) -> str:
-        paths = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
-        listing = "\n".join(paths[:100])
+        paths = sorted(map(str, self.kvmark.folder.rglob("*")))
         return (
-            f"$ {' '.join(self.command)}\nexit code {self.code}\n--- standard output\n{self.out}"
-            f"\n--- standard error\n{self.err}\n--- {self.folder}\n{listing}"
+            f"$ kvmark {shlex.join(self.arguments)}\nexit code {self.code}\n--- standard output\n"
+            f"{self.out}\n--- standard error\n{self.err}\n--- files\n" + "\n".join(paths[:100])
         )
 
 
@@ -64,56 +66,24 @@ class Kvmark:
         return Path(self.variables["KVMARK_TESTBEDS"])
 
     def __call__(self, *words: object, exits: Exits = 0) -> Result:
-        """Runs a command to its end; another exit code fails the test."""
+        """Runs a command to its end."""
         arguments = split(words)
         ended = preloaded.run(arguments, self.folder, self.environment(), PATIENCE_S)
-        return self._checked(arguments, ended, exits)
+        return self.checked(arguments, ended, exits)
 
-    def start(self, *words: object, out: Stream = PIPE, err: Stream = PIPE) -> Popen[str]:
+    def start(self, *words: object, out: Stream = PIPE, err: Stream = PIPE) -> Started:
         """Starts the program."""
-        command = [str(PROGRAM), *split(words)]
-        process = Popen(
-            command, cwd=self.folder, env=self.environment(), stdout=out, stderr=err, text=True
-        )
+        arguments, earlier = split(words), set(run_folders(self.runs))
+        command, variables = [str(PROGRAM), *arguments], self.environment()
+        process = Popen(command, cwd=self.folder, env=variables, stdout=out, stderr=err, text=True)
         self.processes.append(process)
-        return process
-
-    def start_run(self, *words: object) -> StartedRun:
-        """Starts a run and waits for its folder."""
-        before = set(run_folders(self.runs))
-        process = self.start(*words)
-
-        def new() -> set[Path]:
-            assert process.poll() is None, process.communicate()
-            return set(run_folders(self.runs)) - before
-
-        wait_until(new, "a run has its folder")
-        return StartedRun(self, process, new().pop())
-
-    def kill(self, process: Popen[str]) -> None:
-        """Sends SIGKILL and waits until the process that generates the load has ended, too."""
-        process.kill()
-        process.communicate()
-        records = Records(self.runs)
-        wait_until(lambda: all(run.state != "going" for run in records.list()), "no run goes")
-
-    def finish(self, process: Popen[str], exits: Exits) -> Result:
-        """Waits for a started command."""
-        try:
-            out, err = process.communicate(timeout=PATIENCE_S)
-        except TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            err += "\n(killed because it did not end)"
-        arguments = process.args[1:] if isinstance(process.args, list) else []
-        return self._checked(arguments, Ended(process.returncode, out or "", err), exits)
+        return Started(self, process, arguments, earlier)
 
     def close(self) -> None:
         """Kills the commands that a failed test left."""
         for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+            process.kill()
+            process.communicate()
 
     def refuses(self, *words: object, exits: int = 2) -> str:
         """Runs a command that must fail with one sentence and change no run."""
@@ -133,65 +103,80 @@ class Kvmark:
         """The manifests of all runs, oldest first."""
         return [self.manifest(folder.name) for folder in run_folders(self.runs)]
 
-    def verdict(self) -> dict[str, Any]:
-        """The verdict of the newest run."""
-        verdict: dict[str, Any] = self("show last --json").json["verdict"]
-        return verdict
-
     def reasons(self) -> dict[str, str]:
         """The reasons of the newest run's verdict: level by code."""
-        return levels(self.verdict())
+        return levels(self("show last --json").json["verdict"])
 
-    def import_trace(self, source: str, trace: str, *options: str) -> Result:
-        """Makes a trace of a file."""
-        return self("trace import", source, "-o", trace, *options)
+    def sweep(self, words: str, exits: Exits = (0, 1)) -> dict[str, Any]:
+        """The result of reading back the records of a run."""
+        document = self(f"{words} --verify -q --json", exits=exits).json
+        sweep: dict[str, Any] = document["summary"]["sweep"]
+        return sweep
 
     def environment(self) -> dict[str, str]:
         """The variables of its commands."""
         inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
         return {**inherited, "KVMARK_RUNS": str(self.runs), "NO_COLOR": "1", **self.variables}
 
-    def _checked(self, arguments: list[str], ended: Ended, exits: Exits) -> Result:
-        command = ("kvmark", *arguments)
-        result = Result(ended.code, ended.out, ended.err, command, self.folder)
+    def checked(self, arguments: list[str], ended: Ended, exits: Exits) -> Result:
+        """The result of a command; another exit code fails the test."""
+        result = Result(ended.code, ended.out, ended.err, arguments, self)
         if result.code not in (exits if isinstance(exits, tuple) else (exits,)):
             pytest.fail(f"exits with {result.code} and not {exits}:\n{result}", pytrace=False)
         return result
 
 
 @dataclass
-class StartedRun:
-    """A run in a process that the test controls."""
+class Started:
+    """A command that the test observes, interrupts or kills."""
 
     kvmark: Kvmark
     process: Popen[str]
-    folder: Path
+    arguments: list[str]
+    earlier: set[Path]
+    """The folders of runs before it."""
 
-    def wait_for(self, text: str, file: str = files.EVENTS, count: int = 1) -> None:
-        """Waits until a file of the run contains a text."""
-        log = self.folder / file
+    @property
+    def folder(self) -> Path:
+        """The folder of its newest run."""
+        return next(
+            path for path in run_folders(self.kvmark.runs)[::-1] if path not in self.earlier
+        )
+
+    def wait_for(self, text: str = "\n", file: str = INTERVALS, count: int = 1) -> None:
+        """Waits until a file of its runs contains a text, by default an interval."""
 
         def contains() -> bool:
+            logs = [path for path in self.kvmark.runs.glob(file) if path.parent not in self.earlier]
+            if any(log.read_text().count(text) >= count for log in logs):
+                return True
             assert self.process.poll() is None, self.process.communicate()
-            return log.exists() and log.read_text().count(text) >= count
+            return False
 
-        wait_until(contains, f"{log} contains {text!r}")
-
-    def wait_for_intervals(self, count: int) -> None:
-        """Waits until the disk has this number of lines of intervals."""
-        self.wait_for("\n", files.INTERVAL_LOG, count)
-
-    def interrupt(self) -> None:
-        """Sends SIGINT, as Ctrl-C does."""
-        self.process.send_signal(signal.SIGINT)
+        wait_until(contains, f"{file} contains {text!r}")
 
     def kill(self) -> None:
-        """Sends SIGKILL."""
-        self.kvmark.kill(self.process)
+        """Sends SIGKILL and waits until the process that generates the load has ended, too."""
+        self.process.kill()
+        self.process.communicate()
+        records = Records(self.kvmark.runs)
+        wait_until(lambda: all(run.state != "going" for run in records.list()), "no run goes")
+
+    def interrupt(self, exits: Exits = 130) -> Result:
+        """Sends SIGINT, as Ctrl-C does, and waits for the end."""
+        self.process.send_signal(signal.SIGINT)
+        return self.finish(exits)
 
     def finish(self, exits: Exits) -> Result:
-        """Waits for the end of the command."""
-        return self.kvmark.finish(self.process, exits)
+        """Waits for the end."""
+        try:
+            out, err = self.process.communicate(timeout=PATIENCE_S)
+        except TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            err += "\n(killed because it did not end)"
+        ended = Ended(self.process.returncode, out or "", err)
+        return self.kvmark.checked(self.arguments, ended, exits)
 
 
 def split(words: tuple[object, ...]) -> list[str]:
@@ -247,3 +232,8 @@ def outcomes(manifest: Mapping[str, Any]) -> set[str]:
 def counts(manifest: Mapping[str, Any]) -> dict[str, int]:
     """The operations of a run by kind."""
     return {total["operation"]: total["count"] for total in manifest["engine"]["totals"]}
+
+
+def trace_rows(trace: Path, *optional: str) -> pl.DataFrame:
+    """The operations of a trace."""
+    return pl.concat(Trace.open(trace).batches((*COLUMNS, *optional)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -76,9 +76,10 @@ def bulk(value: bytes | None) -> bytes:
     return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
 
 
-def command(words: Sequence[bytes]) -> bytes:
+def command(words: Iterable[bytes]) -> bytes:
     """A command as a client sends it."""
-    return b"*%d\r\n%s" % (len(words), b"".join(map(bulk, words)))
+    sent = [*map(bulk, words)]
+    return b"*%d\r\n%s" % (len(sent), b"".join(sent))
 
 
 def read_command(requests: BinaryIO) -> list[bytes]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -12,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kvmark, Result, run_folders, split
+from command_line import Kvmark, Result, Started, run_folders, split
+from preloaded import Ended
 
 from kvmark.analysis import Level, Reason, Verdict
 from kvmark.cli import main
@@ -59,7 +57,7 @@ def test_sides_are_interleaved_and_compared(kvmark: Kvmark) -> None:
     assert table in result.out
 
 
-def start_slow(kvmark: Kvmark) -> subprocess.Popen[str]:
+def start_slow(kvmark: Kvmark) -> Started:
     """A comparison with two complete blocks."""
     started = kvmark.start(SLOW)
     wait_until(lambda: judged_runs(kvmark) >= 5, "two blocks are complete")
@@ -68,14 +66,12 @@ def start_slow(kvmark: Kvmark) -> subprocess.Popen[str]:
 
 def name_of(kvmark: Kvmark) -> str:
     """The comparison to which the first run belongs."""
-    tag: str = kvmark.manifest(run_folders(kvmark.runs)[0].name)["tags"][0]
-    return tag.rpartition(":")[0]
+    first = run_folders(kvmark.runs)[0].name
+    return str(kvmark.manifest(first)["tags"][0]).rpartition(":")[0]
 
 
 def test_an_interrupted_comparison_answers_with_its_complete_blocks(kvmark: Kvmark) -> None:
-    started = start_slow(kvmark)
-    started.send_signal(signal.SIGINT)
-    result = kvmark.finish(started, 130)
+    result = start_slow(kvmark).interrupt()
     assert "It was cut short after" in result.out
     assert "throughput" in result.out
     assert "interrupted" in result.err
@@ -86,7 +82,7 @@ def test_an_interrupted_comparison_answers_with_its_complete_blocks(kvmark: Kvma
 
 
 def test_the_runs_of_a_killed_comparison_give_an_answer(kvmark: Kvmark) -> None:
-    kvmark.kill(start_slow(kvmark))
+    start_slow(kvmark).kill()
     blocks = judged_runs(kvmark) // 2
     document = kvmark("ab --json --answer", name_of(kvmark)).json
     (case,) = document["comparison"]["cases"]
@@ -110,20 +106,21 @@ def ab(
     """Compares in this process; the runs for which `invalid` holds are INVALID."""
     monkeypatch.setenv("KVMARK_RUNS", str(kvmark.runs))
 
-    def compare(words: str, invalid: Invalid = lambda _, __: False) -> Result:
+    def compare(options: str, exits: int, invalid: Invalid, command: str = SIDES) -> Result:
         numbers = count()
 
         def judge(records: Any, run: str, *arguments: Any, allow_invalid: bool) -> BlockRun:
-            found = judge_block_run(records, run, *arguments, allow_invalid=allow_invalid)
+            judged = judge_block_run(records, run, *arguments, allow_invalid=allow_invalid)
             if not invalid(next(numbers), records.open(run).manifest.spec["ab"]):
-                return found
+                return judged
             problem = f"run {run} is INVALID (a planted reason)"
-            value = found.value if allow_invalid else None
-            return replace(found, value=value, problem=problem, verdict=PLANTED)
+            value = judged.value if allow_invalid else None
+            return replace(judged, value=value, problem=problem, verdict=PLANTED)
 
         monkeypatch.setattr(interleaved_ab, "judge_block_run", judge)
-        code = main(split((words,)))
-        return Result(code, *capsys.readouterr(), (words,), kvmark.folder)
+        arguments = split((f"{command} --allow {options} -q",))
+        code = main(arguments)
+        return kvmark.checked(arguments, Ended(code, *capsys.readouterr()), exits)
 
     return compare
 
@@ -132,16 +129,11 @@ def in_every_second_block(_: int, place: dict[str, Any]) -> bool:
     return place["side"] == "candidate" and place["block"] % 2 == 1
 
 
-FOUR = f"{SIDES} --repetitions 4 -q"
-COUNTS = "INVALID: 0 of 7 runs of the baseline and 3 of 7 runs of the candidate."
-
-
 def test_a_candidate_that_is_often_invalid_fails_the_comparison(ab: Compare) -> None:
-    result = ab(f"{FOUR} --allow system", in_every_second_block)
-    assert result.code == 1
+    result = ab("system --repetitions 4", 1, in_every_second_block)
     first, second, *_ = result.out.splitlines()
     # Four complete blocks took seven, and both sides were measured in each.
-    assert first == COUNTS
+    assert first == "INVALID: 0 of 7 runs of the baseline and 3 of 7 runs of the candidate."
     assert second.startswith("The candidate's reasons: errors (3); first run ")
     assert "3 of 7 runs of the candidate" in result.err
     assert "--allow invalid" in result.err
@@ -149,19 +141,15 @@ def test_a_candidate_that_is_often_invalid_fails_the_comparison(ab: Compare) -> 
 
 
 def test_allowed_invalid_runs_are_counted_too(ab: Compare) -> None:
-    result = ab(f"{FOUR} --allow system,invalid", in_every_second_block)
-    assert result.code == 0
+    result = ab("system,invalid --repetitions 4", 0, in_every_second_block)
     counts = "INVALID: 0 of 4 runs of the baseline and 2 of 4 runs of the candidate."
     assert result.out.startswith(counts)
 
 
-def test_invalid_runs_are_in_the_document_and_first_in_the_report(
-    ab: Compare, tmp_path: Path
-) -> None:
+def test_invalid_runs_are_in_document_and_report(ab: Compare, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    result = ab(f"{FOUR} --allow system --json --report {page}", in_every_second_block)
-    assert result.code == 1
-    document = json.loads(result.out)
+    options = f"system --repetitions 4 --json --report {page}"
+    document = ab(options, 1, in_every_second_block).json
     counts = {one["side"]: (one["runs"], one["invalid"]) for one in document["failures"]}
     assert counts == {"base": (7, 0), "candidate": (7, 3)}
     assert document["failures"][1]["reasons"] == {"errors": 3}
@@ -169,34 +157,30 @@ def test_invalid_runs_are_in_the_document_and_first_in_the_report(
     report = page.read_text()
     assert report.index("INVALID: 0 of 7") < report.index("Throughput fell by")
     name = document["said"][-1].split()[-1].removesuffix(":candidate.")
-    result = ab(f"ab --allow system --answer {name}", in_every_second_block)
-    assert result.code == 1
-    assert result.out.startswith(COUNTS.removesuffix(" of the candidate."))
+    result = ab("system", 1, in_every_second_block, f"ab --answer {name}")
+    assert result.out.startswith("INVALID: 0 of 7 runs of the baseline and 3 of 7 runs")
 
 
-def test_different_systems_end_it_after_the_first_block(ab: Compare, tmp_path: Path) -> None:
-    result = ab(FOUR)
-    assert result.code == 2
+def test_different_systems_end_it_after_the_first_block(kvmark: Kvmark) -> None:
+    result = kvmark(f"{SIDES} --repetitions 4 -q", exits=2)
     assert "the systems of the sides differ" in result.err
-    assert len(list((tmp_path / "runs").glob("*/manifest.json"))) == 2
+    assert len(list(kvmark.runs.glob("*/manifest.json"))) == 2
 
 
 def test_one_invalid_block_is_left_out(ab: Compare) -> None:
-    result = ab(f"{SIDES} --allow system --max-blocks 4 -q", lambda number, _: number == 2)
-    assert result.code == 1
-    assert "Throughput fell by 16.7 %" in result.out
-    assert "A block was left out: run" in result.out
-    assert "a planted reason" in result.out
+    out = ab("system --max-blocks 4", 1, lambda number, _: number == 2).out
+    assert "Throughput fell by 16.7 %" in out
+    assert "A block was left out: run" in out
+    assert "a planted reason" in out
 
 
 def test_three_invalid_blocks_end_it_with_the_answer_of_the_others(ab: Compare) -> None:
-    result = ab(f"{SIDES} --allow system -q", lambda number, _: number >= 6)
-    assert result.code == 1
+    result = ab("system", 1, lambda number, _: number >= 6)
     assert "It was cut short after 3 blocks" in result.out
     assert "3 blocks one after the other can't be used: run" in result.err
 
 
 def test_a_comparison_without_a_usable_block_reports_the_reason(ab: Compare) -> None:
-    result = ab(f"{SIDES} --allow system -q", lambda *_: True)
-    assert (result.code, result.out) == (1, "")
+    result = ab("system", 1, lambda *_: True)
+    assert result.out == ""
     assert "a planted reason" in result.err

@@ -93,12 +93,12 @@ def test_a_new_table_has_the_options_of_the_url(user: Kvmark, node: Testbed) -> 
 
 
 def test_rows_are_read_back_and_no_record_has_the_password(user: Kvmark, node: Testbed) -> None:
-    words = f"run ycsb/a --system {node.url} --operations 500 --records 100 --load always --verify"
-    sweep = user(f"{words} -q --json").json["summary"]["sweep"]
+    words = f"run ycsb/a --system {node.url} --operations 500 --records 100 --load always"
+    sweep = user.sweep(words, exits=0)
     assert (sweep["records"], sweep["intact"]) == (100, 100)
     assert "tls=true" in node.url
-    written = [path for path in user.runs.rglob("*") if path.is_file()]
-    assert not [path for path in written if SECRET.encode() in path.read_bytes()]
+    for path in user.runs.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
 def test_a_server_without_trust_or_a_login_is_not_measured(user: Kvmark, node: Testbed) -> None:
@@ -132,24 +132,22 @@ def test_warnings_of_the_server_are_a_reason(
 
 
 def test_a_trace_of_redis_is_replayed_with_its_keys_and_scans(user: Kvmark, node: Testbed) -> None:
-    (user.folder / "monitor.txt").write_text(MONITOR)
     scans = "".join(f"{60 + number},k{number},scan,,5\n" for number in range(60))
     updates = "".join(f"{number},k{number},update,value,\n" for number in range(60))
-    (user.folder / "scans.csv").write_text(f"at,key,kind,value,count\n{updates}{scans}")
-    counted = {}
-    for source, trace in (("scans.csv", "s.trace"), ("monitor.txt", "m.trace")):
-        user.import_trace(source, trace, "--keep-keys", "--keep-values")
+    for text, expected in (
+        # A scan from one of the last rows returns fewer.
+        (
+            f"at,key,kind,value,count\n{updates}{scans}",
+            {"UPDATE": (60, 60), "SCAN": (60, 60 * 5 - (1 + 2 + 3 + 4))},
+        ),
+        (MONITOR, {"UPDATE_TTL": (100, 100), "READ": (100, 100)}),
+    ):
+        (user.folder / "source").write_text(text)
+        trace = f"{min(expected)}.trace"
+        user(f"trace import source -o {trace} --keep-keys --keep-values")
         words = f"replay {trace} --speed max --clients 1 --system {node.url} -q --json"
-        document = user(words, exits=(0, 1)).json
-        assert outcomes(user.manifest(document["run"])) == {"ok"}, trace
-        measured = phase({"engine": document["summary"]})
-        counted |= {
-            (trace, one["operation"]): (one["count"], one["rows"]) for one in measured["operations"]
-        }
-    # A scan from one of the last rows returns fewer.
-    assert counted == {
-        ("s.trace", "UPDATE"): (60, 60),
-        ("s.trace", "SCAN"): (60, 60 * 5 - (1 + 2 + 3 + 4)),
-        ("m.trace", "UPDATE_TTL"): (100, 100),
-        ("m.trace", "READ"): (100, 100),
-    }
+        summary = user(words, exits=(0, 1)).json["summary"]
+        assert outcomes(user.manifest()) == {"ok"}
+        operations = phase({"engine": summary})["operations"]
+        counted = {one["operation"]: (one["count"], one["rows"]) for one in operations}
+        assert counted == expected

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Kvmark, Result, sentence_of, split
-
-from kvmark.cli import main
+from command_line import Kvmark
 
 # In virtual time twenty seconds pass at once.
 SIM = "sim:?clock=virtual&mean_us={}&seed={}"
 SIDES = "compare before after --allow system"
-Answer = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -28,43 +24,21 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Kvmark:
     return kvmark
 
 
-@pytest.fixture
-def answer(
-    measured: Kvmark, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Answer:
-    """Runs commands on those runs in this process, which has loaded all modules."""
-    monkeypatch.setenv("KVMARK_RUNS", str(measured.runs))
-
-    def ask(*words: object, exits: int = 0) -> Result:
-        code = main(split(words))
-        result = Result(code, *capsys.readouterr(), tuple(split(words)), measured.folder)
-        assert code == exits, result
-        return result
-
-    return ask
-
-
-def refused(result: Result) -> str:
-    """The one sentence of a command without other output."""
-    assert result.out == "", result
-    return sentence_of(result.err)
-
-
 def test_a_run_keeps_its_commit(measured: Kvmark) -> None:
     commits = [manifest["commit"] for manifest in measured.manifests()]
     assert commits == ["c0ffeebefore", "c0ffeeafter"]
 
 
-def test_different_systems_are_refused_with_their_differences(answer: Answer) -> None:
-    sentence = refused(answer("compare tag:before tag:after", exits=2))
+def test_different_systems_are_refused_with_their_differences(measured: Kvmark) -> None:
+    sentence = measured.refuses("compare tag:before tag:after")
     assert "system.mean_us 1000 against 1100" in sentence
     assert "--allow system" in sentence
 
 
-def test_a_build_fails_only_beyond_its_margin_and_chance(answer: Answer, tmp_path: Path) -> None:
+def test_a_build_fails_only_beyond_its_margin_and_chance(measured: Kvmark, tmp_path: Path) -> None:
     report = tmp_path / "junit.xml"
     words = f"{SIDES} --fail-if 'throughput<-3%' 'p99>50%'"
-    result = answer(words, "--junit", report, exits=1)
+    result = measured(words, "--junit", report, exits=1)
     assert "throughput<-3%: FAILED" in result.out
     assert "p99>50%: passed" in result.out
     assert "the candidate is worse than allowed: throughput<-3%" in result.err
@@ -72,53 +46,53 @@ def test_a_build_fails_only_beyond_its_margin_and_chance(answer: Answer, tmp_pat
     assert suite.attrib["tests"] == "2"
     failed = [test for test in suite.iter("testcase") if test.find("failure") is not None]
     assert [test.attrib["name"] for test in failed] == ["throughput<-3%"]
-    answer(SIDES, "--fail-if", "throughput<-30%")
+    measured(SIDES, "--fail-if", "throughput<-30%")
 
 
-def test_a_comparison_answers_as_text_markdown_and_json(answer: Answer) -> None:
+def test_a_comparison_answers_as_text_markdown_and_json(measured: Kvmark) -> None:
     sides = "compare commit:c0ffeeb commit:c0ffeea --allow system"
-    assert "Throughput fell by" in answer(sides).out
-    assert "| throughput, ops/s |" in answer(sides, "--format", "md").out
-    (case,) = answer(sides, "--json").json["comparison"]["cases"]
+    assert "Throughput fell by" in measured(sides).out
+    assert "| throughput, ops/s |" in measured(sides, "--format", "md").out
+    (case,) = measured(sides, "--json").json["comparison"]["cases"]
     throughput = case["rows"][0]
     assert throughput["metric"]["quantile"] is None
     assert throughput["effect"]["ratio"]["value"] == pytest.approx(1 / 1.1, rel=0.03)
     assert throughput["effect"]["ratio"]["low"] < throughput["effect"]["ratio"]["high"] < 1
 
 
-def test_an_undecided_limit_fails_unless_it_may_pass(answer: Answer, tmp_path: Path) -> None:
+def test_an_undecided_limit_fails_unless_it_may_pass(measured: Kvmark, tmp_path: Path) -> None:
     # A mean of a single run has no error.
     words = f"{SIDES} --fail-if 'READ.mean>500%'"
-    result = answer(words, exits=1)
+    result = measured(words, exits=1)
     assert "READ.mean>500%: undecided" in result.out
     assert "can't be told: READ.mean>500%" in result.err
     report = tmp_path / "junit.xml"
-    answer(words, "--if-unknown", "pass", "--junit", report)
+    measured(words, "--if-unknown", "pass", "--junit", report)
     suite = ET.parse(report).getroot()
     assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "1")
 
 
-def test_history_shows_each_run_with_its_commit(answer: Answer) -> None:
-    out = answer("runs history --metric p99 --workload ycsb/a").out
+def test_history_shows_each_run_with_its_commit(measured: Kvmark) -> None:
+    out = measured("runs history --metric p99 --workload ycsb/a").out
     assert "c0ffeebefore" in out
     assert "Over 1 run no change of the level of p99 can be seen: that takes 10 of them." in out
     wrong = "runs history --metric REED.p99 --workload ycsb/a"
-    assert "take one of READ, UPDATE" in refused(answer(wrong, exits=2))
+    assert "take one of READ, UPDATE" in measured.refuses(wrong)
 
 
-def test_a_document_is_stale_until_its_blocks_are_filled(answer: Answer, tmp_path: Path) -> None:
+def test_a_document_is_stale_until_its_blocks_are_filled(measured: Kvmark, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     around = "# Page  \n\ntext\n<!-- kvmark: operations tag=after -->\n{}<!-- /kvmark -->\nend"
     path.write_text(around.format(""))
-    assert "page.md:4: this block is stale" in answer("doc", path, "--check", exits=1).err
-    answer("doc", path)
+    assert "page.md:4: this block is stale" in measured("doc", path, "--check", exits=1).err
+    measured("doc", path)
     text = path.read_text()
     assert text.startswith("# Page  \n\ntext\n<!-- kvmark:")
     assert text.endswith("<!-- /kvmark -->\nend")
     assert "| READ |" in text
-    answer("doc", path, "--check")
+    measured("doc", path, "--check")
     path.write_text(around.format("").replace("after", "never"))
-    assert "page.md:4: no valid run has tag=never" in refused(answer("doc", path, exits=2))
+    assert "page.md:4: no valid run has tag=never" in measured.refuses("doc", path)
 
 
 @pytest.mark.parametrize(
@@ -139,5 +113,5 @@ def test_a_document_is_stale_until_its_blocks_are_filled(answer: Answer, tmp_pat
         ("ab 'ycsb/c --system null:' --fail-if 'SCAN.p99>5%'", "take one of read"),
     ],
 )
-def test_a_wrong_comparison_is_refused(answer: Answer, words: str, part: str) -> None:
-    assert part.lower() in refused(answer(words, exits=2)).lower()
+def test_a_wrong_comparison_is_refused(measured: Kvmark, words: str, part: str) -> None:
+    assert part.lower() in measured.refuses(words).lower()

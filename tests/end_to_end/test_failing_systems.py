@@ -1,12 +1,19 @@
-"""Systems that fail, and runs that are INVALID: exit codes 3 and 1."""
+"""Systems and disks that fail, and runs that are INVALID: exit codes 3 and 1."""
 
 import json
+import os
+import shutil
 import socketserver
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from command_line import Kvmark, fingerprint, outcomes, run_folders
+from command_line import Kvmark, fingerprint, outcomes, run_folders, sentence_of
 from scripted_store import bulk, read_command, serving
+
+from kvmark.records import Records
 
 SHORT = "--records 50 --operations 100 -q"
 
@@ -14,32 +21,22 @@ SHORT = "--records 50 --operations 100 -q"
 @pytest.mark.parametrize(
     ("words", "path", "exits"),
     [
-        ("ycsb/a --system rocksdb:{}/letters", "letters", 3),
-        ("ycsb/a --system rocksdb:{}/file", "file", 2),
-        ("ycsb/a --system rocksdb:{}/not/there", "not", 3),
+        ("ycsb/a --system rocksdb:{}/letters", "{}/letters", 3),
+        ("ycsb/a --system rocksdb:{}/file", "{}/file", 2),
+        ("ycsb/a --system rocksdb:{}/not/there", "{}/not", 3),
         ("ycsb/c --system rocksdb:{}/db --load never", "no RocksDB database", 3),
     ],
     ids=["a folder of other files", "a file", "a folder in a missing one", "a missing database"],
 )
-def test_what_is_no_database_stays_unchanged(
-    kvmark: Kvmark, words: str, path: str, exits: int
-) -> None:
+def test_what_is_no_database_is_kept(kvmark: Kvmark, words: str, path: str, exits: int) -> None:
     (kvmark.folder / "letters").mkdir()
     (kvmark.folder / "letters" / "letter.txt").write_text("Dear Sir")
     (kvmark.folder / "file").write_text("")
     before = fingerprint(kvmark.folder)
     sentence = kvmark.refuses(f"run {words.format(kvmark.folder)} {SHORT}", exits=exits)
-    assert (path if " " in path else f"{kvmark.folder}/{path}") in sentence
+    assert path.format(kvmark.folder) in sentence
     assert fingerprint(kvmark.folder) == before
     assert {one.name for one in kvmark.folder.iterdir()} <= {"letters", "file", "runs"}
-
-
-def test_a_sequence_does_not_load_into_an_existing_database(kvmark: Kvmark) -> None:
-    system = f"--system rocksdb:{kvmark.folder}/db"
-    kvmark(f"run ycsb/load {system} {SHORT}")
-    database = fingerprint(kvmark.folder / "db")
-    assert "already holds a database" in kvmark.refuses(f"ycsb {system} --records 50")
-    assert fingerprint(kvmark.folder / "db") == database
 
 
 @pytest.mark.parametrize("words", [f"run ycsb/c --system null: {SHORT}", "ycsb --records 10"])
@@ -77,17 +74,14 @@ def test_a_sequence_reports_an_invalid_case(kvmark: Kvmark) -> None:
 
 
 def test_two_runs_do_not_share_a_database(kvmark: Kvmark) -> None:
-    words = f"run ycsb/a --system rocksdb:{kvmark.folder}/db --records 100 -q"
-    first = kvmark.start_run(words, "--duration", "1h", "--interval", "50ms")
-    first.wait_for_intervals(2)
-    second = kvmark(words, "--operations", "100", exits=3)
-    assert second.err.startswith("kvmark: ")
-    assert second.err.count("\n") == 1
     place = f"{kvmark.folder}/db"
-    assert f"another process has opened the RocksDB database at {place}: " in second.err
+    words = f"run ycsb/a --system rocksdb:{place} --records 100 -q"
+    first = kvmark.start(words, "--duration", "1h", "--interval", "50ms")
+    first.wait_for(count=2)
+    sentence = sentence_of(kvmark(words, "--operations", "100", exits=3).err)
+    assert f"another process has opened the RocksDB database at {place}: " in sentence
     assert run_folders(kvmark.runs) == [first.folder]
     first.interrupt()
-    first.finish(exits=130)
     assert outcomes(kvmark.manifest()) == {"ok"}
     kvmark(words, "--operations", "100")
 
@@ -112,7 +106,101 @@ class Endless(socketserver.StreamRequestHandler):
 def test_an_endless_reply_fails_and_takes_bounded_memory(kvmark: Kvmark) -> None:
     with serving(Endless) as port:
         words = f"run ycsb/c --system redis://127.0.0.1:{port} --load never --operations 1"
-        document = kvmark(words, "--timeout", "60s", "-q", "--json", exits=(1, 3)).json
-    text = json.dumps(document)
+        text = kvmark(words, "--timeout", "60s", "-q", "--json", exits=(1, 3)).out
     assert "1 protocol" in text
     assert "longer than 576 MiB" in text
+
+
+RUN = "run ycsb/c --system null: --load never --operations 100 -q"
+Mount = Callable[[str], Kvmark]
+
+
+@pytest.fixture
+def on_disk(kvmark: Kvmark, tmp_path: Path) -> Iterator[Mount]:
+    """Mounts a disk of this size as the folder of runs."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Kvmark:
+        place = tmp_path / f"disk-{size}"
+        place.mkdir()
+        if os.geteuid() != 0 or shutil.which("mount") is None:
+            pytest.skip("only root can mount a disk")
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"a disk can't be mounted here: {done.stderr.strip()}")
+        mounted.append(place)
+        return Kvmark(kvmark.folder, place)
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def full_disk_error(kvmark: Kvmark, words: str) -> str:
+    """The error of a command on a full disk, which changes no earlier run."""
+    before = fingerprint(kvmark.runs)
+    sentence = sentence_of(kvmark(words, exits=3).err)
+    assert "No space left" in sentence or "full" in sentence
+    assert str(kvmark.runs) in sentence
+    assert before.items() <= fingerprint(kvmark.runs).items()
+    return sentence
+
+
+def test_a_run_on_a_full_disk_changes_no_other(kvmark: Kvmark, on_disk: Mount) -> None:
+    kvmark(RUN)
+    elsewhere = fingerprint(kvmark.runs)
+    tiny = on_disk("256k")
+    tiny(RUN)
+    with (tiny.runs / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(bytes(1024)):
+            pass
+    full_disk_error(tiny, RUN)
+    assert len(run_folders(tiny.runs)) == 1
+    assert fingerprint(kvmark.runs) == elsewhere
+
+
+def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(on_disk: Mount) -> None:
+    tiny = on_disk("256k")
+    tiny(RUN)
+    words = "run ycsb/a --system sim:?mean_us=10 --load never --duration 1h --interval 1ms -q"
+    full_disk_error(tiny, words)
+    # The measurement is kept: the run can be closed when there is space.
+    lines = tiny("runs --json").json["runs"]
+    assert [line["entry"]["state"] for line in lines] == ["killed", "closed"]
+
+
+def test_a_full_disk_under_a_database_stops_the_load(kvmark: Kvmark, on_disk: Mount) -> None:
+    words = f"run ycsb/c --system rocksdb:{on_disk('8m').runs}/db --records 100000 -q"
+    sentence = sentence_of(kvmark(words, exits=3).err)
+    assert "load" in sentence
+    assert "storage" in sentence
+    assert len(run_folders(kvmark.runs)) == 1
+    assert "storage" in outcomes(kvmark.manifest())
+
+
+def test_no_file_is_imported_when_the_disk_has_no_room_for_all(on_disk: Mount) -> None:
+    tiny = on_disk("512k")
+    for name, count in (("small", 2), ("large", 40_000)):
+        lines = "".join(f"{row},{row}\n" for row in range(1, count))
+        (tiny.folder / f"{name}.csv").write_text(f"threads,throughput_ops_s\n{lines}")
+    sentence = full_disk_error(tiny, "import small.csv small.csv large.csv")
+    assert "the disk is full" in sentence
+    assert list(tiny.runs.iterdir()) == []
+    tiny("import small.csv")
+    assert len(run_folders(tiny.runs)) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_progress_that_can_not_be_written_is_dropped(kvmark: Kvmark) -> None:
+    words = "run ycsb/c --system sim:?mean_us=100 --load never --operations 500 --json"
+    with Path("/dev/full").open("w") as full:
+        result = kvmark.start(words, err=full).finish(exits=(0, 1))
+    assert result.json["schema"] == "kvmark/run/1"
+    with kvmark.start(words).process as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        process.stderr.close()
+        assert json.loads(process.stdout.read())["summary"]
+    assert process.returncode in (0, 1)
+    assert [run.state for run in Records(kvmark.runs).list()] == ["closed", "closed"]

@@ -8,7 +8,7 @@ loaded over only with `--on-existing`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pytest
 from command_line import Kvmark
@@ -16,7 +16,6 @@ from real_servers import memcached_up, redis_up
 
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.state import Testbed
-from waiting import wait_until
 
 RECORDS: Final = 20
 FOREIGN: Final = "precious"
@@ -38,18 +37,6 @@ groups: [{{mix: {{read: 1}}}}]
 """
 
 
-class Store(Protocol):
-    """A system with records."""
-
-    url: str
-
-    def keys(self) -> set[str]:
-        """The keys of all records, without marks and indexes."""
-
-    def put_foreign(self) -> None:
-        """Writes foreign records."""
-
-
 class Redis:
     def __init__(self, user: Kvmark) -> None:
         testbed = redis_up(user)
@@ -57,9 +44,11 @@ class Redis:
         self.ask = connect(testbed, testbed.nodes[0]).ask
 
     def keys(self) -> set[str]:
+        """The keys of all records, without marks and indexes."""
         return set(self.ask("KEYS", "*")) - {"_indices", "kvmark:dataset"}
 
     def put_foreign(self) -> None:
+        """Writes foreign records."""
         self.ask("SET", f"{FOREIGN}1", "dear")
 
 
@@ -97,6 +86,9 @@ class RocksDb:
         self.user(words, self.user.folder / "others", exits=(0, 1))
 
 
+Store = Redis | Memcached | RocksDb
+
+
 @pytest.fixture(params=[Redis, Memcached, RocksDb])
 def store(request: pytest.FixtureRequest, user: Kvmark) -> Store:
     """An empty store."""
@@ -104,25 +96,29 @@ def store(request: pytest.FixtureRequest, user: Kvmark) -> Store:
     return made
 
 
-def removing(command: str, url: str, user: Kvmark) -> str:
-    """A command that empties its store before the load, and measures for a second."""
-    if command == "study":
-        (user.folder / "owned.yaml").write_text(STUDY.format(url=url))
-        return f"study owned.yaml {QUIET}"
-    work = f"--records {RECORDS} --operations 60 --target 40 --repetitions 2"
-    return f"ycsb --system {url} {work} --workloads load,c --interval 50ms {QUIET}"
+WORK = f"ycsb/c --system {{url}} --records {RECORDS} --duration 100ms --load always"
+COMMANDS = {
+    # These empty their store before the load, and measure for a second.
+    "ycsb": f"ycsb --system {{url}} --records {RECORDS} --operations 60 --target 40"
+    f" --repetitions 2 --workloads load,c --interval 50ms {QUIET}",
+    "study": f"study owned.yaml {QUIET}",
+    # These remove nothing.
+    "run": f"run {WORK} -q",
+    "ab": f"ab '{WORK}' --candidate '--clients 2' --repetitions 4 --allow plan,invalid -q",
+    "capacity": f"capacity {WORK} --slo 'p99<1h' --within 50% --repetitions 1 --warmup 10ms -q",
+}
+
+
+def words_of(command: str, url: str, user: Kvmark) -> str:
+    (user.folder / "owned.yaml").write_text(STUDY.format(url=url))
+    return COMMANDS[command].format(url=url)
 
 
 def kill(user: Kvmark, words: str, text: str) -> None:
     """Kills a command when the log of an interval contains a text."""
     started = user.start(words)
-
-    def measures() -> bool:
-        assert started.poll() is None, started.communicate()
-        return any(text in log.read_text() for log in user.runs.glob("*/intervals.jsonl"))
-
-    wait_until(measures, "the command has ended an interval")
-    user.kill(started)
+    started.wait_for(text)
+    started.kill()
 
 
 def refused(user: Kvmark, words: str) -> str:
@@ -136,10 +132,8 @@ REMOVING = pytest.mark.parametrize("command", ["ycsb", "study"])
 
 @REMOVING
 @pytest.mark.parametrize("contents", ["own", "foreign"])
-def test_a_first_pass_starts_with_an_empty_store_only(
-    user: Kvmark, store: Store, command: str, contents: str
-) -> None:
-    words = removing(command, store.url, user)
+def test_a_full_store_is_refused(user: Kvmark, store: Store, command: str, contents: str) -> None:
+    words = words_of(command, store.url, user)
     if contents == "foreign":
         store.put_foreign()
     else:
@@ -151,11 +145,16 @@ def test_a_first_pass_starts_with_an_empty_store_only(
     assert "already holds" in text
     assert "--on-existing remove" in text
     assert store.keys() == before
+    if contents == "foreign":
+        text = refused(user, f"{words} --resume")
+        # A refused sequence has not begun; a study has, with a case that failed.
+        assert "already holds" in text or "leave --resume out" in text
+        assert store.keys() == before
 
 
 @REMOVING
 def test_a_resumed_pass_removes_its_records(user: Kvmark, store: Store, command: str) -> None:
-    words = removing(command, store.url, user)
+    words = words_of(command, store.url, user)
     kill(user, words, '"measure"')
     before = store.keys()
     assert 0 < len(before) <= RECORDS
@@ -165,7 +164,7 @@ def test_a_resumed_pass_removes_its_records(user: Kvmark, store: Store, command:
 
 @REMOVING
 def test_a_resumed_pass_keeps_added_records(user: Kvmark, store: Store, command: str) -> None:
-    words = removing(command, store.url, user)
+    words = words_of(command, store.url, user)
     kill(user, words, '"measure"')
     store.put_foreign()
     before = store.keys()
@@ -177,40 +176,14 @@ def test_a_resumed_pass_keeps_added_records(user: Kvmark, store: Store, command:
 
 
 @REMOVING
-def test_a_resumed_pass_refuses_foreign_records_again(
-    user: Kvmark, store: Store, command: str
-) -> None:
-    words = removing(command, store.url, user)
-    store.put_foreign()
-    before = store.keys()
-    refused(user, words)
-    text = refused(user, f"{words} --resume")
-    # A refused sequence has not begun; a study has, with a case that failed.
-    assert "already holds" in text or "leave --resume out" in text
-    assert store.keys() == before
-
-
-@REMOVING
 @pytest.mark.parametrize("choice", ["keep", "remove"])
-def test_the_user_decides_about_foreign_records(
-    user: Kvmark, store: Store, command: str, choice: str
-) -> None:
+def test_the_user_decides_on_records(user: Kvmark, store: Store, command: str, choice: str) -> None:
     store.put_foreign()
     foreign = store.keys()
-    user(f"{removing(command, store.url, user)} --on-existing {choice}", exits=(0, 1))
+    user(f"{words_of(command, store.url, user)} --on-existing {choice}", exits=(0, 1))
     remaining = foreign if choice == "keep" else set()
     assert store.keys() & foreign == remaining
     assert len(store.keys()) == RECORDS + len(remaining)
-
-
-def keeping(command: str, url: str) -> str:
-    """A command that removes nothing from a store."""
-    work = f"ycsb/c --system {url} --records {RECORDS} --duration 100ms --load always"
-    return {
-        "run": f"run {work} -q",
-        "ab": f"ab '{work}' --candidate '--clients 2' --repetitions 4 --allow plan,invalid -q",
-        "capacity": f"capacity {work} --slo 'p99<1h' --within 50% --repetitions 1 --warmup 10ms -q",
-    }[command]
 
 
 @pytest.mark.parametrize("command", ["run", "ab", "capacity"])
@@ -218,122 +191,108 @@ def test_other_commands_remove_no_record(user: Kvmark, store: Store, command: st
     store.put_foreign()
     foreign = store.keys()
     for option in ("", " --resume") if command != "run" else ("",):
-        user(keeping(command, store.url) + option, exits=(0, 1))
+        user(words_of(command, store.url, user) + option, exits=(0, 1))
         assert foreign <= store.keys()
 
 
 @dataclass(frozen=True)
 class Table:
-    """The table of a command, which it empties or drops first."""
+    """The table of a command on a real node, which the command empties or drops first."""
 
+    node: Testbed
     name: str
     key: str
     value: str
     columns: str
     foreign: str
     own: str
-    words: str
+    command: str
 
-
-C0_TO_C4 = ", ".join(f'"C{number}" blob' for number in range(5))
-TABLES = {
-    "stress": Table(
-        "keyspace1.standard1", "key", '"C0"', f"key blob PRIMARY KEY, {C0_TO_C4}", "0xff", "0xfe",
-        "stress {options} write n=500 truncate=once no-warmup -rate threads=2"
-        " -node {host} -port native={port}",
-    ),
-    "app": Table(
-        "ybdemo_keyspace.cassandrakeyvalue", "k", "v", "k varchar PRIMARY KEY, v blob", "'dear'",
-        "'old'",
-        "app CassandraKeyValue --nouuid --num_threads_write 1 --num_threads_read 1 --run_time 2"
-        " --nodes {host}:{port} --quiet {options}",
-    ),
-}  # fmt: skip
-ONE_COPY = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-
-
-@dataclass(frozen=True)
-class Tables:
-    """A real node of Cassandra, and the table of one command."""
-
-    node: Testbed
-    table: Table
+    @property
+    def keyspace(self) -> str:
+        return self.name.partition(".")[0]
 
     def ask(self, statement: str) -> Any:
         return connect(self.node, self.node.nodes[0], timeout_s=120).ask(statement)
 
     def words(self, options: str = "") -> str:
         host, _, port = self.node.nodes[0].address.rpartition(":")
-        return self.table.words.format(host=host, port=port, options=options)
+        return self.command.format(host=host, port=port, options=options)
 
     def make_foreign(self) -> None:
         """Makes a foreign table of that name, with a row."""
-        table, keyspace = self.table, self.table.name.partition(".")[0]
-        self.ask(f"CREATE KEYSPACE {keyspace} WITH replication = {ONE_COPY}")
-        self.ask(f"CREATE TABLE {table.name} ({table.columns}) WITH comment = 'dear to me'")
-        self.insert(table.foreign)
+        self.ask(f"CREATE KEYSPACE {self.keyspace} WITH replication = {ONE_COPY}")
+        self.ask(f"CREATE TABLE {self.name} ({self.columns}) WITH comment = 'dear to me'")
+        self.insert(self.foreign)
 
     def insert(self, key: str) -> None:
-        table = self.table
-        columns = f"{table.key}, {table.value}"
-        self.ask(f"INSERT INTO {table.name} ({columns}) VALUES ({key}, 0x01)")
+        self.ask(f"INSERT INTO {self.name} ({self.key}, {self.value}) VALUES ({key}, 0x01)")
 
     def has(self, key: str) -> bool:
-        return bool(self.ask(f"SELECT * FROM {self.table.name} WHERE {self.table.key} = {key}"))
+        return bool(self.ask(f"SELECT * FROM {self.name} WHERE {self.key} = {key}"))
+
+
+ONE_COPY = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+C0_TO_C4 = ", ".join(f'"C{number}" blob' for number in range(5))
+TABLES = {
+    "stress": (
+        "keyspace1.standard1", "key", '"C0"', f"key blob PRIMARY KEY, {C0_TO_C4}", "0xff", "0xfe",
+        "stress {options} write n=500 truncate=once no-warmup -rate threads=2"
+        " -node {host} -port native={port}",
+    ),
+    "app": (
+        "ybdemo_keyspace.cassandrakeyvalue", "k", "v", "k varchar PRIMARY KEY, v blob", "'dear'",
+        "'old'",
+        "app CassandraKeyValue --nouuid --num_threads_write 1 --num_threads_read 1 --run_time 2"
+        " --nodes {host}:{port} --quiet {options}",
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(params=TABLES)
-def tables(request: pytest.FixtureRequest, node: Testbed) -> Tables:
+def table(request: pytest.FixtureRequest, node: Testbed) -> Table:
     """A node without the table of a command."""
-    tables = Tables(node, TABLES[request.param])
-    tables.ask(f"DROP KEYSPACE IF EXISTS {tables.table.name.partition('.')[0]}")
-    return tables
+    table = Table(node, *TABLES[request.param])
+    table.ask(f"DROP KEYSPACE IF EXISTS {table.keyspace}")
+    return table
 
 
 @pytest.mark.parametrize("first", ["complete", "killed"])
-def test_a_table_that_kvmark_made_is_emptied_or_dropped(
-    kvmark: Kvmark, tables: Tables, first: str
-) -> None:
+def test_a_table_of_kvmark_is_emptied_or_dropped(kvmark: Kvmark, table: Table, first: str) -> None:
     if first == "complete":
-        kvmark(tables.words(), exits=(0, 1))
+        kvmark(table.words(), exits=(0, 1))
     else:
-        kill(kvmark, tables.words(), "")
-        kvmark(tables.words("--resume"), exits=(0, 1))
-    tables.insert(tables.table.own)
-    kvmark(tables.words(), exits=(0, 1))
-    assert not tables.has(tables.table.own)
+        kill(kvmark, table.words(), "")
+        kvmark(table.words("--resume"), exits=(0, 1))
+    table.insert(table.own)
+    kvmark(table.words(), exits=(0, 1))
+    assert not table.has(table.own)
 
 
-def test_a_foreign_table_is_neither_emptied_nor_dropped(kvmark: Kvmark, tables: Tables) -> None:
-    tables.make_foreign()
+def test_a_foreign_table_is_neither_emptied_nor_dropped(kvmark: Kvmark, table: Table) -> None:
+    table.make_foreign()
     for option in ("", "--resume"):
-        text = refused(kvmark, tables.words(option))
-        assert f"table {tables.table.name} that kvmark can't show to have made" in text
+        text = refused(kvmark, table.words(option))
+        assert f"table {table.name} that kvmark can't show to have made" in text
         assert "--on-existing remove" in text
-        assert tables.has(tables.table.foreign)
+        assert table.has(table.foreign)
 
 
 @pytest.mark.parametrize("choice", ["keep", "remove"])
-def test_the_user_decides_about_a_foreign_table(
-    kvmark: Kvmark, tables: Tables, choice: str
-) -> None:
-    tables.make_foreign()
-    kvmark(tables.words(f"--on-existing {choice}"), exits=(0, 1))
-    assert tables.has(tables.table.foreign) == (choice == "keep")
+def test_the_user_decides_about_a_foreign_table(kvmark: Kvmark, table: Table, choice: str) -> None:
+    table.make_foreign()
+    kvmark(table.words(f"--on-existing {choice}"), exits=(0, 1))
+    assert table.has(table.foreign) == (choice == "keep")
 
 
-@pytest.mark.parametrize("command", ["run", "ycsb", "study", "ab", "capacity"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_other_commands_remove_no_row(kvmark: Kvmark, node: Testbed, command: str) -> None:
     connection = connect(node, node.nodes[0], timeout_s=120)
     connection.ask(f"CREATE KEYSPACE IF NOT EXISTS ycsb WITH replication = {ONE_COPY}")
-    columns = ", ".join(f"field{n} varchar" for n in range(10))
-    connection.ask(
-        f"CREATE TABLE IF NOT EXISTS ycsb.usertable (y_id varchar PRIMARY KEY, {columns})"
-    )
+    columns = ", ".join(["y_id varchar PRIMARY KEY", *(f"field{n} varchar" for n in range(10))])
+    connection.ask(f"CREATE TABLE IF NOT EXISTS ycsb.usertable ({columns})")
     connection.ask("INSERT INTO ycsb.usertable (y_id, field0) VALUES ('dear', 'x')")
-    removes = command in ("ycsb", "study")
-    words = removing(command, node.url, kvmark) if removes else keeping(command, node.url)
-    kvmark(words, exits=(0, 1))
+    kvmark(words_of(command, node.url, kvmark), exits=(0, 1))
     assert connection.ask("SELECT * FROM ycsb.usertable WHERE y_id = 'dear'")
 
 

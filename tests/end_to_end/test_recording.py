@@ -1,43 +1,37 @@
-"""A tap between clients and real servers: its trace, and clients that don't notice it."""
+"""A tap between clients and servers: its trace, clients that don't notice it, and replays."""
 
 import re
-import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import polars as pl
 import pytest
-import trace_files
-from command_line import Kvmark
+from command_line import Kvmark, Started, trace_rows
+from hypothesis import Phase, example, given, seed, settings
+from hypothesis import strategies as st
 from real_servers import command_counts, memcached_up, monitored, redis_cli, redis_up
+from scripted_store import command, read_reply, store
 
-from kvmark.trace import Trace
 from waiting import wait_until
 
 
 @dataclass
 class Tap:
-    """A started tap, and the port for its clients."""
+    """A started tap, the port for its clients, and its trace."""
 
-    user: Kvmark
-    process: subprocess.Popen[str]
+    started: Started
     port: int
+    trace: Path
 
     def end(self) -> str:
-        """Sends SIGINT, as Ctrl-C does, and returns the output."""
-        self.process.send_signal(signal.SIGINT)
-        return self.user.finish(self.process, 0).out
-
-    def kill(self) -> None:
-        """Sends SIGKILL."""
-        self.process.kill()
-        self.process.communicate()
-
-    def rows(self, name: str = "t.trace", *optional: str) -> pl.DataFrame:
-        return trace_files.rows(self.user.folder / name, *optional)
+        """Ends the recording and returns the output."""
+        return self.started.interrupt(exits=0).out
 
     def cli(self, *words: str, text: str | None = None) -> str:
         """The output of redis-cli through the tap."""
@@ -48,7 +42,7 @@ class Tap:
         command = ["redis-benchmark", "-p", str(self.port), "-q", *words]
         subprocess.run(command, check=True, capture_output=True)
 
-    def connect(self, sent: bytes) -> socket.socket:
+    def connect(self, sent: bytes = b"") -> socket.socket:
         """A connection on which these bytes were sent."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         connection.sendall(sent)
@@ -56,38 +50,33 @@ class Tap:
 
     def wait_for_bytes(self, count: int) -> None:
         """Waits until the tapes have more than this number of bytes."""
-        folder = self.user.folder / "t.trace"
-        wait_until(lambda: size_of(folder.glob("*.tape")) > count, f"{count} bytes are recorded")
+        wait_until(
+            lambda: sum(tape.stat().st_size for tape in self.trace.glob("*.tape")) > count,
+            f"{count} bytes are recorded",
+        )
 
     def contents(self) -> bytes:
         """All files of the trace."""
-        return b"".join(path.read_bytes() for path in (self.user.folder / "t.trace").iterdir())
+        return b"".join(path.read_bytes() for path in self.trace.iterdir())
+
+    def error(self) -> str:
+        """The next line of its standard error."""
+        assert self.started.process.stderr is not None
+        return self.started.process.stderr.readline()
 
 
-Tapped = Callable[..., Tap]
-
-
-def size_of(paths: Iterable[Path]) -> int:
-    return sum(path.stat().st_size for path in paths)
-
-
-@pytest.fixture
-def tapped(user: Kvmark) -> Tapped:
-    """Starts taps that record t.trace."""
-
-    def start(url: str, *options: object) -> Tap:
-        words = f"trace record --listen 0 --to {url} -o t.trace --threads 2"
-        process = user.start(words, *options)
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        match = re.fullmatch(r"Clients are taken at 127\.0\.0\.1:(\d+) until Ctrl-C(.*)\n", line)
-        assert match is not None, line + process.stderr.read()
-        names = {"--keep-keys": "keys", "--keep-values": "values that are written"}
-        note = " and ".join(name for option, name in names.items() if option in options)
-        assert match[2] == (f"; {note} are kept as they are" if note else "")
-        return Tap(user, process, int(match[1]))
-
-    return start
+def tap(user: Kvmark, url: str, options: str = "", trace: str = "t.trace") -> Tap:
+    """Starts to record a trace."""
+    started = user.start(f"trace record --listen 0 --to {url} -o {trace} --threads 2 {options}")
+    made = Tap(started, 0, user.folder / trace)
+    line = made.error()
+    match = re.fullmatch(r"Clients are taken at 127\.0\.0\.1:(\d+) until Ctrl-C(.*)\n", line)
+    assert match is not None, line + started.process.communicate()[1]
+    names = {"--keep-keys": "keys", "--keep-values": "values that are written"}
+    note = " and ".join(name for option, name in names.items() if option in options)
+    assert match[2] == (f"; {note} are kept as they are" if note else "")
+    made.port = int(match[1])
+    return made
 
 
 def verbs(rows: pl.DataFrame) -> dict[str, int]:
@@ -97,28 +86,28 @@ def verbs(rows: pl.DataFrame) -> dict[str, int]:
     return {name.lower(): count for name, count in counted.iter_rows()}
 
 
-def test_a_trace_has_the_commands_that_redis_counted(user: Kvmark, tapped: Tapped) -> None:
+def test_a_trace_has_the_commands_that_redis_counted(user: Kvmark) -> None:
     testbed = redis_up(user)
     port = testbed.nodes[0].port
     before = command_counts(port)
-    tap = tapped(testbed.url)
+    recorded = tap(user, testbed.url)
     for words in (("-n", "2000", "-P", "16"), ("-n", "300")):
-        tap.benchmark("-r", "50", *words, "-t", "set,get,mset")
+        recorded.benchmark("-r", "50", *words, "-t", "set,get,mset")
     piped = "".join(f"SET pipe{number} {'x' * number}\r\n" for number in range(1, 1001))
-    assert "errors: 0, replies: 1000" in tap.cli("--pipe", text=piped)
-    tap.cli(text="MULTI\nSET m 1\nGET m\nEXEC\nMULTI\nSET m 2\nDISCARD\n")
-    tap.cli("eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
-    tap.cli("-3", "hgetall", "none")
-    wrong = tap.connect(b"*1\r\n$3\r\nabcdef\r\n")
+    assert "errors: 0, replies: 1000" in recorded.cli("--pipe", text=piped)
+    recorded.cli(text="MULTI\nSET m 1\nGET m\nEXEC\nMULTI\nSET m 2\nDISCARD\n")
+    recorded.cli("eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
+    recorded.cli("-3", "hgetall", "none")
+    wrong = recorded.connect(b"*1\r\n$3\r\nabcdef\r\n")
     assert wrong.recv(100)
-    assert tap.cli("get", "m") == "1\n"
+    assert recorded.cli("get", "m") == "1\n"
     after = command_counts(port)
-    out = tap.end()
+    out = recorded.end()
     wrong.close()
     assert "bytes weren't the protocol, and weren't recorded any more: 1 (a word is" in out
     assert "Commands of transactions that weren't carried out are left out: 1" in out
     sent = {name: after[name] - before.get(name, 0) for name in ("set", "get", "mset", "eval")}
-    counts = verbs(tap.rows())
+    counts = verbs(trace_rows(recorded.trace))
     # No client sent the script's set.
     assert {name: counts[name] for name in sent} == {**sent, "set": sent["set"] - 1}
     assert [counts[name] for name in ("multi", "exec", "discard", "hello")] == [2, 1, 1, 1]
@@ -134,18 +123,20 @@ SESSION = (
 )  # fmt: skip
 
 
-def test_a_tap_and_monitor_record_the_same_session(user: Kvmark, tapped: Tapped) -> None:
+def test_a_tap_and_monitor_record_the_same_session(user: Kvmark) -> None:
     testbed = redis_up(user)
     (user.folder / "key").write_bytes(bytes(range(16)))
-    tap = tapped(testbed.url, "--hash-key", "key")
+    recorded = tap(user, testbed.url, "--hash-key key")
     with monitored(testbed.nodes[0].port, user.folder / "m.txt"):
-        tap.cli(text="".join(f"{line}\n" for line in (*SESSION, "ECHO 'the end'")))
-    tap.end()
-    user.import_trace("m.txt", "m.trace", "--hash-key", "key")
+        recorded.cli(text="".join(f"{line}\n" for line in (*SESSION, "ECHO 'the end'")))
+    recorded.end()
+    user("trace import m.txt -o m.trace", "--hash-key", "key")
     names = ["kind", "statement", "key", "key_size", "ttl_ms", "items"]
     # redis-cli sends COMMAND by itself, and `monitored` the last ECHO.
-    taps = tap.rows().filter(pl.col("statement") != "COMMAND")
-    monitors = tap.rows("m.trace").filter(pl.col("statement") != "COMMAND")[: len(taps)]
+    taps = trace_rows(recorded.trace).filter(pl.col("statement") != "COMMAND")
+    monitors = trace_rows(user.folder / "m.trace").filter(pl.col("statement") != "COMMAND")[
+        : len(taps)
+    ]
     assert taps.select(names).rows() == monitors.select(names).rows()
     writes = monitors["value_size"].is_not_null()
     sizes = monitors["value_size"].drop_nulls().to_list()
@@ -157,11 +148,13 @@ def test_a_tap_and_monitor_record_the_same_session(user: Kvmark, tapped: Tapped)
     ]  # fmt: skip
 
 
-def test_a_trace_has_ends_and_outcomes(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url)
-    tap.cli(text="SET k value\nGET k\nGET none\nLPUSH k x\n")
-    tap.end()
-    rows = tap.rows("t.trace", "completed_ns", "outcome").filter(pl.col("statement") != "COMMAND")
+def test_a_trace_has_ends_and_outcomes(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    recorded.cli(text="SET k value\nGET k\nGET none\nLPUSH k x\n")
+    recorded.end()
+    rows = trace_rows(recorded.trace, "completed_ns", "outcome").filter(
+        pl.col("statement") != "COMMAND"
+    )
     assert rows["outcome"].to_list() == ["ok", "ok", "miss", "refused"]
     # redis-cli sends a command after the reply to the one before.
     ends = [*rows["at_ns"][1:], None]
@@ -170,32 +163,24 @@ def test_a_trace_has_ends_and_outcomes(user: Kvmark, tapped: Tapped) -> None:
         assert next_ns is None or completed_ns <= next_ns
 
 
-def test_the_recording_of_a_killed_tap_can_be_imported(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url)
-    tap.benchmark("-t", "set,get", "-n", "20000", "-P", "8")
-    tap.wait_for_bytes(30_000 * 64)
-    tap.kill()
+def test_the_recording_of_a_killed_tap_can_be_imported(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url, "--keep-keys")
+    recorded.benchmark("-t", "set,get", "-n", "20000", "-P", "8")
+    recorded.wait_for_bytes(30_000 * 64)
+    recorded.cli("set", "someone", "something")
+    wait_until(lambda: b"someone" in recorded.contents(), "the last command is recorded")
+    recorded.started.kill()
+    assert b"something" not in recorded.contents()
     sentence = user.refuses("trace show t.trace")
     assert "make a trace of what is there by kvmark trace import t.trace -o Y.trace" in sentence
-    out = user.import_trace("t.trace", "y.trace").out
-    assert "The recording was interrupted: pending operations are missing." in out
-    counts = verbs(tap.rows("y.trace"))
-    assert 30_000 <= counts["set"] + counts["get"] <= 40_000
-    assert user("trace show y.trace --json").json["answer"]["operations"] >= 30_000
-
-
-def test_the_kept_keys_of_a_killed_tap_can_be_imported(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url, "--keep-keys")
-    tap.cli("set", "someone", "something")
-    tap.wait_for_bytes(0)
-    tap.kill()
-    user.import_trace("t.trace", "y.trace")
-    batches = Trace.open(user.folder / "y.trace").batches(("statement", "key_content"))
-    assert pl.concat(batches).row(-1) == ("SET {key} {value}", b"someone")
-    assert b"someone" in tap.contents()
-    assert b"something" not in tap.contents()
     sentence = user.refuses("trace import t.trace -o z.trace --keep-values")
     assert "recorded without values" in sentence
+    out = user("trace import t.trace -o y.trace").out
+    assert "The recording was interrupted: pending operations are missing." in out
+    rows = trace_rows(user.folder / "y.trace", "key_content")
+    assert 30_000 < rows["statement"].str.contains("^(GET|SET) ").sum() <= 40_001
+    assert rows.select("statement", "key_content").row(-1) == ("SET {key} {value}", b"someone")
+    assert user("trace show y.trace --json").json["answer"]["operations"] >= 30_000
 
 
 def exchange(connection: socket.socket, sent: bytes, end: bytes) -> bytes:
@@ -209,9 +194,9 @@ def exchange(connection: socket.socket, sent: bytes, end: bytes) -> bytes:
     return reply
 
 
-def test_a_trace_has_the_commands_that_memcached_counted(user: Kvmark, tapped: Tapped) -> None:
+def test_a_trace_has_the_commands_that_memcached_counted(user: Kvmark) -> None:
     testbed = memcached_up(user)
-    tap = tapped(testbed.url)
+    recorded = tap(user, testbed.url)
 
     def stats() -> dict[str, int]:
         with socket.create_connection(("127.0.0.1", testbed.nodes[0].port)) as own:
@@ -220,7 +205,7 @@ def test_a_trace_has_the_commands_that_memcached_counted(user: Kvmark, tapped: T
 
     before = stats()
     sets = b"".join(b"set k%d 0 60 3\r\nabc\r\n" % number for number in range(500))
-    with tap.connect(b"") as connection:
+    with recorded.connect() as connection:
         for sent, end in (
             (sets, b"STORED\r\n" * 500),
             (b"set q 0 0 1 noreply\r\nx\r\nget q\r\n", b"VALUE q 0 1\r\nx\r\nEND\r\n"),
@@ -229,11 +214,11 @@ def test_a_trace_has_the_commands_that_memcached_counted(user: Kvmark, tapped: T
             (b"touch k1 100\r\ndelete k1\r\n", b"DELETED\r\n"),
         ):
             exchange(connection, sent, end)
-    tap.connect(b"\x80\x0b" + bytes(22)).close()
+    recorded.connect(b"\x80\x0b" + bytes(22)).close()
     after = stats()
-    out = tap.end()
+    out = recorded.end()
     assert "weren't recorded any more, because of the binary protocol: 1" in out
-    rows = tap.rows()
+    rows = trace_rows(recorded.trace)
     counts = verbs(rows)
     assert counts["set"] + counts["ms"] == after["cmd_set"] - before["cmd_set"] == 502
     gets = rows["statement"].is_in(["get {key}", "mg {key}"]).sum()
@@ -251,12 +236,12 @@ def peak_memory(pid: int) -> int:
     return int(match[1]) * 1024
 
 
-def test_a_value_of_512_mb_takes_no_memory(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url)
-    tap.cli("set", "small", "x")
-    before, size = peak_memory(tap.process.pid), 512 << 20
+def test_a_value_of_512_mb_takes_no_memory(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    recorded.cli("set", "small", "x")
+    before, size = peak_memory(recorded.started.process.pid), 512 << 20
     chunk = bytes(1 << 20)
-    with tap.connect(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n" % size) as connection:
+    with recorded.connect(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n" % size) as connection:
         for _ in range(512):
             connection.sendall(chunk)
         assert exchange(connection, b"\r\n", b"\r\n") == b"+OK\r\n"
@@ -264,62 +249,61 @@ def test_a_value_of_512_mb_takes_no_memory(user: Kvmark, tapped: Tapped) -> None
         left = size + len(f"${size}\r\n\r\n")
         while left:
             left -= len(connection.recv(1 << 20))
-    assert peak_memory(tap.process.pid) - before < 64 << 20
-    tap.end()
-    big = tap.rows().filter(pl.col("key_size") == 3)
+    assert peak_memory(recorded.started.process.pid) - before < 64 << 20
+    recorded.end()
+    big = trace_rows(recorded.trace).filter(pl.col("key_size") == 3)
     assert big["value_size"].to_list() == [size, size]
 
 
-def test_a_tap_forwards_beyond_its_disk_limit(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url, "--disk", "100k")
-    tap.benchmark("-t", "set", "-n", "20000", "-P", "8")
-    assert tap.process.stderr is not None
-    assert "Recording has ended, and forwarding goes on" in tap.process.stderr.readline()
-    assert tap.cli("set", "k", "after") == "OK\n"
-    out = tap.end()
+def test_a_tap_forwards_beyond_its_disk_limit(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url, "--disk 100k")
+    recorded.benchmark("-t", "set", "-n", "20000", "-P", "8")
+    assert "Recording has ended, and forwarding goes on" in recorded.error()
+    assert recorded.cli("set", "k", "after") == "OK\n"
+    out = recorded.end()
     assert (
         "Recording ended before forwarding did: the tapes have reached the limit of --disk" in out
     )
-    assert 0 < len(tap.rows()) <= 1600
+    assert 0 < len(trace_rows(recorded.trace)) <= 1600
 
 
-def test_clients_without_tls_can_tap_a_server_with_tls(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user, tls=True).url)
-    assert tap.cli("set", "k", "x" * 100_000) == "OK\n"
-    assert tap.cli("get", "k") == "x" * 100_000 + "\n"
-    tap.end()
-    assert verbs(tap.rows()) == {"set": 1, "get": 1}
+def test_clients_without_tls_can_tap_a_server_with_tls(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user, tls=True).url)
+    assert recorded.cli("set", "k", "x" * 100_000) == "OK\n"
+    assert recorded.cli("get", "k") == "x" * 100_000 + "\n"
+    recorded.end()
+    assert verbs(trace_rows(recorded.trace)) == {"set": 1, "get": 1}
 
 
-def test_a_subscription_ends_the_recording_of_its_connection(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url)
-    with tap.connect(b"GET k\r\nSUBSCRIBE news\r\n") as connection:
+def test_a_subscription_ends_the_recording_of_its_connection(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    with recorded.connect(b"GET k\r\nSUBSCRIBE news\r\n") as connection:
         assert b"subscribe" in exchange(connection, b"", b":1\r\n")
-        tap.cli("publish", "news", "hello")
+        recorded.cli("publish", "news", "hello")
         assert b"hello" in exchange(connection, b"", b"hello\r\n")
-    out = tap.end()
+    out = recorded.end()
     assert "weren't recorded any more, because of SUBSCRIBE: 1" in out
-    assert verbs(tap.rows())["get"] == 1
+    assert verbs(trace_rows(recorded.trace))["get"] == 1
 
 
-def test_redirections_past_the_tap_are_reported(user: Kvmark, tapped: Tapped) -> None:
+def test_redirections_past_the_tap_are_reported(user: Kvmark) -> None:
     testbed = redis_up(user, cluster=3)
-    tap = tapped(f"redis://{testbed.nodes[0].address}")
-    replies = [tap.cli("get", f"key{number}") for number in range(30)]
+    recorded = tap(user, f"redis://{testbed.nodes[0].address}")
+    replies = [recorded.cli("get", f"key{number}") for number in range(30)]
     moved = sum("MOVED" in reply for reply in replies)
     assert 0 < moved < 30
-    assert f"Replies that sent clients past the tap (MOVED): {moved}; put one" in tap.end()
+    assert f"Replies that sent clients past the tap (MOVED): {moved}; put one" in recorded.end()
 
 
-def test_the_recording_of_a_running_tap_can_be_imported(user: Kvmark, tapped: Tapped) -> None:
-    tap = tapped(redis_up(user).url)
-    tap.cli("set", "k", "v")
-    tap.wait_for_bytes(0)
-    user.import_trace("t.trace", "y.trace")
-    tap.cli("set", "k", "w")
-    tap.end()
-    assert verbs(tap.rows("y.trace"))["set"] == 1
-    assert verbs(tap.rows())["set"] == 2
+def test_the_recording_of_a_running_tap_can_be_imported(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    recorded.cli("set", "k", "v")
+    recorded.wait_for_bytes(0)
+    user("trace import t.trace -o y.trace")
+    recorded.cli("set", "k", "w")
+    recorded.end()
+    assert verbs(trace_rows(user.folder / "y.trace"))["set"] == 1
+    assert verbs(trace_rows(recorded.trace))["set"] == 2
 
 
 def test_a_tap_ends_after_its_duration(user: Kvmark) -> None:
@@ -332,19 +316,18 @@ def test_a_tap_ends_after_its_duration(user: Kvmark) -> None:
 
 def strings(port: int) -> dict[str, str]:
     """All strings of a server."""
-    keys = sorted(redis_cli(port, "--scan").split())
-    return {key: redis_cli(port, "get", key).strip() for key in keys}
+    return {key: redis_cli(port, "get", key) for key in redis_cli(port, "--scan").split()}
 
 
-def test_kept_keys_and_values_are_replayed_unchanged(user: Kvmark, tapped: Tapped) -> None:
+def test_kept_keys_and_values_are_replayed_unchanged(user: Kvmark) -> None:
     testbed = redis_up(user)
     port = testbed.nodes[0].port
-    tap = tapped(testbed.url, "--keep-keys", "--keep-values")
+    recorded = tap(user, testbed.url, "--keep-keys --keep-values")
     for number in range(50):
-        tap.cli("set", f"user:{number}", f"value-{number * number}")
-    tap.cli(text="HELLO 3 AUTH default hunter2\nAUTH hunter2\nGET user:7\nDEL user:8\n")
-    assert "Keys and values that are written are kept as they were." in tap.end()
-    assert b"hunter2" not in tap.contents()
+        recorded.cli("set", f"user:{number}", f"value-{number * number}")
+    recorded.cli(text="HELLO 3 AUTH default hunter2\nAUTH hunter2\nGET user:7\nDEL user:8\n")
+    assert "Keys and values that are written are kept as they were." in recorded.end()
+    assert b"hunter2" not in recorded.contents()
     assert "Keys and values that are written are kept" in user("trace show t.trace").out
     before = strings(port)
     assert len(before) == 49
@@ -373,3 +356,102 @@ def test_wrong_use_is_refused(user: Kvmark) -> None:
         ):
             assert part in user.refuses(f"trace record -o t.trace --listen {words}")
     assert not list(user.folder.iterdir())
+
+
+KINDS = {"read": "read", "update": "update", "insert": "update", "delete": "delete"}
+Command = tuple[str, ...]
+Batch = tuple[int, tuple[Command, ...]]
+"""A client and the commands that it sends at once."""
+Operation = tuple[str, int | None, int | None]
+"""Its kind, bytes written or read, and time to live."""
+History = tuple[int, tuple[Operation, ...]]
+"""The size of a key, and its operations."""
+
+
+def send(tap: Tap, batches: Sequence[Batch]) -> None:
+    """Sends one batch after the other; each client has a connection."""
+    clients: dict[int, tuple[socket.socket, BinaryIO]] = {}
+    with ExitStack() as stack:
+        for client, commands in batches:
+            if client not in clients:
+                connection = stack.enter_context(tap.connect())
+                clients[client] = (connection, stack.enter_context(connection.makefile("rb")))
+            connection, replies = clients[client]
+            connection.sendall(b"".join(command(map(str.encode, words)) for words in commands))
+            for _ in commands:
+                read_reply(replies)
+
+
+def histories(trace: Path) -> Counter[History]:
+    """The operations on each key, without its name."""
+    columns = ("kind", "key", "key_size", "value_size", "ttl_ms")
+    operations: dict[tuple[int, int], list[Operation]] = {}
+    for kind, key, key_size, value_size, ttl_ms in trace_rows(trace).select(columns).iter_rows():
+        if kind in KINDS:
+            operations.setdefault((key, key_size), []).append((KINDS[kind], value_size, ttl_ms))
+    return Counter((size, tuple(history)) for (_, size), history in operations.items())
+
+
+def replayed(recorded: Counter[History]) -> Counter[History]:
+    """The histories of a replay: keys of at least ten bytes, and keys that are read first exist."""
+    made: Counter[History] = Counter()
+    for (key_size, history), keys in recorded.items():
+        kind, value_size, _ = history[0]
+        first = (("update", value_size, None),) if kind == "read" and value_size else ()
+        made[(max(key_size, 10), (*first, *history))] += keys
+    return made
+
+
+KEY = st.integers(0, 11).map(lambda number: "k" * (number % 3 * 9) + f"key{number}")
+VALUE = st.integers(1, 60).map(lambda size: "v" * size)
+COMMAND = st.one_of(
+    st.tuples(st.just("GET"), KEY),
+    st.tuples(st.just("SET"), KEY, VALUE),
+    st.tuples(st.just("set"), KEY, VALUE, st.just("EX"), st.just("500")),
+    st.tuples(st.just("SETEX"), KEY, st.just("700"), VALUE),
+    st.lists(KEY, min_size=1, max_size=4, unique=True).map(lambda keys: ("MGET", *keys)),
+    st.lists(KEY, min_size=1, max_size=3, unique=True).map(lambda keys: ("DEL", *keys)),
+)
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(COMMAND, min_size=1, max_size=12).map(tuple)),
+    min_size=1, max_size=20,
+)  # fmt: skip
+
+
+ONLY_KEY_NOT_FOUND: list[Batch] = [(0, (("DEL", "key0"), ("MGET", "key0"), ("GET", "key0")))]
+"""A list of one null has no size: the tap said 0."""
+
+
+@seed(1)
+@example(existing={}, batches=ONLY_KEY_NOT_FOUND, clients=1)
+@given(existing=st.dictionaries(KEY, VALUE, max_size=6), batches=BATCHES, clients=st.integers(1, 8))
+@settings(max_examples=2, deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
+def test_the_trace_of_a_replay_equals_its_trace(
+    tmp_path_factory: pytest.TempPathFactory,
+    existing: dict[str, str],
+    batches: list[Batch],
+    clients: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    variables = {"XDG_CACHE_HOME": str(folder / "cache")}
+    with closing(Kvmark(folder, folder / "runs", variables)) as user:
+        with store() as first:
+            first.values.update((key.encode(), value.encode()) for key, value in existing.items())
+            # Each verb reads a value first, so that the tap knows a miss by its size.
+            first.values[b"the first of all"] = b"value"
+            recorded = tap(user, f"redis://127.0.0.1:{first.port}", trace="a.trace")
+            send(
+                recorded,
+                [(0, (("GET", "the first of all"), ("MGET", "the first of all"))), *batches],
+            )
+            recorded.end()
+        for before, after in (("a", "b"), ("b", "c")):
+            with store() as fresh:
+                recorded = tap(user, f"redis://127.0.0.1:{fresh.port}", trace=f"{after}.trace")
+                system = f"--system redis://127.0.0.1:{recorded.port} --clients {clients}"
+                words = f"replay {before}.trace {system} --speed max --skip other -q"
+                user(words, exits=(0, 1))
+                recorded.end()
+    sent = histories(folder / "b.trace")
+    assert sent == replayed(histories(folder / "a.trace"))
+    assert histories(folder / "c.trace") == sent
