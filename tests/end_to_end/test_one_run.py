@@ -53,7 +53,7 @@ def test_the_open_model_issues_all_due_operations(kvmark: Kvmark, arrival: str) 
 
 
 def test_a_duration_ends_the_measurement_without_its_warm_up(kvmark: Kvmark) -> None:
-    kvmark(f"run ycsb/c {SIM} --duration 1s --warmup 200ms --interval 250ms -q")
+    kvmark(f"run ycsb/c {SIM} --duration 1s --warmup 250ms --interval 250ms -q")
     manifest = kvmark.manifest()
     assert [one["name"] for one in manifest["engine"]["phases"]][-2:] == ["warm_up", "measure"]
     window = phase(manifest)

@@ -163,20 +163,18 @@ def test_a_log_is_appended_to_an_existing_file(kvmark: Kvmark) -> None:
     assert "Results:" in log.read_text()
 
 
-def test_more_clients_than_threads_are_refused_with_the_limit(kvmark: Kvmark) -> None:
-    sentence = kvmark.refuses("run ycsb/a --system rocksdb:db --clients 5000 -q")
+def test_more_clients_than_threads_are_refused_without_a_change(kvmark: Kvmark) -> None:
+    words = "run ycsb/load --system rocksdb:db --records 50 -q"
+    sentence = kvmark.refuses(words, "--clients", "5000")
     assert "5000 clients" in sentence
     assert "1024" in sentence
-    assert not (kvmark.folder / "db").exists()
-
-
-def test_a_refused_run_does_not_change_an_existing_database(kvmark: Kvmark) -> None:
-    words = "run ycsb/load --system rocksdb:db --records 50 -q"
+    database = kvmark.folder / "db"
+    assert not database.exists()
     kvmark(words)
-    before = {path.name for path in (kvmark.folder / "db").glob("*.sst")}
+    before = {path.name for path in database.glob("*.sst")}
     kvmark.refuses(words, "--clients", "5000")
-    assert (kvmark.folder / "db" / "CURRENT").exists()
-    assert {path.name for path in (kvmark.folder / "db").glob("*.sst")} >= before
+    assert (database / "CURRENT").exists()
+    assert {path.name for path in database.glob("*.sst")} >= before
 
 
 COMMANDS = ("ycsb", "run", "runs", "show", "runs export")
