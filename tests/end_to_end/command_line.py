@@ -1,7 +1,7 @@
-"""The command line as a user has it: its own process, its own folder.
+"""The command line in a process and a folder for each test.
 
-A command that is waited for comes from a process that has everything loaded; one that is begun, to
-be looked at, interrupted or killed, is the program itself.
+A command that the test waits for runs in a preloaded process. A command that the test observes,
+interrupts or kills is the installed program.
 """
 
 from __future__ import annotations
@@ -9,90 +9,84 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import signal
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any, TextIO
 
+import polars as pl
 import preloaded
 import pytest
 from preloaded import Ended
 
-from kvmark.records import Records
+from kvmark.records import Records, files
+from kvmark.trace import COLUMNS, Trace
 from waiting import PATIENCE_S, wait_until
 
+INTERVALS, EVENTS = f"*/{files.INTERVAL_LOG}", f"*/{files.EVENTS}"
 PROGRAM = Path(sys.executable).with_name("kvmark")
+Exits = int | tuple[int, ...]
+Stream = TextIO | int
 
 
 @dataclass(frozen=True)
 class Result(Ended):
-    """What a finished command left behind."""
+    """A finished command."""
 
-    command: tuple[str, ...]
-    folder: Path
+    arguments: list[str]
+    kvmark: Kvmark
 
     def __str__(self) -> str:
-        there = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
-        listed = "\n".join(there[:100])
+        paths = sorted(map(str, self.kvmark.folder.rglob("*")))
         return (
-            f"$ {' '.join(self.command)}\nexit code {self.code}\n--- standard output\n{self.out}"
-            f"\n--- standard error\n{self.err}\n--- {self.folder}\n{listed}"
+            f"$ kvmark {shlex.join(self.arguments)}\nexit code {self.code}\n--- standard output\n"
+            f"{self.out}\n--- standard error\n{self.err}\n--- files\n" + "\n".join(paths[:100])
         )
 
 
 @dataclass
 class Kvmark:
-    """Runs commands in a folder of the test's own, and keeps their runs there."""
+    """Runs commands in a folder and keeps their runs in `runs`.
+
+    The first argument is split as a shell does; the others are arguments as they are.
+    """
 
     folder: Path
     runs: Path
-    more: dict[str, str] = field(default_factory=dict)
-    patience_s: float = PATIENCE_S
+    variables: dict[str, str] = field(default_factory=dict)
+    processes: list[Popen[str]] = field(default_factory=list)
 
-    def __call__(self, *words: object, exits: int | tuple[int, ...] = 0) -> Result:
-        """Runs a command to its end; fails the test when it exits otherwise."""
-        ended = preloaded.run(words, self.folder, self._environment(), self.patience_s)
-        return self._checked(words, ended, exits)
+    @property
+    def testbeds(self) -> Path:
+        """The folder of its testbeds."""
+        return Path(self.variables["KVMARK_TESTBEDS"])
 
-    def start(
-        self,
-        *words: object,
-        out: TextIO | int = subprocess.PIPE,
-        err: TextIO | int = subprocess.PIPE,
-    ) -> subprocess.Popen[str]:
-        """Begins the program."""
-        return subprocess.Popen(
-            [str(PROGRAM), *map(str, words)],
-            cwd=self.folder,
-            env=self._environment(),
-            stdout=out,
-            stderr=err,
-            text=True,
-        )
+    def __call__(self, *words: object, exits: Exits = 0) -> Result:
+        """Runs a command to its end."""
+        arguments = split(words)
+        ended = preloaded.run(arguments, self.folder, self.environment(), PATIENCE_S)
+        return self.checked(arguments, ended, exits)
 
-    def kill(self, started: subprocess.Popen[str]) -> None:
-        """kill -9, and nothing is written any more, as by a process that generated its load."""
-        started.kill()
-        started.communicate()
-        records = Records(self.runs)
-        wait_until(lambda: all(run.state != "going" for run in records.list()), "no run goes")
+    def start(self, *words: object, out: Stream = PIPE, err: Stream = PIPE) -> Started:
+        """Starts the program."""
+        arguments, earlier = split(words), set(run_folders(self.runs))
+        command, variables = [str(PROGRAM), *arguments], self.environment()
+        process = Popen(command, cwd=self.folder, env=variables, stdout=out, stderr=err, text=True)
+        self.processes.append(process)
+        return Started(self, process, arguments, earlier)
 
-    def finish(self, started: subprocess.Popen[str], exits: int | tuple[int, ...]) -> Result:
-        """Waits for a command that was begun."""
-        try:
-            out, err = started.communicate(timeout=self.patience_s)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            out, err = started.communicate()
-            err += "\n(killed because it did not end)"
-        words = started.args if isinstance(started.args, list) else ()
-        return self._checked(words[1:], Ended(started.returncode, out or "", err), exits)
+    def close(self) -> None:
+        """Kills the commands that a failed test left."""
+        for process in self.processes:
+            process.kill()
+            process.communicate()
 
     def refuses(self, *words: object, exits: int = 2) -> str:
-        """Runs a command that must fail with one sentence, add no run, and harm none."""
+        """Runs a command that must fail with one sentence and change no run."""
         before = fingerprint(self.runs)
         result = self(*words, exits=exits)
         assert result.out == "", result
@@ -102,25 +96,97 @@ class Kvmark:
     def manifest(self, run: str | None = None) -> dict[str, Any]:
         """The manifest of a run by its id, or of the newest one."""
         folder = self.runs / run if run else run_folders(self.runs)[-1]
-        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
+        manifest: dict[str, Any] = json.loads((folder / files.MANIFEST).read_bytes())
         return manifest
 
-    def _checked(
-        self, words: Sequence[object], ended: Ended, exits: int | tuple[int, ...]
-    ) -> Result:
-        command = ("kvmark", *map(str, words))
-        result = Result(ended.code, ended.out, ended.err, command, self.folder)
+    def manifests(self) -> list[dict[str, Any]]:
+        """The manifests of all runs, oldest first."""
+        return [self.manifest(folder.name) for folder in run_folders(self.runs)]
+
+    def reasons(self) -> dict[str, str]:
+        """The reasons of the newest run's verdict: level by code."""
+        return levels(self("show last --json").json["verdict"])
+
+    def sweep(self, words: str, exits: Exits = (0, 1)) -> dict[str, Any]:
+        """The result of reading back the records of a run."""
+        document = self(f"{words} --verify -q --json", exits=exits).json
+        sweep: dict[str, Any] = document["summary"]["sweep"]
+        return sweep
+
+    def environment(self) -> dict[str, str]:
+        """The variables of its commands."""
+        inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        return {**inherited, "KVMARK_RUNS": str(self.runs), "NO_COLOR": "1", **self.variables}
+
+    def checked(self, arguments: list[str], ended: Ended, exits: Exits) -> Result:
+        """The result of a command; another exit code fails the test."""
+        result = Result(ended.code, ended.out, ended.err, arguments, self)
         if result.code not in (exits if isinstance(exits, tuple) else (exits,)):
             pytest.fail(f"exits with {result.code} and not {exits}:\n{result}", pytrace=False)
         return result
 
-    def _environment(self) -> Mapping[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-        return {**kept, "KVMARK_RUNS": str(self.runs), "NO_COLOR": "1", **self.more}
+
+@dataclass
+class Started:
+    """A command that the test observes, interrupts or kills."""
+
+    kvmark: Kvmark
+    process: Popen[str]
+    arguments: list[str]
+    earlier: set[Path]
+    """The folders of runs before it."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its newest run."""
+        return next(
+            path for path in run_folders(self.kvmark.runs)[::-1] if path not in self.earlier
+        )
+
+    def wait_for(self, text: str = "\n", file: str = INTERVALS, count: int = 1) -> None:
+        """Waits until a file of its runs contains a text, by default an interval."""
+
+        def contains() -> bool:
+            logs = [path for path in self.kvmark.runs.glob(file) if path.parent not in self.earlier]
+            if any(log.read_text().count(text) >= count for log in logs):
+                return True
+            assert self.process.poll() is None, self.process.communicate()
+            return False
+
+        wait_until(contains, f"{file} contains {text!r}")
+
+    def kill(self) -> None:
+        """Sends SIGKILL and waits until the process that generates the load has ended, too."""
+        self.process.kill()
+        self.process.communicate()
+        records = Records(self.kvmark.runs)
+        wait_until(lambda: all(run.state != "going" for run in records.list()), "no run goes")
+
+    def interrupt(self, exits: Exits = 130) -> Result:
+        """Sends SIGINT, as Ctrl-C does, and waits for the end."""
+        self.process.send_signal(signal.SIGINT)
+        return self.finish(exits)
+
+    def finish(self, exits: Exits) -> Result:
+        """Waits for the end."""
+        try:
+            out, err = self.process.communicate(timeout=PATIENCE_S)
+        except TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            err += "\n(killed because it did not end)"
+        ended = Ended(self.process.returncode, out or "", err)
+        return self.kvmark.checked(self.arguments, ended, exits)
+
+
+def split(words: tuple[object, ...]) -> list[str]:
+    """The arguments of a command."""
+    first, *others = map(str, words) if words else ("",)
+    return [*shlex.split(first), *others]
 
 
 def sentence_of(err: str) -> str:
-    """The one sentence of a command that failed; lines of progress may stand before it."""
+    """The one sentence of a command that failed; lines of progress may precede it."""
     lines = [line for line in err.splitlines() if not line.startswith("[")]
     assert len(lines) == 1, err
     assert lines[0].startswith("kvmark: "), err
@@ -128,7 +194,7 @@ def sentence_of(err: str) -> str:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """Every file below a folder with the hash of what is in it."""
+    """The hash of every file below a folder, by its path."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -138,36 +204,36 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 def run_folders(runs: Path) -> list[Path]:
     """The folders of the runs, oldest first."""
-    found = [path for path in runs.glob("*") if path.is_dir() and path.name != "studies"]
-    return sorted(found, key=lambda path: path.stat().st_ctime_ns)
+    folders = [path for path in runs.glob("*") if path.is_dir() and path.name != "studies"]
+    return sorted(folders, key=lambda path: path.stat().st_ctime_ns)
 
 
-@dataclass
-class Going:
-    """A run that goes, in a process of its own."""
+def levels(verdict: Mapping[str, Any]) -> dict[str, str]:
+    """The reasons of a verdict: level by code."""
+    return {reason["code"]: reason["level"] for reason in verdict["reasons"]}
 
-    kvmark: Kvmark
-    process: subprocess.Popen[str]
-    folder: Path
 
-    def wait_for_intervals(self, count: int) -> None:
-        """Waits until so many lines of intervals are on the disk."""
-        log = self.folder / "intervals.jsonl"
+def phase(manifest: Mapping[str, Any], name: str = "measure") -> dict[str, Any]:
+    """A phase of a run by its name."""
+    return next(one for one in manifest["engine"]["phases"] if one["name"] == name)
 
-        def written() -> bool:
-            assert self.process.poll() is None, self.process.communicate()
-            return log.exists() and log.read_bytes().count(b"\n") >= count
 
-        wait_until(written, f"{log} has {count} lines")
+def totals(manifest: Mapping[str, Any], name: str = "measure") -> list[dict[str, Any]]:
+    """The totals of a phase."""
+    index = phase(manifest, name)["index"]
+    return [total for total in manifest["engine"]["totals"] if total["phase"] == index]
 
-    def interrupt(self) -> None:
-        """Ctrl-C."""
-        self.process.send_signal(signal.SIGINT)
 
-    def kill(self) -> None:
-        """kill -9."""
-        self.kvmark.kill(self.process)
+def outcomes(manifest: Mapping[str, Any]) -> set[str]:
+    """The outcomes of all operations of a run."""
+    return {total["outcome"] for total in manifest["engine"]["totals"] if total["count"]}
 
-    def finish(self, exits: int) -> Result:
-        """Waits for its end."""
-        return self.kvmark.finish(self.process, exits)
+
+def counts(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """The operations of a run by kind."""
+    return {total["operation"]: total["count"] for total in manifest["engine"]["totals"]}
+
+
+def trace_rows(trace: Path, *optional: str) -> pl.DataFrame:
+    """The operations of a trace."""
+    return pl.concat(Trace.open(trace).batches((*COLUMNS, *optional)))

@@ -1,56 +1,38 @@
-"""The command line as a user has it; the helpers are a module of this folder."""
+"""The command line as a user has it; the helpers are modules of this folder."""
 
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from command_line import Going, Kvmark, run_folders
+from command_line import Kvmark
+from real_servers import PATIENT, cassandra_up
 
 from kvmark.testbed.control import take_down
-from waiting import wait_until
+from kvmark.testbed.state import Testbed
 
 
 @pytest.fixture
-def kvmark(tmp_path: Path) -> Kvmark:
-    """The program, in an empty folder."""
-    return Kvmark(tmp_path, tmp_path / "runs")
+def kvmark(tmp_path: Path) -> Iterator[Kvmark]:
+    """The program in an empty folder."""
+    kvmark = Kvmark(tmp_path, tmp_path / "runs")
+    yield kvmark
+    kvmark.close()
 
 
 @pytest.fixture
 def user(kvmark: Kvmark, tmp_path: Path) -> Iterator[Kvmark]:
-    """Someone with a place for Redis testbeds of their own."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
-    kvmark.more["KVMARK_TESTBEDS"] = str(tmp_path / "testbeds")
+    """The program with a folder for testbeds, which are down at the end."""
+    kvmark.variables["KVMARK_TESTBEDS"] = str(tmp_path / "testbeds")
     yield kvmark
     take_down(tmp_path / "testbeds")
 
 
-@pytest.fixture
-def going(kvmark: Kvmark) -> Iterator[Callable[..., Going]]:
-    """Begins runs and ends those that a failed test left."""
-    begun: list[subprocess.Popen[str]] = []
-
-    def begin(*words: object) -> Going:
-        before = set(run_folders(kvmark.runs))
-        process = kvmark.start("run", *words)
-        begun.append(process)
-
-        def new() -> set[Path]:
-            assert process.poll() is None, process.communicate()
-            return {path for path in run_folders(kvmark.runs) if path not in before}
-
-        wait_until(new, "a run has its folder")
-        return Going(kvmark, process, new().pop())
-
-    yield begin
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """One node of Cassandra for all tests of a file."""
+    with cassandra_up(tmp_path_factory.mktemp("testbeds"), settings=PATIENT) as node:
+        yield node

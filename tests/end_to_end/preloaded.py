@@ -1,7 +1,7 @@
-"""Commands in processes that have loaded everything already, so that they start at once.
+"""Commands in processes that have loaded all modules, so that they start at once.
 
-Each process of tests has one that serves forks. In a fork a command has a folder, variables and
-output of its own, as in a process that was begun anew.
+Each process of pytest has one server for forks. A fork has its folder, variables and output, as a
+new process has.
 """
 
 from __future__ import annotations
@@ -39,14 +39,28 @@ CONTEXT.set_forkserver_preload(
 )
 
 
-def carry_out(
+@dataclass(frozen=True)
+class Ended:
+    """The exit code and the output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as one JSON document that satisfies the published schema."""
+        return checked(json.loads(self.out))
+
+
+def execute(
     words: Sequence[str], folder: Path, variables: Mapping[str, str], out: Path, err: Path
 ) -> None:
-    """The whole command; ends the process."""
+    """Executes a command and ends the process."""
     from kvmark.cli import main
 
     os.chdir(folder)
-    # Those of the process that this one comes from are those of the first test.
+    # The variables of the fork server are those of the first test.
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = ["kvmark", *words]
@@ -59,42 +73,28 @@ def carry_out(
     os._exit(code)
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended, and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Standard output as the one JSON document it must be, of a kind that is published."""
-        return checked(json.loads(self.out))
-
-
 def start(
     words: Sequence[object], folder: Path, variables: Mapping[str, str], out: Path, err: Path
 ) -> ForkServerProcess:
-    """Begins a command."""
-    given = (tuple(map(str, words)), folder, dict(variables), out, err)
-    process = CONTEXT.Process(target=carry_out, args=given)
+    """Starts a command that writes its output to files."""
+    arguments = (tuple(map(str, words)), folder, dict(variables), out, err)
+    process = CONTEXT.Process(target=execute, args=arguments)
     process.start()
     return process
 
 
 def run(
-    words: Sequence[object], folder: Path, variables: Mapping[str, str], patience_s: float
+    words: Sequence[object], folder: Path, variables: Mapping[str, str], timeout_s: float
 ) -> Ended:
-    """Runs a command to its end; one that doesn't come to it is killed."""
+    """Runs a command and kills it at the timeout."""
     with tempfile.TemporaryDirectory() as place:
         out, err = Path(place, "out"), Path(place, "err")
         process = start(words, folder, variables, out, err)
-        process.join(patience_s)
+        process.join(timeout_s)
         late = process.is_alive()
         if late:
             process.kill()
             process.join()
         code = -1 if process.exitcode is None else process.exitcode
-        said = (path.read_text() if path.exists() else "" for path in (out, err))
-        return Ended(code, next(said), next(said) + "(killed: it did not end)" * late)
+        texts = [path.read_text() if path.exists() else "" for path in (out, err)]
+        return Ended(code, texts[0], texts[1] + "(killed: it did not end)" * late)

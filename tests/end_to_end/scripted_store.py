@@ -1,38 +1,55 @@
-"""A store that answers what is asked here, as Redis does, in a thread of the test's own."""
+"""A server in a thread of the test, which answers as Redis does, and Redis's protocol."""
 
 from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import BinaryIO
 
 
-class Store(socketserver.ThreadingTCPServer):
-    """The store; `before_answer` may let a client wait."""
-
+class Server(socketserver.ThreadingTCPServer):
     daemon_threads, allow_reuse_address = True, True
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A connection may end in the middle."""
+
+
+@contextmanager
+def serving(handler: type[socketserver.StreamRequestHandler]) -> Iterator[int]:
+    """The port of a server."""
+    with Server(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+class Store:
+    """Values by key; `before_answer` may delay a client."""
+
     def __init__(self, before_answer: Callable[[], object]) -> None:
-        super().__init__(("127.0.0.1", 0), Client)
         self.before_answer = before_answer
         self.values: dict[bytes, bytes] = {}
-        self.turn = threading.Lock()
+        self.lock = threading.Lock()
+        self.port = 0
 
     def answer(self, name: bytes, words: Sequence[bytes]) -> bytes:
-        with self.turn:
+        with self.lock:
             match name:
                 case b"GET":
                     return bulk(self.values.get(words[0]))
                 case b"MGET":
-                    found = b"".join(bulk(self.values.get(key)) for key in words)
-                    return b"*%d\r\n%s" % (len(words), found)
+                    values = b"".join(bulk(self.values.get(key)) for key in words)
+                    return b"*%d\r\n%s" % (len(words), values)
                 case b"SET" | b"SETEX":
                     self.values[words[0]] = words[1] if name == b"SET" else words[2]
                     return b"+OK\r\n"
                 case b"DEL":
-                    there = [key for key in words if self.values.pop(key, None) is not None]
-                    return b":%d\r\n" % len(there)
+                    removed = [key for key in words if self.values.pop(key, None) is not None]
+                    return b":%d\r\n" % len(removed)
                 case b"PING":
                     return b"+PONG\r\n"
                 case b"INFO":
@@ -40,32 +57,46 @@ class Store(socketserver.ThreadingTCPServer):
         return b"-ERR unknown command\r\n"
 
 
-class Client(socketserver.StreamRequestHandler):
-    """One of its connections."""
+@contextmanager
+def store(before_answer: Callable[[], object] = lambda: None) -> Iterator[Store]:
+    """A store that serves at its port."""
+    made = Store(before_answer)
 
-    server: Store
+    class Client(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while words := read_command(self.rfile):
+                made.before_answer()
+                self.wfile.write(made.answer(words[0].upper(), words[1:]))
 
-    def handle(self) -> None:
-        while line := self.rfile.readline():
-            words = [self._word() for _ in range(int(line[1:]))]
-            self.server.before_answer()
-            self.wfile.write(self.server.answer(words[0].upper(), words[1:]))
-
-    def _word(self) -> bytes:
-        length = int(self.rfile.readline()[1:])
-        return self.rfile.read(length + 2)[:-2]
+    with serving(Client) as made.port:
+        yield made
 
 
 def bulk(value: bytes | None) -> bytes:
     return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
 
 
-@contextmanager
-def store(before_answer: Callable[[], object] = lambda: None) -> Iterator[Store]:
-    """The store while it is needed."""
-    with Store(before_answer) as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield made
-        made.shutdown()
-        thread.join()
+def command(words: Iterable[bytes]) -> bytes:
+    """A command as a client sends it."""
+    sent = [*map(bulk, words)]
+    return b"*%d\r\n%s" % (len(sent), b"".join(sent))
+
+
+def read_command(requests: BinaryIO) -> list[bytes]:
+    """The words of the next command; none at the end."""
+    head = requests.readline()
+    return [requests.read(int(requests.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:] or 0))]
+
+
+def read_reply(replies: BinaryIO) -> bytes:
+    """The bytes of one reply, of either version of the protocol."""
+    line = replies.readline()
+    if not line:
+        raise ConnectionError("the server has closed the connection")
+    kind, rest = line[:1], line[1:-2]
+    if kind in b"$=!" and rest != b"-1":
+        return line + replies.read(int(rest) + 2)
+    if kind in b"*~>%" and rest != b"-1":
+        elements = int(rest) * (2 if kind == b"%" else 1)
+        return line + b"".join(read_reply(replies) for _ in range(elements))
+    return line

@@ -1,149 +1,206 @@
-"""Systems that fail, and answers that are no: exit codes 3 and 1."""
+"""Systems and disks that fail, and runs that are INVALID: exit codes 3 and 1."""
 
 import json
+import os
+import shutil
 import socketserver
-import threading
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from command_line import Going, Kvmark, fingerprint, run_folders
+from command_line import Kvmark, fingerprint, outcomes, run_folders, sentence_of
+from scripted_store import bulk, read_command, serving
 
-SHORT = ("--records", "50", "--operations", "100", "-q")
+from kvmark.records import Records
 
-
-@pytest.fixture
-def earlier(kvmark: Kvmark) -> dict[str, str]:
-    """What an earlier run left."""
-    kvmark("run", "ycsb/c", "--system", "null:", "--load", "never", *SHORT)
-    return fingerprint(kvmark.runs)
+SHORT = "--records 50 --operations 100 -q"
 
 
-def test_a_folder_of_other_files_is_not_taken_for_a_database(kvmark: Kvmark) -> None:
-    folder = kvmark.folder / "letters"
-    folder.mkdir()
-    (folder / "letter.txt").write_text("Dear Sir")
-    sentence = kvmark.refuses("run", "ycsb/a", "--system", f"rocksdb:{folder}", *SHORT, exits=3)
-    assert str(folder) in sentence
-    assert [path.name for path in folder.iterdir()] == ["letter.txt"]
-
-
-def test_a_file_is_not_taken_for_a_database(kvmark: Kvmark) -> None:
+@pytest.mark.parametrize(
+    ("words", "path", "exits"),
+    [
+        ("ycsb/a --system rocksdb:{}/letters", "{}/letters", 3),
+        ("ycsb/a --system rocksdb:{}/file", "{}/file", 2),
+        ("ycsb/a --system rocksdb:{}/not/there", "{}/not", 3),
+        ("ycsb/c --system rocksdb:{}/db --load never", "no RocksDB database", 3),
+    ],
+    ids=["a folder of other files", "a file", "a folder in a missing one", "a missing database"],
+)
+def test_what_is_no_database_is_kept(kvmark: Kvmark, words: str, path: str, exits: int) -> None:
+    (kvmark.folder / "letters").mkdir()
+    (kvmark.folder / "letters" / "letter.txt").write_text("Dear Sir")
     (kvmark.folder / "file").write_text("")
-    system = f"rocksdb:{kvmark.folder}/file"
-    sentence = kvmark.refuses("run", "ycsb/a", "--system", system, *SHORT, exits=2)
-    assert f"{kvmark.folder}/file" in sentence
-    assert (kvmark.folder / "file").read_text() == ""
+    before = fingerprint(kvmark.folder)
+    sentence = kvmark.refuses(f"run {words.format(kvmark.folder)} {SHORT}", exits=exits)
+    assert path.format(kvmark.folder) in sentence
+    assert fingerprint(kvmark.folder) == before
+    assert {one.name for one in kvmark.folder.iterdir()} <= {"letters", "file", "runs"}
 
 
-def test_a_folder_in_a_missing_one_is_not_made(kvmark: Kvmark) -> None:
-    system = f"rocksdb:{kvmark.folder}/not/there"
-    sentence = kvmark.refuses("run", "ycsb/a", "--system", system, *SHORT, exits=3)
-    assert f"{kvmark.folder}/not" in sentence
-    assert not (kvmark.folder / "not").exists()
+@pytest.mark.parametrize("words", [f"run ycsb/c --system null: {SHORT}", "ycsb --records 10"])
+def test_a_file_as_the_folder_of_runs_is_refused(kvmark: Kvmark, words: str) -> None:
+    kvmark.runs.write_text("")
+    result = kvmark(words, exits=2)
+    assert str(kvmark.runs) in result.err.splitlines()[-1], result
+    assert result.err.splitlines()[-1].startswith("kvmark: "), result
+    assert "Traceback" not in result.err
 
 
-def test_a_missing_database_is_not_made_for_reading(kvmark: Kvmark) -> None:
-    words = ("--system", f"rocksdb:{kvmark.folder}/db", "--load", "never", *SHORT)
-    assert "no RocksDB database" in kvmark.refuses("run", "ycsb/c", *words, exits=3)
-    assert not (kvmark.folder / "db").exists()
-
-
-def test_a_sequence_does_not_load_into_a_database_that_is_there(kvmark: Kvmark) -> None:
-    system = ("--system", f"rocksdb:{kvmark.folder}/db")
-    kvmark("run", "ycsb/load", *system, *SHORT)
-    database = fingerprint(kvmark.folder / "db")
-    assert "already holds a database" in kvmark.refuses("ycsb", *system, "--records", "50")
-    assert fingerprint(kvmark.folder / "db") == database
-
-
-def test_runs_that_have_no_place_are_refused(kvmark: Kvmark) -> None:
-    (kvmark.folder / "file").write_text("")
-    for words in (("run", "ycsb/c", "--system", "null:", *SHORT), ("ycsb", "--records", "10")):
-        elsewhere = Kvmark(kvmark.folder, kvmark.folder / "file")
-        result = elsewhere(*words, exits=2)
-        assert str(elsewhere.runs) in result.err.splitlines()[-1], result
-        assert result.err.splitlines()[-1].startswith("kvmark: "), result
-        assert "Traceback" not in result.err
-
-
-def test_an_invalid_run_is_kept_and_the_answer_is_no(
-    kvmark: Kvmark, earlier: dict[str, str]
-) -> None:
-    system = ("--system", "sim:?clock=virtual&error_share=0.5", "--load", "never")
-    result = kvmark("run", "ycsb/c", *system, "--operations", "2000", "--json", exits=1)
-    verdict = result.json["verdict"]
-    assert verdict["judgement"] == "INVALID"
+def test_an_invalid_run_is_kept_with_exit_code_1(kvmark: Kvmark) -> None:
+    kvmark(f"run ycsb/c --system null: --load never {SHORT}")
+    earlier = fingerprint(kvmark.runs)
+    words = "run ycsb/c --system sim:?clock=virtual&error_share=0.5 --load never"
+    result = kvmark(words, "--operations", "2000", "--json", exits=1)
+    assert result.json["verdict"]["judgement"] == "INVALID"
     assert "INVALID" in result.err.splitlines()[-1]
-    kept = kvmark.runs / f"{result.json['run']}.verdict.json"
-    assert json.loads(kept.read_text())["judgement"] == "INVALID"
+    verdict = kvmark.runs / f"{result.json['run']}.verdict.json"
+    assert json.loads(verdict.read_text())["judgement"] == "INVALID"
     assert earlier.items() <= fingerprint(kvmark.runs).items()
 
 
-def test_an_overloaded_system_makes_an_invalid_run(kvmark: Kvmark) -> None:
+def test_an_overloaded_system_makes_a_run_invalid(kvmark: Kvmark) -> None:
     system = "sim:?clock=virtual&service=constant&mean_us=1000"
-    words = ("--rate", "2000", "--duration", "1s", "--interval", "100ms", "--load", "never", "-q")
-    result = kvmark("run", "ycsb/c", "--system", system, *words, exits=1)
-    assert "The run is INVALID" in result.out
-    verdict = kvmark("show", "last", "--json").json["verdict"]
-    reasons = {reason["code"]: reason["level"] for reason in verdict["reasons"]}
-    assert reasons["offered_rate_not_reached"] == "INVALID"
+    load = "--rate 2000 --duration 1s --interval 100ms --load never -q"
+    assert "The run is INVALID" in kvmark(f"run ycsb/c --system {system} {load}", exits=1).out
+    assert kvmark.reasons()["offered_rate_not_reached"] == "INVALID"
 
 
-def test_a_sequence_with_an_invalid_case_says_so(kvmark: Kvmark) -> None:
-    words = ("--system", "sim:?error_share=0.5&mean_us=1", "--workloads", "c", "--records", "100")
-    result = kvmark("ycsb", *words, "--repetitions", "2", "--report", "none", "-q", exits=1)
+def test_a_sequence_reports_an_invalid_case(kvmark: Kvmark) -> None:
+    words = "ycsb --system sim:?error_share=0.5&mean_us=1 --workloads c --records 100"
+    result = kvmark(words, "--repetitions", "2", "--report", "none", "-q", exits=1)
     assert "1 of 1 cases are INVALID" in result.err
 
 
-def test_two_runs_do_not_share_a_database(kvmark: Kvmark, going: Callable[..., Going]) -> None:
-    words = ("ycsb/a", "--system", f"rocksdb:{kvmark.folder}/db", "--records", "100")
-    first = going(*words, "--duration", "1h", "--interval", "50ms", "-q")
-    first.wait_for_intervals(2)
-    second = kvmark("run", *words, "--operations", "100", "-q", exits=3)
-    assert second.err.startswith("kvmark: ")
-    assert second.err.count("\n") == 1
+def test_two_runs_do_not_share_a_database(kvmark: Kvmark) -> None:
     place = f"{kvmark.folder}/db"
-    assert f"another process has opened the RocksDB database at {place}: " in second.err
+    words = f"run ycsb/a --system rocksdb:{place} --records 100 -q"
+    first = kvmark.start(words, "--duration", "1h", "--interval", "50ms")
+    first.wait_for(count=2)
+    sentence = sentence_of(kvmark(words, "--operations", "100", exits=3).err)
+    assert f"another process has opened the RocksDB database at {place}: " in sentence
     assert run_folders(kvmark.runs) == [first.folder]
     first.interrupt()
-    first.finish(exits=130)
-    record = kvmark.manifest()["engine"]
-    assert {total["outcome"] for total in record["totals"]} == {"ok"}
-    kvmark("run", *words, "--operations", "100", "-q")
+    assert outcomes(kvmark.manifest()) == {"ok"}
+    kvmark(words, "--operations", "100")
 
 
 class Endless(socketserver.StreamRequestHandler):
-    """Answers everything but PING and INFO with a reply that never ends."""
+    """Answers everything except PING and INFO with a reply that never ends."""
 
     def handle(self) -> None:
-        while line := self.rfile.readline():
-            words = [self.rfile.readline() and self.rfile.readline() for _ in range(int(line[1:]))]
-            name = words[0].strip().upper()
-            if name == b"PING":
-                self.wfile.write(b"+PONG\r\n")
-            elif name == b"INFO":
-                self.wfile.write(b"$21\r\nredis_version:7.0.15\r\n\r\n")
-            elif name not in (b"HGETALL", b"HMGET"):
-                self.wfile.write(b"-ERR unknown command\r\n")
-            else:
+        replies = {b"PING": b"+PONG\r\n", b"INFO": bulk(b"redis_version:7.0.15\r\n")}
+        while words := read_command(self.rfile):
+            name = words[0].upper()
+            if name not in (b"HGETALL", b"HMGET"):
+                self.wfile.write(replies.get(name, b"-ERR unknown command\r\n"))
+                continue
+            with suppress(OSError):
                 self.wfile.write(b"*1073741824\r\n")
-                with suppress(OSError):
-                    while True:
-                        self.wfile.write(b"$1\r\nx\r\n" * 100_000)
-                return
+                while True:
+                    self.wfile.write(b"$1\r\nx\r\n" * 100_000)
+            return
 
 
-def test_an_answer_without_end_fails_and_takes_bounded_memory(kvmark: Kvmark) -> None:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Endless) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        url = f"redis://127.0.0.1:{server.server_address[1]}"
-        words = ("--load", "never", "--operations", 1, "--timeout", "60s", "-q", "--json")
-        document = kvmark("run", "ycsb/c", "--system", url, *words, exits=(1, 3)).json
-        server.shutdown()
-        thread.join()
-    told = json.dumps(document)
-    assert "1 protocol" in told
-    assert "longer than 576 MiB" in told
+def test_an_endless_reply_fails_and_takes_bounded_memory(kvmark: Kvmark) -> None:
+    with serving(Endless) as port:
+        words = f"run ycsb/c --system redis://127.0.0.1:{port} --load never --operations 1"
+        text = kvmark(words, "--timeout", "60s", "-q", "--json", exits=(1, 3)).out
+    assert "1 protocol" in text
+    assert "longer than 576 MiB" in text
+
+
+RUN = "run ycsb/c --system null: --load never --operations 100 -q"
+Mount = Callable[[str], Kvmark]
+
+
+@pytest.fixture
+def on_disk(kvmark: Kvmark, tmp_path: Path) -> Iterator[Mount]:
+    """Mounts a disk of this size as the folder of runs."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Kvmark:
+        place = tmp_path / f"disk-{size}"
+        place.mkdir()
+        if os.geteuid() != 0 or shutil.which("mount") is None:
+            pytest.skip("only root can mount a disk")
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"a disk can't be mounted here: {done.stderr.strip()}")
+        mounted.append(place)
+        return Kvmark(kvmark.folder, place)
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def full_disk_error(kvmark: Kvmark, words: str) -> str:
+    """The error of a command on a full disk, which changes no earlier run."""
+    before = fingerprint(kvmark.runs)
+    sentence = sentence_of(kvmark(words, exits=3).err)
+    assert "No space left" in sentence or "full" in sentence
+    assert str(kvmark.runs) in sentence
+    assert before.items() <= fingerprint(kvmark.runs).items()
+    return sentence
+
+
+def test_a_run_on_a_full_disk_changes_no_other(kvmark: Kvmark, on_disk: Mount) -> None:
+    kvmark(RUN)
+    elsewhere = fingerprint(kvmark.runs)
+    tiny = on_disk("256k")
+    tiny(RUN)
+    with (tiny.runs / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(bytes(1024)):
+            pass
+    full_disk_error(tiny, RUN)
+    assert len(run_folders(tiny.runs)) == 1
+    assert fingerprint(kvmark.runs) == elsewhere
+
+
+def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(on_disk: Mount) -> None:
+    tiny = on_disk("256k")
+    tiny(RUN)
+    words = "run ycsb/a --system sim:?mean_us=10 --load never --duration 1h --interval 1ms -q"
+    full_disk_error(tiny, words)
+    # The measurement is kept: the run can be closed when there is space.
+    lines = tiny("runs --json").json["runs"]
+    assert [line["entry"]["state"] for line in lines] == ["killed", "closed"]
+
+
+def test_a_full_disk_under_a_database_stops_the_load(kvmark: Kvmark, on_disk: Mount) -> None:
+    words = f"run ycsb/c --system rocksdb:{on_disk('8m').runs}/db --records 100000 -q"
+    sentence = sentence_of(kvmark(words, exits=3).err)
+    assert "load" in sentence
+    assert "storage" in sentence
+    assert len(run_folders(kvmark.runs)) == 1
+    assert "storage" in outcomes(kvmark.manifest())
+
+
+def test_no_file_is_imported_when_the_disk_has_no_room_for_all(on_disk: Mount) -> None:
+    tiny = on_disk("512k")
+    for name, count in (("small", 2), ("large", 40_000)):
+        lines = "".join(f"{row},{row}\n" for row in range(1, count))
+        (tiny.folder / f"{name}.csv").write_text(f"threads,throughput_ops_s\n{lines}")
+    sentence = full_disk_error(tiny, "import small.csv small.csv large.csv")
+    assert "the disk is full" in sentence
+    assert list(tiny.runs.iterdir()) == []
+    tiny("import small.csv")
+    assert len(run_folders(tiny.runs)) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_progress_that_can_not_be_written_is_dropped(kvmark: Kvmark) -> None:
+    words = "run ycsb/c --system sim:?mean_us=100 --load never --operations 500 --json"
+    with Path("/dev/full").open("w") as full:
+        result = kvmark.start(words, err=full).finish(exits=(0, 1))
+    assert result.json["schema"] == "kvmark/run/1"
+    with kvmark.start(words).process as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        process.stderr.close()
+        assert json.loads(process.stdout.read())["summary"]
+    assert process.returncode in (0, 1)
+    assert [run.state for run in Records(kvmark.runs).list()] == ["closed", "closed"]

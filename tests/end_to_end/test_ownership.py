@@ -1,35 +1,29 @@
-"""No command removes what kvmark can't prove that it wrote: command by store by contents by pass.
+"""kvmark removes only data that it can prove it wrote: each command on each store.
 
-Contents are nothing, the command's own records, somebody else's, or both. A pass is the first one,
-or one that goes on (`--resume`) with a pass that was killed while it measured. Refused contents
-are removed or loaded over only by the user's word, `--on-existing`.
+A store contains nothing, the command's own records, foreign ones, or both. A pass is the first one,
+or resumes (`--resume`) a pass that was killed during its measurement. Foreign data are removed or
+loaded over only with `--on-existing`.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pytest
-from cassandra_node import PATIENT, cassandra_up
 from command_line import Kvmark
+from real_servers import memcached_up, redis_up
 
-from kvmark.testbed import cassandra, memcached, redis
 from kvmark.testbed.console import Console, connect
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
-from waiting import wait_until
 
 RECORDS: Final = 20
 FOREIGN: Final = "precious"
-"""What the keys of somebody else begin with."""
-QUIET: Final = ("--report", "none", "-q")
+"""The start of foreign keys."""
+QUIET: Final = "--report none -q"
 STUDY: Final = """
 name: owned
-question: Does it keep what isn't its own?
+question: Does it keep foreign records?
 system: "{url}"
 workload: ycsb/c
 dataset: fresh
@@ -43,75 +37,43 @@ groups: [{{mix: {{read: 1}}}}]
 """
 
 
-class Located(Protocol):
-    """A system."""
-
-    url: str
-
-
-@dataclass
-class Elsewhere:
-    """A system by its address alone."""
-
-    url: str
-
-
-class Store(Located, Protocol):
-    """A system that holds something or nothing."""
+class Redis:
+    def __init__(self, user: Kvmark) -> None:
+        testbed = redis_up(user)
+        self.url = testbed.url
+        self.ask = connect(testbed, testbed.nodes[0]).ask
 
     def keys(self) -> set[str]:
         """The keys of all records, without marks and indexes."""
-
-    def put_foreign(self) -> None:
-        """Somebody else writes records."""
-
-
-@dataclass
-class Redis:
-    testbed: Testbed
-
-    def __post_init__(self) -> None:
-        self.url = self.testbed.url
-
-    def ask(self, *words: str) -> Any:
-        return connect(self.testbed, self.testbed.nodes[0]).ask(*words)
-
-    def keys(self) -> set[str]:
         return set(self.ask("KEYS", "*")) - {"_indices", "kvmark:dataset"}
 
     def put_foreign(self) -> None:
+        """Writes foreign records."""
         self.ask("SET", f"{FOREIGN}1", "dear")
 
 
-@dataclass
 class Memcached:
-    testbed: Testbed
-
-    def __post_init__(self) -> None:
-        self.url = self.testbed.url
-
-    def ask(self, *words: str) -> str:
-        return str(connect(self.testbed, self.testbed.nodes[0]).ask(*words))
+    def __init__(self, user: Kvmark) -> None:
+        testbed = memcached_up(user)
+        self.url = testbed.url
+        self.ask = connect(testbed, testbed.nodes[0]).ask
 
     def keys(self) -> set[str]:
-        listed = self.ask("lru_crawler", "metadump", "hash").splitlines()
-        keys = {line.split()[0].removeprefix("key=") for line in listed if line.startswith("key=")}
+        lines = str(self.ask("lru_crawler", "metadump", "hash")).splitlines()
+        keys = {line.split()[0].removeprefix("key=") for line in lines if line.startswith("key=")}
         return keys - {"kvmark%3Adataset"}
 
     def put_foreign(self) -> None:
         self.ask("set", f"{FOREIGN}1", "0", "0", "4\r\ndear")
 
 
-@dataclass
 class RocksDb:
-    """A folder in which somebody else's program writes records, as one more run of kvmark does."""
+    """A folder; foreign records come from a run with another folder of runs."""
 
-    user: Kvmark
-
-    def __post_init__(self) -> None:
-        self.folder = self.user.folder / "db"
+    def __init__(self, user: Kvmark) -> None:
+        self.user, self.folder = user, user.folder / "db"
         self.url = f"rocksdb:{self.folder}"
-        (self.user.folder / "others.yaml").write_text(OTHERS)
+        (user.folder / "others.yaml").write_text(OTHERS)
 
     def keys(self) -> set[str]:
         if not (self.folder / "CURRENT").exists():
@@ -120,321 +82,244 @@ class RocksDb:
         return {key for table in console.ask("TABLES") for key in console.ask("KEYS", table)}
 
     def put_foreign(self) -> None:
-        words = ("--system", self.url, "--load", "always", "--operations", 1, "-q")
-        elsewhere = ("--runs", self.user.folder / "others")
-        self.user("run", "./others.yaml", *words, *elsewhere, exits=(0, 1))
+        words = f"run ./others.yaml --system {self.url} --load always --operations 1 -q --runs"
+        self.user(words, self.user.folder / "others", exits=(0, 1))
 
 
-@pytest.fixture(params=["redis", "memcached", "rocksdb"])
-def store(request: pytest.FixtureRequest, kvmark: Kvmark, tmp_path: Path) -> Iterator[Store]:
-    """An empty store, which nobody else uses."""
-    if request.param == "rocksdb":
-        yield RocksDb(kvmark)
-        return
-    program = {"redis": "redis-server", "memcached": "memcached"}[request.param]
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} isn't installed: apt-get install {program}")
-    root = tmp_path / "testbeds"
-    kvmark.more["KVMARK_TESTBEDS"] = str(root)
-    try:
-        if request.param == "redis":
-            yield Redis(redis.up(redis.RedisOptions(), root, lambda _: None))
-        else:
-            yield Memcached(memcached.up(memcached.MemcachedOptions(memory_bytes=2**26), root))
-    finally:
-        take_down(root)
+Store = Redis | Memcached | RocksDb
 
 
-def words_of(command: str, store: Located, kvmark: Kvmark) -> tuple[object, ...]:
-    """A command that empties the store before it loads its records, and measures for a second."""
-    if command == "study":
-        (kvmark.folder / "owned.yaml").write_text(STUDY.format(url=store.url))
-        return ("study", "owned.yaml", *QUIET)
-    work = ("--records", RECORDS, "--operations", 60, "--target", 40, "--repetitions", 2)
-    rest = ("--workloads", "load,c", "--interval", "50ms", *QUIET)
-    return ("ycsb", "--system", store.url, *work, *rest)
+@pytest.fixture(params=[Redis, Memcached, RocksDb])
+def store(request: pytest.FixtureRequest, user: Kvmark) -> Store:
+    """An empty store."""
+    made: Store = request.param(user)
+    return made
 
 
-def killed(kvmark: Kvmark, words: Sequence[object]) -> None:
-    """Begins a command, and kills it when it has loaded some records, or all."""
-    started = kvmark.start(*words)
+WORK = f"ycsb/c --system {{url}} --records {RECORDS} --duration 100ms --load always"
+COMMANDS = {
+    # These empty their store before the load, and measure for a second.
+    "ycsb": f"ycsb --system {{url}} --records {RECORDS} --operations 60 --target 40"
+    f" --repetitions 2 --workloads load,c --interval 50ms {QUIET}",
+    "study": f"study owned.yaml {QUIET}",
+    # These remove nothing.
+    "run": f"run {WORK} -q",
+    "ab": f"ab '{WORK}' --candidate '--clients 2' --repetitions 4 --allow plan,invalid -q",
+    "capacity": f"capacity {WORK} --slo 'p99<1h' --within 50% --repetitions 1 --warmup 10ms -q",
+}
 
-    def measures() -> bool:
-        assert started.poll() is None, started.communicate()
-        logs = kvmark.runs.glob("*/intervals.jsonl")
-        return any('"measure"' in log.read_text() for log in logs)
 
-    wait_until(measures, "the command has ended an interval")
-    kvmark.kill(started)
+def words_of(command: str, url: str, user: Kvmark) -> str:
+    (user.folder / "owned.yaml").write_text(STUDY.format(url=url))
+    return COMMANDS[command].format(url=url)
 
 
-def refused(kvmark: Kvmark, words: Sequence[object]) -> str:
-    """What a command says that removes nothing."""
-    ended = kvmark(*words, exits=(1, 2, 3))
+def kill(user: Kvmark, words: str, text: str) -> None:
+    """Kills a command when the log of an interval contains a text."""
+    started = user.start(words)
+    started.wait_for(text)
+    started.kill()
+
+
+def refused(user: Kvmark, words: str) -> str:
+    """The output of a command that fails, on one line."""
+    ended = user(words, exits=(1, 2, 3))
     return " ".join((ended.out + ended.err).split())
 
 
-COMMANDS = pytest.mark.parametrize("command", ["ycsb", "study"])
+REMOVING = pytest.mark.parametrize("command", ["ycsb", "study"])
 
 
-@COMMANDS
-@pytest.mark.parametrize("contents", ["empty", "own", "foreign"])
-def test_a_first_pass_begins_with_an_empty_store_alone(
-    kvmark: Kvmark, store: Store, command: str, contents: str
-) -> None:
-    words = words_of(command, store, kvmark)
+@REMOVING
+@pytest.mark.parametrize("contents", ["own", "foreign"])
+def test_a_full_store_is_refused(user: Kvmark, store: Store, command: str, contents: str) -> None:
+    words = words_of(command, store.url, user)
     if contents == "foreign":
         store.put_foreign()
     else:
-        # What an earlier command loaded is not this one's, though kvmark wrote it.
-        kvmark(*words, exits=(0, 1))
+        user(words, exits=(0, 1))
         assert len(store.keys()) == RECORDS
-    if contents == "empty":
-        return
+    # The records of an earlier command are not those of this one.
     before = store.keys()
-    told = refused(kvmark, words)
-    assert "already holds" in told
-    assert "--on-existing remove" in told
+    text = refused(user, words)
+    assert "already holds" in text
+    assert "--on-existing remove" in text
     assert store.keys() == before
+    if contents == "foreign":
+        text = refused(user, f"{words} --resume")
+        # A refused sequence has not begun; a study has, with a case that failed.
+        assert "already holds" in text or "leave --resume out" in text
+        assert store.keys() == before
 
 
-@COMMANDS
-def test_a_pass_that_goes_on_removes_its_own_records_alone(
-    kvmark: Kvmark, store: Store, command: str
-) -> None:
-    words = words_of(command, store, kvmark)
-    killed(kvmark, words)
+@REMOVING
+def test_a_resumed_pass_removes_its_records(user: Kvmark, store: Store, command: str) -> None:
+    words = words_of(command, store.url, user)
+    kill(user, words, '"measure"')
     before = store.keys()
     assert 0 < len(before) <= RECORDS
-    kvmark(*words, "--resume", exits=(0, 1))
+    user(f"{words} --resume", exits=(0, 1))
     assert store.keys() > before or len(before) == len(store.keys()) == RECORDS
 
 
-@COMMANDS
-def test_a_pass_that_goes_on_keeps_what_somebody_added(
-    kvmark: Kvmark, store: Store, command: str
-) -> None:
-    words = words_of(command, store, kvmark)
-    killed(kvmark, words)
+@REMOVING
+def test_a_resumed_pass_keeps_added_records(user: Kvmark, store: Store, command: str) -> None:
+    words = words_of(command, store.url, user)
+    kill(user, words, '"measure"')
     store.put_foreign()
     before = store.keys()
     for _ in range(2):
-        told = refused(kvmark, (*words, "--resume"))
-        assert f"among them the key '{FOREIGN}" in told
+        assert f"among them the key '{FOREIGN}" in refused(user, f"{words} --resume")
         assert store.keys() == before
-    kvmark(*words, "--resume", "--on-existing", "remove", exits=(0, 1))
+    user(f"{words} --resume --on-existing remove", exits=(0, 1))
     assert len(store.keys()) == RECORDS
 
 
-@COMMANDS
-def test_a_pass_that_goes_on_refuses_what_it_refused_at_first(
-    kvmark: Kvmark, store: Store, command: str
-) -> None:
-    words = words_of(command, store, kvmark)
-    store.put_foreign()
-    before = store.keys()
-    refused(kvmark, words)
-    told = refused(kvmark, (*words, "--resume"))
-    # A sequence that was refused wasn't begun; a study was, with a case that failed.
-    assert "already holds" in told or "leave --resume out" in told
-    assert store.keys() == before
-
-
-@COMMANDS
+@REMOVING
 @pytest.mark.parametrize("choice", ["keep", "remove"])
-def test_the_user_decides_what_becomes_of_others_records(
-    kvmark: Kvmark, store: Store, command: str, choice: str
-) -> None:
+def test_the_user_decides_on_records(user: Kvmark, store: Store, command: str, choice: str) -> None:
     store.put_foreign()
     foreign = store.keys()
-    words = (*words_of(command, store, kvmark), "--on-existing", choice)
-    kvmark(*words, exits=(0, 1))
-    kept = foreign if choice == "keep" else set()
-    assert store.keys() & foreign == kept
-    assert len(store.keys()) == RECORDS + len(kept)
-
-
-def unremoving(command: str, store: Located) -> tuple[object, ...]:
-    """A command that removes nothing from a store."""
-    work = f"ycsb/c --system {store.url} --records {RECORDS} --duration 100ms --load always"
-    words: dict[str, tuple[object, ...]] = {
-        "run": ("run", *work.split()),
-        "ab": ("ab", work, "--candidate", "--clients 2", "--repetitions", 4, "--allow",
-               "plan,invalid"),
-        "capacity": ("capacity", *work.split(), "--slo", "p99<1h", "--within", "50%",
-                     "--repetitions", 1, "--warmup", "10ms"),
-    }  # fmt: skip
-    return words[command]
+    user(f"{words_of(command, store.url, user)} --on-existing {choice}", exits=(0, 1))
+    remaining = foreign if choice == "keep" else set()
+    assert store.keys() & foreign == remaining
+    assert len(store.keys()) == RECORDS + len(remaining)
 
 
 @pytest.mark.parametrize("command", ["run", "ab", "capacity"])
-def test_other_commands_remove_nothing(kvmark: Kvmark, store: Store, command: str) -> None:
+def test_other_commands_remove_no_record(user: Kvmark, store: Store, command: str) -> None:
     store.put_foreign()
     foreign = store.keys()
-    for again in ((), ("--resume",)) if command != "run" else ((),):
-        kvmark(*unremoving(command, store), *again, "-q", exits=(0, 1))
+    for option in ("", " --resume") if command != "run" else ("",):
+        user(words_of(command, store.url, user) + option, exits=(0, 1))
         assert foreign <= store.keys()
 
 
-@dataclass
-class Tables:
-    """A real node of Cassandra, and the table of one command."""
+@dataclass(frozen=True)
+class Table:
+    """The table of a command on a real node, which the command empties or drops first."""
 
-    testbed: Testbed
+    node: Testbed
+    name: str
+    key: str
+    value: str
+    columns: str
+    foreign: str
+    own: str
     command: str
 
-    def __post_init__(self) -> None:
-        self.name = {
-            "stress": "keyspace1.standard1", "app": "ybdemo_keyspace.cassandrakeyvalue"
-        }[self.command]  # fmt: skip
-        keyspace = self.name.partition(".")[0]
-        self.ask(f"DROP KEYSPACE IF EXISTS {keyspace}")
+    @property
+    def keyspace(self) -> str:
+        return self.name.partition(".")[0]
 
     def ask(self, statement: str) -> Any:
-        return connect(self.testbed, self.testbed.nodes[0], timeout_s=120).ask(statement)
+        return connect(self.node, self.node.nodes[0], timeout_s=120).ask(statement)
 
-    def words(self, *own: object) -> tuple[object, ...]:
-        """The command, which empties or drops its table first, with more options of kvmark's."""
-        address = self.testbed.nodes[0].address
-        if self.command == "stress":
-            host, _, port = address.partition(":")
-            work = "write n=500 truncate=once no-warmup -rate threads=2 -node"
-            return ("stress", *own, *work.split(), host, "-port", f"native={port}")
-        work = "CassandraKeyValue --nouuid --num_threads_write 1 --num_threads_read 1 --run_time 2"
-        own = tuple(map(str, own))
-        return ("app", *work.split(), "--nodes", address, "--quiet", *own)
+    def words(self, options: str = "") -> str:
+        host, _, port = self.node.nodes[0].address.rpartition(":")
+        return self.command.format(host=host, port=port, options=options)
 
     def make_foreign(self) -> None:
-        """Somebody else makes a table of that name, with a row."""
-        keyspace = self.name.partition(".")[0]
-        one = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        self.ask(f"CREATE KEYSPACE {keyspace} WITH replication = {one}")
-        columns = {
-            "stress": "key blob PRIMARY KEY, " + ", ".join(f'"C{n}" blob' for n in range(5)),
-            "app": "k varchar PRIMARY KEY, v blob",
-        }[self.command]
-        self.ask(f"CREATE TABLE {self.name} ({columns}) WITH comment = 'dear to me'")
-        key, value = {"stress": ("0xff", '"C0"'), "app": ("'dear'", "v")}[self.command]
-        into = {"stress": "key", "app": "k"}[self.command]
-        self.ask(f"INSERT INTO {self.name} ({into}, {value}) VALUES ({key}, 0x01)")
+        """Makes a foreign table of that name, with a row."""
+        self.ask(f"CREATE KEYSPACE {self.keyspace} WITH replication = {ONE_COPY}")
+        self.ask(f"CREATE TABLE {self.name} ({self.columns}) WITH comment = 'dear to me'")
+        self.insert(self.foreign)
 
-    def has_foreign(self) -> bool:
-        """Whether that row is still there."""
-        where = {"stress": "key = 0xff", "app": "k = 'dear'"}[self.command]
-        return bool(self.ask(f"SELECT * FROM {self.name} WHERE {where}"))
+    def insert(self, key: str) -> None:
+        self.ask(f"INSERT INTO {self.name} ({self.key}, {self.value}) VALUES ({key}, 0x01)")
 
-    def add_own_row(self) -> None:
-        """A row that only a removal takes away."""
-        key, value = {"stress": ("0xfe", '"C0"'), "app": ("'old'", "v")}[self.command]
-        into = {"stress": "key", "app": "k"}[self.command]
-        self.ask(f"INSERT INTO {self.name} ({into}, {value}) VALUES ({key}, 0x01)")
-
-    def has_own_row(self) -> bool:
-        where = {"stress": "key = 0xfe", "app": "k = 'old'"}[self.command]
-        return bool(self.ask(f"SELECT * FROM {self.name} WHERE {where}"))
+    def has(self, key: str) -> bool:
+        return bool(self.ask(f"SELECT * FROM {self.name} WHERE {self.key} = {key}"))
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """One node, which all tests of this file use."""
-    root = tmp_path_factory.mktemp("testbeds")
-    with cassandra_up(root, cassandra.CassandraOptions(settings=PATIENT)) as node:
-        yield node
+ONE_COPY = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+C0_TO_C4 = ", ".join(f'"C{number}" blob' for number in range(5))
+TABLES = {
+    "stress": (
+        "keyspace1.standard1", "key", '"C0"', f"key blob PRIMARY KEY, {C0_TO_C4}", "0xff", "0xfe",
+        "stress {options} write n=500 truncate=once no-warmup -rate threads=2"
+        " -node {host} -port native={port}",
+    ),
+    "app": (
+        "ybdemo_keyspace.cassandrakeyvalue", "k", "v", "k varchar PRIMARY KEY, v blob", "'dear'",
+        "'old'",
+        "app CassandraKeyValue --nouuid --num_threads_write 1 --num_threads_read 1 --run_time 2"
+        " --nodes {host}:{port} --quiet {options}",
+    ),
+}  # fmt: skip
 
 
-@pytest.fixture(params=["stress", "app"])
-def tables(request: pytest.FixtureRequest, node: Testbed) -> Tables:
-    """Nothing is there of the table of a command."""
-    return Tables(node, request.param)
+@pytest.fixture(params=TABLES)
+def table(request: pytest.FixtureRequest, node: Testbed) -> Table:
+    """A node without the table of a command."""
+    table = Table(node, *TABLES[request.param])
+    table.ask(f"DROP KEYSPACE IF EXISTS {table.keyspace}")
+    return table
 
 
-def test_a_table_that_kvmark_made_is_emptied_or_dropped_again(
-    kvmark: Kvmark, tables: Tables
-) -> None:
-    kvmark(*tables.words(), exits=(0, 1))
-    tables.add_own_row()
-    kvmark(*tables.words(), exits=(0, 1))
-    assert not tables.has_own_row()
+@pytest.mark.parametrize("first", ["complete", "killed"])
+def test_a_table_of_kvmark_is_emptied_or_dropped(kvmark: Kvmark, table: Table, first: str) -> None:
+    if first == "complete":
+        kvmark(table.words(), exits=(0, 1))
+    else:
+        kill(kvmark, table.words(), "")
+        kvmark(table.words("--resume"), exits=(0, 1))
+    table.insert(table.own)
+    kvmark(table.words(), exits=(0, 1))
+    assert not table.has(table.own)
 
 
-def test_a_table_of_a_killed_pass_is_kvmarks_too(kvmark: Kvmark, tables: Tables) -> None:
-    started = kvmark.start(*tables.words())
-    wait_until(lambda: any(kvmark.runs.glob("*/intervals.jsonl")), "a run goes")
-    kvmark.kill(started)
-    kvmark(*tables.words("--resume"), exits=(0, 1))
-    tables.add_own_row()
-    kvmark(*tables.words(), exits=(0, 1))
-    assert not tables.has_own_row()
-
-
-def test_a_table_that_somebody_made_is_neither_emptied_nor_dropped(
-    kvmark: Kvmark, tables: Tables
-) -> None:
-    tables.make_foreign()
-    for own in ((), ("--resume",)):
-        told = refused(kvmark, tables.words(*own))
-        assert f"table {tables.name} that kvmark can't show to have made" in told
-        assert "--on-existing remove" in told
-        assert tables.has_foreign()
+def test_a_foreign_table_is_neither_emptied_nor_dropped(kvmark: Kvmark, table: Table) -> None:
+    table.make_foreign()
+    for option in ("", "--resume"):
+        text = refused(kvmark, table.words(option))
+        assert f"table {table.name} that kvmark can't show to have made" in text
+        assert "--on-existing remove" in text
+        assert table.has(table.foreign)
 
 
 @pytest.mark.parametrize("choice", ["keep", "remove"])
-def test_the_user_decides_what_becomes_of_a_table(
-    kvmark: Kvmark, tables: Tables, choice: str
-) -> None:
-    tables.make_foreign()
-    kvmark(*tables.words("--on-existing", choice), exits=(0, 1))
-    assert tables.has_foreign() == (choice == "keep")
+def test_the_user_decides_about_a_foreign_table(kvmark: Kvmark, table: Table, choice: str) -> None:
+    table.make_foreign()
+    kvmark(table.words(f"--on-existing {choice}"), exits=(0, 1))
+    assert table.has(table.foreign) == (choice == "keep")
 
 
-@pytest.mark.parametrize("command", ["run", "ycsb", "study", "ab", "capacity"])
-def test_commands_that_load_records_remove_no_row(
-    kvmark: Kvmark, node: Testbed, command: str
-) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_other_commands_remove_no_row(kvmark: Kvmark, node: Testbed, command: str) -> None:
     connection = connect(node, node.nodes[0], timeout_s=120)
-    one = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    connection.ask(f"CREATE KEYSPACE IF NOT EXISTS ycsb WITH replication = {one}")
-    columns = ", ".join(f"field{n} varchar" for n in range(10))
-    connection.ask(
-        f"CREATE TABLE IF NOT EXISTS ycsb.usertable (y_id varchar PRIMARY KEY, {columns})"
-    )
+    connection.ask(f"CREATE KEYSPACE IF NOT EXISTS ycsb WITH replication = {ONE_COPY}")
+    columns = ", ".join(["y_id varchar PRIMARY KEY", *(f"field{n} varchar" for n in range(10))])
+    connection.ask(f"CREATE TABLE IF NOT EXISTS ycsb.usertable ({columns})")
     connection.ask("INSERT INTO ycsb.usertable (y_id, field0) VALUES ('dear', 'x')")
-    store = Elsewhere(node.url)
-    words = (
-        words_of(command, store, kvmark)
-        if command in ("ycsb", "study")
-        else unremoving(command, store)
-    )
-    kvmark(*words, "-q", exits=(0, 1))
+    kvmark(words_of(command, node.url, kvmark), exits=(0, 1))
     assert connection.ask("SELECT * FROM ycsb.usertable WHERE y_id = 'dear'")
 
 
-def test_a_mark_that_is_somebodys_link_is_not_followed(kvmark: Kvmark) -> None:
+def test_a_link_in_place_of_a_mark_is_not_followed(kvmark: Kvmark) -> None:
     precious, folder = kvmark.folder / "precious", kvmark.folder / "db"
     precious.write_text("mine")
     folder.mkdir()
     (folder / ".kvmark").symlink_to(precious)
-    words = ("ycsb", "--system", "rocksdb:db", "--records", 100, "--workloads", "load")
-    told = kvmark(*words, "--repetitions", 1, *QUIET, exits=(1, 2, 3))
-    assert "can't be marked" in told.out + told.err
+    words = f"ycsb --system rocksdb:db --records 100 --workloads load --repetitions 1 {QUIET}"
+    assert "can't be marked" in refused(kvmark, words)
     assert precious.read_text() == "mine"
 
 
-def test_a_folder_that_a_link_leads_to_is_emptied_for_each_repetition(kvmark: Kvmark) -> None:
+def test_a_folder_behind_a_link_is_emptied_for_each_repetition(kvmark: Kvmark) -> None:
     (kvmark.folder / "real").mkdir()
     (kvmark.folder / "db").symlink_to("real")
-    words = ("ycsb", "--system", "rocksdb:db", "--records", 100, "--workloads", "load,c")
-    kvmark(*words, "--repetitions", 2, *QUIET, exits=(0, 1))
+    words = f"ycsb --system rocksdb:db --records 100 --workloads load,c --repetitions 2 {QUIET}"
+    kvmark(words, exits=(0, 1))
     assert (kvmark.folder / "db").is_symlink()
     assert (kvmark.folder / "real" / "CURRENT").exists()
 
 
 @pytest.mark.parametrize("name", ["000123.log", "000007.sst", "notes.txt"])
-def test_files_that_make_no_database_are_somebodys(kvmark: Kvmark, name: str) -> None:
+def test_files_that_make_no_database_are_kept(kvmark: Kvmark, name: str) -> None:
     database = kvmark.folder / "db"
     database.mkdir()
     (database / name).write_text("precious")
-    words = ("--records", "100", "--workloads", "load,a", "--repetitions", "1", "--report", "none")
-    told = kvmark.refuses("ycsb", "--system", f"rocksdb:{database}", *words, "-q")
-    assert "already holds files that make no database" in told
+    words = f"ycsb --system rocksdb:db --records 100 --workloads load,a --repetitions 1 {QUIET}"
+    assert "already holds files that make no database" in kvmark.refuses(words)
     assert [path.name for path in database.iterdir()] == [name]

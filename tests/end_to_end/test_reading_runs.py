@@ -1,161 +1,126 @@
-"""Commands over runs on disk: list, show, export, report, and what stands beside them."""
+"""Commands on stored runs: list, show, export, report, archive; `doctor` and `workloads`."""
 
 import csv
-import io
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Kvmark, fingerprint, run_folders, sentence_of
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from kvmark.cli import main
-
-# YCSB's name for a service time.
+# YCSB's names for service times.
 P99 = "99thPercentileLatency(us)"
 MAX = "MaxLatency(us)"
+Ids = tuple[str, str]
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kvmark]:
-    """Two runs: the older one of workload F on RocksDB, the newer one of C on a simulation.
-
-    No command of this file may change them.
-    """
+    """Two runs, which no command may change: workload F on RocksDB, and C on a simulation."""
     folder = tmp_path_factory.mktemp("reading")
     kvmark = Kvmark(folder, folder / "runs")
-    rocksdb = ("--system", f"rocksdb:{folder}/db", "--records", "500", "--interval", "50ms")
-    kvmark("run", "ycsb/f", *rocksdb, "--operations", "3000", "--tag", "old", "-q")
-    sim = ("--system", "sim:?clock=virtual", "--load", "never", "--rate", "1000")
-    kvmark("run", "ycsb/c", *sim, "--duration", "1s", "--tag", "new", "--tag", "fast", "-q")
+    rocksdb = f"--system rocksdb:{folder}/db --records 500 --interval 50ms --operations 3000"
+    kvmark(f"run ycsb/f {rocksdb} --tag old -q")
+    sim = "--system sim:?clock=virtual --load never --rate 1000 --duration 1s"
+    kvmark(f"run ycsb/c {sim} --tag new --tag fast -q")
     before = fingerprint(kvmark.runs)
     yield kvmark
+    kvmark.close()
     assert fingerprint(kvmark.runs) == before
 
 
 @pytest.fixture(scope="module")
-def ids(measured: Kvmark) -> tuple[str, str]:
+def ids(measured: Kvmark) -> Ids:
     older, newer = run_folders(measured.runs)
     return older.name, newer.name
 
 
-def test_runs_are_listed_newest_first(measured: Kvmark, ids: tuple[str, str]) -> None:
-    older, newer = ids
-    lines = measured("runs").out.splitlines()
-    found = [line.split()[0] for line in lines if re.match(r"\d{8}-\d{6}", line)]
-    assert found == [newer, older]
-
-
-def test_the_list_can_be_short_tagged_and_json(measured: Kvmark, ids: tuple[str, str]) -> None:
-    [newest] = measured("runs", "--limit", "1", "--json").json["runs"]
+def test_runs_are_listed_newest_first_or_by_tag(measured: Kvmark, ids: Ids) -> None:
+    listed = re.findall(r"^\d{8}-\d{6}\S*", measured("runs").out, re.MULTILINE)
+    assert listed == [*reversed(ids)]
+    [newest] = measured("runs --limit 1 --json").json["runs"]
     assert newest["entry"]["id"] == ids[1]
-    [tagged] = measured("runs", "--tag", "old", "--json").json["runs"]
+    [tagged] = measured("runs --tag old --json").json["runs"]
     assert tagged["entry"]["id"] == ids[0]
     assert tagged["entry"]["state"] == "closed"
     assert tagged["throughput"] > 0
 
 
-def test_a_run_goes_by_its_place_its_id_or_the_id_s_beginning(
-    measured: Kvmark, ids: tuple[str, str]
-) -> None:
+def test_a_run_is_named_by_its_place_or_its_id(measured: Kvmark, ids: Ids) -> None:
     older, newer = ids
-    words = {"last": newer, "last~1": older, older: older, newer[:-1]: newer}
-    for word, meant in words.items():
-        assert measured("show", word, "--json").json["run"] == meant
+    for name, run in {"last": newer, "last~1": older, older: older, newer[:-1]: newer}.items():
+        assert measured(f"show {name} --json").json["run"] == run
 
 
-def test_the_final_text_of_ycsb_has_its_groups_and_counts(measured: Kvmark) -> None:
-    lines = measured("runs", "export", "last~1", "--format", "ycsb").out.splitlines()
+def test_the_export_for_ycsb_has_its_groups_and_counts(measured: Kvmark) -> None:
+    lines = measured("runs export last~1 --format ycsb").out.splitlines()
     values = {tuple(line.split(", ")[:2]): line.split(", ")[2] for line in lines}
     assert float(values["[OVERALL]", "Throughput(ops/sec)"]) > 0
-    reads = int(values["[READ]", "Operations"])
-    updates = int(values["[UPDATE]", "Operations"])
-    both = int(values["[READ-MODIFY-WRITE]", "Operations"])
-    # As in YCSB, the parts of a read-modify-write are reads and updates too.
+    names = ("READ", "UPDATE", "READ-MODIFY-WRITE")
+    reads, updates, both = (int(values[f"[{name}]", "Operations"]) for name in names)
+    # As in YCSB, the parts of a read-modify-write are reads and updates, too.
     assert (reads, updates) == (3000, both)
     assert values["[READ]", "Return=OK"] == str(reads)
-    totals = measured.manifest(measured("show", "last~1", "--json").json["run"])["engine"]["totals"]
+    totals = measured.manifests()[0]["engine"]["totals"]
     slowest_ns = max(one["service"]["max"] for one in totals if one["operation"] == "READ")
     assert 0 <= int(values["[READ]", P99]) <= int(values["[READ]", MAX]) == slowest_ns // 1000
 
 
-def test_the_intervals_are_a_table_whose_counts_add_up(measured: Kvmark) -> None:
-    rows = list(csv.DictReader(io.StringIO(measured("runs", "export", "--format", "csv").out)))
+def test_exports_have_counts_that_add_up_manifest_and_summary(measured: Kvmark, ids: Ids) -> None:
+    rows = csv.DictReader(measured("runs export --format csv").out.splitlines())
     reads = [row for row in rows if row["operation"] == "READ" and row["phase_name"] == "measure"]
     assert sum(int(row["count"]) for row in reads) == 1000
-
-
-def test_json_holds_the_manifest_and_a_summary(measured: Kvmark, ids: tuple[str, str]) -> None:
-    document = measured("runs", "export", ids[0], "--format", "json").json
+    document = measured(f"runs export {ids[0]} --format json").json
     assert document["manifest"]["id"] == ids[0]
     assert document["summary"]["phases"]
 
 
-def test_the_public_package_reads_the_histogram_log_and_counts_the_same(measured: Kvmark) -> None:
+def test_the_public_package_counts_the_same_in_a_histogram_log(measured: Kvmark) -> None:
     log = measured.folder / "last.hlog"
-    measured("runs", "export", "last~1", "--format", "hlog", "-o", log)
+    measured("runs export last~1 --format hlog -o", log)
     counted: dict[str, int] = {}
     reader = HistogramLogReader(str(log), HdrHistogram(1, 3_600_000_000_000, 3))
     while (histogram := reader.get_next_interval_histogram()) is not None:
         tag = histogram.get_tag()
         counted[tag] = counted.get(tag, 0) + histogram.get_total_count()
     reader.input_file.close()
-    manifest = measured.manifest(run_folders(measured.runs)[0].name)
-    phases = {one["index"]: one["name"] for one in manifest["engine"]["phases"]}
+    engine = measured.manifests()[0]["engine"]
+    phases = {one["index"]: one["name"] for one in engine["phases"]}
     totals: dict[str, int] = {}
-    for total in manifest["engine"]["totals"]:
-        prefix = "" if phases[total["phase"]] == "measure" else f"{phases[total['phase']]}:"
-        group = f"{total['group']}."
+    for total in engine["totals"]:
+        name = phases[total["phase"]]
+        prefix = "" if name == "measure" else f"{name}:"
         part = "READ-MODIFY-WRITE." if total["part"] else ""
         for time in ("st", "rt", "wt"):
-            totals[f"{prefix}{group}{part}{total['operation']}-{time}"] = total["count"]
+            totals[f"{prefix}{total['group']}.{part}{total['operation']}-{time}"] = total["count"]
     assert counted == totals
 
 
-def test_a_report_is_a_page_or_a_text(measured: Kvmark) -> None:
-    measured("runs", "report", "last", "last~1", "-o", "both.html")
-    measured("runs", "report", "last", "-o", "one.md")
-    assert "ycsb/f" in (measured.folder / "both.html").read_text()
+def test_a_report_is_a_page_without_references_or_a_text(measured: Kvmark) -> None:
+    measured("runs report last last~1 -o both.html")
+    page = (measured.folder / "both.html").read_text()
+    assert "ycsb/f" in page
+    markup = re.sub(r"(<script[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", markup)
+    measured("runs report last -o one.md")
     text = (measured.folder / "one.md").read_text()
     assert text.startswith("# ")
     assert "ycsb/c" in text
 
 
-def test_a_page_needs_nothing_from_elsewhere(measured: Kvmark) -> None:
-    measured("runs", "report", "last", "-o", "alone.html")
-    page = (measured.folder / "alone.html").read_text()
-    markup = re.sub(r"(<script[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
-    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", markup)
+def test_a_name_of_no_run_or_of_several_is_refused(measured: Kvmark, ids: Ids) -> None:
+    for name in ("nosuch", "last~7", ids[0][:8]):
+        assert name in measured.refuses("show", name)
 
 
-def test_a_word_that_means_no_run_or_several_is_refused(
-    measured: Kvmark,
-    ids: tuple[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("KVMARK_RUNS", str(measured.runs))
-    for word in ("nosuch", "last~7", ids[0][:8]):
-        assert main(["show", word]) == 2
-        assert word in sentence_of(capsys.readouterr().err)
-
-
-def test_doctor_says_what_the_machine_has_and_lacks(kvmark: Kvmark) -> None:
-    found = kvmark("doctor", "--json").json["findings"]
-    findings = {one["subject"]: one for one in found}
-    assert {
-        "engine",
-        "build",
-        "clock",
-        "lag",
-        "cores",
-        "quiet",
-        "open files",
-        "runs",
-    } <= findings.keys()
+def test_doctor_reports_the_state_of_the_machine_with_advice(kvmark: Kvmark) -> None:
+    findings = {one["subject"]: one for one in kvmark("doctor --json").json["findings"]}
+    subjects = {"engine", "build", "clock", "lag", "cores", "quiet", "open files", "runs"}
+    assert subjects <= findings.keys()
     for finding in findings.values():
         assert finding["state"] in ("good", "mind", "bad")
         assert finding["state"] == "good" or finding["advice"]
@@ -165,87 +130,79 @@ def test_workloads_are_listed_and_printed(kvmark: Kvmark) -> None:
     names = kvmark("workloads").out.split()
     assert names == sorted(names)
     assert {f"ycsb/{letter}" for letter in "abcdef"} <= set(names)
-    assert "name: ycsb/e" in kvmark("workloads", "ycsb/e").out
-
-
-def test_every_answer_can_be_one_json_document(measured: Kvmark, ids: tuple[str, str]) -> None:
-    exported = measured("runs", "export", "--format", "csv", "--json").json
-    assert (exported["run"], exported["format"], exported["output"]) == (ids[1], "csv", None)
-    assert exported["text"] == measured("runs", "export", "--format", "csv").out
-    written = measured("runs", "export", "--format", "csv", "-o", "last.csv", "--json").json
-    assert (written["output"], written["text"]) == ("last.csv", None)
-    assert (measured.folder / "last.csv").read_text() == exported["text"]
-    reported = measured("runs", "report", "last", "-o", "json.md", "--json")
-    assert reported.json == {
-        "schema": "kvmark/report/1", "runs": [ids[1]], "report": "json.md",
-    }  # fmt: skip
-    assert reported.err == ""
-    workloads = measured("workloads", "--json").json["workloads"]
+    text = kvmark("workloads ycsb/e").out
+    assert "name: ycsb/e" in text
+    workloads = kvmark("workloads --json").json["workloads"]
     assert {one["name"]: one["description"] for one in workloads}["ycsb/a"]
-    assert measured("workloads", "ycsb/a", "--json").json == {
-        "schema": "kvmark/workload/1",
-        "name": "ycsb/a",
-        "text": measured("workloads", "ycsb/a").out,
-    }
+    document = {"schema": "kvmark/workload/1", "name": "ycsb/e", "text": text}
+    assert kvmark("workloads ycsb/e --json").json == document
 
 
-def test_there_are_no_runs_at_first(kvmark: Kvmark) -> None:
+def test_exports_and_reports_have_json_documents(measured: Kvmark, ids: Ids) -> None:
+    def export(options: str = "") -> Any:
+        return measured(f"runs export --format csv {options} --json").json
+
+    printed, written = export(), export("-o last.csv")
+    assert (printed["run"], printed["format"], printed["output"]) == (ids[1], "csv", None)
+    assert printed["text"] == measured("runs export --format csv").out
+    assert (written["output"], written["text"]) == ("last.csv", None)
+    assert (measured.folder / "last.csv").read_text() == printed["text"]
+    reported = measured("runs report last -o json.md --json")
+    document = {"schema": "kvmark/report/1", "runs": [ids[1]], "report": "json.md"}
+    assert reported.json == document
+    assert reported.err == ""
+
+
+def test_an_empty_list_of_runs_creates_no_folder(kvmark: Kvmark) -> None:
     assert kvmark("runs").out == "No runs yet.\n"
-    assert kvmark("runs", "--json").json["runs"] == []
+    assert kvmark("runs --json").json["runs"] == []
     assert not kvmark.runs.exists()
 
 
-@pytest.mark.parametrize("words", [("export", "last~1", "--format", "json"), ("list", "--json")])
-def test_nobody_reading_is_no_error(measured: Kvmark, words: tuple[str, ...]) -> None:
-    started = measured.start("runs", *words)
-    assert started.stdout is not None
-    started.stdout.close()
-    assert started.wait(timeout=measured.patience_s) == 0
-    assert started.stderr is not None
-    assert started.stderr.read() == ""
-    started.stderr.close()
+@pytest.mark.parametrize("words", ["export last~1 --format json", "list --json"])
+def test_a_closed_pipe_is_no_error(measured: Kvmark, words: str) -> None:
+    with measured.start(f"runs {words}").process as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_an_answer_that_cannot_be_written_is_one_sentence(kvmark: Kvmark) -> None:
+def test_output_that_cannot_be_written_is_an_error_of_one_sentence(kvmark: Kvmark) -> None:
     with Path("/dev/full").open("w") as full:
-        result = kvmark.finish(kvmark.start("workloads", out=full), 3)
-    assert result.err == (
-        "kvmark: standard output can't be written because No space left on device\n"
-    )
+        err = kvmark.start("workloads", out=full).finish(exits=3).err
+    assert err == "kvmark: standard output can't be written because No space left on device\n"
 
 
 @pytest.mark.parametrize("name", ["histograms.hlog", "events.jsonl", "intervals.parquet"])
-def test_a_file_that_can_not_be_read_is_named_and_not_the_one_to_be_written(
-    kvmark: Kvmark, name: str
-) -> None:
-    words = ("--system", "sim:?clock=virtual&mean_us=1000", "--load", "never", "--duration", "3s")
-    kvmark("run", "ycsb/a", *words, "-q")
+def test_an_unreadable_file_of_a_run_is_named(kvmark: Kvmark, name: str) -> None:
+    kvmark("run ycsb/a --system sim:?clock=virtual&mean_us=1000 --load never --duration 3s -q")
     (folder,) = run_folders(kvmark.runs)
     damaged = folder / name
     damaged.unlink()
-    # Nobody can read a folder as a file, not even root.
+    # Not even root can read a folder as a file.
     damaged.mkdir()
-    sentence = sentence_of(kvmark("runs", "report", "last", exits=2).err)
+    sentence = sentence_of(kvmark("runs report last", exits=2).err)
     assert f"{damaged} can't be read" in sentence
     assert "report.html" not in sentence
     assert not (kvmark.folder / "kvmark-report.html").exists()
 
 
-def test_a_report_that_can_not_be_written_is_named(kvmark: Kvmark) -> None:
-    kvmark("run", "ycsb/a", "--system", "null:", "--load", "never", "--operations", "1k", "-q")
-    (kvmark.folder / "page.html").mkdir()
-    sentence = sentence_of(kvmark("runs", "report", "last", "-o", "page.html", exits=2).err)
+def test_a_folder_as_the_file_of_a_report_is_refused(measured: Kvmark) -> None:
+    (measured.folder / "page.html").mkdir()
+    sentence = measured.refuses("runs report last -o page.html")
     assert "page.html is a folder; name a file" in sentence
 
 
-def test_a_run_without_its_histograms_is_archived_only_as_one(kvmark: Kvmark) -> None:
-    kvmark("run", "ycsb/c", "--system", "null:", "--operations", 100, "-q", exits=(0, 1))
+def test_a_run_without_histograms_is_archived_only_on_request(kvmark: Kvmark) -> None:
+    kvmark("run ycsb/c --system null: --load never --operations 100 -q", exits=(0, 1))
     (run,) = run_folders(kvmark.runs)
     log = run / "histograms.hlog"
     log.unlink()
-    assert "is missing" in kvmark.refuses("runs", "archive", "last", "-o", "a.tar.xz")
-    kvmark("runs", "archive", "last", "-o", "a.tar.xz", "--no-histogram-logs")
+    assert "is missing" in kvmark.refuses("runs archive last -o a.tar.xz")
+    kvmark("runs archive last -o a.tar.xz --no-histogram-logs")
     os.mkfifo(log)
-    for words in (("archive", "last", "-o", "b.tar.xz"), ("export", "last", "--format", "hlog")):
-        assert "no regular file" in kvmark.refuses("runs", *words, exits=(2, 3))
+    for words in ("archive last -o b.tar.xz", "export last --format hlog"):
+        assert "no regular file" in kvmark.refuses(f"runs {words}", exits=(2, 3))

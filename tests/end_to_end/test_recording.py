@@ -1,135 +1,116 @@
-"""A tap between clients and real servers: what it records, and that it breaks nothing."""
+"""A tap between clients and servers: its trace, clients that don't notice it, and replays."""
 
 import re
-import shutil
-import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import polars as pl
 import pytest
-from command_line import Kvmark
+from command_line import Kvmark, Started, trace_rows
+from hypothesis import Phase, example, given, seed, settings
+from hypothesis import strategies as st
+from real_servers import command_counts, memcached_up, monitored, redis_cli, redis_up
+from scripted_store import command, read_reply, store
 
-from kvmark.testbed import memcached, redis
-from kvmark.testbed.state import Testbed
-from kvmark.trace import COLUMNS, Trace
 from waiting import wait_until
 
 
 @dataclass
 class Tap:
-    """A tap that goes, and where its clients go."""
+    """A started tap, the port for its clients, and its trace."""
 
-    user: Kvmark
-    process: subprocess.Popen[str]
+    started: Started
     port: int
+    trace: Path
 
     def end(self) -> str:
-        """Ctrl-C; what is printed then."""
-        self.process.send_signal(signal.SIGINT)
-        return self.user.finish(self.process, 0).out
-
-    def rows(self, name: str = "t.trace", *more: str) -> pl.DataFrame:
-        """The trace's, with these optional columns."""
-        return pl.concat(Trace.open(self.user.folder / name).batches((*COLUMNS, *more)))
+        """Ends the recording and returns the output."""
+        return self.started.interrupt(exits=0).out
 
     def cli(self, *words: str, text: str | None = None) -> str:
-        """What redis-cli says through it."""
-        return cli(self.port, *words, text=text)
+        """The output of redis-cli through the tap."""
+        return redis_cli(self.port, *words, text=text)
 
-    def raw(self, sent: bytes) -> socket.socket:
-        """A connection on which this was sent."""
+    def benchmark(self, *words: str) -> None:
+        """Runs redis-benchmark through the tap."""
+        command = ["redis-benchmark", "-p", str(self.port), "-q", *words]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        """A connection on which these bytes were sent."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         connection.sendall(sent)
         return connection
 
-
-Tapped = Callable[..., Tap]
-
-
-@pytest.fixture
-def tapped(user: Kvmark) -> Iterator[Tapped]:
-    """Begins taps, and ends those that a failed test left."""
-    begun: list[subprocess.Popen[str]] = []
-
-    def begin(url: str, *words: object) -> Tap:
-        listen = ("--listen", 0, "--to", url, "-o", "t.trace", "--threads", 2)
-        process = user.start("trace", "record", *listen, *words)
-        begun.append(process)
-        assert process.stderr is not None
-        said = process.stderr.readline()
-        found = re.fullmatch(r"Clients are taken at 127\.0\.0\.1:(\d+) until Ctrl-C(.*)\n", said)
-        kept = " and ".join(
-            what
-            for option, what in (
-                ("--keep-keys", "keys"),
-                ("--keep-values", "values that are written"),
-            )
-            if option in words
+    def wait_for_bytes(self, count: int) -> None:
+        """Waits until the tapes have more than this number of bytes."""
+        wait_until(
+            lambda: sum(tape.stat().st_size for tape in self.trace.glob("*.tape")) > count,
+            f"{count} bytes are recorded",
         )
-        assert found is not None, said + process.stderr.read()
-        assert found[2] == (f"; {kept} are kept as they are" if kept else "")
-        return Tap(user, process, int(found[1]))
 
-    yield begin
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+    def contents(self) -> bytes:
+        """All files of the trace."""
+        return b"".join(path.read_bytes() for path in self.trace.iterdir())
 
-
-def cli(port: int, *words: str, text: str | None = None) -> str:
-    command = ["redis-cli", "-p", str(port), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, input=text).stdout
+    def error(self) -> str:
+        """The next line of its standard error."""
+        assert self.started.process.stderr is not None
+        return self.started.process.stderr.readline()
 
 
-def server(user: Kvmark) -> tuple[Testbed, int]:
-    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
-    return testbed, testbed.nodes[0].port
-
-
-def counted(port: int) -> dict[str, int]:
-    found = re.findall(r"cmdstat_([a-z]+):calls=(\d+)", cli(port, "info", "commandstats"))
-    return {name: int(calls) for name, calls in found}
+def tap(user: Kvmark, url: str, options: str = "", trace: str = "t.trace") -> Tap:
+    """Starts to record a trace."""
+    started = user.start(f"trace record --listen 0 --to {url} -o {trace} --threads 2 {options}")
+    made = Tap(started, 0, user.folder / trace)
+    line = made.error()
+    match = re.fullmatch(r"Clients are taken at 127\.0\.0\.1:(\d+) until Ctrl-C(.*)\n", line)
+    assert match is not None, line + started.process.communicate()[1]
+    names = {"--keep-keys": "keys", "--keep-values": "values that are written"}
+    note = " and ".join(name for option, name in names.items() if option in options)
+    assert match[2] == (f"; {note} are kept as they are" if note else "")
+    made.port = int(match[1])
+    return made
 
 
 def verbs(rows: pl.DataFrame) -> dict[str, int]:
-    """Operations by verb."""
+    """The operations of a trace by verb."""
     first = rows.filter(pl.col("items") > 0)
-    found = first.group_by(pl.col("statement").str.split(" ").list.first()).len()
-    return {name.lower(): count for name, count in found.iter_rows()}
+    counted = first.group_by(pl.col("statement").str.split(" ").list.first()).len()
+    return {name.lower(): count for name, count in counted.iter_rows()}
 
 
-def test_what_redis_counted_is_in_the_trace_of_a_tap(user: Kvmark, tapped: Tapped) -> None:
-    testbed, port = server(user)
-    before = counted(port)
-    tap = tapped(testbed.url)
-    port_of_tap = str(tap.port)
-    for words in (("-t", "set,get,mset,lrange_100", "-n", "2000", "-P", "16"), ("-n", "300")):
-        command = ["redis-benchmark", "-p", port_of_tap, "-q", "-r", "50", *words]
-        subprocess.run([*command, "-t", "set,get,mset"], check=True, capture_output=True)
+def test_a_trace_has_the_commands_that_redis_counted(user: Kvmark) -> None:
+    testbed = redis_up(user)
+    port = testbed.nodes[0].port
+    before = command_counts(port)
+    recorded = tap(user, testbed.url)
+    for words in (("-n", "2000", "-P", "16"), ("-n", "300")):
+        recorded.benchmark("-r", "50", *words, "-t", "set,get,mset")
     piped = "".join(f"SET pipe{number} {'x' * number}\r\n" for number in range(1, 1001))
-    assert "errors: 0, replies: 1000" in tap.cli("--pipe", text=piped)
-    tap.cli(text="MULTI\nSET m 1\nGET m\nEXEC\nMULTI\nSET m 2\nDISCARD\n")
-    tap.cli("eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
-    tap.cli("-3", "hgetall", "none")
-    wrong = tap.raw(b"*1\r\n$3\r\nabcdef\r\n")
+    assert "errors: 0, replies: 1000" in recorded.cli("--pipe", text=piped)
+    recorded.cli(text="MULTI\nSET m 1\nGET m\nEXEC\nMULTI\nSET m 2\nDISCARD\n")
+    recorded.cli("eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
+    recorded.cli("-3", "hgetall", "none")
+    wrong = recorded.connect(b"*1\r\n$3\r\nabcdef\r\n")
     assert wrong.recv(100)
-    assert tap.cli("get", "m") == "1\n"
-    after = counted(port)
-    out = tap.end()
+    assert recorded.cli("get", "m") == "1\n"
+    after = command_counts(port)
+    out = recorded.end()
     wrong.close()
     assert "bytes weren't the protocol, and weren't recorded any more: 1 (a word is" in out
     assert "Commands of transactions that weren't carried out are left out: 1" in out
-    sent = {name: after[name] - before.get(name, 0) for name in after}
-    found = verbs(tap.rows())
-    # The script's own set is the server's and not a client's.
-    expected = {"set": sent["set"] - 1, **{name: sent[name] for name in ("get", "mset", "eval")}}
-    assert {name: found[name] for name in expected} == expected
-    assert [found[name] for name in ("multi", "exec", "discard", "hello")] == [2, 1, 1, 1]
+    sent = {name: after[name] - before.get(name, 0) for name in ("set", "get", "mset", "eval")}
+    counts = verbs(trace_rows(recorded.trace))
+    # No client sent the script's set.
+    assert {name: counts[name] for name in sent} == {**sent, "set": sent["set"] - 1}
+    assert [counts[name] for name in ("multi", "exec", "discard", "hello")] == [2, 1, 1, 1]
 
 
 SESSION = (
@@ -142,273 +123,335 @@ SESSION = (
 )  # fmt: skip
 
 
-def test_a_tap_and_monitor_say_the_same_of_a_session(user: Kvmark, tapped: Tapped) -> None:
-    testbed, port = server(user)
+def test_a_tap_and_monitor_record_the_same_session(user: Kvmark) -> None:
+    testbed = redis_up(user)
     (user.folder / "key").write_bytes(bytes(range(16)))
-    told = user.folder / "m.txt"
-    tap = tapped(testbed.url, "--hash-key", "key")
-    with told.open("w") as file:
-        monitor = subprocess.Popen(["redis-cli", "-p", str(port), "monitor"], stdout=file)
-        try:
-            wait_until(lambda: told.read_text().startswith("OK"), "MONITOR to begin")
-            tap.cli(text="".join(f"{line}\n" for line in (*SESSION, "ECHO 'the end'")))
-            wait_until(lambda: '"the end"' in told.read_text(), "the last command")
-        finally:
-            monitor.terminate()
-            monitor.wait()
-    tap.end()
-    user("trace", "import", "m.txt", "-o", "m.trace", "--hash-key", "key")
-    # What redis-cli asks for itself isn't in the session.
-    own = pl.col("statement").is_in(["COMMAND"]).not_()
+    recorded = tap(user, testbed.url, "--hash-key key")
+    with monitored(testbed.nodes[0].port, user.folder / "m.txt"):
+        recorded.cli(text="".join(f"{line}\n" for line in (*SESSION, "ECHO 'the end'")))
+    recorded.end()
+    user("trace import m.txt -o m.trace", "--hash-key", "key")
     names = ["kind", "statement", "key", "key_size", "ttl_ms", "items"]
-    ours, theirs = (tap.rows(name).filter(own) for name in ("t.trace", "m.trace"))
-    assert ours.select(names).rows() == theirs.select(names).rows()
-    writes = theirs["value_size"].is_not_null()
-    assert (
-        ours.filter(writes)["value_size"].to_list() == theirs["value_size"].drop_nulls().to_list()
-    )
-    reads = ours.filter(pl.col("kind") == "read").select("statement", "value_size").rows()
+    # redis-cli sends COMMAND by itself, and `monitored` the last ECHO.
+    taps = trace_rows(recorded.trace).filter(pl.col("statement") != "COMMAND")
+    monitors = trace_rows(user.folder / "m.trace").filter(pl.col("statement") != "COMMAND")[
+        : len(taps)
+    ]
+    assert taps.select(names).rows() == monitors.select(names).rows()
+    writes = monitors["value_size"].is_not_null()
+    sizes = monitors["value_size"].drop_nulls().to_list()
+    assert taps.filter(writes)["value_size"].to_list() == sizes
+    reads = taps.filter(pl.col("kind") == "read").select("statement", "value_size").rows()
     assert reads[:5] == [
         ("GET {key}", 5), ("GET {key}", None), ("MGET {key}", 1), ("MGET {key}", 2),
         ("MGET {key}", None),
     ]  # fmt: skip
 
 
-def test_a_tap_knows_when_and_how_operations_ended(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url)
-    tap.cli(text="SET k value\nGET k\nGET none\nLPUSH k x\n")
-    tap.end()
-    rows = tap.rows("t.trace", "completed_ns", "outcome").filter(pl.col("statement") != "COMMAND")
+def test_a_trace_has_ends_and_outcomes(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    recorded.cli(text="SET k value\nGET k\nGET none\nLPUSH k x\n")
+    recorded.end()
+    rows = trace_rows(recorded.trace, "completed_ns", "outcome").filter(
+        pl.col("statement") != "COMMAND"
+    )
     assert rows["outcome"].to_list() == ["ok", "ok", "miss", "refused"]
-    # redis-cli asks when the answer to what was before is there.
+    # redis-cli sends a command after the reply to the one before.
     ends = [*rows["at_ns"][1:], None]
     for at_ns, completed_ns, next_ns in zip(rows["at_ns"], rows["completed_ns"], ends, strict=True):
         assert at_ns < completed_ns
         assert next_ns is None or completed_ns <= next_ns
 
 
-def test_what_a_killed_tap_wrote_can_be_read(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url)
-    words = ("-t", "set,get", "-n", "20000", "-P", "8", "-q")
-    subprocess.run(["redis-benchmark", "-p", str(tap.port), *words], check=True)
-    tapes = [user.folder / "t.trace" / f"tape-{number:02}.tape" for number in range(2)]
-    wait_until(lambda: sum(path.stat().st_size for path in tapes) > 30_000 * 64, "tapes")
-    tap.process.kill()
-    tap.process.communicate()
-    sentence = user.refuses("trace", "show", "t.trace")
+def test_the_recording_of_a_killed_tap_can_be_imported(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url, "--keep-keys")
+    recorded.benchmark("-t", "set,get", "-n", "20000", "-P", "8")
+    recorded.wait_for_bytes(30_000 * 64)
+    recorded.cli("set", "someone", "something")
+    wait_until(lambda: b"someone" in recorded.contents(), "the last command is recorded")
+    recorded.started.kill()
+    assert b"something" not in recorded.contents()
+    sentence = user.refuses("trace show t.trace")
     assert "make a trace of what is there by kvmark trace import t.trace -o Y.trace" in sentence
-    out = user("trace", "import", "t.trace", "-o", "y.trace").out
+    sentence = user.refuses("trace import t.trace -o z.trace --keep-values")
+    assert "recorded without values" in sentence
+    out = user("trace import t.trace -o y.trace").out
     assert "The recording was interrupted: pending operations are missing." in out
-    found = verbs(tap.rows("y.trace"))
-    assert 30_000 <= found["set"] + found["get"] <= 40_000
-    assert user("trace", "show", "y.trace", "--json").json["answer"]["operations"] >= 30_000
+    rows = trace_rows(user.folder / "y.trace", "key_content")
+    assert 30_000 < rows["statement"].str.contains("^(GET|SET) ").sum() <= 40_001
+    assert rows.select("statement", "key_content").row(-1) == ("SET {key} {value}", b"someone")
+    assert user("trace show y.trace --json").json["answer"]["operations"] >= 30_000
 
 
-def test_what_memcached_counted_is_in_the_trace_of_a_tap(user: Kvmark, tapped: Tapped) -> None:
-    if shutil.which("memcached") is None:
-        pytest.skip("memcached isn't installed: apt-get install memcached")
-    wanted = memcached.MemcachedOptions(memory_bytes=2**26)
-    testbed = memcached.up(wanted, Path(user.more["KVMARK_TESTBEDS"]))
-    tap = tapped(testbed.url)
+def exchange(connection: socket.socket, sent: bytes, end: bytes) -> bytes:
+    """Sends bytes and returns the reply up to its end."""
+    connection.sendall(sent)
+    reply = b""
+    while not reply.endswith(end):
+        part = connection.recv(1 << 16)
+        assert part, reply
+        reply += part
+    return reply
+
+
+def test_a_trace_has_the_commands_that_memcached_counted(user: Kvmark) -> None:
+    testbed = memcached_up(user)
+    recorded = tap(user, testbed.url)
 
     def stats() -> dict[str, int]:
         with socket.create_connection(("127.0.0.1", testbed.nodes[0].port)) as own:
-            found = re.findall(rb"STAT (cmd_\w+) (\d+)", asked(own, b"stats\r\n", b"END\r\n"))
-        return {name.decode(): int(count) for name, count in found}
+            fields = re.findall(rb"STAT (cmd_\w+) (\d+)", exchange(own, b"stats\r\n", b"END\r\n"))
+        return {name.decode(): int(count) for name, count in fields}
 
     before = stats()
-    with tap.raw(b"") as connection:
-        sets = b"".join(b"set k%d 0 60 3\r\nabc\r\n" % number for number in range(500))
-        asked(connection, sets, b"STORED\r\n" * 500)
-        asked(connection, b"set q 0 0 1 noreply\r\nx\r\nget q\r\n", b"VALUE q 0 1\r\nx\r\nEND\r\n")
-        asked(connection, b"get k1 none k2\r\n", b"END\r\n")
-        asked(connection, b"mg k1 v\r\nms m 2 T90\r\nok\r\nmn\r\n", b"MN\r\n")
-        asked(connection, b"touch k1 100\r\ndelete k1\r\n", b"DELETED\r\n")
-    tap.raw(b"\x80\x0b" + bytes(22)).close()
+    sets = b"".join(b"set k%d 0 60 3\r\nabc\r\n" % number for number in range(500))
+    with recorded.connect() as connection:
+        for sent, end in (
+            (sets, b"STORED\r\n" * 500),
+            (b"set q 0 0 1 noreply\r\nx\r\nget q\r\n", b"VALUE q 0 1\r\nx\r\nEND\r\n"),
+            (b"get k1 none k2\r\n", b"END\r\n"),
+            (b"mg k1 v\r\nms m 2 T90\r\nok\r\nmn\r\n", b"MN\r\n"),
+            (b"touch k1 100\r\ndelete k1\r\n", b"DELETED\r\n"),
+        ):
+            exchange(connection, sent, end)
+    recorded.connect(b"\x80\x0b" + bytes(22)).close()
     after = stats()
-    out = tap.end()
+    out = recorded.end()
     assert "weren't recorded any more, because of the binary protocol: 1" in out
-    rows = tap.rows()
-    found = verbs(rows)
-    assert found["set"] + found["ms"] == after["cmd_set"] - before["cmd_set"] == 502
+    rows = trace_rows(recorded.trace)
+    counts = verbs(rows)
+    assert counts["set"] + counts["ms"] == after["cmd_set"] - before["cmd_set"] == 502
     gets = rows["statement"].is_in(["get {key}", "mg {key}"]).sum()
     assert gets == after["cmd_get"] - before["cmd_get"] == 5
     sizes = rows.filter(pl.col("statement") == "get {key}")["value_size"].to_list()
     assert sizes == [1, 3, None, 3]
-    assert rows.filter(pl.col("statement") == "ms {key} {value} {ttl}")["ttl_ms"].to_list() == [
-        90_000
-    ]
+    meta = rows.filter(pl.col("statement") == "ms {key} {value} {ttl}")
+    assert meta["ttl_ms"].to_list() == [90_000]
 
 
-def asked(connection: socket.socket, sent: bytes, end: bytes) -> bytes:
-    """What is answered, up to there."""
-    connection.sendall(sent)
-    answer = b""
-    while not answer.endswith(end):
-        got = connection.recv(1 << 16)
-        assert got, answer
-        answer += got
-    return answer
+def peak_memory(pid: int) -> int:
+    """The most bytes of memory that a process has had."""
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) * 1024
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that a process has had at the most."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
-
-
-def test_a_value_of_512_mb_costs_no_memory(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url)
-    tap.cli("set", "small", "x")
-    before, size = resident(tap.process.pid), 512 << 20
+def test_a_value_of_512_mb_takes_no_memory(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    recorded.cli("set", "small", "x")
+    before, size = peak_memory(recorded.started.process.pid), 512 << 20
     chunk = bytes(1 << 20)
-    with tap.raw(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n" % size) as connection:
+    with recorded.connect(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n" % size) as connection:
         for _ in range(512):
             connection.sendall(chunk)
-        assert asked(connection, b"\r\n", b"\r\n") == b"+OK\r\n"
+        assert exchange(connection, b"\r\n", b"\r\n") == b"+OK\r\n"
         connection.sendall(b"GET big\r\n")
         left = size + len(f"${size}\r\n\r\n")
         while left:
             left -= len(connection.recv(1 << 20))
-    assert resident(tap.process.pid) - before < 64 << 20
-    tap.end()
-    big = tap.rows().filter(pl.col("key_size") == 3)
+    assert peak_memory(recorded.started.process.pid) - before < 64 << 20
+    recorded.end()
+    big = trace_rows(recorded.trace).filter(pl.col("key_size") == 3)
     assert big["value_size"].to_list() == [size, size]
 
 
-def test_recording_ends_where_the_disk_may_take_no_more(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url, "--disk", "100k")
-    words = ("-t", "set", "-n", "20000", "-P", "8", "-q")
-    subprocess.run(["redis-benchmark", "-p", str(tap.port), *words], check=True)
-    assert tap.process.stderr is not None
-    assert "Recording has ended, and forwarding goes on" in tap.process.stderr.readline()
-    assert tap.cli("set", "k", "after") == "OK\n"
-    out = tap.end()
+def test_a_tap_forwards_beyond_its_disk_limit(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url, "--disk 100k")
+    recorded.benchmark("-t", "set", "-n", "20000", "-P", "8")
+    assert "Recording has ended, and forwarding goes on" in recorded.error()
+    assert recorded.cli("set", "k", "after") == "OK\n"
+    out = recorded.end()
     assert (
         "Recording ended before forwarding did: the tapes have reached the limit of --disk" in out
     )
-    assert 0 < len(tap.rows()) <= 1600
+    assert 0 < len(trace_rows(recorded.trace)) <= 1600
 
 
-def test_a_server_with_tls_is_tapped_by_clients_without(user: Kvmark, tapped: Tapped) -> None:
-    testbed = redis.up(redis.RedisOptions(tls=True), Path(user.more["KVMARK_TESTBEDS"]))
-    tap = tapped(testbed.url)
-    assert tap.cli("set", "k", "x" * 100_000) == "OK\n"
-    assert tap.cli("get", "k") == "x" * 100_000 + "\n"
-    tap.end()
-    assert verbs(tap.rows()) == {"set": 1, "get": 1}
+def test_clients_without_tls_can_tap_a_server_with_tls(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user, tls=True).url)
+    assert recorded.cli("set", "k", "x" * 100_000) == "OK\n"
+    assert recorded.cli("get", "k") == "x" * 100_000 + "\n"
+    recorded.end()
+    assert verbs(trace_rows(recorded.trace)) == {"set": 1, "get": 1}
 
 
-def test_a_connection_that_leaves_is_not_recorded_any_more(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url)
-    with tap.raw(b"GET k\r\nSUBSCRIBE news\r\n") as connection:
-        assert b"subscribe" in asked(connection, b"", b":1\r\n")
-        tap.cli("publish", "news", "hello")
-        assert b"hello" in asked(connection, b"", b"hello\r\n")
-    out = tap.end()
+def test_a_subscription_ends_the_recording_of_its_connection(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    with recorded.connect(b"GET k\r\nSUBSCRIBE news\r\n") as connection:
+        assert b"subscribe" in exchange(connection, b"", b":1\r\n")
+        recorded.cli("publish", "news", "hello")
+        assert b"hello" in exchange(connection, b"", b"hello\r\n")
+    out = recorded.end()
     assert "weren't recorded any more, because of SUBSCRIBE: 1" in out
-    assert verbs(tap.rows())["get"] == 1
+    assert verbs(trace_rows(recorded.trace))["get"] == 1
 
 
-def test_clients_that_are_sent_past_the_tap_are_told(user: Kvmark, tapped: Tapped) -> None:
-    testbed = redis.up(redis.RedisOptions(cluster=3), Path(user.more["KVMARK_TESTBEDS"]))
-    tap = tapped(f"redis://{testbed.nodes[0].address}")
-    answers = [tap.cli("get", f"key{number}") for number in range(30)]
-    moved = sum("MOVED" in answer for answer in answers)
+def test_redirections_past_the_tap_are_reported(user: Kvmark) -> None:
+    testbed = redis_up(user, cluster=3)
+    recorded = tap(user, f"redis://{testbed.nodes[0].address}")
+    replies = [recorded.cli("get", f"key{number}") for number in range(30)]
+    moved = sum("MOVED" in reply for reply in replies)
     assert 0 < moved < 30
-    assert f"Replies that sent clients past the tap (MOVED): {moved}; put one" in tap.end()
+    assert f"Replies that sent clients past the tap (MOVED): {moved}; put one" in recorded.end()
 
 
-def test_a_trace_can_be_made_of_a_tap_that_goes_on(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url)
-    tap.cli("set", "k", "v")
-    tape = user.folder / "t.trace"
-    wait_until(lambda: sum(one.stat().st_size for one in tape.glob("*.tape")), "a block")
-    user("trace", "import", "t.trace", "-o", "y.trace")
-    tap.cli("set", "k", "w")
-    tap.end()
-    assert verbs(tap.rows("y.trace"))["set"] == 1
-    assert verbs(tap.rows())["set"] == 2
+def test_the_recording_of_a_running_tap_can_be_imported(user: Kvmark) -> None:
+    recorded = tap(user, redis_up(user).url)
+    recorded.cli("set", "k", "v")
+    recorded.wait_for_bytes(0)
+    user("trace import t.trace -o y.trace")
+    recorded.cli("set", "k", "w")
+    recorded.end()
+    assert verbs(trace_rows(user.folder / "y.trace"))["set"] == 1
+    assert verbs(trace_rows(recorded.trace))["set"] == 2
 
 
-def test_a_tap_ends_after_its_time(user: Kvmark) -> None:
-    testbed, port = server(user)
-    result = user(
-        "trace", "record", "--listen", 0, "--to", testbed.url, "-o", "t.trace",
-        "--duration", "200ms",
-        exits=3,
-    )  # fmt: skip
-    assert "kvmark: nothing was recorded" in result.err
+def test_a_tap_ends_after_its_duration(user: Kvmark) -> None:
+    testbed = redis_up(user)
+    words = f"trace record --listen 0 --to {testbed.url} -o t.trace --duration 200ms"
+    assert "kvmark: nothing was recorded" in user(words, exits=3).err
     assert not (user.folder / "t.trace").exists()
-    assert cli(port, "ping") == "PONG\n"
+    assert redis_cli(testbed.nodes[0].port, "ping") == "PONG\n"
 
 
-def stored(port: int) -> dict[str, str]:
+def strings(port: int) -> dict[str, str]:
     """All strings of a server."""
-    keys = sorted(cli(port, "--scan").split())
-    return {key: cli(port, "get", key).strip() for key in keys}
+    return {key: redis_cli(port, "get", key) for key in redis_cli(port, "--scan").split()}
 
 
-def test_what_was_kept_on_purpose_is_replayed_as_it_was(user: Kvmark, tapped: Tapped) -> None:
-    testbed, port = server(user)
-    tap = tapped(testbed.url, "--keep-keys", "--keep-values")
+def test_kept_keys_and_values_are_replayed_unchanged(user: Kvmark) -> None:
+    testbed = redis_up(user)
+    port = testbed.nodes[0].port
+    recorded = tap(user, testbed.url, "--keep-keys --keep-values")
     for number in range(50):
-        tap.cli("set", f"user:{number}", f"value-{number * number}")
-    tap.cli(text="HELLO 3 AUTH default hunter2\nAUTH hunter2\nGET user:7\nDEL user:8\n")
-    out = tap.end()
-    assert "Keys and values that are written are kept as they were." in out
-    files = b"".join(file.read_bytes() for file in (user.folder / "t.trace").iterdir())
-    assert b"hunter2" not in files
-    assert "Keys and values that are written are kept" in user("trace", "show", "t.trace").out
-    before = stored(port)
+        recorded.cli("set", f"user:{number}", f"value-{number * number}")
+    recorded.cli(text="HELLO 3 AUTH default hunter2\nAUTH hunter2\nGET user:7\nDEL user:8\n")
+    assert "Keys and values that are written are kept as they were." in recorded.end()
+    assert b"hunter2" not in recorded.contents()
+    assert "Keys and values that are written are kept" in user("trace show t.trace").out
+    before = strings(port)
     assert len(before) == 49
-    cli(port, "flushall")
-    words = ("replay", "t.trace", "--skip", "hello,auth,command", "--system", testbed.url)
-    user(*words, "--speed", "max", "-q", exits=(0, 1))
-    assert stored(port) == before
-    assert "verify: t.trace has the very keys" in user.refuses(*words, "--verify")
+    redis_cli(port, "flushall")
+    words = f"replay t.trace --skip hello,auth,command --system {testbed.url} --speed max -q"
+    user(words, exits=(0, 1))
+    assert strings(port) == before
+    assert "verify: t.trace has the very keys" in user.refuses(words, "--verify")
 
 
-def test_what_a_killed_tap_kept_is_read_again(user: Kvmark, tapped: Tapped) -> None:
-    testbed, _ = server(user)
-    tap = tapped(testbed.url, "--keep-keys")
-    tap.cli("set", "someone", "something")
-    tape = user.folder / "t.trace"
-    wait_until(lambda: any(one.stat().st_size for one in tape.glob("*.tape")), "a block")
-    tap.process.kill()
-    tap.process.communicate()
-    user("trace", "import", "t.trace", "-o", "y.trace")
-    rows = pl.concat(Trace.open(user.folder / "y.trace").batches(("statement", "key_content")))
-    assert (rows["statement"][-1], rows["key_content"][-1]) == ("SET {key} {value}", b"someone")
-    files = b"".join(file.read_bytes() for file in tape.iterdir())
-    assert b"someone" in files
-    assert b"something" not in files
-    assert "recorded without values" in user.refuses(
-        "trace", "import", "t.trace", "-o", "z.trace", "--keep-values"
-    )
-
-
-def test_wrong_words_are_told_in_a_sentence(user: Kvmark) -> None:
+def test_wrong_use_is_refused(user: Kvmark) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for listen, to, more, sentence in (
-            (port, "redis://127.0.0.1", (), f"can't listen at 127.0.0.1:{port}: Address"),
-            ("a:b", "redis://127.0.0.1", (), "--listen: 'a:b' is no port, and no HOST:PORT"),
-            (0, "cql://127.0.0.1", (), "a tap understands redis and memcached, and not c"),
-            (0, "redis://me:pw@127.0.0.1", (), "--to: clients log in by themselves"),
-            (0, "redis://a,b", (), "--to: a tap is before one server"),
-            (0, "redis://a?cluster=true", (), "--to: a tap has no use for cluster"),
-            (0, "redis://a", ("--memory", "1k"), "--memory: a tap needs 1M at least"),
-            (0, "redis://a", ("--disk", "much"), "'much' is not a size; write it like 64M or 10G"),
+        for words, part in (
+            (
+                f"{port} --to redis://127.0.0.1",
+                f"can't listen at 127.0.0.1:{port}: Address",
+            ),
+            ("a:b --to redis://a", "--listen: 'a:b' is no port, and no HOST:PORT"),
+            ("0 --to cql://a", "a tap understands redis and memcached, and not c"),
+            ("0 --to redis://me:pw@a", "--to: clients log in by themselves"),
+            ("0 --to redis://a,b", "--to: a tap is before one server"),
+            ("0 --to redis://a?cluster=true", "--to: a tap has no use for cluster"),
+            ("0 --to redis://a --memory 1k", "--memory: a tap needs 1M at least"),
+            ("0 --to redis://a --disk much", "'much' is not a size; write it like 64M or 10G"),
         ):
-            words = ("--listen", listen, "--to", to, "-o", "t.trace", *more)
-            assert sentence in user.refuses("trace", "record", *words)
-    assert not (user.folder / "t.trace").exists()
+            assert part in user.refuses(f"trace record -o t.trace --listen {words}")
     assert not list(user.folder.iterdir())
+
+
+KINDS = {"read": "read", "update": "update", "insert": "update", "delete": "delete"}
+Command = tuple[str, ...]
+Batch = tuple[int, tuple[Command, ...]]
+"""A client and the commands that it sends at once."""
+Operation = tuple[str, int | None, int | None]
+"""Its kind, bytes written or read, and time to live."""
+History = tuple[int, tuple[Operation, ...]]
+"""The size of a key, and its operations."""
+
+
+def send(tap: Tap, batches: Sequence[Batch]) -> None:
+    """Sends one batch after the other; each client has a connection."""
+    clients: dict[int, tuple[socket.socket, BinaryIO]] = {}
+    with ExitStack() as stack:
+        for client, commands in batches:
+            if client not in clients:
+                connection = stack.enter_context(tap.connect())
+                clients[client] = (connection, stack.enter_context(connection.makefile("rb")))
+            connection, replies = clients[client]
+            connection.sendall(b"".join(command(map(str.encode, words)) for words in commands))
+            for _ in commands:
+                read_reply(replies)
+
+
+def histories(trace: Path) -> Counter[History]:
+    """The operations on each key, without its name."""
+    columns = ("kind", "key", "key_size", "value_size", "ttl_ms")
+    operations: dict[tuple[int, int], list[Operation]] = {}
+    for kind, key, key_size, value_size, ttl_ms in trace_rows(trace).select(columns).iter_rows():
+        if kind in KINDS:
+            operations.setdefault((key, key_size), []).append((KINDS[kind], value_size, ttl_ms))
+    return Counter((size, tuple(history)) for (_, size), history in operations.items())
+
+
+def replayed(recorded: Counter[History]) -> Counter[History]:
+    """The histories of a replay: keys of at least ten bytes, and keys that are read first exist."""
+    made: Counter[History] = Counter()
+    for (key_size, history), keys in recorded.items():
+        kind, value_size, _ = history[0]
+        first = (("update", value_size, None),) if kind == "read" and value_size else ()
+        made[(max(key_size, 10), (*first, *history))] += keys
+    return made
+
+
+KEY = st.integers(0, 11).map(lambda number: "k" * (number % 3 * 9) + f"key{number}")
+VALUE = st.integers(1, 60).map(lambda size: "v" * size)
+COMMAND = st.one_of(
+    st.tuples(st.just("GET"), KEY),
+    st.tuples(st.just("SET"), KEY, VALUE),
+    st.tuples(st.just("set"), KEY, VALUE, st.just("EX"), st.just("500")),
+    st.tuples(st.just("SETEX"), KEY, st.just("700"), VALUE),
+    st.lists(KEY, min_size=1, max_size=4, unique=True).map(lambda keys: ("MGET", *keys)),
+    st.lists(KEY, min_size=1, max_size=3, unique=True).map(lambda keys: ("DEL", *keys)),
+)
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(COMMAND, min_size=1, max_size=12).map(tuple)),
+    min_size=1, max_size=20,
+)  # fmt: skip
+
+
+ONLY_KEY_NOT_FOUND: list[Batch] = [(0, (("DEL", "key0"), ("MGET", "key0"), ("GET", "key0")))]
+"""A list of one null has no size: the tap said 0."""
+
+
+@seed(1)
+@example(existing={}, batches=ONLY_KEY_NOT_FOUND, clients=1)
+@given(existing=st.dictionaries(KEY, VALUE, max_size=6), batches=BATCHES, clients=st.integers(1, 8))
+@settings(max_examples=2, deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
+def test_the_trace_of_a_replay_equals_its_trace(
+    tmp_path_factory: pytest.TempPathFactory,
+    existing: dict[str, str],
+    batches: list[Batch],
+    clients: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    variables = {"XDG_CACHE_HOME": str(folder / "cache")}
+    with closing(Kvmark(folder, folder / "runs", variables)) as user:
+        with store() as first:
+            first.values.update((key.encode(), value.encode()) for key, value in existing.items())
+            # Each verb reads a value first, so that the tap knows a miss by its size.
+            first.values[b"the first of all"] = b"value"
+            recorded = tap(user, f"redis://127.0.0.1:{first.port}", trace="a.trace")
+            send(
+                recorded,
+                [(0, (("GET", "the first of all"), ("MGET", "the first of all"))), *batches],
+            )
+            recorded.end()
+        for before, after in (("a", "b"), ("b", "c")):
+            with store() as fresh:
+                recorded = tap(user, f"redis://127.0.0.1:{fresh.port}", trace=f"{after}.trace")
+                system = f"--system redis://127.0.0.1:{recorded.port} --clients {clients}"
+                words = f"replay {before}.trace {system} --speed max --skip other -q"
+                user(words, exits=(0, 1))
+                recorded.end()
+    sent = histories(folder / "b.trace")
+    assert sent == replayed(histories(folder / "a.trace"))
+    assert histories(folder / "c.trace") == sent

@@ -1,28 +1,34 @@
-"""One secret, given through every door, is found nowhere but with the server it is for."""
+"""A secret in any argument or file appears in no output, no record and no list of processes."""
 
 from __future__ import annotations
 
-import signal
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from command_line import Kvmark, Result, run_folders
+import typer
+from command_line import Kvmark, Result, run_folders, split
+from real_servers import redis_up
 
+from kvmark.cli import main
+from kvmark.cli.program import program
+from kvmark.cli.registry import COMMANDS, CompleteGroup
+from kvmark.frontends.yugabyte_apps.flags import FLAGS
 from kvmark.secret import Secret
-from kvmark.testbed import redis
 from kvmark.testbed.state import Testbed
-from waiting import wait_until
+from waiting import PATIENCE_S
 
-CANARY = "C4n4ryS1ngs"
-SHORT = ("--operations", "100", "--records", "50")
+SECRET = "C4n4ryS1ngs"
 STUDY = """
-name: sung
+name: secret
 question: Is it kept?
-# Once it was redis://default:{secret}@elsewhere:1, and then cql://{secret}@elsewhere.
+# A comment with redis://default:{secret}@elsewhere:1 and cql://{secret}@elsewhere.
 system: &system "redis://default:{secret}@{address}/0"
 workload: ycsb/c
 run: {{operations: 100, records: 50}}
@@ -33,258 +39,315 @@ factors:
       two: {{system: 'redis://:{secret}@{address}/1'}}
 """
 THROUGH = """
-name: sung-through
+name: secret-through
 question: Is it kept?
 system: up:locked
 workload: ycsb/c
 run: {{operations: 100, records: 50}}
 through: {{proxies: {{other: "redis://:{secret}@{address}"}}}}
 """
+PLAIN = "name: secret\nquestion: Is it kept?\nworkload: ycsb/c\n"
+FILES = {
+    "my-word": "{secret}\n",
+    "my-study.yaml": STUDY,
+    "my-through.yaml": THROUGH,
+    "my-options.yaml": PLAIN + "system: 'null:'\noptions: {{null: {{pass: {secret}}}}}\n",
+    "my-setting.yaml": PLAIN + "testbed: {{system: redis, set: {{requirepass: {secret}}}}}\n",
+    "my-properties": "recordcount=1\nredis.password={secret}\n",
+}
 
 
 @pytest.fixture
 def locked(user: Kvmark) -> Testbed:
-    """A server that asks for the secret."""
-    return redis.up(
-        redis.RedisOptions(name="locked", password=Secret(CANARY)),
-        Path(user.more["KVMARK_TESTBEDS"]),
-    )
+    """A server whose password is the secret, and files of the user with it."""
+    testbed = redis_up(user, name="locked", password=Secret(SECRET))
+    user.variables["WORD"] = SECRET
+    for name, text in FILES.items():
+        (user.folder / name).write_text(filled(text, testbed))
+    return testbed
 
 
-def address(locked: Testbed) -> str:
-    return locked.nodes[0].address
+def filled(text: str, locked: Testbed) -> str:
+    """A text with the secret, the server's address and its URL."""
+    address = locked.nodes[0].address
+    url = f"redis://default:{SECRET}@{address}/0"
+    levels = "--only clients=1 --only value_size=10 --repetitions 1"
+    return text.format(
+        secret=SECRET, address=address, url=url,
+        small="--operations 100 --records 50",
+        smoke=f"study smoke --system {url} {levels}",
+        app="app RedisKeyValue --num_reads 100 --num_writes 100",
+        stress="stress write n=100 -rate threads=1 -node sim:",
+    )  # fmt: skip
 
 
-def url(locked: Testbed) -> str:
-    return f"redis://default:{CANARY}@{address(locked)}/0"
-
-
-def heard(user: Kvmark, *said: Result) -> list[str]:
-    """Where the secret can be read, but in the server's own files and those that say it."""
-    found = [f"the output of {one.command}" for one in said if CANARY in one.out + one.err]
+def leaks(user: Kvmark, *results: Result) -> list[str]:
+    """Outputs and files with the secret, without the server's files and those of the user."""
+    places = [f"the output of {one.arguments}" for one in results if SECRET in one.out + one.err]
     for path in user.folder.rglob("*"):
-        own = path.is_relative_to(user.folder / "testbeds") or path.name.startswith("my-")
-        if path.is_file() and not own and CANARY.encode() in path.read_bytes():
-            found.append(str(path))
-    return found
+        exempt = path.is_relative_to(user.testbeds) or path.name.startswith("my-")
+        if path.is_file() and not exempt and SECRET.encode() in path.read_bytes():
+            places.append(str(path))
+    return places
 
 
-def told(user: Kvmark) -> list[Result]:
-    """What is told of the runs there are, as far as there are some."""
+def views(user: Kvmark) -> list[Result]:
+    """The lists, pages and reports of the existing runs."""
     if not run_folders(user.runs):
         return [user("runs")]
-    page, text = (
-        ("runs", "report", "last", "-o", "page.html"),
-        ("runs", "report", "last", "-o", "page.md"),
-    )
-    shown = (("runs", "--json"), ("show", "last"), ("show", "last", "--json"), page, text)
-    return [user(*words, exits=(0, 1)) for words in shown]
+    reports = ("runs report last -o page.html", "runs report last -o page.md")
+    commands = ("runs --json", "show last", "show last --json", *reports)
+    return [user(command, exits=(0, 1)) for command in commands]
 
 
-DOORS = {
-    "run, URL": ("run", "ycsb/c", "--system", "{url}", *SHORT),
-    "run, URL with =": ("run", "ycsb/c", "--system={url}", *SHORT),
-    "run, file": ("run", "ycsb/c", "--system", "redis://{address}?password_file=my-word", *SHORT),
-    "run, variable": ("run", "ycsb/c", "--system", "redis://{address}?password_env=WORD", *SHORT),
-    "run, sweep": ("run", "ycsb/c", "--system", "{url}", *SHORT, "--sweep", "clients=1,2"),
-    "ycsb, URL": ("ycsb", "--system", "{url}", "--workloads", "load", "--records", "50",
-                  "--repetitions", "1", "--on-existing", "keep"),
-    "capacity, URL": ("capacity", "ycsb/c", "--system", "{url}", "--slo", "p99<1h", "--records",
-                      "50", "--from", "100", "--duration", "100ms", "--warmup", "1ms"),
-    "ab, words": ("ab", "ycsb/c --operations 500 --records 50", "--base", "--system {url}",
-                  "--candidate", "--system '{url}'", "--max-blocks", "4", "--within", "90%"),
-    "study, file": ("study", "my-study.yaml", "--report", "study.html"),
-    "study, file, its text": ("study", "my-study.yaml", "--text"),
-    "study, file, its cases": ("study", "my-study.yaml", "--cases", "--json"),
-    "study, option": ("study", "smoke", "--system", "{url}", "--only", "clients=1", "--only",
-                      "value_size=10", "--repetitions", "1", "--report", "study.md"),
-    "study, way": ("study", "smoke", "--system", "{url}", "--through", "other={url}", "--only",
-                   "clients=1", "--only", "value_size=10", "--repetitions", "1"),
-    "study, way in the file": ("study", "my-through.yaml"),
-    "app, flag": ("app", "RedisKeyValue", "--nodes", "{address}", "--username", "default",
-                  "-password", "{secret}", "--num_reads", "100", "--num_writes", "100"),
-    "app, flag with =": ("app", "RedisKeyValue", "--nodes", "{address}", "--username=default",
-                         "--password={secret}", "--num_reads", "100", "--num_writes", "100"),
-    "app, URL": ("app", "RedisKeyValue", "--system", "{url}", "--num_reads", "100",
-                 "--num_writes", "100"),
-    "stress, words": ("stress", "write", "n=100", "-rate", "threads=1", "-node", "sim:", "-mode",
-                      "user=u", "password=", "{secret}"),
-    "stress, one word": ("stress", "write n=100 -rate threads=1 -node sim: "
-                                   "-mode password={secret} user = u"),
-    "stress, URL": ("stress", "write", "n=1", "-node", "cql://u:{secret}@127.0.0.1:1"),
-    "up, file": ("up", "redis", "--name", "other", "--password-file", "my-word"),
-}  # fmt: skip
-
-WRONG = {
-    "URL of nothing": ("run", "ycsb/c", "--system", "rediss3://u:{secret}@h"),
-    "URL without a host": ("run", "ycsb/c", "--system", "redis://u:{secret}@"),
-    "URL nobody answers at": ("run", "ycsb/c", "--system", "redis://u:{secret}@127.0.0.1:1"),
-    "wrong user": ("run", "ycsb/c", "--system", "redis://ann:{secret}@{address}"),
-    "option of a URL": ("run", "ycsb/c", "--system", "redis://{address}?password={secret}"),
-    "option nobody knows": ("run", "ycsb/c", "--system", "null:?my_token={secret}"),
-    "one word too many": ("run", "ycsb/c", "redis://u:{secret}@h"),
-    "no workload": ("run", "redis://u:{secret}@h"),
-    "option of a study": ("study", "my-options.yaml"),
-    "setting of a study": ("study", "my-setting.yaml"),
-    "property": ("ycsb", "-p", "redis.password={secret}"),
-    "property of Cassandra": ("ycsb", "-p", "cassandra.password={secret}"),
-    "property in a file": ("ycsb", "-P", "my-properties"),
-    "words of a side": ("ab", "--base", "redis://u:{secret}@h"),
-    "word of stress": ("stress", "write", "n=1", "-mode", "user=u", "pasword={secret}"),
-    "store of keys": ("stress", "write", "n=1", "-transport", "keystore-password={secret}"),
-    "flag without a user": ("app", "RedisKeyValue", "--nodes", "{address}", "--password={secret}"),
-    "nodes of app": ("app", "RedisKeyValue", "--nodes", ":{secret}@{address}", "--num_reads", "1",
-                     "--num_writes", "1"),
-    "nodes of stress": ("stress", "write", "n=1", "-node", "u:{secret}@127.0.0.1"),
-    "name of a testbed": ("run", "ycsb/c", "--system", "up:{secret}@h"),
-    "user of an exporter": ("app", "RedisKeyValue", "--system", "null:", "--num_reads", "1",
-                            "--num_writes", "1", "--observe", "http://u:{secret}@127.0.0.1:1"),
-}  # fmt: skip
-
-
-def prepared(user: Kvmark, locked: Testbed, words: tuple[str, ...]) -> list[str]:
-    """Words with the secret in them, and the files that they name."""
-    given = {"secret": CANARY, "address": address(locked)}
-    user.more["WORD"] = CANARY
-    text = "name: sung\nquestion: Is it kept?\nworkload: ycsb/c\n"
-    for name, content in {
-        "my-word": "{secret}\n",
-        "my-study.yaml": STUDY,
-        "my-through.yaml": THROUGH,
-        "my-options.yaml": text + "system: 'null:'\noptions: {{null: {{pass: {secret}}}}}\n",
-        "my-setting.yaml": text + "testbed: {{system: redis, set: {{requirepass: {secret}}}}}\n",
-        "my-properties": "recordcount=1\nredis.password={secret}\n",
-    }.items():
-        (user.folder / name).write_text(content.format(**given))
-    return [word.format(**given, url=url(locked)) for word in words]
+ACCEPTED = {
+    "run, URL": "run ycsb/c --system {url} {small}",
+    "run, no user": "run ycsb/c --system redis://:{secret}@{address} {small}",
+    "run, URL with =": "run ycsb/c --system={url} {small}",
+    "run, file": "run ycsb/c --system redis://{address}?password_file=my-word {small}",
+    "run, variable": "run ycsb/c --system redis://{address}?password_env=WORD {small}",
+    "run, sweep": "run ycsb/c --system {url} {small} --sweep clients=1,2",
+    "ycsb, URL": "ycsb --system {url} --workloads load --records 50 --repetitions 1"
+    " --on-existing keep",
+    "capacity, URL": "capacity ycsb/c --system {url} --slo 'p99<1h' --records 50 --from 100"
+    " --duration 100ms --warmup 1ms",
+    "ab, arguments": "ab 'ycsb/c --operations 500 --records 50' --base '--system {url}'"
+    " --candidate \"--system '{url}'\" --max-blocks 4 --within 90%",
+    "study, file": "study my-study.yaml --report study.html",
+    "study, file, printed": "study my-study.yaml --text",
+    "study, file, its cases": "study my-study.yaml --cases --json",
+    "study, option": "{smoke} --report study.md",
+    "study, proxy": "{smoke} --through other={url}",
+    "study, proxy in the file": "study my-through.yaml",
+    "app, flag": "{app} --nodes {address} --username default -password {secret}",
+    "app, flag with =": "{app} --nodes {address} --username=default --password={secret}",
+    "app, URL": "{app} --system {url}",
+    "stress, split": "{stress} -mode user=u password= {secret}",
+    "stress, one argument": "stress 'write n=100 -rate threads=1 -node sim:"
+    " -mode password={secret} user = u'",
+    "stress, URL": "stress write n=1 -node cql://u:{secret}@127.0.0.1:1",
+    "up, file": "up redis --name other --password-file my-word",
+}
+REJECTED = {
+    "unknown scheme": "run ycsb/c --system rediss3://u:{secret}@h",
+    "URL without a host": "run ycsb/c --system redis://u:{secret}@",
+    "URL without a server": "run ycsb/c --system redis://u:{secret}@127.0.0.1:1",
+    "wrong user": "run ycsb/c --system redis://ann:{secret}@{address}",
+    "wrong password": "run ycsb/c --system redis://:{secret}0@{address}",
+    "wrong user of a sequence": "ycsb --system redis://ann:{secret}@{address}",
+    "wrong password of a sequence": "ycsb --system redis://:{secret}0@{address}",
+    "option of a URL": "run ycsb/c --system redis://{address}?password={secret}",
+    "unknown option of a URL": "run ycsb/c --system null:?my_token={secret}",
+    "extra argument": "run ycsb/c redis://u:{secret}@h",
+    "no workload": "run redis://u:{secret}@h",
+    "option of a study": "study my-options.yaml",
+    "setting of a study": "study my-setting.yaml",
+    "property": "ycsb -p redis.password={secret}",
+    "property of Cassandra": "ycsb -p cassandra.password={secret}",
+    "property in a file": "ycsb -P my-properties",
+    "arguments of a baseline": "ab --base redis://u:{secret}@h",
+    "option of stress": "stress write n=1 -mode user=u pasword={secret}",
+    "key store of stress": "stress write n=1 -transport keystore-password={secret}",
+    "flag without a user": "app RedisKeyValue --nodes {address} --password={secret}",
+    "nodes of app": "{app} --nodes :{secret}@{address}",
+    "nodes of stress": "stress write n=1 -node u:{secret}@127.0.0.1",
+    "name of a testbed": "run ycsb/c --system up:{secret}@h",
+    "user of an exporter": "{app} --system null: --observe http://u:{secret}@127.0.0.1:1",
+}
+STARTED = {
+    "run": "run ycsb/c --system {url} --duration 1h --records 50",
+    "run, no user": "run ycsb/c --system redis://:{secret}@{address} --duration 1h --records 50",
+    "ab": "ab 'ycsb/c --duration 1h --records 50' --base '--system {url}'"
+    " --candidate '--system {url}'",
+    "study": "study my-study.yaml --report none",
+    "app": "app RedisKeyValue --nodes {address} --username default -password {secret}"
+    " --run_time 3600 --num_unique_keys 50",
+    "stress": "stress write duration=1h -rate threads=1 -node sim: -mode user=u password= {secret}",
+}
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_what_came_in_is_heard_nowhere(user: Kvmark, locked: Testbed, door: str) -> None:
-    words = prepared(user, locked, DOORS[door])
-    done = user(*words, exits=3 if door == "stress, URL" else (0, 1))
-    assert heard(user, done, *told(user)) == []
+@pytest.mark.parametrize("source", ACCEPTED)
+def test_an_accepted_secret_appears_nowhere(user: Kvmark, locked: Testbed, source: str) -> None:
+    exits = 3 if source == "stress, URL" else (0, 1)
+    result = user(filled(ACCEPTED[source], locked), exits=exits)
+    assert leaks(user, result, *views(user)) == []
 
 
-def test_records_and_traces_are_the_users_alone(kvmark: Kvmark) -> None:
-    work = ("ycsb/a", "--system", "null:", "--load", "never", "--operations", 100, "-q")
-    kvmark("run", *work, "--repetitions", 2, exits=(0, 1))
+@pytest.mark.parametrize("source", REJECTED)
+def test_a_rejected_secret_appears_nowhere(user: Kvmark, locked: Testbed, source: str) -> None:
+    exits = 3 if source.startswith("wrong") else (2, 3)
+    result = user(filled(REJECTED[source], locked), exits=exits)
+    assert result.err.startswith("kvmark: ")
+    assert leaks(user, result, *views(user)) == []
+
+
+def test_only_the_user_can_read_records_and_traces(kvmark: Kvmark) -> None:
+    words = "run ycsb/a --system null: --load never --operations 100 -q"
+    kvmark(words, "--repetitions", 2, exits=(0, 1))
     trace = kvmark.folder / "t.trace"
-    kvmark("run", *work, "--record", trace, exits=(0, 1))
+    kvmark(words, "--record", trace, exits=(0, 1))
     studies = kvmark.runs / "studies"
-    kept = [path for path in kvmark.runs.rglob("*") if path != studies]
-    assert len(kept) > 10
-    assert not [path for path in (*kept, trace) if path.stat().st_mode & 0o077]
+    paths = [path for path in kvmark.runs.rglob("*") if path != studies]
+    assert len(paths) > 10
+    assert not [path for path in (*paths, trace) if path.stat().st_mode & 0o077]
 
 
-@pytest.mark.parametrize("door", WRONG)
-def test_what_is_refused_is_heard_nowhere(user: Kvmark, locked: Testbed, door: str) -> None:
-    done = user(*prepared(user, locked, WRONG[door]), exits=(2, 3))
-    assert done.err.startswith("kvmark: ")
-    assert heard(user, done, *told(user)) == []
-
-
-def test_a_study_that_is_resumed_is_the_same_with_its_secret(user: Kvmark, locked: Testbed) -> None:
-    words = prepared(user, locked, ("study", "my-study.yaml", "--report", "none"))
-    first = user(*words, exits=(0, 1))
-    again = user(*words, "--resume", exits=(0, 1))
+def test_a_study_with_a_secret_can_be_resumed(user: Kvmark, locked: Testbed) -> None:
+    words = "study my-study.yaml --report none"
+    first = user(words, exits=(0, 1))
+    resumed = user(words, "--resume", exits=(0, 1))
     assert len(run_folders(user.runs)) >= 2
-    assert heard(user, first, again) == []
-    # What else is in the file is kept as it stands there.
-    (kept,) = user.runs.glob("studies/*/study.json")
-    for part in ("# Once it was redis://elsewhere", "system: &system", "two: {system: "):
-        assert part in kept.read_text()
+    assert leaks(user, first, resumed) == []
+    # The rest of the file is kept unchanged.
+    (stored,) = user.runs.glob("studies/*/study.json")
+    for part in ("# A comment with redis://elsewhere", "system: &system", "two: {system: "):
+        assert part in stored.read_text()
 
 
-def test_a_proxy_is_put_before_a_locked_server_without_its_secret(
-    user: Kvmark, locked: Testbed
-) -> None:
-    words = ("up", "proxy", "--kind", "haproxy", "--to", url(locked))
-    done = user(*words, exits=(0, 2))
-    assert heard(user, done) == []
-    own = (user.folder / "testbeds" / "haproxy").rglob("*")
-    assert [one for one in own if one.is_file() and CANARY.encode() in one.read_bytes()] == []
+def test_a_proxy_before_a_locked_server_has_no_secret(user: Kvmark, locked: Testbed) -> None:
+    result = user("up proxy --kind haproxy --to", filled("{url}", locked), exits=(0, 2))
+    assert leaks(user, result) == []
+    own = (user.testbeds / "haproxy").rglob("*")
+    assert [path for path in own if path.is_file() and SECRET.encode() in path.read_bytes()] == []
 
 
-GOING = {
-    "run": ("run", "ycsb/c", "--system", "{url}", "--duration", "1h", "--records", "50"),
-    "ab": ("ab", "ycsb/c --duration 1h --records 50", "--base", "--system {url}", "--candidate",
-           "--system {url}"),
-    "study": ("study", "my-study.yaml", "--report", "none"),
-    "app": ("app", "RedisKeyValue", "--nodes", "{address}", "--username", "default", "-password",
-            "{secret}", "--run_time", "3600", "--num_unique_keys", "50"),
-    "stress": ("stress", "write", "duration=1h", "-rate", "threads=1", "-node", "sim:", "-mode",
-               "user=u", "password=", "{secret}"),
-}  # fmt: skip
-
-
-@pytest.fixture
-def begun(user: Kvmark) -> Iterator[list[subprocess.Popen[str]]]:
-    """Commands that are going, which end with the test."""
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-
-
-@pytest.mark.parametrize("command", GOING)
-def test_who_lists_processes_does_not_see_it(
-    user: Kvmark, locked: Testbed, begun: list[subprocess.Popen[str]], command: str
-) -> None:
-    words = prepared(user, locked, GOING[command])
+@pytest.mark.parametrize("command", STARTED)
+def test_no_list_of_processes_shows_a_secret(user: Kvmark, locked: Testbed, command: str) -> None:
     study = user.folder / "my-study.yaml"
     study.write_text(study.read_text().replace("operations: 100", "duration: 1h"))
-    process = user.start(*words)
-    begun.append(process)
-
-    def goes() -> bool:
-        assert process.poll() is None, process.communicate()
-        return any(log.stat().st_size for log in user.runs.glob("*/intervals.jsonl"))
-
-    wait_until(goes, "the first interval has ended")
-    assert listed() == []
-    seen = psutil.Process(process.pid).cmdline()
-    assert words[0] in seen
-    process.send_signal(signal.SIGINT)
-    done = user.finish(process, exits=130)
-    assert heard(user, done, *told(user)) == []
-
-
-def listed() -> list[list[str]]:
-    """The words of processes that have the secret in them."""
-    found = psutil.process_iter(["cmdline"])
-    return [one.info["cmdline"] for one in found if CANARY in " ".join(one.info["cmdline"] or [])]
+    started = user.start(filled(STARTED[command], locked))
+    started.wait_for()
+    listed = [one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"])]
+    assert [arguments for arguments in listed if SECRET in " ".join(arguments)] == []
+    assert command.partition(",")[0] in psutil.Process(started.process.pid).cmdline()
+    assert leaks(user, started.interrupt(), *views(user)) == []
+    if command == "run":
+        existing = filled("ycsb --system {url} --workloads load --records 50", locked)
+        assert SECRET not in user.refuses(existing)
+        user(existing, "--repetitions", "1", "--on-existing", "remove")
 
 
 NOTEBOOK = """
 import kvmark
 kvmark.run("ycsb/c", {url!r}, records=50, operations=100)
 """
+SITE = """
+import os, pathlib
+with pathlib.Path({log!r}).open("ab") as file:
+    file.write(pathlib.Path("/proc/self/cmdline").read_bytes())
+"""
 
 
-def test_a_notebook_gives_it_to_its_process_by_no_word(user: Kvmark, locked: Testbed) -> None:
-    # The program that the notebook starts writes down with which words it was begun.
-    place = user.folder / "place"
+def test_no_argument_of_a_notebook_is_a_secret(user: Kvmark, locked: Testbed) -> None:
+    # Each Python process writes its arguments to a file.
+    place, log = user.folder / "place", user.folder / "arguments"
     place.mkdir()
-    (place / "sitecustomize.py").write_text(
-        "import os, pathlib, sys\n"
-        f"log = pathlib.Path({str(user.folder / 'words')!r})\n"
-        "with log.open('ab') as file: file.write(pathlib.Path('/proc/self/cmdline').read_bytes())\n"
-    )
+    (place / "sitecustomize.py").write_text(SITE.format(log=str(log)))
     code = user.folder / "my-notebook.py"
-    code.write_text(NOTEBOOK.format(url=url(locked)))
+    code.write_text(NOTEBOOK.format(url=filled("{url}", locked)))
+    path = ":".join([str(place), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, str(code)],
-        env={**user._environment(), "PYTHONPATH": f"{place}:{':'.join(filter(None, sys.path))}"},
+        env={**user.environment(), "PYTHONPATH": path},
         cwd=user.folder,
         capture_output=True,
         text=True,
         check=False,
-        timeout=user.patience_s,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
-    assert b"kvmark.run.worker" in (user.folder / "words").read_bytes()
-    assert CANARY not in done.stdout + done.stderr
-    assert heard(user) == []
+    assert b"kvmark.run.worker" in log.read_bytes()
+    assert SECRET not in done.stdout + done.stderr
+    assert leaks(user) == []
+
+
+URL = f"redis://ann:{SECRET}@127.0.0.1:1"
+NAMED_FOLDERS = {"runs"}
+"""Options whose value names a folder."""
+SMALL = "--system null: --records 10 --operations 10"
+ARGUMENTS = {
+    "run": f"ycsb/c {SMALL}",
+    "replay": "a.trace --system null:",
+    "ycsb": f"{SMALL} --repetitions 1 --workloads load",
+    "stress": "write n=10 -rate threads=1 -node sim:",
+    "app": "RedisKeyValue --system null: --num_reads 10 --num_writes 10",
+    "ab": "'ycsb/c --operations 10 --records 10' --base '--system null:'"
+    " --candidate '--system null:' --max-blocks 4",
+    "capacity": "ycsb/c --system null: --slo 'p99<1h' --records 10 --from 100 --duration 50ms"
+    " --warmup 1ms",
+    "study": "smoke --system null: --only clients=1 --only value_size=10 --repetitions 1"
+    " --report none",
+    "trace record": "--to 127.0.0.1:1 -o recorded.trace --listen 127.0.0.1:1",
+    "trace import": "no.csv -o b.trace",
+    "import": "no.csv",
+    "up": "redis",
+    "down": "nothing",
+    "doc": "no.md",
+    "serve": "--runs nowhere",
+    "runs archive": "last -o a.tar.xz",
+    "runs rm": "nothing",
+    **dict.fromkeys(("trace show", "trace learn"), "a.trace"),
+    **dict.fromkeys(("show", "runs show", "runs report", "runs export"), "last"),
+    **dict.fromkeys(("compare", "runs compare"), "last last"),
+}
+"""Arguments with which a command gets as far as possible with one more option."""
+
+
+def options(command: str) -> list[str]:
+    """The options of a command that take a value."""
+    if command == "app":
+        flags = (one.name for one in FLAGS.values() if one.takes != "nothing")
+        return [f"--{name}" for name in flags if name not in NAMED_FOLDERS]
+    app = program()
+    app.info.cls = CompleteGroup
+    group: Any = typer.main.get_command(app)
+    for word in command.split():
+        group = group.commands[word]
+    taking = (one for one in group.params if one.param_type_name == "option" and not one.is_flag)
+    return [max(one.opts, key=len) for one in taking if one.name != "folder"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The working directory of all commands, with two runs and a trace."""
+    folder = tmp_path_factory.mktemp("place")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("KVMARK_RUNS", str(folder / "runs"))
+        patch.setenv("KVMARK_TESTBEDS", str(folder / "testbeds"))
+        for option in ("--record a.trace", ""):
+            output(split((f"run ycsb/c {SMALL} --quiet {option}",)))
+        yield folder
+
+
+def output(words: list[str]) -> str:
+    """The output of a command, whose exit code is a documented one."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        assert main(words) in (0, 1, 2, 3), words
+    return out.getvalue()
+
+
+def take_leaks(folder: Path) -> list[Path]:
+    """Moves files with the secret in them, or in their names, away and returns their paths."""
+    found = []
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if SECRET in path.name or (path.is_file() and SECRET.encode() in path.read_bytes()):
+            found.append(path.relative_to(folder))
+            path.rename(folder.with_name(f"leak-{len(list(folder.parent.iterdir()))}"))
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_password_in_any_option_appears_nowhere(place: Path, command: str) -> None:
+    leaks_by_option = {}
+    for option in options(command):
+        words = split((f"{command} {ARGUMENTS.get(command, '')}",))
+        if option in words:
+            at = words.index(option)
+            del words[at : at + 2]
+        for command_line in ([*words, option, URL], [*words, f"{option}={URL}"]):
+            printed = SECRET in output(command_line)
+            if (files := take_leaks(place)) or printed:
+                leaks_by_option[option] = ("its output", *files) if printed else tuple(files)
+    assert leaks_by_option == {}

@@ -1,4 +1,4 @@
-"""What a terminal shows of a run, on a terminal that isn't there."""
+"""The display of a run on a pseudo-terminal."""
 
 import json
 import os
@@ -9,27 +9,25 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fcntl import ioctl
-from pathlib import Path
 
 import pytest
-from command_line import PROGRAM, Kvmark
+from command_line import PROGRAM, Kvmark, split
 
 from waiting import PATIENCE_S
 
 SIM = "sim:?clock=real&mean_us=200&servers=2&outage=0.6+0.5"
 # An interval a tenth of a second long, so that a short run has many.
-WORDS = ("run", "ycsb/a", "--system", SIM, "--load", "never", "--rate", "500", "--clients", "4",
-         "--duration", "3s", "--interval", "100ms")  # fmt: skip
+WORDS = (
+    f"run ycsb/a --system {SIM} --load never --rate 500 --clients 4 --duration 3s --interval 100ms"
+)
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38;[0-9;]+)m")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a program wrote to its terminal, and its standard output where that was a pipe."""
+    """The output of a program to its terminal, and to a pipe as its standard output."""
 
     written: str
     out: str
@@ -37,24 +35,24 @@ class Shown:
 
     @property
     def lines(self) -> list[str]:
-        """Everything that ever stood on a line."""
+        """Each state of each line."""
         return re.split(r"[\r\n]+", _ESCAPE.sub("", self.written))
 
 
-def on_terminal(
-    folder: Path, columns: int, *words: str, more: Mapping[str, str] | None = None,
-    out_too: bool = True,
-) -> Shown:  # fmt: skip
-    """Runs the program on a terminal of so many columns."""
+def on_terminal(kvmark: Kvmark, *words: str, columns: int = 80, **variables: str) -> Shown:
+    """Runs the program on a terminal; with --json, standard output is a pipe."""
     dropped = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    environment = {**kept, "KVMARK_RUNS": str(folder / "runs"), "TERM": "xterm-256color"}
+    inherited = {name: value for name, value in kvmark.environment().items() if name not in dropped}
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     process = subprocess.Popen(
-        [str(PROGRAM), *words], cwd=folder, env={**environment, **(more or {})}, stdin=theirs,
-        stdout=theirs if out_too else subprocess.PIPE, stderr=theirs,
-    )  # fmt: skip
+        [str(PROGRAM), *split((WORDS, *words))],
+        cwd=kvmark.folder,
+        env={**inherited, "TERM": "xterm-256color", **variables},
+        stdin=theirs,
+        stdout=subprocess.PIPE if "--json" in words else theirs,
+        stderr=theirs,
+    )
     os.close(theirs)
     written, deadline = b"", time.monotonic() + PATIENCE_S
     try:
@@ -63,7 +61,7 @@ def on_terminal(
                 continue
             try:
                 written += os.read(ours, 1 << 16)
-            except OSError:  # The last of those who had the terminal is gone.
+            except OSError:  # No process has the terminal any more.
                 break
     finally:
         out, _ = process.communicate(timeout=PATIENCE_S)
@@ -72,58 +70,54 @@ def on_terminal(
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_a_run_is_watched_and_drawn_at_its_end(tmp_path: Path, columns: int) -> None:
-    shown = on_terminal(tmp_path, columns, *WORDS)
+def test_a_run_has_a_live_display_and_charts_at_its_end(kvmark: Kvmark, columns: int) -> None:
+    shown = on_terminal(kvmark, columns=columns)
     assert shown.code in (0, 1), shown
-    assert "\x1b[?25h" in shown.written, "the cursor is there again"
+    assert "\x1b[?25h" in shown.written, "the cursor is visible again"
     live = [line for line in shown.lines if line.startswith("ops/s  ")]
     assert any("▁" <= sign <= "█" for line in live for sign in line), shown.lines
     assert any(line.startswith("READ ") for line in shown.lines)
     assert any(re.match(r"errors [\d,]+ unavailable", line) for line in shown.lines)
     assert "Response time" in shown.lines
     assert "Timeline" in shown.lines
-    drawn = shown.lines[shown.lines.index("Response time") :]
-    own = [line for line in [*live, *drawn] if not line.startswith("kvmark: ")]
-    assert max(map(len, own)) <= columns
+    charts = shown.lines[shown.lines.index("Response time") :]
+    widths = [len(line) for line in [*live, *charts] if not line.startswith("kvmark: ")]
+    assert max(widths) <= columns
 
 
-def test_no_color_draws_without_colours(tmp_path: Path) -> None:
-    shown = on_terminal(tmp_path, 80, *WORDS, more={"NO_COLOR": "1"})
+# A variable, what the output of a terminal then lacks, and the start of one of its lines.
+DISPLAYS = {
+    "NO_COLOR=1": (r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38;[0-9;]+)m", "Timeline"),
+    "TERM=dumb": ("\x1b", "[1/1] ycsb/a  done in"),
+    "PYTHONIOENCODING=ascii": ("[^\0-\x7f]", "ops/s  "),
+}
+
+
+@pytest.mark.parametrize("variable", DISPLAYS)
+def test_output_fits_the_terminal(kvmark: Kvmark, variable: str) -> None:
+    absent, start = DISPLAYS[variable]
+    shown = on_terminal(kvmark, **dict([variable.split("=")]))
+    assert not re.search(absent, shown.written)
     assert "Timeline" in shown.lines
-    assert not _COLOUR.search(shown.written)
+    assert any(line.startswith(start) for line in shown.lines)
 
 
-def test_a_dumb_terminal_gets_lines_and_no_escape_code(tmp_path: Path) -> None:
-    shown = on_terminal(tmp_path, 80, *WORDS, more={"TERM": "dumb"})
-    assert "Timeline" in shown.lines
-    assert "\x1b" not in shown.written
-    assert any(line.startswith("[1/1] ycsb/a  done in") for line in shown.lines)
-
-
-def test_where_blocks_cannot_be_written_everything_is_drawn_all_the_same(tmp_path: Path) -> None:
-    shown = on_terminal(tmp_path, 80, *WORDS, more={"PYTHONIOENCODING": "ascii"})
-    assert shown.written.isascii()
-    assert "Timeline" in shown.lines
+def test_a_live_display_leaves_json_one_document(kvmark: Kvmark) -> None:
+    shown = on_terminal(kvmark, "--json")
+    fields = {"schema", "run", "summary", "verdict", "objectives"}
+    assert set(json.loads(shown.out)) == fields
     assert any(line.startswith("ops/s  ") for line in shown.lines)
 
 
-def test_json_stays_one_document_beside_a_live_view(tmp_path: Path) -> None:
-    shown = on_terminal(tmp_path, 80, *WORDS, "--json", out_too=False)
-    assert set(json.loads(shown.out)) == {
-        "schema", "run", "summary", "verdict", "objectives",
-    }  # fmt: skip
-    assert any(line.startswith("ops/s  ") for line in shown.lines)
-
-
-def test_quiet_shows_nothing_while_it_goes(tmp_path: Path) -> None:
-    shown = on_terminal(tmp_path, 80, *WORDS, "-q", "--json", out_too=False)
-    # A run that can't be used still says so in a sentence.
+def test_quiet_has_no_live_display(kvmark: Kvmark) -> None:
+    shown = on_terminal(kvmark, "-q", "--json")
+    # An INVALID run still prints one sentence.
     assert all(line.startswith("kvmark: ") or not line for line in shown.lines), shown
     assert json.loads(shown.out)
 
 
-def test_a_pipe_gets_the_pictures_as_plain_text(kvmark: Kvmark) -> None:
-    result = kvmark(*WORDS, exits=(0, 1))
+def test_a_pipe_gets_charts_as_plain_text(kvmark: Kvmark) -> None:
+    result = kvmark(WORDS, exits=(0, 1))
     assert "\x1b" not in result.out + result.err
     assert "Timeline" in result.out
     assert kvmark("show").out == result.out

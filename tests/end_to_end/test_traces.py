@@ -1,131 +1,435 @@
-"""Traces from the words a user types: made of files and of a server's MONITOR, and looked into."""
+"""Traces: made of files, of MONITOR and of runs; described, replayed and learnt."""
 
 import re
+import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
-from command_line import Kvmark
+from command_line import Exits, Kvmark, Result, phase, totals, trace_rows
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from real_servers import command_counts, monitored, redis_cli, redis_up
 
-from kvmark.testbed import redis
+from kvmark.trace import Trace
+from learn.planted import AGAIN, ZIPFIAN, drawn, poisson, written
 from waiting import wait_until
 
+# Four seconds in the format of twitter/cache-trace, one write among five operations.
 TWITTER = "".join(
-    f"{number // 100},key{number * number % 37},12,{number % 500},{number % 7},"
+    f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
     f"{'set' if number % 5 == 0 else 'get'},{3600 if number % 5 == 0 else 0}\n"
-    for number in range(5000)
+    for number in range(2000)
 )
+SIM = "--system sim:?clock=virtual"
+
+
+def imported(kvmark: Kvmark, text: str, trace: str, options: str = "") -> Result:
+    """Makes a trace of a text."""
+    source = Path(trace).with_suffix(".txt").name
+    (kvmark.folder / source).write_text(text)
+    return kvmark(f"trace import {source} -o {trace} {options}")
 
 
 @pytest.fixture
-def made(kvmark: Kvmark) -> Kvmark:
-    (kvmark.folder / "t.csv").write_text(TWITTER)
-    result = kvmark("trace", "import", "t.csv", "-o", "t.trace")
-    assert "t.csv is twitter/cache-trace, now t.trace: 5,000 operations of 7 clients" in result.out
+def traced(kvmark: Kvmark) -> Kvmark:
+    """The program with t.trace."""
+    out = imported(kvmark, TWITTER, "t.trace").out
+    assert "t.txt is twitter/cache-trace, now t.trace: 2,000 operations of 7 clients" in out
     return kvmark
 
 
-def test_a_trace_is_told_in_words(made: Kvmark) -> None:
-    out = made("trace", "show", "t.trace").out
-    assert "5,000 operations of 7 clients" in out
+def measured(answer: Any) -> Any:
+    """The measured phase of a run's answer."""
+    return phase({"engine": answer["summary"]})
+
+
+def operations(answer: Any) -> dict[str, int]:
+    return {one["operation"]: one["count"] for one in measured(answer)["operations"]}
+
+
+def test_a_trace_is_described_as_text_json_and_page(traced: Kvmark) -> None:
+    out = traced("trace show t.trace").out
+    assert "2,000 operations of 7 clients" in out
     assert "Instants were whole seconds" in out
-    assert re.search(r"get \{key\} +4,000 +80\.00", out)
-    assert re.search(r"set \{key\} \{value\} \{ttl\} +1,000 +20\.00", out)
+    assert re.search(r"get \{key\} +1,600 +80\.00", out)
+    assert re.search(r"set \{key\} \{value\} \{ttl\} +400 +20\.00", out)
     assert "An LRU cache's hit ratio of reads" in out
-
-
-def test_a_trace_is_told_as_json_and_as_a_page(made: Kvmark) -> None:
-    answer = made("trace", "show", "t.trace", "--json", "--report", "t.html").json["answer"]
-    assert answer["operations"] == 5000
-    assert answer["rate"]["mean"] == pytest.approx(100, rel=0.02)
-    assert answer["keys"] == len({number * number % 37 for number in range(5000)})
-    page = (made.folder / "t.html").read_text()
+    answer = traced("trace show t.trace --json --report t.html").json["answer"]
+    assert answer["operations"] == 2000
+    assert answer["rate"]["mean"] == pytest.approx(500, rel=0.02)
+    assert answer["keys"] == len({number * number % 37 for number in range(2000)})
+    page = (traced.folder / "t.html").read_text()
     assert "Hit ratio of an LRU cache" in page
     assert "Rate over time" in page
-    info = made("trace", "import", "t.csv", "-o", "u.trace", "--json").json["info"]
-    assert (info["operations"], info["clients"], info["keys"]) == (5000, 7, "hashed")
+    info = traced("trace import t.txt -o u.trace --json").json["info"]
+    assert (info["operations"], info["clients"], info["keys"]) == (2000, 7, "hashed")
 
 
-def test_the_rates_of_a_trace_are_offered_again(made: Kvmark) -> None:
-    made("trace", "show", "t.trace", "--rates", "r.csv", "--every", "5s")
-    header, *rows = (made.folder / "r.csv").read_text().splitlines()
+def test_a_trace_does_not_contain_keys(traced: Kvmark) -> None:
+    content = b"".join(path.read_bytes() for path in (traced.folder / "t.trace").iterdir())
+    assert b"key1" not in content
+
+
+def test_a_run_can_offer_the_rates_of_a_trace(traced: Kvmark) -> None:
+    traced("trace show t.trace --rates r.csv --every 1s")
+    header, *lines = (traced.folder / "r.csv").read_text().splitlines()
     assert header == "seconds,rate"
-    assert rows == [f"{5 * slot},100" for slot in range(10)]
-    words = ("--system", "sim:?clock=virtual", "--load", "never", "--duration", "20s", "-q")
-    run = made("run", "ycsb/c", "--rate", "file:r.csv?hold", "--clients", "64", *words, "--json")
-    (measured,) = run.json["summary"]["phases"]
-    assert measured["throughput"]["value"] == pytest.approx(100, rel=0.01)
+    assert lines == [f"{slot},500" for slot in range(4)]
+    system = f"{SIM} --load never --clients 64 --duration 20s -q --json"
+    answer = traced(f"run ycsb/c --rate file:r.csv?hold {system}").json
+    assert measured(answer)["throughput"]["value"] == pytest.approx(500, rel=0.01)
 
 
-def test_contents_of_keys_are_not_in_a_trace(made: Kvmark) -> None:
-    written = b"".join(path.read_bytes() for path in (made.folder / "t.trace").iterdir())
-    assert b"key1" not in written
-
-
-def test_wrong_use_is_told_in_a_sentence(made: Kvmark) -> None:
-    (made.folder / "short").write_bytes(b"12345")
-    (made.folder / "bad.csv").write_text("at,key,kind\n1,a,get\nx,a,get\n")
-    for words, sentence in (
-        (("trace", "import", "t.csv"), "missing option '--output' / '-o'"),
-        (("trace", "import", "t.csv", "-o", "t.trace"), "t.trace is there already; remove it"),
-        (("trace", "import", "t.csv", "-o", "t"), "t doesn't end in .trace"),
-        (("trace", "import", "no.csv", "-o", "n.trace"), "no.csv can't be read: No such file"),
-        (
-            ("trace", "import", "bad.csv", "-o", "n.trace"),
-            "bad.csv line 3: the time is 'x', and not",
-        ),
-        (
-            ("trace", "import", "t.csv", "-o", "n.trace", "--hash-key", "short"),
-            "short has 5 bytes and not",
-        ),
-        (
-            ("trace", "import", "t.csv", "-o", "n.trace", "--columns", "at"),
-            "isn't a name and a column",
-        ),
-        (
-            ("trace", "show", "t.trace", "--rates", "r.csv", "--every", "1us"),
-            "at most 40,000 slots",
-        ),
-        (("trace", "show", "no.trace"), "there is no trace no.trace"),
-        (("trace", "show", "t.csv"), "there is no trace t.csv"),
-    ):
-        assert sentence in made.refuses(*words)
-    assert not (made.folder / "n.trace").exists()
-
-
-def test_what_redis_counted_is_in_the_trace_of_its_monitor(user: Kvmark) -> None:
-    testbed = redis.up(redis.RedisOptions(), Path(user.more["KVMARK_TESTBEDS"]))
-    port = str(testbed.nodes[0].port)
-    told = user.folder / "m.txt"
-
-    def cli(*words: str) -> str:
-        return subprocess.run(
-            ["redis-cli", "-p", port, *words], check=True, capture_output=True, text=True
-        ).stdout
-
-    def counted() -> dict[str, int]:
-        found = re.findall(r"cmdstat_(set|get|mset|del):calls=(\d+)", cli("info", "commandstats"))
-        return {name: int(calls) for name, calls in found}
-
-    with told.open("w") as file:
-        monitor = subprocess.Popen(["redis-cli", "-p", port, "monitor"], stdout=file)
-        try:
-            wait_until(lambda: told.read_text().startswith("OK"), "MONITOR to begin")
-            before = counted()
-            for words in (("-t", "set,get,mset", "-r", "50", "-n", "500", "-P", "4"),):
-                subprocess.run(["redis-benchmark", "-p", port, "-q", *words], check=True)
-            cli("del", "a", "b", "c")
-            cli("eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
-            cli("echo", "the end")
-            wait_until(lambda: '"the end"' in told.read_text(), "the last command")
-        finally:
-            monitor.terminate()
-            monitor.wait()
-    after = counted()
-    sent = {name: after[name] - before.get(name, 0) for name in after}
-    user("trace", "import", "m.txt", "-o", "m.trace")
-    answer = user("trace", "show", "m.trace", "--json").json["answer"]
-    found = {one["name"].split()[0].lower(): one["operations"] for one in answer["statements"]}
-    # The script's own set is the server's and not a client's.
-    assert {name: found[name] for name in sent} == {**sent, "set": sent["set"] - 1}
+def test_a_trace_of_monitor_has_the_commands_that_redis_counted(user: Kvmark) -> None:
+    port = redis_up(user).nodes[0].port
+    with monitored(port, user.folder / "m.txt"):
+        before = command_counts(port)
+        words = ("-t", "set,get,mset", "-r", "50", "-n", "500", "-P", "4")
+        subprocess.run(["redis-benchmark", "-p", str(port), "-q", *words], check=True)
+        redis_cli(port, "del", "a", "b", "c")
+        redis_cli(port, "eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
+    after = command_counts(port)
+    sent = {name: after[name] - before.get(name, 0) for name in ("set", "get", "mset", "del")}
+    user("trace import m.txt -o m.trace")
+    answer = user("trace show m.trace --json").json["answer"]
+    counts = {one["name"].split()[0].lower(): one["operations"] for one in answer["statements"]}
+    # No client sent the script's set.
+    assert {name: counts[name] for name in sent} == {**sent, "set": sent["set"] - 1}
     assert "commands that scripts sent are left out: 1" in answer["told"]
+
+
+def test_a_trace_is_replayed_at_its_rate(traced: Kvmark) -> None:
+    for speed in (1, 2):
+        answer = traced(f"replay t.trace {SIM} --speed {speed} -q --json").json
+        throughput = measured(answer)["throughput"]["value"]
+        assert throughput == pytest.approx(500 * speed, rel=0.02)
+    # The length of a replay is known, so that its interval can be as short as the error needs.
+    assert traced.manifest()["plan"]["interval_ns"] == 10**8
+
+
+def test_replays_are_swept_repeated_and_resumed(traced: Kvmark) -> None:
+    sweep = "--sweep speed=2,4 --sweep scale_keys=0.5,1 --repetitions 2"
+    words = f"replay t.trace {SIM} -q --from 1s {sweep}"
+    out = traced(words).out
+    assert re.search(r"^ *2 +1 +1,0\d\d", out, re.MULTILINE), out
+    assert re.search(r"^ *4 +1 +2,0\d\d", out, re.MULTILINE), out
+    runs = set(traced.runs.glob("*/manifest.json"))
+    assert len(runs) == 8
+    traced(words, "--resume")
+    assert set(traced.runs.glob("*/manifest.json")) == runs
+    # Another trace of this name makes another study.
+    (traced.folder / "t.trace").rename(traced.folder / "old.trace")
+    imported(traced, TWITTER.replace("key3,", "other,"), "t.trace")
+    traced.refuses(words, "--resume")
+
+
+STUDY = """
+name: traced
+question: How fast is it?
+system: "sim:?clock=virtual"
+workload: t.trace
+run: {until: 2s, clients: 4}
+factors:
+  speed: [1, max]
+"""
+
+
+def test_a_trace_is_the_workload_of_a_study_and_of_both_sides(traced: Kvmark) -> None:
+    (traced.folder / "own.yaml").write_text(STUDY)
+    out = traced("study own.yaml --report none -q").out
+    assert re.search(r"^ *1 +50\d\b", out, re.MULTILINE), out
+    sides = f"--base '{SIM}&mean_us=100' --candidate '{SIM}&mean_us=120'"
+    words = f"ab 't.trace --speed max' {sides} --max-blocks 4 --allow system -q"
+    assert "Throughput fell by 16.7 %" in traced(words).out
+
+
+def test_a_replay_loads_the_keys_of_reads_and_verifies_writes(traced: Kvmark) -> None:
+    words = "replay t.trace --speed max --system rocksdb:store --verify -q --json"
+    assert operations(traced(words, exits=(0, 1)).json) == {"READ": 1600, "INSERT": 400}
+    manifest = traced.manifest()
+    written = {number * number % 37 for number in range(0, 2000, 5)}
+    sweep = phase(manifest, "verify")["sweep"]
+    assert sweep.pop("records") == sweep.pop("written") == len(written)
+    assert not any(sweep.values())
+    assert phase(manifest, "load")["groups"][0]["issued"] > 0
+
+
+SCANS = "at,key,kind,value,count\n" + "".join(
+    f"{number},key{number % 100:03},{'scan,,3' if number % 4 == 3 else f'update,value {number},'}\n"
+    for number in range(400)
+)
+
+
+def test_scans_are_replayed_with_kept_keys_and_refused_without(kvmark: Kvmark) -> None:
+    words = "--system rocksdb:store?create=true --speed max --clients 1 -q"
+    imported(kvmark, SCANS, "hashed.trace")
+    sentence = kvmark.refuses(f"replay hashed.trace {words}")
+    assert "scan (100) (scans need --keep-keys where a trace is made" in sentence
+    imported(kvmark, SCANS, "kept.trace", "--keep-keys --keep-values")
+    answer = kvmark(f"replay kept.trace {words} --json", exits=(0, 1)).json
+    assert operations(answer) == {"INSERT": 300, "SCAN": 100}
+    (scans,) = [one for one in measured(answer)["operations"] if one["operation"] == "SCAN"]
+    assert scans["rows"] > 200
+    content = b"".join(file.read_bytes() for file in (kvmark.folder / "store").iterdir())
+    assert b"key000" in content
+
+
+def test_other_operations_of_a_trace_are_left_out_on_request(kvmark: Kvmark) -> None:
+    lines = ('"PING"', '"SET" "k" "v"', '"EVAL" "return 1" "0"', '"GET" "k"')
+    log = "".join(f"1339518083.10741{n} [0 127.0.0.1:6] {line}\n" for n, line in enumerate(lines))
+    imported(kvmark, log, "m.trace")
+    words = f"replay m.trace {SIM} -q"
+    assert "eval (1), ping (1); leave them out by --skip eval,ping" in kvmark.refuses(words)
+    assert "left out on purpose: eval (1)" in kvmark(words, "--skip", "other").out
+
+
+def requests(trace: Path) -> list[tuple[object, ...]]:
+    """The operations of a trace, with keys by number in the order in which they appear."""
+    table = trace_rows(trace)
+    numbers = {key: number for number, key in enumerate(table["key"].unique(maintain_order=True))}
+    columns = table.select("kind", "key", "key_size", "value_size", "ttl_ms").iter_rows()
+    return [
+        # MONITOR prints no result of a read.
+        (kind, numbers[key], key_size, value_size if kind == "update" else None, ttl_ms)
+        for kind, key, key_size, value_size, ttl_ms in columns
+    ]
+
+
+def test_a_replay_sends_the_operations_of_its_trace_to_redis(user: Kvmark) -> None:
+    imported(user, TWITTER, "t.trace")
+    testbed = redis_up(user)
+    log = user.folder / "m.txt"
+    with monitored(testbed.nodes[0].port, log):
+        words = f"replay t.trace --system {testbed.url} --speed max --load never --clients 1 -q"
+        user(words, exits=(0, 1))
+    sent = [line for line in log.read_text().splitlines() if re.search('"(SET|GET)"', line)]
+    imported(user, "\n".join(sent), "sent.trace")
+    assert requests(user.folder / "sent.trace") == requests(user.folder / "t.trace")
+
+
+# Runs as traces.
+
+VIRTUAL = f"{SIM}&mean_us=100"
+
+
+def recorded(trace: Path) -> pl.DataFrame:
+    return trace_rows(trace, "issued_ns", "completed_ns", "outcome", "group")
+
+
+def by_key(trace: Path) -> list[list[tuple[object, ...]]]:
+    """The operations on each key, in their order."""
+    operations: dict[object, list[tuple[object, ...]]] = {}
+    columns = ("kind", "key", "key_size", "value_size")
+    table = recorded(trace).sort("at_ns", "issued_ns", maintain_order=True).select(columns)
+    for kind, key, *sizes in table.iter_rows():
+        # A client that sets a value does not ask whether the key exists.
+        verb = "write" if kind in {"insert", "update"} else kind
+        operations.setdefault(key, []).append((verb, *sizes))
+    return sorted(operations.values(), key=repr)
+
+
+@pytest.mark.parametrize("system", [VIRTUAL, "--system null:", "--system rocksdb:store"])
+def test_a_trace_has_each_measured_operation_once(kvmark: Kvmark, system: str) -> None:
+    words = f"run ycsb/f {system} --records 500 --clients 3 --warmup 200ms --operations 4000"
+    kvmark(f"{words} --record t.trace -q")
+    trace = recorded(kvmark.folder / "t.trace")
+    counted = trace.group_by("kind", "outcome").len().iter_rows()
+    assert {(kind, outcome): count for kind, outcome, count in counted} == {
+        (one["operation"].lower().replace("-", "_"), one["outcome"]): one["count"]
+        for one in totals(kvmark.manifest())
+        if not one["part"]
+    }
+    assert trace["at_ns"].is_sorted()
+    assert (trace["issued_ns"] >= trace["at_ns"]).all()
+    assert (trace["completed_ns"] >= trace["issued_ns"]).all()
+    assert set(trace["client"]) <= {0, 1, 2}
+    assert trace["group"].n_unique() == 1
+    assert (trace["value_size"].is_null() == (trace["kind"] == "read")).all()
+    assert Trace.open(kvmark.folder / "t.trace").info.source.startswith("a run of ycsb/f on ")
+
+
+def test_load_and_warm_up_are_not_recorded(kvmark: Kvmark) -> None:
+    kvmark(f"run ycsb/a {VIRTUAL} --records 300 --operations 50 --warmup 1s --record t.trace -q")
+    assert Trace.open(kvmark.folder / "t.trace").info.operations == 50
+
+
+def test_a_trace_has_the_instants_of_its_run(kvmark: Kvmark) -> None:
+    kvmark(f"run ycsb/c {VIRTUAL} --rate 1000 --clients 64 --duration 2s --record t.trace -q")
+    at_ns = trace_rows(kvmark.folder / "t.trace")["at_ns"]
+    assert at_ns.diff().drop_nulls().unique().to_list() == [1_000_000]
+    assert len(at_ns) == 2000
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(1, 10**6),
+    workload=st.sampled_from(["ycsb/a", "ycsb/b", "ycsb/d", "ycsb/f"]),
+    clients=st.integers(1, 20),
+)
+def test_replays_equal_their_run(kvmark: Kvmark, seed: int, workload: str, clients: int) -> None:
+    names = [f"{number}-{seed}-{clients}-{workload[-1]}.trace" for number in range(3)]
+    words = f"run {workload} --rate 5000 --clients {clients} --seed {seed} {VIRTUAL} -q"
+    kvmark(f"{words} --records 40 --operations 400 --record {names[0]}", exits=(0, 1))
+    for source, trace in pairwise(names):
+        kvmark(f"replay {source} {VIRTUAL} -q --record {trace}", exits=(0, 1))
+    traces = [kvmark.folder / name for name in names]
+    assert by_key(traces[0]) == by_key(traces[1]) == by_key(traces[2])
+    at_ns = [trace_rows(trace)["at_ns"].to_list() for trace in traces]
+    assert at_ns[0] == at_ns[1] == at_ns[2]
+    for trace in traces:
+        shutil.rmtree(trace)
+
+
+def test_a_replay_on_rocksdb_records_the_same_operations(kvmark: Kvmark) -> None:
+    words = "run ycsb/a --system rocksdb:a --records 200 --clients 4 --rate 4000 --operations 3000"
+    kvmark(f"{words} --record a.trace -q", exits=(0, 1))
+    kvmark("replay a.trace --system rocksdb:b --record b.trace -q", exits=(0, 1))
+    assert by_key(kvmark.folder / "a.trace") == by_key(kvmark.folder / "b.trace")
+
+
+def test_the_recording_of_a_killed_run_can_be_imported(kvmark: Kvmark) -> None:
+    words = "run ycsb/a --system sim:?mean_us=100 --load never -q --duration 1h --interval 50ms"
+    started = kvmark.start(f"{words} --record t.trace")
+    log = kvmark.folder / "t.trace" / "operations.log"
+    wait_until(lambda: log.exists() and log.stat().st_size > 100 * 64, "operations are logged")
+    started.kill()
+    with log.open("ab") as file:
+        file.write(b"half a record")
+    advice = "make a trace of what is there by kvmark trace import"
+    assert advice in kvmark.refuses("trace show t.trace")
+    kvmark("trace import t.trace -o u.trace")
+    info = Trace.open(kvmark.folder / "u.trace").info
+    assert info.operations >= 100
+    assert "the recording was interrupted" in info.told[0]
+
+
+MAGIC = b"KVRUNLOG01".ljust(64, b"\0")
+DAMAGED = {
+    "isn't a log of a run": MAGIC[:9] * 8,
+    "has operations that no run can have": MAGIC + bytes([255]) * 64,
+    "has no operations": MAGIC,
+}
+
+
+@pytest.mark.parametrize(("part", "content"), DAMAGED.items(), ids=DAMAGED)
+def test_a_damaged_log_is_refused(kvmark: Kvmark, part: str, content: bytes) -> None:
+    folder = kvmark.folder / "t.trace"
+    folder.mkdir()
+    (folder / "tapes.json").write_text('{"format": 1, "source": "a run"}')
+    (folder / "operations.jsonl").write_text('{"outcomes": ["ok"]}\n')
+    (folder / "operations.log").write_bytes(content)
+    assert part in kvmark.refuses("trace import t.trace -o u.trace")
+    assert not (kvmark.folder / "u.trace").exists()
+
+
+def test_a_run_that_cannot_start_leaves_no_trace(kvmark: Kvmark) -> None:
+    words = "run ycsb/c --system redis://127.0.0.1:1 --operations 10 -q --record x.trace"
+    kvmark(words, exits=(2, 3, 4, 5))
+    assert not (kvmark.folder / "x.trace").exists()
+
+
+# Workloads of traces.
+
+
+@pytest.fixture
+def learnt(kvmark: Kvmark) -> Kvmark:
+    """The program with X.trace and the workload that was learnt from it."""
+    written(kvmark.folder, drawn(AGAIN), poisson(60_000, 5000))
+    kvmark("trace learn X.trace -o twin.yaml")
+    return kvmark
+
+
+def check(kvmark: Kvmark, exits: Exits, change: str = "", options: str = "") -> dict[str, str]:
+    """The judgements of a learnt workload, by figure, after the change of one of its lines."""
+    text = (kvmark.folder / "twin.yaml").read_text()
+    if change:
+        text, count = re.subn(change.partition(" ")[0] + " .*", change, text)
+        assert count == 1
+    (kvmark.folder / "own.yaml").write_text(text)
+    words = f"trace learn X.trace --check own.yaml {SIM} -q --json {options}"
+    answer = kvmark(words, exits=exits).json
+    assert len(answer["runs"]) == 10
+    judgements = {one["name"]: one["judgement"] for one in answer["figures"]}
+    return {"": answer["judgement"], **judgements}
+
+
+@pytest.mark.parametrize("options", ["", "--speed 2"])
+def test_a_learnt_workload_is_like_its_trace(learnt: Kvmark, options: str) -> None:
+    judgements = check(learnt, (0, 1), options=options)
+    # A dozen seconds are few for a p99: it may be undecided, and the total, too.
+    assert judgements.pop("") == judgements.pop("p99") != "unlike"
+    assert set(judgements.values()) == {"alike"}
+
+
+def test_another_rate_or_order_makes_a_workload_unlike_its_trace(learnt: Kvmark) -> None:
+    half = check(learnt, 1, "rate: 2500")
+    assert half[""] == half["throughput"] == "unlike"
+    # The popularity is the same.
+    shuffled = check(learnt, 1, "share: 0")
+    assert shuffled[""] == shuffled["hit ratio of 1 % of the keys"] == "unlike"
+    assert shuffled["throughput"] == "alike"
+
+
+def test_a_learnt_workload_runs_like_any_other(learnt: Kvmark) -> None:
+    for options in ("", "--records 100000 --rate 1000"):
+        words = f"run twin.yaml {SIM} -q --duration 2s --json {options}"
+        assert learnt(words).json["verdict"]["judgement"] != "INVALID"
+
+
+def test_wrong_use_is_refused(traced: Kvmark) -> None:
+    (traced.folder / "short").write_bytes(b"12345")
+    (traced.folder / "bad.csv").write_text("at,key,kind\n1,a,get\nx,a,get\n")
+    written(traced.folder, drawn(ZIPFIAN, 900), poisson(900, 5000))
+    (traced.folder / "x.trace").mkdir()
+    imports, check = "trace import t.txt -o n.trace", "trace learn X.trace --check twin.yaml"
+    (traced.folder / "twin.yaml").write_text(traced("workloads ycsb/a").out)
+    record = f"run ycsb/c {SIM} --operations 10 -q --record"
+    for words, part in (
+        ("trace import t.txt", "missing option '--output' / '-o'"),
+        ("trace import t.txt -o t.trace", "t.trace is there already; remove it"),
+        ("trace import t.txt -o t", "t doesn't end in .trace"),
+        ("trace import no.csv -o n.trace", "no.csv can't be read: No such file"),
+        ("trace import bad.csv -o n.trace", "bad.csv line 3: the time is 'x', and not"),
+        (f"{imports} --hash-key short", "short has 5 bytes and not"),
+        (f"{imports} --columns at", "isn't a name and a column"),
+        ("trace show t.trace --rates r.csv --every 1us", "at most 40,000 slots"),
+        ("trace show no.trace", "there is no trace no.trace"),
+        ("trace show t.txt", "there is no trace t.txt"),
+        (f"replay no.trace {SIM}", "there is no trace no.trace"),
+        (f"replay ycsb/a {SIM}", "ycsb/a is no trace; kvmark run takes other workloads"),
+        (f"run ycsb/a {SIM} --speed 2", "no such option: --speed"),
+        (f"run t.trace {SIM}", "t.trace is a trace; replay it with kvmark replay"),
+        (f"replay t.trace {SIM} --speed fast", "'fast' is no speed"),
+        (f"replay t.trace {SIM} --rate 5", "rate: not for a replay"),
+        (f"replay t.trace {SIM} --sweep speed=1,fast", "speed: 'fast' is no speed"),
+        (f"run ycsb/a {SIM} --sweep speed=1,2", "speed is for a trace, X.trace"),
+        (f"replay t.trace {SIM} --scale-keys 1.5", "or the part of them that is kept"),
+        (f"replay t.trace {SIM} --from 9s", "no operation in the part"),
+        (f"replay t.trace {SIM} --from 2s --until 1s", "must end behind"),
+        (
+            "ab 'ycsb/a --speed 2' --base '--system sim:' --candidate '--system sim:'",
+            "base: --speed is for a trace, X.trace, and ycsb/a is none",
+        ),
+        (f"{record} x", "x doesn't end in .trace"),
+        (f"{record} n.trace --repetitions 3", "--record is for one run on one machine"),
+        (f"{record} x.trace", "x.trace is there already"),
+        (
+            "ab 'ycsb/c --record y.trace' --base '--system sim:' --candidate '--seed 2'",
+            "--record is not for a part of a command",
+        ),
+        ("trace learn X.trace", "give -o FILE to make a workload, or --check FILE to judge one"),
+        ("trace learn X.trace -o twin.txt", "twin.txt doesn't end in .yaml"),
+        ("trace learn X.trace -o y.yaml --speed 2", "--speed is for --check"),
+        ("trace learn X.trace -o y.yaml", "there must be 1,000"),
+        (check, "give --system"),
+        (f"{check} {SIM} --records 5", "has the number of records"),
+        (f"{check} {SIM} --blocks 2", "must be at least 4"),
+    ):
+        assert part in traced.refuses(words), words
+    assert not (traced.folder / "n.trace").exists()

@@ -348,7 +348,7 @@ def test_a_server_that_gets_faster_is_warm_before_its_first_case(program: Progra
             time.sleep(0.1)
 
     with store(slower_at_first) as served:
-        text = COLD.format(port=served.server_address[1])
+        text = COLD.format(port=served.port)
         ended = program.study(text, "--json")
     assert ended.json["missing"] == 0, ended
     kept = [one["spec"]["study"] for one in program.manifests().values()]

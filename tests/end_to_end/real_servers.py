@@ -1,0 +1,86 @@
+"""Real servers for the tests of this folder."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Kvmark
+
+from kvmark.errors import UsageError
+from kvmark.testbed import cassandra, memcached, redis
+from kvmark.testbed.control import take_down
+from kvmark.testbed.state import Testbed
+from waiting import wait_until
+
+PATIENT = tuple(
+    (f"{operation}_request_timeout", "5m") for operation in ("read", "range", "write", "truncate")
+)
+"""Settings of Cassandra with which a busy machine causes no timeout."""
+
+
+def require(*programs: str) -> None:
+    """Skips a test on a machine without these programs."""
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} isn't installed")
+
+
+def redis_up(user: Kvmark, **options: Any) -> Testbed:
+    """Starts Redis on free loopback ports; skips where the machine can't isolate a network."""
+    require("redis-server")
+    try:
+        return redis.up(redis.RedisOptions(**options), user.testbeds)
+    except UsageError as error:
+        if "network" in options:
+            pytest.skip(str(error))
+        raise
+
+
+def memcached_up(user: Kvmark, **options: Any) -> Testbed:
+    """Starts memcached on free loopback ports."""
+    require("memcached")
+    return memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **options), user.testbeds)
+
+
+@contextmanager
+def cassandra_up(root: Path, **options: Any) -> Iterator[Testbed]:
+    """Nodes of Cassandra, down at the end."""
+    require("java", "mvn")
+    try:
+        yield cassandra.up(cassandra.CassandraOptions(**options), root, lambda _: None)
+    finally:
+        take_down(root)
+
+
+def redis_cli(port: int, *words: str, text: str | None = None) -> str:
+    """The output of redis-cli."""
+    command = ["redis-cli", "-p", str(port), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, input=text).stdout
+
+
+@contextmanager
+def monitored(port: int, log: Path) -> Iterator[None]:
+    """Writes the output of MONITOR to a file, up to the last command of the body."""
+    with log.open("w") as file:
+        monitor = subprocess.Popen(["redis-cli", "-p", str(port), "monitor"], stdout=file)
+        try:
+            wait_until(lambda: log.read_text().startswith("OK"), "MONITOR begins")
+            yield
+            redis_cli(port, "echo", "the end")
+            wait_until(lambda: '"the end"' in log.read_text(), "MONITOR prints the last command")
+        finally:
+            monitor.terminate()
+            monitor.wait()
+
+
+def command_counts(port: int) -> dict[str, int]:
+    """The calls of each command that a Redis server has counted."""
+    lines = redis_cli(port, "info", "commandstats").splitlines()
+    fields = [line.removeprefix("cmdstat_").split(":calls=") for line in lines if "calls=" in line]
+    return {name: int(rest.partition(",")[0]) for name, rest in fields}
