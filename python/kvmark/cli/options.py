@@ -250,7 +250,6 @@ RunNames = Annotated[
         autocompletion=completion.several_runs,
     ),
 ]
-TracePath = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show_default=False)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
-
-import typer
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from kvmark.cli import options
 from kvmark.cli.experiment import execute_design, open_journal, report_maker
-from kvmark.cli.options import option
-from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
+from kvmark.cli.options import choice, option
+from kvmark.cli.output import print_result, save_report, terminal_width
 from kvmark.cli.run_options import LoadOptions, Warmup
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate, share
@@ -33,19 +31,17 @@ class CapacityOptions(LoadOptions):
 
     command: ClassVar[str] = "capacity"
 
-    confirm: Annotated[int, option("N", "Runs with other seeds that confirm each end.")] = 3
-    repetitions: Annotated[
-        int | None, option("N", "Runs at each end in total: one more than --confirm.", min=1)
-    ] = None
-    within: Annotated[str, option("SHARE", "Largest distance between the ends.")] = "3%"
-    first: Annotated[
-        str | None,
-        option("RATE", "First rate (default: half the closed model's throughput).", "--from"),
-    ] = None
-    arrival: Annotated[
-        Literal["poisson", "constant"],
-        typer.Option(help="Arrival process; independent users arrive as poisson."),
-    ] = "poisson"
+    confirm: int = option("N", "Runs with other seeds that confirm each end.", default=3)
+    repetitions: int | None = option(
+        "N", "Runs at each end in total: one more than --confirm.", min=1
+    )
+    within: str = option("SHARE", "Largest distance between the ends.", default="3%")
+    first: str | None = option(
+        "RATE", "First rate (default: half the closed model's throughput).", "--from"
+    )
+    arrival: Literal["poisson", "constant"] = choice(
+        "poisson", "Arrival process; independent users arrive as poisson."
+    )
     #: Of each run. A search makes about fifteen runs.
     duration_ns: options.Duration = 10 * _SECOND_NS
     warmup_ns: Warmup = _SECOND_NS
@@ -104,16 +100,13 @@ def _print(
 
     answer = _answer(search, result)
     sentence = capacity_sentence(answer)
-    if options.json:
-        document: dict[str, object] = {
-            "workload": answer.workload, "system": answer.system,
-            "objectives": [objective.text for objective in search.objectives],
-            "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
-            "sentence": sentence,
-        }  # fmt: skip
-        print_json("capacity", document)
-    else:
-        print_answer(capacity_text(answer, terminal_width()))
+    document = {
+        "workload": answer.workload, "system": answer.system,
+        "objectives": [objective.text for objective in search.objectives],
+        "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
+        "sentence": sentence,
+    }  # fmt: skip
+    print_result("capacity", document if options.json else capacity_text(answer, terminal_width()))
     if options.report is not None:
         part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
         runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in result.runs)]
@@ -136,9 +129,7 @@ def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
         clients=result.clients,
         estimate=estimated(result, search.objectives),
         lines=tuple(
-            CapacityLine(
-                one.rate, one.stage, one.run, one.outcome, one.figures, one.throughput, one.clients,
-            )
+            CapacityLine(**{name: getattr(one, name) for name in CapacityLine.__slots__})
             for one in result.runs
         ),
-    )  # fmt: skip
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -14,8 +15,17 @@ from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.compare import Allow, parse_allowed
 from kvmark.cli.experiment import execute_design, open_journal
-from kvmark.cli.options import ExperimentOptions, duration, flag, number, option, quantity
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.options import (
+    ExperimentOptions,
+    argument,
+    choice,
+    duration,
+    flag,
+    number,
+    option,
+    quantity,
+)
+from kvmark.cli.output import print_answer, print_json, print_result, save_report, terminal_width
 from kvmark.errors import AnswerIsNo, ImportFileError, SpecError, UsageError
 from kvmark.interrupts import listening
 from kvmark.outputs import refuse_existing, write_output
@@ -44,6 +54,8 @@ HashKey = Annotated[
 ]
 KeepKeys = Annotated[bool, flag("Store keys instead of their hashes.", "--keep-keys")]
 KeepValues = Annotated[bool, flag("Store written values instead of their sizes.", "--keep-values")]
+Folder = Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")]
+Existing = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show_default=False)]
 
 
 def _size(text: str) -> int:
@@ -51,23 +63,27 @@ def _size(text: str) -> int:
 
 
 def record(
-    listen: Annotated[
-        str, option("[HOST:]PORT", "Address for clients; HOST is 127.0.0.1 by default.")
-    ],
-    to: Annotated[
-        SystemName,
-        option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),
-    ],
-    output: Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")],
+    listen: str = option(
+        "[HOST:]PORT", "Address for clients; HOST is 127.0.0.1 by default.", default=MISSING
+    ),
+    to: SystemName = option(
+        "URL",
+        "Server, such as redis://HOST or memcached://HOST.",
+        parser=system_name,
+        default=MISSING,
+    ),
+    *,
+    output: Folder,
     hash_key: HashKey = None,
-    threads: Annotated[
-        int | None, number("Forwarding threads (default: one per core, at most 4).")
-    ] = None,
-    duration: Annotated[int | None, duration("Stop after this time (default: Ctrl-C).")] = None,
-    memory: Annotated[
-        int, quantity(_size, "SIZE", "Limit of requests that wait for answers or disk (256M).")
-    ] = 256 << 20,
-    disk: Annotated[int, quantity(_size, "SIZE", "Limit of the recording (10G).")] = 10 << 30,
+    threads: int | None = number("Forwarding threads (default: one per core, at most 4)."),
+    duration: int | None = duration("Stop after this time (default: Ctrl-C)."),
+    memory: int = quantity(
+        _size,
+        "SIZE",
+        "Limit of requests that wait for answers or disk (256M).",
+        default=256 << 20,
+    ),
+    disk: int = quantity(_size, "SIZE", "Limit of the recording (10G).", default=10 << 30),
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
     json: options.Json = False,
@@ -157,26 +173,20 @@ def _parse_listen(listen: str) -> tuple[str, int]:
 
 
 def import_(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Operations: CSV, output of MONITOR, or an interrupted recording.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")],
-    columns: Annotated[
-        str,
-        option(
-            "FIELD=COLUMN,…",
-            "Columns of the fields at, key, kind, client, ttl, count, value and sizes.",
-            show_default=False,
-        ),
-    ] = "",
-    time: Annotated[
-        Literal["s", "ms", "us", "ns", "iso"], typer.Option(help="Unit of times with --columns.")
-    ] = "s",
+    file: Path = argument(
+        "FILE",
+        "Operations: CSV, output of MONITOR, or an interrupted recording.",
+        show_default=False,
+    ),
+    *,
+    output: Folder,
+    columns: str = option(
+        "FIELD=COLUMN,…",
+        "Columns of the fields at, key, kind, client, ttl, count, value and sizes.",
+        default="",
+        show_default=False,
+    ),
+    time: Literal["s", "ms", "us", "ns", "iso"] = choice("s", "Unit of times with --columns."),
     hash_key: HashKey = None,
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
@@ -246,19 +256,16 @@ def read_hash_key(file: Path | None) -> bytes:
 
 
 def show(
-    path: options.TracePath,
-    rates: Annotated[
-        Path | None, option("FILE", "Write the rate over time as CSV, for --rate file:FILE.")
-    ] = None,
-    every: Annotated[
-        int, duration("Length of the intervals of --rates (default: 1s).")
-    ] = _SECOND_NS,
+    path: Existing,
+    rates: Path | None = option("FILE", "Write the rate over time as CSV, for --rate file:FILE."),
+    every: int = duration("Length of the intervals of --rates (default: 1s).", default=_SECOND_NS),
     report: options.RunReport = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Prints a trace's rate, operations, keys, sizes and cache hit ratios."""
     from kvmark.analysis.trace import describe
+    from kvmark.report.views.trace import trace_page, trace_text
     from kvmark.trace import Trace
 
     trace = Trace.open(path)
@@ -266,17 +273,9 @@ def show(
         refuse_existing(rates, "rates: ", force=force)
         _write_rates(trace, rates, every)
     answer = describe(trace)
-    if report is not None:
-        from kvmark.report.views.trace import trace_page
-
-        write_report(lambda _: trace_page(path.name, answer, command_line()), report)
-    if json:
-        print_json("trace", {"trace": path, "answer": answer})
-        return
-    from kvmark.report.views.trace import trace_text
-
-    print_answer(trace_text(answer, terminal_width()))
-    tell_report(report)
+    document = {"trace": path, "answer": answer}
+    print_result("trace", document if json else trace_text(answer, terminal_width()))
+    save_report(lambda _: trace_page(path.name, answer, command_line()), report, quiet=json)
 
 
 def _write_rates(trace: Trace, file: Path, every_ns: int) -> None:
@@ -289,21 +288,18 @@ def _write_rates(trace: Trace, file: Path, every_ns: int) -> None:
 
 
 def learn(
-    path: options.TracePath,
-    output: Annotated[
-        Path | None, option("FILE", "File of the workload, .yaml.", "--output", "-o")
-    ] = None,
+    path: Existing,
+    output: Path | None = option("FILE", "File of the workload, .yaml.", "--output", "-o"),
     records: options.Records = None,
-    check: Annotated[
-        Path | None,
-        option("FILE", "Workload to check: measured interleaved with the trace on --system."),
-    ] = None,
+    check: Path | None = option(
+        "FILE", "Workload to check: measured interleaved with the trace on --system."
+    ),
     system: options.System = None,
     speed: options.Speed = None,
     clients: options.Clients = None,
     duration: options.Duration = None,
     map_: options.StatementMap = None,
-    blocks: Annotated[int, option("N", "Number of blocks of --check.")] = _BLOCKS,
+    blocks: int = option("N", "Number of blocks of --check.", default=_BLOCKS),
     seed: options.Seed = 1,
     allow: Allow = "",
     force: options.Force = False,
@@ -400,12 +396,12 @@ def _print_check(
     """
     from kvmark.report.views.trace import twin_sentence, twin_text
 
-    if json:
-        fields = ("name", "trace", "twin", "difference", "margin", "judgement")
-        figures = [{name: getattr(one, name) for name in fields} for one in result.figures]
-        answer = {"judgement": result.judgement, "figures": figures, "runs": runs}
-        print_json("likeness", {"trace": files[0], "workload": files[1], **answer})
-    else:
-        print_answer(twin_text(result, terminal_width()))
+    fields = ("name", "trace", "twin", "difference", "margin", "judgement")
+    figures = [{name: getattr(one, name) for name in fields} for one in result.figures]
+    document = {
+        "trace": files[0], "workload": files[1],
+        "judgement": result.judgement, "figures": figures, "runs": runs,
+    }  # fmt: skip
+    print_result("likeness", document if json else twin_text(result, terminal_width()))
     if result.judgement != "alike":
         raise AnswerIsNo(twin_sentence(result).rstrip("."))
