@@ -4,12 +4,13 @@ import contextlib
 import io
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kvmark.cli.live import LiveDisplay, Update, run_lines
+from kvmark.cli.live import LiveDisplay, run_lines
 from kvmark.experiment.design import TimeLeft
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 
@@ -36,19 +37,32 @@ class Clock:
         return self.now_s
 
 
-def update(elapsed_s: float, *, expected_s: float | None = 10.0, errors: int = 0) -> Update:
-    return Update(
-        phase="measure",
-        phase_elapsed_s=elapsed_s,
-        phase_expected_s=expected_s,
-        completed=int(elapsed_s * 50_000),
-        expected_operations=None,
-        rate_per_s=50_123.4,
-        response_ns_p99=95_012,
-        errors=errors,
-        misses=0,
-        backlog=None,
-    )
+def update(elapsed_s: float, **changed: Any) -> dict[str, Any]:
+    """The engine's progress in a phase of ten seconds."""
+    return {
+        "phase_name": "measure",
+        "elapsed_ns": elapsed_s * 1e9,
+        "expected_ns": 10e9,
+        "completed": int(elapsed_s * 50_000),
+        "expected_operations": None,
+        "rate_per_s": 50_123.4,
+        "response_ns_p99": 95_012,
+        "failed": 0,
+        "missed": 0,
+        "backlog": None,
+        "silent_ns": None,
+        **changed,
+    }
+
+
+def line_after_5_s(**changed: Any) -> str:
+    """The line about a step of five seconds until now."""
+    stream, clock = io.StringIO(), Clock()
+    with LiveDisplay(stream=stream, clock=clock) as display:
+        display.step("a step", 1, 1)
+        clock.now_s += 5.0
+        display.interval(update(5.0, **changed))
+    return stream.getvalue().splitlines()[0]
 
 
 def shown(stream: io.StringIO, *, steps: int = 3, quiet: bool = False, every_s: float = 0.5) -> str:
@@ -101,27 +115,24 @@ def test_the_time_left_of_a_single_step_comes_from_its_phase() -> None:
 
 
 def test_a_phase_that_ends_by_count_knows_its_share() -> None:
-    by_count = Update("load", 5.0, None, 250, 1_000, 50.0, None, 0, 0, None)
-    assert by_count.done == 0.25
-    assert by_count.left_s == 15.0
+    line = line_after_5_s(
+        phase_name="load", expected_ns=None, completed=250, expected_operations=1_000
+    )
+    assert "load 25%, " in line
+    assert line.endswith("about 15 s left")
 
 
 @pytest.mark.parametrize(("silent_s", "told"), [(None, ""), (1.9, ""), (12.3, "12 s")])
 def test_a_system_that_is_silent_for_two_seconds_is_told(silent_s: float | None, told: str) -> None:
-    stream, clock = io.StringIO(), Clock()
-    with LiveDisplay(stream=stream, clock=clock) as display:
-        display.step("a step", 1, 1)
-        clock.now_s += 5.0
-        display.interval(replace(update(5.0), silent_s=silent_s))
-    line = stream.getvalue().splitlines()[0]
+    line = line_after_5_s(silent_ns=None if silent_s is None else silent_s * 1e9)
     assert ("no answer for" in line) == bool(told)
     assert f"no answer for {told}" in line or not told
 
 
 def test_without_an_end_there_is_no_share_and_no_time_left() -> None:
-    endless = update(5.0, expected_s=None)
-    assert endless.done is None
-    assert endless.left_s is None
+    line = line_after_5_s(expected_ns=None)
+    assert "measure, " in line
+    assert "left" not in line
 
 
 def test_a_terminal_gets_a_block_that_is_gone_at_the_end() -> None:
@@ -165,7 +176,7 @@ def test_errors_are_told_when_a_step_is_done() -> None:
     stream, clock = io.StringIO(), Clock()
     with LiveDisplay(stream=stream, clock=clock) as display:
         display.step("a", 1, 1)
-        display.interval(update(10.0, errors=7))
+        display.interval(update(10.0, failed=7))
     assert "errors 7" in stream.getvalue()
 
 
@@ -192,7 +203,7 @@ def block(width: int, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | Non
     target = Terminal() if stream is None else stream
     with LiveDisplay(stream=target, clock=Clock()) as display:
         display.step("redis/set", 1, 1)
-        display.interval(update(5.0, errors=540), SEEN)
+        display.interval(update(5.0, failed=540), SEEN)
         console = Console(width=width, file=io.StringIO(), record=True, color_system=None)
         console.print(display.block())
         return console.export_text()
@@ -264,7 +275,7 @@ def test_away_from_a_terminal_a_fault_has_a_line_of_its_own_at_once() -> None:
         display.step("redis/set", 1, 1)
         for _ in range(3):
             clock.now_s += 0.5
-            display.interval(update(1.0, errors=540), SEEN)
+            display.interval(update(1.0, failed=540), SEEN)
     first, *others = stream.getvalue().splitlines()
     assert first == (
         "[1/1] redis/set  fault 3s kill primary-1 for 2s: begun at 3.00 s of the measurement"
@@ -277,7 +288,7 @@ def test_away_from_a_terminal_errors_are_told_by_class() -> None:
     with LiveDisplay(stream=stream, clock=clock) as display:
         display.step("redis/set", 1, 1)
         clock.now_s += 3
-        display.interval(update(1.0, errors=540), replace(SEEN, faults=()))
+        display.interval(update(1.0, failed=540), replace(SEEN, faults=()))
     assert "errors 540 (500 timeout, 40 unavailable)" in stream.getvalue()
 
 
@@ -288,7 +299,7 @@ def lines_with(left: TimeLeft | None, *, goes_on_s: float = 4.0) -> list[str]:
         display.say("12 cases, each once.")
         display.step("E", 1, 9, left)
         clock.now_s += goes_on_s
-        display.interval(update(goes_on_s, expected_s=10.0), SeenRun((), (), {}, ()))
+        display.interval(update(goes_on_s), SeenRun((), (), {}, ()))
     return stream.getvalue().splitlines()
 
 

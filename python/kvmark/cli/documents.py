@@ -119,34 +119,34 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
             **_RUN,
             "objectives": _rows(
                 "HeldObjective", objective=str, value=float | None, held=bool | None, sentence=str
-            ),
+            )
         },
         ("run", "replay"),
-        "One run, and whether the objectives of `--slo` hold.",
+        "One run, and whether the objectives of `--slo` hold."
     ),
     "shown-run": Answers(_RUN, ("show", "runs show"), "A stored run."),
     "comparison": Answers(
         {"comparison": Comparison, "failures": tuple[SideFailures, ...], "said": _IDS},
         ("compare", "runs compare", "ab"),
-        "Baseline and candidate: ratios of metrics, conditions, and INVALID runs of `kvmark ab`.",
+        "Baseline and candidate: ratios of metrics, conditions, and INVALID runs of `kvmark ab`."
     ),
     "capacity": Answers(
         {
             "workload": str, "system": str, "objectives": _IDS, "tag": str,
-            "capacity": Estimate | None, "search": Capacity, "sentence": str,
+            "capacity": Estimate | None, "search": Capacity, "sentence": str
         },
         ("capacity",),
-        "The maximum throughput within objectives, and the runs of the search.",
+        "The maximum throughput within objectives, and the runs of the search."
     ),
     "study": Answers(
         {
             "study": str, "rows": tuple[StudyRow, ...], "effects": tuple[StudyEffect, ...],
             "notes": _IDS, "published_source": str | None, "missing": int,
             "ways": ProxyCosts | None,
-            "runs": _IDS, "report": Path | None,
+            "runs": _IDS, "report": Path | None
         },
         ("study", "run"),
-        "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`.",
+        "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`."
     ),
     "studies": Answers(
         {"studies": _rows("ListedStudy", name=str, question=str)}, ("study",), "The ready studies."
@@ -158,38 +158,38 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
     "history": Answers(
         {"histories": tuple[History, ...], "invalid": int, "excluded": tuple[ExcludedRun, ...]},
         ("runs history",),
-        "A metric over time for each case; the excluded runs, and their number.",
+        "A metric over time for each case; the excluded runs, and their number."
     ),
     "scaling": Answers(
         {"laws": _rows("LawSaid", law=ScalingLaw, sentence=str), "report": Path | None},
         ("runs scaling",),
-        "The Universal Scalability Law of each case, or the reason why there is none.",
+        "The Universal Scalability Law of each case, or the reason why there is none."
     ),
     "report": Answers({"runs": _IDS, "report": Path}, ("runs report",), "The path of a report."),
     "export": Answers(
         {
             "run": str, "format": Literal["ycsb", "json", "csv", "hlog"], "output": Path | None,
-            "text": str | None,
+            "text": str | None
         },
         ("runs export",),
-        "A run in another format; without `output` the text is here.",
+        "A run in another format; without `output` the text is here."
     ),
     "exported-run": Answers(
         {"manifest": Mapping[str, Any], "summary": Summary},
         ("runs export",),
-        "`--format json`: the run's manifest, which has its own format number, and its summary.",
+        "`--format json`: the run's manifest, which has its own format number, and its summary."
     ),
     "archive": Answers(
         {"runs": _IDS, "studies": _IDS, "output": Path, "bytes": int},
         ("runs archive",),
-        "The ids of runs and studies in an archive.",
+        "The ids of runs and studies in an archive."
     ),
     "imported-trace": Answers(_TRACE, ("trace import",), "A trace made of a file."),
     "recorded-trace": Answers(_TRACE, ("trace record",), "The traffic recorded by a tap."),
     "learnt-workload": Answers(
         {"trace": Path, "output": Path, "operations": int, "parts": tuple[LearnedPart, ...]},
         ("trace learn",),
-        "A workload fitted to a trace, part by part.",
+        "A workload fitted to a trace, part by part."
     ),
     "likeness": Answers(
         {
@@ -198,12 +198,12 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
             "judgement": TwinJudgement,
             "figures": _rows(
                 "JudgedFigure", name=str, trace=float | None, twin=float | None,
-                difference=Estimate | None, margin=float, judgement=TwinJudgement,
+                difference=Estimate | None, margin=float, judgement=TwinJudgement
             ),
-            "runs": _IDS,
+            "runs": _IDS
         },
         ("trace learn",),
-        "`--check`: the differences between a workload and its trace.",
+        "`--check`: the differences between a workload and its trace."
     ),
     "trace": Answers(
         {"trace": Path, "answer": TraceAnswer}, ("trace show",), "The content of a trace."
@@ -212,19 +212,19 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
         {
             "runs": _rows(
                 "ImportedRun", run=str, file=str, recognised_as=str, tool=str | None,
-                version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...],
+                version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...]
             )
         },
         ("import",),
-        "Files, now runs.",
+        "Files, now runs."
     ),
     "removal": Answers(
         {
             "dry_run": bool, "runs": _IDS, "bytes": int,
-            "kept": _rows("KeptRun", run=str, because=str), "studies": _IDS,
+            "kept": _rows("KeptRun", run=str, because=str), "studies": _IDS
         },
         ("runs rm", "runs prune"),
-        "The runs that were removed, or would be.",
+        "The runs that were removed, or would be."
     ),
     "serve": Answers({"address": str}, ("serve",), "The URL of the runs, on one line."),
     "testbed": Answers(_TESTBED, ("up",), "A testbed that is up."),
@@ -234,7 +234,7 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
     "down": Answers(
         {"stopped": _rows("DownTestbed", name=str, nodes=_NODES, removed=bool)},
         ("down",),
-        "The testbeds that were stopped.",
+        "The testbeds that were stopped."
     ),
     "doctor": Answers(
         {"findings": tuple[Diagnosis, ...]}, ("doctor",), "The fitness of this machine."
@@ -242,16 +242,16 @@ _OF_CORE: Final[Mapping[str, Answers]] = {
     "workloads": Answers(
         {"workloads": _rows("ListedWorkload", name=str, description=str)},
         ("workloads",),
-        "The ready workloads.",
+        "The ready workloads."
     ),
     "workload": Answers({"name": str, "text": str}, ("workloads",), "A ready workload's file."),
     "doc": Answers(
         {
             "files": _rows("MarkedFile", file=Path, blocks=int, stale_lines=tuple[int, ...]),
-            "written": tuple[Path, ...],
+            "written": tuple[Path, ...]
         },
         ("doc",),
-        "Marked blocks of files, and the files that were written.",
+        "Marked blocks of files, and the files that were written."
     ),
 }  # fmt: skip
 

@@ -34,32 +34,32 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     "Measure": {
         **_entries(
             run=(".run", "Measures one workload on one system, and prints a verdict."),
-            replay=(".run", "Replays a trace on any system."),
+            replay=(".run", "Replays a trace on any system.")
         ),
-        **{one.command: CommandEntry(one.module, one.purpose) for one in front_ends()},
+        **{one.command: CommandEntry(one.module, one.purpose) for one in front_ends()}
     },
     "Experiment": _entries(
         ab=(".ab", "Compares baseline and candidate in interleaved blocks, to a given precision."),
         capacity=(".capacity", "Finds the maximum throughput that meets an SLO without drops."),
         study=(
-            ".study", "Measures all cases of a study. Without a name, lists the ready studies.",
-        ),
+            ".study", "Measures all cases of a study. Without a name, lists the ready studies."
+        )
     ),
     "Look": _entries(
         runs=("", "Lists, reports, exports, archives and removes runs."),
         show=(".show", "Prints one run with its verdict."),
         compare=(
-            ".compare", "Compares baseline and candidate runs: ratios with their significance.",
+            ".compare", "Compares baseline and candidate runs: ratios with their significance."
         ),
         serve=(".show", "Serves the runs to a browser on this machine, read-only."),
-        import_=(".import_", "Imports results of other tools as runs."),
+        import_=(".import_", "Imports results of other tools as runs.")
     ),
     "Traces": _entries(trace=("", "Records, imports, describes and models traces.")),
     "Systems": _entries(
         up=(".up", "Starts a testbed, or restarts a stopped one. Without a name, lists them."),
         down=(".up", "Stops testbeds that kvmark up started."),
         doctor=(".doctor", "Checks whether this machine is fit for measuring."),
-        workloads=(".study", "Lists the ready workloads, or prints one."),
+        workloads=(".study", "Lists the ready workloads, or prints one.")
     ),
     "Documents": _entries(doc=(".doc", "Fills the marked blocks of Markdown files from runs.")),
 }  # fmt: skip
@@ -74,22 +74,22 @@ _UNDER: Final = {
             history=(".show", "Prints a metric over time for each case, with change points."),
             scaling=(
                 ".show", ("Fits the Universal Scalability Law to runs, and reports when they cannot"
-                          " support a fit."),
+                          " support a fit.")
             ),
             report=(".show", "Writes a report on runs."),
             export=(".show", "Exports a run in another format."),
             archive=(".runs", "Archives runs and their complete studies in one file."),
             rm=(".runs", "Removes runs by name."),
-            prune=(".runs", "Removes runs by age, tag or number."),
-        ),
+            prune=(".runs", "Removes runs by age, tag or number.")
+        )
     },
     "trace": _entries(
         record=(
-            ".trace", "Records the traffic between clients and a server as a trace, until Ctrl-C.",
+            ".trace", "Records the traffic between clients and a server as a trace, until Ctrl-C."
         ),
         import_=(".trace", "Makes a trace of a log of operations, with hashed keys."),
         show=(".trace", "Prints a trace's rate, operations, keys, sizes and cache hit ratios."),
-        learn=(".trace", "Fits a workload to a trace, or checks a workload against one."),
+        learn=(".trace", "Fits a workload to a trace, or checks a workload against one.")
     ),
 }  # fmt: skip
 """The commands of the groups."""

@@ -39,31 +39,23 @@ _NAMES = {"base": "baseline", "candidate": "candidate"}
 class ABOptions(ExperimentOptions):
     """Options of `kvmark ab`."""
 
-    shared_words: Annotated[
-        str, argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.")
-    ] = ""
-    base: Annotated[
-        str, option("ARGUMENTS", "Further arguments for the baseline, quoted: '--system …'.")
-    ] = ""
-    candidate: Annotated[
-        str, option("ARGUMENTS", "Further arguments for the candidate, quoted.")
-    ] = ""
-    within: Annotated[
-        float | None,
-        quantity(share, "PERCENT", "Stop when the ratio is known to ± PERCENT (default: 1%)."),
-    ] = None
-    find: Annotated[
-        float | None,
-        quantity(share, "PERCENT", "Stop when a difference of PERCENT would have been found."),
-    ] = None
-    repetitions: Annotated[int | None, option("N", "Fixed number of blocks.")] = None
-    metric: Annotated[
-        str, option("NAME", "Metric that decides: throughput, p50, p99, READ.p99, ….")
-    ] = "throughput"
-    max_blocks: Annotated[int, option("N", "Largest number of blocks.")] = 100
-    answer: Annotated[
-        str | None, option("NAME", "Print an interrupted comparison, and measure nothing.")
-    ] = None
+    shared_words: str = argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.", "")
+    base: str = option(
+        "ARGUMENTS", "Further arguments for the baseline, quoted: '--system …'.", default=""
+    )
+    candidate: str = option("ARGUMENTS", "Further arguments for the candidate, quoted.", default="")
+    within: float | None = quantity(
+        share, "PERCENT", "Stop when the ratio is known to ± PERCENT (default: 1%)."
+    )
+    find: float | None = quantity(
+        share, "PERCENT", "Stop when a difference of PERCENT would have been found."
+    )
+    repetitions: int | None = option("N", "Fixed number of blocks.")
+    metric: str = option(
+        "NAME", "Metric that decides: throughput, p50, p99, READ.p99, ….", default="throughput"
+    )
+    max_blocks: int = option("N", "Largest number of blocks.", default=100)
+    answer: str | None = option("NAME", "Print an interrupted comparison, and measure nothing.")
     seed: options.Seed = 1
     pin: options.Pin = None
     allow: Allow = ""
@@ -183,10 +175,7 @@ def _print(
     except UsageError as refusal:
         # What ended the comparison explains the blocks.
         raise problem or refusal from refusal
-    notes = (
-        *_block_sentences(design),
-        f"The runs have the tags {name}:base and {name}:candidate.",
-    )
+    notes = (*_block_sentences(design), f"The runs have the tags {name}:base and {name}:candidate.")
     try:
         print_comparison(
             comparison,

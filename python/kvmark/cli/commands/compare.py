@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from kvmark.cli import completion, options
-from kvmark.cli.options import argument, option
+from kvmark.cli.options import argument, choice, option
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, UsageError
 from kvmark.outputs import check_output, write_output
@@ -20,7 +20,6 @@ from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from kvmark.analysis.compare.comparison import CaseComparison, Comparison
-    from kvmark.analysis.compare.thresholds import Held
     from kvmark.experiment.interleaved_ab import SideFailures
 
 Form: TypeAlias = Literal["text", "md", "json"]
@@ -36,10 +35,9 @@ FAIL_IF: Final = option(
     "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%'; repeatable.",
 )
 UnknownIs = Annotated[
-    IfUnknown,
-    typer.Option("--if-unknown", help="Result of a condition that the runs can't decide."),
+    IfUnknown, choice("fail", "Result of a condition that the runs can't decide.", "--if-unknown")
 ]
-OutputFormat = Annotated[Literal["text", "md"], typer.Option("--format", help="Output format.")]
+OutputFormat = Annotated[Literal["text", "md"], choice("text", "Output format.", "--format")]
 Junit = Annotated[
     Path | None, option("FILE", "Write the conditions as JUnit XML as well.", "--junit")
 ]
@@ -68,21 +66,17 @@ def parse_allowed(text: str) -> tuple[str, ...]:
 
 
 def compare(
-    base: Annotated[
-        str, argument("BASE", f"Baseline: {_RUNS}.", autocompletion=completion.several_runs)
-    ],
-    candidate: Annotated[
-        str, argument("CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs)
-    ],
-    more: Annotated[
-        list[str] | None, argument("CONDITION", "Further conditions of --fail-if.")
-    ] = None,
+    base: str = argument("BASE", f"Baseline: {_RUNS}.", autocompletion=completion.several_runs),
+    candidate: str = argument(
+        "CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs
+    ),
+    more: list[str] | None = argument("CONDITION", "Further conditions of --fail-if.", None),
     allow: Allow = "",
     fail_if: Annotated[list[str] | None, FAIL_IF] = None,
     if_unknown: UnknownIs = "fail",
-    confidence: Annotated[
-        float, option("SHARE", "Coverage of the confidence intervals, such as 0.99.")
-    ] = 0.95,
+    confidence: float = option(
+        "SHARE", "Coverage of the confidence intervals, such as 0.99.", default=0.95
+    ),
     format: OutputFormat = "text",
     junit_file: Junit = None,
     folder: options.KeptRuns = None,
@@ -177,32 +171,23 @@ def junit(comparison: Comparison) -> str:
     return text + "\n"
 
 
-def _tests(case: CaseComparison) -> list[ET.Element]:
-    from kvmark.report.views.comparison import percent, percent_range
+def _tests(case: CaseComparison) -> Iterator[ET.Element]:
+    from kvmark.report.views.comparison import condition_sentence, percent, percent_range
 
-    if case.held:
-        return [_condition(case, one) for one in case.held]
-    return [
-        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({interval})")
-        for row in case.rows
-        if row.effect is not None
-        for interval in [percent_range(row.effect.ratio)]
-    ]
-
-
-def _condition(case: CaseComparison, held: Held) -> ET.Element:
-    from kvmark.report.views.comparison import condition_sentence
-
-    result: tuple[str, str | None] | None = None
-    if held.failed:
-        result = ("failure", "regression" if held.answer == "worse" else "unknown")
-    elif held.answer == "can't tell":
-        result = ("skipped", None)
-    test = _test(case.title, held.condition.text, condition_sentence(held), result)
-    failure = test.find("failure")
-    if failure is not None:
-        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
-    return test
+    for held in case.held:
+        result: tuple[str, str | None] | None = None
+        if held.failed:
+            result = ("failure", "regression" if held.answer == "worse" else "unknown")
+        elif held.answer == "can't tell":
+            result = ("skipped", None)
+        test = _test(case.title, held.condition.text, condition_sentence(held), result)
+        if held.failed:
+            test[-1].text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+        yield test
+    for row in () if case.held else case.rows:
+        if row.effect is not None:
+            change = f"{percent(row.effect.change)} ({percent_range(row.effect.ratio)})"
+            yield _test(case.title, row.metric.name, change)
 
 
 def _test(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kvmark import __version__
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.options import argument
+from kvmark.cli.options import argument, option
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 
 
 def import_(
-    files: Annotated[
-        list[Path], argument("FILE...", "Results of other tools.", show_default=False)
-    ],
-    name: Annotated[
-        str | None, options.option("NAME", "Name of the run (default: the file's name).")
-    ] = None,
+    files: list[Path] = argument("FILE...", "Results of other tools.", show_default=False),
+    name: str | None = option("NAME", "Name of the run (default: the file's name)."),
     tag: options.Tag = None,
     folder: options.Runs = None,
     json: options.Json = False,
@@ -48,11 +44,7 @@ def import_(
         for file in read
     ]
     runs = keep(
-        records,
-        imports,
-        tags=tag or (),
-        command=command_line(),
-        versions={"kvmark": __version__},
+        records, imports, tags=tag or (), command=command_line(), versions={"kvmark": __version__}
     )
     for run in runs:
         # Verdicts are made again on demand: the import doesn't depend on them.

@@ -19,8 +19,8 @@ import typer
 
 from kvmark import interrupts
 from kvmark.cli import options
-from kvmark.cli.options import duration, flag, number, option
-from kvmark.cli.output import print_answer, print_json, terminal_width
+from kvmark.cli.options import choice, duration, flag, number, option
+from kvmark.cli.output import print_json, print_result, terminal_width
 from kvmark.errors import AnswerIsNo, Interrupted, RecordsError, UsageError
 from kvmark.outputs import check_output, refuse_existing
 from kvmark.records.archive import ENDING, STUDIES, write_archive
@@ -47,15 +47,9 @@ _MOST_NAMED: Final = 20
 _GOING: Final = "still going"
 _FOREIGN: Final = "with files that kvmark didn't write"
 
-DryRun = Annotated[
-    bool, flag("Print what would be removed, and remove nothing.", "--dry-run", "-n")
-]
-RemoveFromStudies = Annotated[bool, flag("Remove runs of studies, too.", "--force", "-f")]
-Yes = Annotated[bool, flag("Don't ask; needed without a terminal.", "--yes", "-y")]
-
 
 def list_(
-    limit: Annotated[int, option("N", "Largest number of runs.", min=1)] = 30,
+    limit: int = option("N", "Largest number of runs.", default=30, min=1),
     tag: options.Tag = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -69,12 +63,9 @@ def list_(
     records = Records.at(folder)
     lines = (line for line in records.lines() if tags <= set(line.entry.tags))
     judged = _judged(records, list(islice(lines, limit)), quiet=quiet)
-    if json:
-        print_json("runs", {"runs": judged})
-        return
     from kvmark.report.views.runs_list import runs_text
 
-    print_answer(runs_text(judged, terminal_width()))
+    print_result("runs", {"runs": judged} if json else runs_text(judged, terminal_width()))
 
 
 def _judged(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:
@@ -93,9 +84,9 @@ def _judged(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunL
 class RemovalOptions:
     """Options of commands that remove runs."""
 
-    dry_run: DryRun = False
-    force: RemoveFromStudies = False
-    yes: Yes = False
+    dry_run: bool = flag("Print what would be removed, and remove nothing.", "--dry-run", "-n")
+    force: bool = flag("Remove runs of studies, too.", "--force", "-f")
+    yes: bool = flag("Don't ask; needed without a terminal.", "--yes", "-y")
     folder: options.KeptRuns = None
     json: options.Json = False
     quiet: options.Quiet = False
@@ -129,11 +120,9 @@ def rm(words: options.RunNames, *, removal: RemovalOptions) -> None:
 
 
 def prune(
-    older_than: Annotated[
-        int | None, duration("Only runs that are older, such as 30d or 12h.")
-    ] = None,
+    older_than: int | None = duration("Only runs that are older, such as 30d or 12h."),
     tag: options.Tag = None,
-    keep: Annotated[int | None, number("Number of newest runs with the tags to keep.")] = None,
+    keep: int | None = number("Number of newest runs with the tags to keep."),
     *,
     removal: RemovalOptions,
 ) -> None:
@@ -266,14 +255,13 @@ def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
 
 def archive(
     words: options.RunNames,
+    *,
     output: Annotated[Path, option("FILE", f"Archive, NAME{ENDING}.", "--output", "-o")],
-    histogram_logs: Annotated[
-        bool,
-        typer.Option(
-            help="Include each interval's histograms: most of the size, for quantiles around faults"
-            " and for the error of a quantile in a single run."
-        ),
-    ] = True,
+    histogram_logs: bool = choice(
+        True,
+        "Include each interval's histograms: most of the size, for quantiles around faults and for"
+        " the error of a quantile in a single run.",
+    ),
     force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,

@@ -140,9 +140,7 @@ def _report_path(output: Path | None, format: str | None) -> Path:
 
 def history(
     metric: str = option(
-        "NAME",
-        "Metric: throughput, p50, p99, READ.p99, service.p99, ….",
-        default="throughput",
+        "NAME", "Metric: throughput, p50, p99, READ.p99, service.p99, ….", default="throughput"
     ),
     tag: options.Tag = None,
     workload: str = option("NAME", "Only this workload.", default=""),
@@ -188,9 +186,7 @@ def history(
 def scaling(
     words: options.RunNames,
     over: str = option(
-        "FACTOR",
-        "Factor that varies: clients, nodes, or a factor of a study.",
-        default="clients",
+        "FACTOR", "Factor that varies: clients, nodes, or a factor of a study.", default="clients"
     ),
     report: options.RunReport = None,
     folder: options.KeptRuns = None,

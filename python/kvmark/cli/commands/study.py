@@ -27,10 +27,7 @@ class StudyOptions(ExperimentOptions):
     """Options of `kvmark study`."""
 
     name: str | None = argument(
-        "STUDY",
-        "Name such as hcassandra, or YAML file.",
-        None,
-        autocompletion=completion.study,
+        "STUDY", "Name such as hcassandra, or YAML file.", None, autocompletion=completion.study
     )
     system: SystemName | None = option(
         "URL", "System to measure instead of the study's.", **_SYSTEM

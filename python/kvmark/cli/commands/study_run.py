@@ -267,12 +267,7 @@ def _resume(study: Study, journal: Journal) -> None:
 
 
 def _answer(
-    study: Study,
-    journal: Journal,
-    report: Path | None,
-    *,
-    json: bool,
-    problem: KvmarkError | None,
+    study: Study, journal: Journal, report: Path | None, *, json: bool, problem: KvmarkError | None
 ) -> None:
     """Prints the answer from the runs so far, writes the report, then raises the problem.
 

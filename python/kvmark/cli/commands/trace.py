@@ -78,10 +78,7 @@ def record(
     threads: int | None = number("Forwarding threads (default: one per core, at most 4)."),
     duration: int | None = duration("Stop after this time (default: Ctrl-C)."),
     memory: int = quantity(
-        _size,
-        "SIZE",
-        "Limit of requests that wait for answers or disk (256M).",
-        default=256 << 20,
+        _size, "SIZE", "Limit of requests that wait for answers or disk (256M).", default=256 << 20
     ),
     disk: int = quantity(_size, "SIZE", "Limit of the recording (10G).", default=10 << 30),
     keep_keys: KeepKeys = False,
