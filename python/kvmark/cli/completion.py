@@ -14,7 +14,9 @@ from io import StringIO
 
 import typer
 
+from kvmark import catalog
 from kvmark.errors import KvmarkError
+from kvmark.testbed import names_of_testbeds, testbeds_root
 
 _WORDS = "COMP_WORDS"
 _PLACE = "COMP_CWORD"
@@ -99,16 +101,12 @@ def tag(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 @offered
 def workload(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The ready workloads; the shell adds files where none matches."""
-    from kvmark import catalog
-
     yield from catalog.names()
 
 
 @offered
 def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The ready studies."""
-    from kvmark import catalog
-
     yield from catalog.study_names()
 
 
@@ -116,7 +114,6 @@ def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The beginnings of URLs, and the testbeds."""
     from kvmark.drivers import schemes
-    from kvmark.testbed import names_of_testbeds, testbeds_root
 
     yield from sorted(scheme.beginning for scheme in schemes().values())
     yield from (f"up:{name}" for name in names_of_testbeds(testbeds_root()))
@@ -125,8 +122,6 @@ def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
 @offered
 def testbed(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The testbeds."""
-    from kvmark.testbed import names_of_testbeds, testbeds_root
-
     yield from names_of_testbeds(testbeds_root())
 
 
