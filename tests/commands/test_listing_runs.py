@@ -84,31 +84,24 @@ def test_nothing_is_written_into_the_folder_of_a_run(
     ]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"made_of": 3}'])
-def test_a_damaged_verdict_is_made_again(
-    make_run: MakeRun, listed: List, records: Records, text: str
-) -> None:
-    run = make_run()
-    first = listed()
-    path = records.verdict_path(run)
-    path.write_text(text)
-    assert listed() == first
-    assert json.loads(path.read_text())["run"] == run
-
-
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("judgement", "INVALID"), ("throughput", 1.0), ("response_ns_p99", 7), ("repetitions", 9)],
-)
-def test_a_changed_verdict_is_ignored(
-    make_run: MakeRun, listed: List, records: Records, name: str, value: object
+    "damage",
+    [
+        "", "{", "[]", "{}", "null", '{"made_of": 3}',
+        {"judgement": "INVALID"}, {"throughput": 1.0}, {"response_ns_p99": 7},
+        # An older format judged a run as a repetition.
+        {"format": 2, "repetitions": 20, "made_of": "older"},
+    ],
+)  # fmt: skip
+def test_a_damaged_changed_or_older_verdict_is_made_again(
+    make_run: MakeRun, listed: List, records: Records, damage: str | dict[str, object]
 ) -> None:
-    run = make_run()
+    path = records.verdict_path(make_run())
     first = listed()
-    path = records.verdict_path(run)
-    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-    assert [line["throughput"] for line in listed()] == [line["throughput"] for line in first]
-    assert records.line(run).entry.name == "ycsb/c"
+    kept = json.loads(path.read_text())
+    path.write_text(damage if isinstance(damage, str) else json.dumps({**kept, **damage}))
+    assert listed() == first
+    assert json.loads(path.read_text()) == kept
 
 
 def test_a_run_that_replaces_another_is_read_again(
@@ -120,19 +113,6 @@ def test_a_run_that_replaces_another_is_read_again(
     shutil.rmtree(records.root / run)
     (records.root / other).rename(records.root / run)
     assert [line["entry"]["tags"] for line in listed()] == [["new"]]
-
-
-def test_a_verdict_of_an_older_format_is_made_again(
-    make_run: MakeRun, listed: List, records: Records
-) -> None:
-    run = make_run()
-    (line,) = listed()
-    path = records.verdict_path(run)
-    kept = json.loads(path.read_text())
-    # That format judged a run as a repetition.
-    path.write_text(json.dumps({**kept, "format": 2, "repetitions": 20, "made_of": "older"}))
-    assert listed() == [line]
-    assert "repetitions" not in json.loads(path.read_text())
 
 
 def test_a_closed_run_that_cannot_be_read_is_in_the_list_with_its_problem(
