@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import MISSING
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -63,16 +63,13 @@ def _size(text: str) -> int:
 
 
 def record(
-    listen: str = option(
-        "[HOST:]PORT", "Address for clients; HOST is 127.0.0.1 by default.", default=MISSING
-    ),
-    to: SystemName = option(
-        "URL",
-        "Server, such as redis://HOST or memcached://HOST.",
-        parser=system_name,
-        default=MISSING,
-    ),
-    *,
+    listen: Annotated[
+        str, option("[HOST:]PORT", "Address for clients; HOST is 127.0.0.1 by default.")
+    ],
+    to: Annotated[
+        SystemName,
+        option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),
+    ],
     output: Folder,
     hash_key: HashKey = None,
     threads: int | None = number("Forwarding threads (default: one per core, at most 4)."),
@@ -87,10 +84,9 @@ def record(
     quiet: options.Quiet = False,
 ) -> None:
     """Records the traffic between clients and a server as a trace, until Ctrl-C."""
-    from kvmark.trace import Keep
-
-    keep = Keep(keys=keep_keys, values=keep_values)
-    driver, settings = _tap_settings(listen, to, threads, memory, disk, keep)
+    settings = _tap_settings(listen, to, threads, memory_bytes=memory, disk_bytes=disk)
+    settings = replace(settings, keep_keys=keep_keys, keep_values=keep_values)
+    kept = f"; {settings.keep.words()} are kept as they are" if settings.keep.words() else ""
     key = read_hash_key(hash_key)
     # The thread that makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -101,14 +97,13 @@ def record(
 
         def continues(progress: TapProgress) -> bool:
             if not last and not quiet:
-                kept = f"; {keep.words()} are kept as they are" if keep.words() else ""
                 typer.echo(f"Clients are taken at {progress.listens} until Ctrl-C{kept}", err=True)
             if last and last[-1].recording and not progress.recording:
                 typer.echo("Recording has ended, and forwarding goes on until Ctrl-C", err=True)
             last[:] = [progress]
             return not interrupts.take() and (duration is None or progress.elapsed_ns < duration)
 
-        info = record_trace(settings, output, f"a tap before {driver}", key, continues)
+        info = record_trace(settings, output, f"a tap before {settings.protocol}", key, continues)
         interrupts.forget()
     if json:
         print_json("recorded-trace", {"trace": output, "info": info})
@@ -126,9 +121,9 @@ def _print_info(begin: str, info: TraceInfo) -> None:
 
 
 def _tap_settings(
-    listen: str, to: SystemName, threads: int | None, memory: int, disk: int, keep: Keep
-) -> tuple[str, TapSettings]:
-    """The driver of the system, and the settings of the tap."""
+    listen: str, to: SystemName, threads: int | None, *, memory_bytes: int, disk_bytes: int
+) -> TapSettings:
+    """The settings of the tap, which keeps hashes and sizes only."""
     url = parse_system_url(to.reveal())
     if "username" in url.options or url.password is not None:
         raise UsageError("--to: clients log in by themselves; leave user and password out")
@@ -140,13 +135,13 @@ def _tap_settings(
         raise UsageError("--to: a tap is before one server; start one before each")
     if threads == 0:
         raise UsageError("--threads: a tap needs 1 at least")
-    if memory < _LEAST_MEMORY:
+    if memory_bytes < _LEAST_MEMORY:
         raise UsageError("--memory: a tap needs 1M at least")
     from kvmark.drivers import drivers
     from kvmark.trace import TapSettings
 
     host, port = _parse_listen(listen)
-    return url.driver, TapSettings(
+    return TapSettings(
         host=host,
         port=port,
         protocol=url.driver,
@@ -155,10 +150,10 @@ def _tap_settings(
         tls=url.options.get("tls") == "true",
         **{name: url.options.get(name) for name in _TLS_FILES},
         threads=threads or min(_THREADS, len(os.sched_getaffinity(0))),
-        keep_keys=keep.keys,
-        keep_values=keep.values,
-        memory_bytes=memory,
-        disk_bytes=disk,
+        keep_keys=False,
+        keep_values=False,
+        memory_bytes=memory_bytes,
+        disk_bytes=disk_bytes,
     )
 
 
