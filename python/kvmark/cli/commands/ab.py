@@ -9,16 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from kvmark.cli import options
-from kvmark.cli.commands.compare import (
-    FAIL_IF,
-    Allow,
-    Junit,
-    OutputFormat,
-    UnknownIs,
-    parse_allowed,
-    parse_gate,
-    print_comparison,
-)
+from kvmark.cli.commands import compare as comparing
 from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
@@ -58,22 +49,22 @@ class ABOptions(ExperimentOptions):
     answer: str | None = option("NAME", "Print an interrupted comparison, and measure nothing.")
     seed: options.Seed = 1
     pin: options.Pin = None
-    allow: Allow = ""
-    fail_if: Annotated[tuple[str, ...], FAIL_IF] = ()
-    if_unknown: UnknownIs = "fail"
-    format: OutputFormat = "text"
-    junit_file: Junit = None
+    allow: comparing.Allow = ""
+    fail_if: Annotated[tuple[str, ...], comparing.FAIL_IF] = ()
+    if_unknown: comparing.UnknownIs = "fail"
+    format: comparing.OutputFormat = "text"
+    junit_file: comparing.Junit = None
     report: options.RunReport = None
 
     @cached_property
     def allowed(self) -> tuple[str, ...]:
         """The caveats of `--allow`."""
-        return parse_allowed(self.allow)
+        return comparing.parse_allowed(self.allow)
 
     @cached_property
     def gate(self) -> Gate:
         """The conditions of `--fail-if`."""
-        return parse_gate(self.fail_if, self.if_unknown)
+        return comparing.parse_gate(self.fail_if, self.if_unknown)
 
 
 def ab(options: ABOptions) -> None:
@@ -177,7 +168,7 @@ def _print(
         raise problem or refusal from refusal
     notes = (*_block_sentences(design), f"The runs have the tags {name}:base and {name}:candidate.")
     try:
-        print_comparison(
+        comparing.print_comparison(
             comparison,
             "json" if options.json else options.format,
             options.junit_file,

@@ -123,10 +123,7 @@ def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
         workload=search.spec.workload.name,
         system=search.spec.system.text,
         objectives=search.objectives,
-        low=result.low,
-        high=result.high,
-        reason=result.reason,
-        clients=result.clients,
+        **{name: getattr(result, name) for name in ("low", "high", "reason", "clients")},
         estimate=estimated(result, search.objectives),
         lines=tuple(
             CapacityLine(**{name: getattr(one, name) for name in CapacityLine.__slots__})

@@ -121,20 +121,16 @@ def print_comparison(
         RunError: the JUnit file can't be written.
     """
     from kvmark.report.model.units import listed
-    from kvmark.report.views.comparison import (
-        comparison_markdown,
-        comparison_text,
-        condition_sentence,
-    )
+    from kvmark.report.views import comparison as views
 
     match form:
         case "json":
             document = {"comparison": comparison, "failures": failures, "said": (*first, *notes)}
             print_json("comparison", document)
         case "md":
-            typer.echo(comparison_markdown(comparison, notes, first), nl=False)
+            typer.echo(views.comparison_markdown(comparison, notes, first), nl=False)
         case "text":
-            print_answer(comparison_text(comparison, terminal_width(), notes, first))
+            print_answer(views.comparison_text(comparison, terminal_width(), notes, first))
     if junit_file is not None:
         write_output(junit_file, junit(comparison), page=True)
     broken = comparison.failed
@@ -144,7 +140,7 @@ def print_comparison(
         if not worse:
             problem = "whether the candidate is worse than allowed can't be told"
         shown = (worse or broken)[:_MOST_PRINTED]
-        raise AnswerIsNo(f"{problem}: {' '.join(map(condition_sentence, shown)).rstrip('.')}")
+        raise AnswerIsNo(f"{problem}: {' '.join(map(views.condition_sentence, shown)).rstrip('.')}")
     if comparison.unmeasured:
         raise AnswerIsNo(
             "whether the candidate is worse than allowed can't be told: it has no run of"

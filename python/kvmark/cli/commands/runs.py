@@ -23,22 +23,13 @@ from kvmark.cli.options import choice, duration, flag, number, option
 from kvmark.cli.output import print_json, print_result, terminal_width
 from kvmark.errors import AnswerIsNo, Interrupted, RecordsError, UsageError
 from kvmark.outputs import check_output, refuse_existing
+from kvmark.records import store
 from kvmark.records.archive import ENDING, STUDIES, write_archive
 from kvmark.records.files import HISTOGRAMS
-from kvmark.records.store import (
-    ANY,
-    Records,
-    entries_of,
-    foreign_in,
-    is_written,
-    remove,
-    size_bytes,
-    sweep,
-)
+from kvmark.records.store import ANY, Records, entries_of, foreign_in, is_written
 from kvmark.report.model.units import size, whole
 
 if TYPE_CHECKING:
-    from kvmark.experiment.journal import Journal
     from kvmark.records import Entry, RunLine
 
 _MANY: Final = 10
@@ -177,7 +168,7 @@ def _remove(
         RunError: a run can't be removed; those before it are removed.
         Interrupted: the user stopped it; removed runs are gone.
     """
-    taken_bytes = sum(map(size_bytes, entries))
+    taken_bytes = sum(map(store.size_bytes, entries))
     total = f"{_runs(len(entries))}, {size(taken_bytes)}"
     if entries and not (removal.dry_run or removal.yes):
         _ask(entries, total)
@@ -233,10 +224,10 @@ def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
         for journal in journals.values():
             locks.enter_context(journal.alone())
         try:
-            sweep(records)
+            store.sweep(records)
             for entry in entries:
                 interrupts.check()
-                remove(records, entry.id)
+                store.remove(records, entry.id)
             left = {
                 one.id
                 for each in (records.list() if journals else ())
@@ -313,10 +304,9 @@ def _selected(records: Records, words: Sequence[str]) -> tuple[list[str], list[s
             raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
     runs = {entry.id for entry in entries}
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
-    return sorted(runs), sorted(one.id for one in journals.values() if _existing(one) <= runs)
-
-
-def _existing(journal: Journal) -> set[str]:
-    """The runs of a study that still exist."""
-    runs = {attempt.run for attempt in journal.attempts() if attempt.run is not None}
-    return {run for run in runs if (journal.records.root / run).is_dir()}
+    studies = []
+    for study in journals.values():
+        attempts = {attempt.run for attempt in study.attempts() if attempt.run is not None}
+        if {run for run in attempts if (records.root / run).is_dir()} <= runs:
+            studies.append(study.id)
+    return sorted(runs), sorted(studies)

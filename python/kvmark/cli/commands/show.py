@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from kvmark.cli import completion, options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.options import argument, choice, flag, option
-from kvmark.cli.output import (
-    json_text,
-    print_json,
-    print_result,
-    save_report,
-    terminal_width,
-    write_report,
-)
+from kvmark.cli.output import json_text, print_result, save_report, terminal_width, write_report
 from kvmark.errors import SpecError, UsageError
 from kvmark.outputs import check_output, refuse_existing, write_output
 from kvmark.records import Records
@@ -73,7 +66,7 @@ def export(
         write_output(output, text)
     if json:
         printed = text if output is None else None
-        print_json("export", {"run": run.id, "format": format, "output": output, "text": printed})
+        print_result("export", {"run": run.id, "format": format, "output": output, "text": printed})
     elif output is None:
         sys.stdout.write(text)
 
@@ -119,7 +112,7 @@ def report(
     answers = run_answers(map(records.open_entry, entries), len(entries), judged)
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
-        print_json("report", {"runs": [answer.summary.id for answer in answers], "report": path})
+        print_result("report", {"runs": [answer.summary.id for answer in answers], "report": path})
     elif not quiet:
         print(f"The report is in {path.resolve()}", file=sys.stderr)
 
@@ -196,19 +189,14 @@ def scaling(
     """Fits the Universal Scalability Law to runs, and reports when they cannot support a fit."""
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.analysis.models.scaling import scaling_laws
-    from kvmark.report.views.scaling import (
-        ScalingAnswer,
-        scaling_page,
-        scaling_sentence,
-        scaling_text,
-    )
+    from kvmark.report.views import scaling as views
 
     laws = scaling_laws(runs_of(Records.at(folder), words), over)
-    answer = ScalingAnswer(f"Scaling over {over.replace('_', ' ')}", laws)
-    sentences = [{"law": law, "sentence": scaling_sentence(law)} for law in laws]
+    answer = views.ScalingAnswer(f"Scaling over {over.replace('_', ' ')}", laws)
+    sentences = [{"law": law, "sentence": views.scaling_sentence(law)} for law in laws]
     document = {"laws": sentences, "report": report}
-    print_result("scaling", document if json else scaling_text(answer, terminal_width()))
-    save_report(lambda _: scaling_page(answer, command_line()), report, quiet=json or quiet)
+    print_result("scaling", document if json else views.scaling_text(answer, terminal_width()))
+    save_report(lambda _: views.scaling_page(answer, command_line()), report, quiet=json or quiet)
 
 
 def serve(

@@ -142,14 +142,10 @@ def _servers(nodes: Sequence[Node]) -> str:
 
 def testbed_document(testbed: Testbed) -> dict[str, Any]:
     """A testbed as values for JSON."""
-    return {
-        "name": testbed.name,
-        "system": testbed.system,
-        "version": testbed.version,
-        "url": testbed.url,
-        "folder": str(testbed.folder),
-        "nodes": [_node_document(node) for node in testbed.nodes],
+    texts = {
+        name: str(getattr(testbed, name)) for name in ("name", "system", "version", "url", "folder")
     }
+    return {**texts, "nodes": [_node_document(node) for node in testbed.nodes]}
 
 
 def stopped_document(stopped: Stopped) -> dict[str, Any]:
