@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 import typer
 
 from kvmark.cli import completion, options
-from kvmark.cli.options import (
-    ExperimentOptions,
-    argument,
-    choice,
-    duration,
-    expand_options,
-    flag,
-    number,
-    option,
-    quantity,
-)
+from kvmark.cli.options import ExperimentOptions, option
 from kvmark.cli.registry import StrictCommand
 from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
@@ -45,7 +35,7 @@ _OF_COMMANDS: Final = (
 
 Warmup = Annotated[
     int | None,
-    duration(
+    options.duration(
         "Warm-up with the same load, such as 5s (default: none; without a length of the run,"
         " until throughput is steady, at most 30 s).",
         "--warmup",
@@ -68,7 +58,7 @@ class LoadOptions(ExperimentOptions):
 
     command: ClassVar[str]
 
-    workload: str = argument(
+    workload: str = options.argument(
         "WORKLOAD", "Name such as ycsb/a, or YAML file.", autocompletion=completion.workload
     )
     system: options.System = None
@@ -76,24 +66,24 @@ class LoadOptions(ExperimentOptions):
     duration_ns: options.Duration = None
     warmup_ns: Warmup = None
     records: options.Records = None
-    load: Literal["auto", "always", "never"] = choice(
+    load: Literal["auto", "always", "never"] = options.choice(
         "auto", "Whether to load the records first; auto: missing records only."
     )
     groups: tuple[str, ...] = option(
         "NAME", "Measure only this group of clients; repeatable.", "--group", default=()
     )
-    pipeline_depth: int | None = number(
+    pipeline_depth: int | None = options.number(
         "Commands that an operation sends at once (default: the workload's)."
     )
-    workers: int | None = number(
+    workers: int | None = options.number(
         "Executor threads of an asynchronous driver (default: one per core)."
     )
     seed: options.Seed = 1
-    interval_ns: int | None = duration(
+    interval_ns: int | None = options.duration(
         "Length of a recorded interval (default: 100ms to 1s, by the duration).", "--interval"
     )
     timeout_ns: options.Timeout = None
-    drain_limit_ns: int | None = duration(
+    drain_limit_ns: int | None = options.duration(
         "Longest wait for operations in flight at the end (default: 30s).", "--drain-limit"
     )
     pin: options.Pin = None
@@ -143,28 +133,32 @@ class RunOptions(LoadOptions):
 
     command: ClassVar[str] = "run"
 
-    rate: str | None = quantity(
+    rate: str | None = options.quantity(
         _rate_text, "RATE", "Open model: operations per second, such as 5k, or a curve."
     )
-    ramp: str | None = quantity(_ramp_text, "RATE..RATE", "Open model with a rising rate: 1k..50k.")
-    arrival: Literal["constant", "poisson"] | None = choice(
+    ramp: str | None = options.quantity(
+        _ramp_text, "RATE..RATE", "Open model with a rising rate: 1k..50k."
+    )
+    arrival: Literal["constant", "poisson"] | None = options.choice(
         None, "Arrival process of the open model (default: constant)."
     )
-    operations: int | None = number("Number of operations.")
+    operations: int | None = options.number("Number of operations.")
     until_stderr: float | None = option(
         "BOUND", "Stop below this standard error of the mean rate, as cassandra-stress."
     )
-    precision: float | None = quantity(
+    precision: float | None = options.quantity(
         share,
         "PERCENT",
         "Stop when the throughput's 95 % confidence interval is within ± PERCENT"
         " (default: 3 % and at most 60 s, where nothing else ends the run).",
     )
-    warmup_until: Literal["stationary"] | None = choice(
+    warmup_until: Literal["stationary"] | None = options.choice(
         None, "End the warm-up when throughput is steady; --warmup is its limit."
     )
-    settle: bool = choice(True, "Wait after a load until the system is quiet.")
-    verify: bool = flag("Read every written record at the end and count lost writes.", "--verify")
+    settle: bool = options.choice(True, "Wait after a load until the system is quiet.")
+    verify: bool = options.flag(
+        "Read every written record at the end and count lost writes.", "--verify"
+    )
     fault: tuple[str, ...] = option(
         "TEXT", "Fault of a testbed, such as '10s pause primary-1 for 2s'; repeatable.", default=()
     )
@@ -231,18 +225,18 @@ class RunOptions(LoadOptions):
 class ReplayOptions(RunOptions):
     """Options of `kvmark replay`: those of a run, and how the trace is replayed."""
 
-    workload: str = argument("TRACE", "Folder of a trace, X.trace.")
+    workload: str = options.argument("TRACE", "Folder of a trace, X.trace.")
     speed: options.Speed = None
-    keep_order: Literal["key", "client", "none"] | None = choice(
+    keep_order: Literal["key", "client", "none"] | None = options.choice(
         None, "Scope within which operations keep their order (default: key)."
     )
     skip: str | None = option("VERB,…", "Operations to leave out, such as ping.")
-    from_ns: int | None = duration("Start within the trace.", "--from")
-    until_ns: int | None = duration("End within the trace.", "--until")
-    scale_keys: float | None = quantity(
+    from_ns: int | None = options.duration("Start within the trace.", "--from")
+    until_ns: int | None = options.duration("End within the trace.", "--until")
+    scale_keys: float | None = options.quantity(
         parse_scale_keys, "N", "Scale the key space by N; below 1, replay a sample of the keys."
     )
-    loop: int | None = number("Number of consecutive replays.")
+    loop: int | None = options.number("Number of consecutive replays.")
     map_file: options.StatementMap = None
 
     @property
@@ -280,7 +274,7 @@ class ReplayOptions(RunOptions):
 class _PartOptions(ReplayOptions):
     """Options of a run that is a part of a command."""
 
-    workload: str = argument("WORKLOAD", "Name such as ycsb/a, YAML file, or trace.")
+    workload: str = options.argument("WORKLOAD", "Name such as ycsb/a, YAML file, or trace.")
 
 
 def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) -> RunOptions:
@@ -300,7 +294,7 @@ def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) ->
         return given
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("run", cls=StrictCommand)(expand_options(run))
+    app.command("run", cls=StrictCommand)(options.expand_options(run))
     try:
         parsed = app(args=list(words), prog_name="kvmark run", standalone_mode=False)
     except typer.TyperException as problem:

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_origin
 import typer
 
 from kvmark.cli import completion, options
-from kvmark.cli.options import (
-    argument,
-    flag,
-    option,
-    parameters_of,
-    typer_parameter,
-    with_parameters,
-)
+from kvmark.cli.options import argument, flag, option
 from kvmark.cli.output import print_result
 from kvmark.spec.url import SystemName, system_name
 from kvmark.testbed import testbeds_root
@@ -65,14 +58,14 @@ def _with_options(up: Callable[..., None]) -> Callable[..., None]:
             by_field.setdefault(field, []).append((system, wish))
     parameters = [
         Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        typer_parameter(
+        options.typer_parameter(
             "system", str | None, argument("SYSTEM|NAME", systems, None, show_default=False)
         ),
-        *parameters_of(_NewTestbed),
+        *options.parameters_of(_NewTestbed),
         *map(_parameter, sorted(by_field.values(), key=lambda wishes: len(wishes) == 1)),
-        *parameters_of(_Common),
+        *options.parameters_of(_Common),
     ]
-    return with_parameters(up, parameters)
+    return options.with_parameters(up, parameters)
 
 
 def _parameter(wishes: Sequence[tuple[System, OptionSpec]]) -> Parameter:
@@ -95,7 +88,9 @@ def _parameter(wishes: Sequence[tuple[System, OptionSpec]]) -> Parameter:
         autocompletion=completion.system if reads_url else None,
     )
     kind = SystemName if reads_url else wish.type
-    return typer_parameter(wish.field, kind if default is not None else kind | None, settings)
+    return options.typer_parameter(
+        wish.field, kind if default is not None else kind | None, settings
+    )
 
 
 def up(context: typer.Context, *, system: str | None, json: bool, quiet: bool, **_: Any) -> None:
