@@ -138,14 +138,19 @@ def _done(progress: Mapping[str, Any] | None) -> float | None:
     if not progress:
         return None
     ends = (("elapsed_ns", "expected_ns"), ("completed", "expected_operations"))
-    shares = [progress[part] / progress[total] for part, total in ends if progress[total]]
+    shares: list[float] = [
+        progress[part] / progress[total] for part, total in ends if progress[total]
+    ]
     return min(max(shares), 1.0) if shares else None
 
 
 def _phase_left_s(progress: Mapping[str, Any] | None) -> float | None:
     """Time until the phase ends at its present speed; None if unknown."""
     done = _done(progress)
-    return progress["elapsed_ns"] / _NS_PER_S * (1 - done) / done if progress and done else None
+    if not progress or not done:
+        return None
+    elapsed_s: float = progress["elapsed_ns"] / _NS_PER_S
+    return elapsed_s * (1 - done) / done
 
 
 class LiveDisplay:

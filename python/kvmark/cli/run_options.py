@@ -246,8 +246,8 @@ class ReplayOptions(RunOptions):
         if is_trace(self.workload):
             driver = self.system_url.driver
             return catalog.of_trace(Path(self.workload), driver, self.map_file)
-        for name in get_annotations(ReplayOptions).keys() - {"workload"}:
-            if getattr(self, name) is not None:
+        for name in get_annotations(ReplayOptions):
+            if name != "workload" and getattr(self, name) is not None:
                 flag = name.removesuffix("_ns").removesuffix("_file").replace("_", "-")
                 raise SpecError(f"--{flag} is for a trace, X.trace, and {self.workload} is none")
         return catalog.find(self.workload)

@@ -126,7 +126,7 @@ def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
         **{name: getattr(result, name) for name in ("low", "high", "reason", "clients")},
         estimate=estimated(result, search.objectives),
         lines=tuple(
-            CapacityLine(**{name: getattr(one, name) for name in CapacityLine.__slots__})
+            CapacityLine(**{name: getattr(one, name) for name in CapacityLine.__dataclass_fields__})
             for one in result.runs
         ),
     )
