@@ -15,7 +15,7 @@ from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
-from kvmark.spec.condition import Gate
+from kvmark.spec.condition import Gate, parse_condition
 from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ABOptions(ExperimentOptions):
     @cached_property
     def gate(self) -> Gate:
         """The conditions of `--fail-if`."""
-        return comparing.parse_gate(self.fail_if, self.if_unknown)
+        return Gate(tuple(map(parse_condition, self.fail_if)), self.if_unknown)
 
 
 def ab(options: ABOptions) -> None:

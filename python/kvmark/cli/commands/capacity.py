@@ -15,10 +15,8 @@ from kvmark.spec.quantity import rate, share
 
 if TYPE_CHECKING:
     from kvmark.experiment.capacity import CapacitySearch
-    from kvmark.experiment.capacity_search import Capacity, CapacityRequest
+    from kvmark.experiment.capacity_search import Capacity
     from kvmark.experiment.journal import Journal
-    from kvmark.report.views.capacity import CapacityAnswer
-    from kvmark.spec.run import RunSpec
 
 _SECOND_NS: Final = 10**9
 _MOST_CLIENTS: Final = 4096
@@ -51,6 +49,8 @@ def capacity(options: CapacityOptions) -> None:
     """Finds the maximum throughput that meets an SLO without drops."""
     from kvmark import catalog
     from kvmark.experiment.capacity import CapacitySearch
+    from kvmark.experiment.capacity_search import CapacityRequest
+    from kvmark.plan.compile import OPEN_CLIENTS
     from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations
 
@@ -58,11 +58,15 @@ def capacity(options: CapacityOptions) -> None:
     if not objectives:
         raise SpecError("capacity needs an objective to hold: give --slo, such as 'p99<10ms'")
     spec = options.run_spec(catalog.find(options.workload), arrival=None)
+    confirm = options.confirm if options.repetitions is None else options.repetitions - 1
+    # The number of clients, where the spec gives one.
+    clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
+    least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)
     search = CapacitySearch(
         spec=spec,
         arrival=options.arrival,
         objectives=objectives,
-        asked=_request(options, spec),
+        asked=CapacityRequest(share(options.within), confirm, clients=least, most_clients=most),
         first=None if options.first is None else rate(options.first),
     )
     plan = search.typical_plan()
@@ -72,17 +76,6 @@ def capacity(options: CapacityOptions) -> None:
         if problem is not None or search.result is None:
             raise problem or AnswerIsNo("capacity: the search came to no end")
         _print(search, search.result, journal, options)
-
-
-def _request(options: CapacityOptions, spec: RunSpec) -> CapacityRequest:
-    """The precision of the search, with the number of clients where the spec gives one."""
-    from kvmark.experiment.capacity_search import CapacityRequest
-    from kvmark.plan.compile import OPEN_CLIENTS
-
-    confirm = options.confirm if options.repetitions is None else options.repetitions - 1
-    clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
-    least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)
-    return CapacityRequest(share(options.within), confirm, clients=least, most_clients=most)
 
 
 def _print(
@@ -95,38 +88,38 @@ def _print(
         RunError: the report can't be written.
     """
     from kvmark.experiment.capacity import tag
-    from kvmark.report.model.page import Section
-    from kvmark.report.views.capacity import capacity_grid, capacity_sentence, capacity_text
-
-    answer = _answer(search, result)
-    sentence = capacity_sentence(answer)
-    document = {
-        "workload": answer.workload, "system": answer.system,
-        "objectives": [objective.text for objective in search.objectives],
-        "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
-        "sentence": sentence,
-    }  # fmt: skip
-    print_result("capacity", document if options.json else capacity_text(answer, terminal_width()))
-    if options.report is not None:
-        part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
-        runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in result.runs)]
-        save_report(report_maker(runs, part), options.report, quiet=options.json)
-    if result.found != "found":
-        raise AnswerIsNo(f"capacity: {result.reason}")
-
-
-def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
     from kvmark.experiment.capacity_search import estimated
-    from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
+    from kvmark.report.model.page import Section
+    from kvmark.report.views import capacity as views
 
-    return CapacityAnswer(
+    answer = views.CapacityAnswer(
         workload=search.spec.workload.name,
         system=search.spec.system.text,
         objectives=search.objectives,
         **{name: getattr(result, name) for name in ("low", "high", "reason", "clients")},
         estimate=estimated(result, search.objectives),
         lines=tuple(
-            CapacityLine(**{name: getattr(one, name) for name in CapacityLine.__dataclass_fields__})
+            views.CapacityLine(
+                **{name: getattr(one, name) for name in views.CapacityLine.__dataclass_fields__}
+            )
             for one in result.runs
         ),
     )
+    sentence = views.capacity_sentence(answer)
+    document = {
+        "workload": answer.workload, "system": answer.system,
+        "objectives": [objective.text for objective in search.objectives],
+        "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
+        "sentence": sentence,
+    }  # fmt: skip
+    print_result(
+        "capacity", document if options.json else views.capacity_text(answer, terminal_width())
+    )
+    if options.report is not None:
+        part = Section(
+            "capacity", "Capacity", answer=sentence, grids=(views.capacity_grid(answer),)
+        )
+        runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in result.runs)]
+        save_report(report_maker(runs, part), options.report, quiet=options.json)
+    if result.found != "found":
+        raise AnswerIsNo(f"capacity: {result.reason}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -43,15 +43,6 @@ Junit = Annotated[
 ]
 
 
-def parse_gate(texts: Iterable[str], if_unknown: IfUnknown) -> Gate:
-    """The conditions of `--fail-if`.
-
-    Raises:
-        SpecError: a text is no condition.
-    """
-    return Gate(tuple(map(parse_condition, texts)), if_unknown)
-
-
 def parse_allowed(text: str) -> tuple[str, ...]:
     """The caveats of `--allow`.
 
@@ -89,7 +80,8 @@ def compare(
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.cli.judged import judge_and_keep
 
-    gate = parse_gate((*(fail_if or ()), *(more or ())), if_unknown)
+    conditions = map(parse_condition, (*(fail_if or ()), *(more or ())))
+    gate = Gate(tuple(conditions), if_unknown)
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
     if junit_file is not None:

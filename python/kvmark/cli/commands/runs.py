@@ -30,7 +30,7 @@ from kvmark.records.store import ANY, Records, entries_of, foreign_in, is_writte
 from kvmark.report.model.units import size, whole
 
 if TYPE_CHECKING:
-    from kvmark.records import Entry, RunLine
+    from kvmark.records import Entry
 
 _MANY: Final = 10
 """Number of runs to judge from which on a message explains the time."""
@@ -53,22 +53,18 @@ def list_(
     tags = set(tag or ())
     records = Records.at(folder)
     lines = (line for line in records.lines() if tags <= set(line.entry.tags))
-    judged = _judged(records, list(islice(lines, limit)), quiet=quiet)
+    judged = list(islice(lines, limit))
+    missing = sum(line.entry.state == "closed" and line.judgement is None for line in judged)
+    if missing >= _MANY and not quiet:
+        typer.echo(f"Judging {missing:,} runs; their verdicts are kept", err=True)
+    if missing:
+        # Its libraries are loaded only where some verdicts aren't stored.
+        from kvmark.cli.judged import judged_lines
+
+        judged = judged_lines(records, judged)
     from kvmark.report.views.runs_list import runs_text
 
     print_result("runs", {"runs": judged} if json else runs_text(judged, terminal_width()))
-
-
-def _judged(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:
-    """The lines with figures and verdicts. Libraries are loaded only where some aren't stored."""
-    missing = sum(line.entry.state == "closed" and line.judgement is None for line in lines)
-    if not missing:
-        return lines
-    if missing >= _MANY and not quiet:
-        typer.echo(f"Judging {missing:,} runs; their verdicts are kept", err=True)
-    from kvmark.cli.judged import judged_lines
-
-    return judged_lines(records, lines)
 
 
 @dataclass(frozen=True, kw_only=True)

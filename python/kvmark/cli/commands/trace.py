@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB
     from kvmark.learn import TwinCheck
     from kvmark.spec.run import RunSpec
-    from kvmark.trace import Keep, TapProgress, TapSettings, Trace, TraceInfo
+    from kvmark.trace import Keep, TapProgress, TapSettings, TraceInfo
 
 _HASH_KEY_BYTES: Final = 16
 _SECOND_NS: Final = 10**9
@@ -257,26 +257,23 @@ def show(
 ) -> None:
     """Prints a trace's rate, operations, keys, sizes and cache hit ratios."""
     from kvmark.analysis.trace import describe
+    from kvmark.analysis.trace import rates as rates_of
     from kvmark.report.views.trace import trace_page, trace_text
     from kvmark.trace import Trace
 
     trace = Trace.open(path)
     if rates is not None:
         refuse_existing(rates, "rates: ", force=force)
-        _write_rates(trace, rates, every)
+        if every == 0 or trace.info.end_ns // every >= _RATES_MAX:
+            raise UsageError(
+                f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one"
+            )
+        rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates_of(trace, every)]
+        write_output(rates, "\n".join(("seconds,rate", *rows, "")))
     answer = describe(trace)
     document = {"trace": path, "answer": answer}
     print_result("trace", document if json else trace_text(answer, terminal_width()))
     save_report(lambda _: trace_page(path.name, answer, command_line()), report, quiet=json)
-
-
-def _write_rates(trace: Trace, file: Path, every_ns: int) -> None:
-    from kvmark.analysis.trace import rates
-
-    if every_ns == 0 or trace.info.end_ns // every_ns >= _RATES_MAX:
-        raise UsageError(f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one")
-    rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates(trace, every_ns)]
-    write_output(file, "\n".join(("seconds,rate", *rows, "")))
 
 
 def learn(
