@@ -43,15 +43,6 @@ Warmup = Annotated[
 ]
 
 
-def _ramp_text(text: str) -> str:
-    return parse_curve(f"ramp:{text}").text
-
-
-def _rate_text(text: str) -> str | None:
-    """A rate's text once it is parsed; None for `max`."""
-    return None if pace(text) is None else text
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(ExperimentOptions):
     """Options of a load: the workload, the system, and how long it is measured."""
@@ -134,10 +125,15 @@ class RunOptions(LoadOptions):
     command: ClassVar[str] = "run"
 
     rate: str | None = options.quantity(
-        _rate_text, "RATE", "Open model: operations per second, such as 5k, or a curve."
+        # The text once it is parsed; none for `max`.
+        lambda text: None if pace(text) is None else text,
+        "RATE",
+        "Open model: operations per second, such as 5k, or a curve.",
     )
     ramp: str | None = options.quantity(
-        _ramp_text, "RATE..RATE", "Open model with a rising rate: 1k..50k."
+        lambda text: parse_curve(f"ramp:{text}").text,
+        "RATE..RATE",
+        "Open model with a rising rate: 1k..50k.",
     )
     arrival: Literal["constant", "poisson"] | None = options.choice(
         None, "Arrival process of the open model (default: constant)."
