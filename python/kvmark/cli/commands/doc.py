@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ from kvmark.records.archive import ENDING, STUDIES, unpack
 if TYPE_CHECKING:
     from kvmark.experiment.journal import Journal
     from kvmark.records import Run
-    from kvmark.report.document_blocks import BlockContent, BlockSource, MarkedBlock
+    from kvmark.report.document_blocks import BlockSource, MarkedBlock
     from kvmark.report.model.page import Page
 
 _PEERS: Final = ".json"
@@ -32,30 +32,16 @@ _PEERS: Final = ".json"
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A file, and the content of its blocks."""
+    """A file, and what filling its blocks changes."""
 
     path: Path
+    blocks: int
+    #: The lines of the blocks whose text or pictures differ from their content.
+    stale_lines: list[int]
+    #: The text with all blocks filled.
     text: str
-    blocks: tuple[MarkedBlock, ...]
-    contents: tuple[BlockContent, ...]
-
-    @property
-    def stale_lines(self) -> list[int]:
-        """The lines of the blocks whose text or pictures differ from their content."""
-        from kvmark.report.document_blocks import filled
-
-        return [
-            block.line
-            for block, one in zip(self.blocks, self.contents, strict=True)
-            if filled(self.text, [block], [one.text]) != self.text or list(self.stale_pictures(one))
-        ]
-
-    def stale_pictures(self, content: BlockContent) -> Iterator[tuple[Path, str]]:
-        """Pictures that are missing or differ, with their SVG."""
-        for name, drawn in content.pictures.items():
-            path = self.path.parent / name
-            if not path.is_file() or path.read_text(encoding="utf-8") != drawn:
-                yield path, drawn
+    #: The SVG of pictures that are missing or differ.
+    pictures: dict[Path, str]
 
 
 def doc(
@@ -72,7 +58,7 @@ def doc(
     stale = [one for one in documents if one.stale_lines]
     if json:
         each = [
-            {"file": one.path, "blocks": len(one.blocks), "stale_lines": one.stale_lines}
+            {"file": one.path, "blocks": one.blocks, "stale_lines": one.stale_lines}
             for one in documents
         ]
         print_json("doc", {"files": each, "written": [] if check else [one.path for one in stale]})
@@ -87,7 +73,7 @@ def doc(
         _write(one)
     if not (check or json or quiet):
         for one in documents:
-            changed = f"{len(one.stale_lines)} of {len(one.blocks)} blocks changed"
+            changed = f"{len(one.stale_lines)} of {one.blocks} blocks changed"
             typer.echo(f"{one.path}: {changed}", err=True)
 
 
@@ -97,7 +83,7 @@ def _read(path: Path, sources: _Sources) -> _Document:
     Raises:
         SpecError: the file has no readable marks, or a mark names something that doesn't exist.
     """
-    from kvmark.report.document_blocks import blocks, content
+    from kvmark.report.document_blocks import blocks, content, filled
 
     try:
         text = path.read_bytes().decode()
@@ -114,7 +100,20 @@ def _read(path: Path, sources: _Sources) -> _Document:
         contents = tuple(content(block, sources.of(block, path)) for block in marked)
     except SpecError as problem:
         raise problem.at(file=str(path), line=problem.line) from problem
-    return _Document(path, text, marked, contents)
+    stale: list[int] = []
+    pictures: dict[Path, str] = {}
+    for block, one in zip(marked, contents, strict=True):
+        drawn = {path.parent / name: picture for name, picture in one.pictures.items()}
+        differing = {at: picture for at, picture in drawn.items() if not _holds(at, picture)}
+        if differing or filled(text, [block], [one.text]) != text:
+            stale.append(block.line)
+        pictures |= differing
+    whole = filled(text, marked, [one.text for one in contents])
+    return _Document(path, len(marked), stale, whole, pictures)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
 def _write(document: _Document) -> None:
@@ -123,17 +122,13 @@ def _write(document: _Document) -> None:
     Raises:
         RunError: a file can't be written.
     """
-    from kvmark.report.document_blocks import filled
-
-    for content in document.contents:
-        for path, drawn in document.stale_pictures(content):
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as problem:
-                raise RunError(f"{path} can't be written because {problem.strerror}") from problem
-            write_output(path, drawn)
-    contents = [one.text for one in document.contents]
-    write_output(document.path, filled(document.text, document.blocks, contents))
+    for path, drawn in document.pictures.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+        write_output(path, drawn)
+    write_output(document.path, document.text)
 
 
 def _printed_by_tool(run: Run) -> str:
