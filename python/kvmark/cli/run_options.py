@@ -97,9 +97,9 @@ class LoadOptions(ExperimentOptions):
         from kvmark.spec.run import RunSpec
 
         names = RunSpec.__dataclass_fields__.keys() - {"workload", "system", "rate", "faults"}
-        given = {name: getattr(self, name, None) for name in names}
-        known = {name: value for name, value in given.items() if value is not None}
-        return RunSpec(workload=workload, system=self.system_url, **{**known, **values})
+        given = ((name, getattr(self, name, None)) for name in names)
+        known = {name: value for name, value in given if value is not None} | values
+        return RunSpec(workload=workload, system=self.system_url, **known)
 
     @cached_property
     def system_url(self) -> SystemUrl:

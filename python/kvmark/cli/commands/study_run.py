@@ -283,10 +283,9 @@ def _answer(
     if problem is not None:
         raise problem
     rows = answer.rows
-    failed = sum(not row.is_usable for row in rows)
     if all(row.figures is None for row in rows):
         raise SystemUnderTestError(f"no case measured anything: {rows[0].failures[0]}")
-    if failed:
+    if failed := sum(not row.is_usable for row in rows):
         raise AnswerIsNo(
             f"{failed} of {len(rows)} cases failed or are INVALID, for the reasons above"
         )

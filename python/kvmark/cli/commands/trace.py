@@ -221,9 +221,9 @@ def _import(
 def _parse_columns(text: str) -> dict[str, str]:
     """The columns of `at=timestamp,key=id`, by field."""
     columns: dict[str, str] = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        field, sign, column = (part.strip() for part in word.partition("="))
-        if not sign or not column:
+    for word in filter(None, map(str.strip, text.split(","))):
+        field, _, column = map(str.strip, word.partition("="))
+        if not column:
             raise UsageError(f"--columns: {word!r} isn't a name and a column, as in at=timestamp")
         if field in columns:
             raise UsageError(f"--columns: {field} is given twice")
