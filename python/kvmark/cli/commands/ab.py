@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvmark.cli import options
 from kvmark.cli.commands import compare as comparing
-from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
+from kvmark.cli.session import execute_design, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
 from kvmark.spec.condition import Gate, parse_condition

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from kvmark.cli import options
-from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import choice, option
 from kvmark.cli.output import print_result, save_report, terminal_width
 from kvmark.cli.run_options import LoadOptions, Warmup
+from kvmark.cli.session import execute_design, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate, share
 

@@ -12,9 +12,8 @@ import typer
 
 from kvmark.analysis.models.path_costs import ProxyCosts
 from kvmark.cli.command_line import command_line
-from kvmark.cli.experiment import AGAIN, execute_design
 from kvmark.cli.output import print_result, save_report, terminal_width
-from kvmark.cli.session import named_system
+from kvmark.cli.session import AGAIN, execute_design, named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.experiment.journal import Journal, begin, find
 from kvmark.experiment.study.answer import (

@@ -14,7 +14,6 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.compare import Allow, parse_allowed
-from kvmark.cli.experiment import execute_design, open_journal
 from kvmark.cli.options import (
     ExperimentOptions,
     argument,
@@ -311,7 +310,7 @@ def learn(
         raise SpecError("--records: the workload's file has the number of records")
     if common.fleet is not None:
         raise SpecError("--fleet: a replay is on one machine, and so is its twin")
-    from kvmark.cli.session import named_system
+    from kvmark.cli.session import execute_design, named_system, open_journal
     from kvmark.learn import TwinCheckRequest, check_twin, twin_sides
     from kvmark.spec.replay import parse_speed
     from kvmark.spec.workload import load_workload
