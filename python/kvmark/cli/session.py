@@ -95,9 +95,8 @@ def run_context(
     others = other_plans or {}
     with ExitStack() as stack:
         generator = stack.enter_context(LocalGenerator())
-        setting = make_run_context(command, plan, generator, records, options.tags, options.commit)
         setting = replace(
-            setting,
+            make_run_context(command, plan, generator, records, options.tags, options.commit),
             overheads={case: engine_overhead(one, generator) for case, one in others.items()},
             stall_limit_ns=options.stall_limit_ns,
         )
