@@ -1,7 +1,8 @@
 """Options of commands, and how their values are read.
 
-A dataclass that a command takes becomes one option for each of its fields. A value that can't be
-read is rejected with the option's name before anything else is loaded.
+An option is the default of a command's parameter, or of a field of a dataclass that the command
+takes: each field becomes one option. A value that can't be read is rejected with the option's name
+before anything else is loaded.
 """
 
 from __future__ import annotations
