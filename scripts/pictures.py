@@ -21,7 +21,7 @@ from rich.terminal_theme import TerminalTheme
 
 from kvmark import catalog
 from kvmark.analysis import Curve, quantile_curve
-from kvmark.cli.live import LiveDisplay, update_of
+from kvmark.cli.live import LiveDisplay
 from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, RunFolder, TimeName, close_run, files
@@ -116,7 +116,7 @@ def display_of(run: Path, folder: Path) -> LiveDisplay:
     seen = Watch(cut).look()
     display = LiveDisplay(stream=io.StringIO(), clock=lambda: 0.0)
     display.step("ycsb/a", 1, 1)
-    display.interval(update_of(progress_of(rows), seen), seen)
+    display.interval(progress_of(rows), seen)
     return display
 
 

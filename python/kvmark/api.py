@@ -182,17 +182,10 @@ def run(  # noqa: PLR0913 - they are the options of the command
         RunError: the run couldn't be executed or written.
     """
     given = {
-        "clients": clients,
-        "rate": rate,
-        "arrival": arrival,
-        "duration": duration,
-        "operations": operations,
-        "records": records,
-        "warmup": warmup,
-        "interval": interval,
-        "timeout": timeout,
-        "seed": seed,
-    }
+        "clients": clients, "rate": rate, "arrival": arrival, "duration": duration,
+        "operations": operations, "records": records, "warmup": warmup, "interval": interval,
+        "timeout": timeout, "seed": seed,
+    }  # fmt: skip
     arguments = [str(workload), "--system", system]
     for name, value in given.items():
         arguments += [] if value is None else [f"--{name}", str(value)]

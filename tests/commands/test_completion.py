@@ -13,7 +13,6 @@ import pytest
 
 from kvmark import catalog
 from kvmark.cli import main
-from kvmark.cli.completion import joined
 from kvmark.cli.registry import GROUPS
 from kvmark.records import Records
 
@@ -47,24 +46,31 @@ def tab(
     return press
 
 
-def test_the_commands_are_offered(tab: Tab) -> None:
-    assert tab("") == [word for group in GROUPS.values() for word in group]
-    assert tab("ru") == ["run", "runs"]
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("", [word for group in GROUPS.values() for word in group]),
+        ("ru", ["run", "runs"]),
+        ("run --cl", ["--clients"]),
+        ("runs ", [
+            "list", "show", "compare", "history", "scaling", "report", "export", "archive", "rm",
+            "prune",
+        ]),
+        ("runs --limit 3 --ta", ["--tag"]),
+        ("trace ", ["record", "import", "show", "learn"]),
+        ("run ycsb/", [name for name in catalog.names() if name.startswith("ycsb/")]),
+        ("run ycsb/a --arrival ", ["constant", "poisson"]),
+        ("study ", list(catalog.study_names())),
+        ("app CassandraKeyV", ["CassandraKeyValue"]),
+    ],
+)  # fmt: skip
+def test_commands_options_and_values_are_offered(tab: Tab, words: str, offered: list[str]) -> None:
+    assert tab(*words.split(" ")) == offered
 
 
 def test_the_options_of_a_command_are_offered(tab: Tab) -> None:
     assert {"--runs", "--json", "--quiet"} <= set(tab("run", "--"))
-    assert tab("run", "--cl") == ["--clients"]
     assert {"--older-than", "--keep"} <= set(tab("runs", "prune", "--"))
-
-
-def test_subcommands_are_offered(tab: Tab) -> None:
-    assert tab("runs", "") == [
-        "list", "show", "compare", "history", "scaling", "report", "export", "archive", "rm",
-        "prune",
-    ]  # fmt: skip
-    assert tab("trace", "") == ["record", "import", "show", "learn"]
-    assert tab("runs", "--limit", "3", "--ta") == ["--tag"]
 
 
 @pytest.mark.parametrize("command", ["show", "runs show", "runs report", "runs scaling"])
@@ -89,18 +95,13 @@ def test_tags_are_offered_where_several_runs_may_be_meant(tab: Tab, make_run: Ma
     assert tab("compare", "tag", ":") == ["new", "nightly", "study:one"]
     assert tab("runs", "rm", "tag", ":", "ni") == ["nightly"]
     assert tab("runs", "scaling", "study", ":", "") == ["one"]
+    assert tab("compare", "tag", ":", "study", ":", "o") == ["one"]
     assert tab("runs", "prune", "--tag", "n") == ["new", "nightly"]
 
 
 def test_the_last_of_several_runs_is_completed(tab: Tab, make_run: MakeRun) -> None:
     newer, older = make_run(1), make_run(2)
     assert tab("compare", f"{newer},{older[:-1]}") == [f"{newer},{older}"]
-
-
-def test_workloads_studies_and_applications_are_offered(tab: Tab) -> None:
-    assert tab("run", "ycsb/") == [n for n in catalog.names() if n.startswith("ycsb/")]
-    assert tab("study", "") == list(catalog.study_names())
-    assert "CassandraKeyValue" in tab("app", "Cass")
 
 
 def test_systems_and_testbeds_are_offered(tab: Tab, tmp_path: Path) -> None:
@@ -112,29 +113,9 @@ def test_systems_and_testbeds_are_offered(tab: Tab, tmp_path: Path) -> None:
     assert tab("down", "") == ["redis-2"]
 
 
-def test_choices_of_an_option_are_offered(tab: Tab) -> None:
-    assert tab("run", "ycsb/a", "--arrival", "") == ["constant", "poisson"]
-
-
 def test_where_runs_cannot_be_read_none_are_offered(tab: Tab, records: Records) -> None:
     records.root.write_text("no folder")
     assert tab("show", "2") == []
-
-
-@pytest.mark.parametrize(
-    ("words", "whole", "before"),
-    [
-        (["kvmark", "show", "2"], ["kvmark", "show", "2"], ""),
-        (["kvmark", "--system", "up", ":", "re"], ["kvmark", "--system", "up:re"], "up:"),
-        (["kvmark", "compare", "tag", ":"], ["kvmark", "compare", "tag:"], "tag:"),
-        (["kvmark", "compare", "tag", ":", ""], ["kvmark", "compare", "tag:"], "tag:"),
-        (["k", "tag", ":", "study", ":", "x"], ["k", "tag:study:x"], "tag:study:"),
-    ],
-)
-def test_words_that_bash_cuts_at_colons_are_put_together(
-    words: list[str], whole: list[str], before: str
-) -> None:
-    assert joined(words) == (whole, before)
 
 
 @pytest.mark.parametrize("words", [("",), ("run", "--"), ("show", ""), ("compare", "tag", ":")])

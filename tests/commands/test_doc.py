@@ -51,10 +51,19 @@ def mark(words: str) -> None:
     PAGE.write_text(f"# Ways\n\n<!-- kvmark: {words} -->\n<!-- /kvmark -->\n")
 
 
-def checked(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    capsys.readouterr()
-    code = main(["doc", "--check", str(PAGE)])
-    return code, capsys.readouterr().err
+Check = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def doc(capsys: pytest.CaptureFixture[str]) -> Check:
+    """Runs `kvmark doc` on the page; its exit code and messages."""
+
+    def run(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["doc", *words, str(PAGE)])
+        return code, capsys.readouterr().err
+
+    return run
 
 
 def change_a_digit() -> None:
@@ -65,8 +74,8 @@ def change_a_digit() -> None:
 
 
 @pytest.mark.usefixtures("page")
-def test_a_page_of_stored_records_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    assert checked(capsys) == (0, "")
+def test_a_page_of_stored_records_is_current(doc: Check) -> None:
+    assert doc("--check") == (0, "")
     page = PAGE.read_text()
     for word in ("Measured", "Commit: 0123456789ab", "Machine", "Verdicts", "Command"):
         assert f"- {word}" in page
@@ -88,11 +97,12 @@ def test_a_page_of_stored_records_is_current(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_a_stale_or_unreadable_block_is_reported(
-    plant: Callable[[], object], code: int, error: str, capsys: pytest.CaptureFixture[str]
+    plant: Callable[[], object], code: int, error: str, doc: Check
 ) -> None:
     plant()
-    assert checked(capsys)[0] == code
-    assert error in checked(capsys)[1]
+    found = doc("--check")
+    assert found[0] == code
+    assert error in found[1]
 
 
 def test_a_check_of_no_file_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,14 +116,14 @@ PROXIED = {"system": "proxy", "version": "shotover 0.7.4", "kind": "shotover", "
 
 @pytest.mark.usefixtures("page")
 def test_ways_through_proxies_are_listed_with_the_direct_way(
-    run: str, make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+    run: str, make_run: MakeRun, doc: Check
 ) -> None:
     straight = [run, make_run(2, "straight", commit=COMMIT), make_run(3, "straight", commit=COMMIT)]
     through = [make_run(age, "debug", commit=COMMIT, testbed=PROXIED) for age in (4, 5)]
     stored("one", *straight[1:], *through)
     mark(f"{WAYS} published=shotover-proxy.csv")
-    assert main(["doc", "-q", str(PAGE)]) == 0
-    assert checked(capsys) == (0, "")
+    assert doc("-q") == (0, "")
+    assert doc("--check") == (0, "")
     page = PAGE.read_text()
     assert "| debug | debug | 4 | 0" in page
     assert "Published: shotover-proxy.csv." in page
@@ -121,7 +131,7 @@ def test_ways_through_proxies_are_listed_with_the_direct_way(
 
 @pytest.mark.usefixtures("page")
 def test_a_way_is_compared_with_the_direct_way_of_the_same_round(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, doc: Check
 ) -> None:
     straight = [make_run(age, "straight", commit=COMMIT) for age in (9, 7, 5)]
     through = [make_run(age, "debug", commit=COMMIT, testbed=PROXIED) for age in (8, 6, 4)]
@@ -133,23 +143,20 @@ def test_a_way_is_compared_with_the_direct_way_of_the_same_round(
     )
     stored("one", *straight, *through)
     mark(WAYS)
-    assert main(["doc", "-q", str(PAGE)]) == 0
+    assert doc("-q") == (0, "")
     row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| debug "))
     # The rounds in which either is INVALID have no pair: one is left of three.
     assert row.endswith("| 1 |")
 
 
 @pytest.mark.usefixtures("page")
-def test_ways_without_common_rounds_are_rejected(
-    make_run: MakeRun, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ways_without_common_rounds_are_rejected(make_run: MakeRun, doc: Check) -> None:
     straight = [make_run(age, "straight", commit=COMMIT) for age in (9, 7)]
     stored("one", *straight, make_run(8, "debug", commit=COMMIT, testbed=PROXIED))
     mark(WAYS)
-    assert main(["doc", str(PAGE)]) == 2
-    assert "as many runs of each way, one a round, not straight 2, debug 1" in (
-        capsys.readouterr().err
-    )
+    code, err = doc()
+    assert code == 2
+    assert "as many runs of each way, one a round, not straight 2, debug 1" in err
 
 
 @pytest.mark.parametrize(
@@ -161,35 +168,33 @@ def test_ways_without_common_rounds_are_rejected(
     ],
 )
 @pytest.mark.usefixtures("page")
-def test_a_wrong_mark_is_reported_with_its_line(
-    words: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_mark_is_reported_with_its_line(words: str, told: str, doc: Check) -> None:
     mark(words)
-    assert main(["doc", str(PAGE)]) == 2
-    err = capsys.readouterr().err
+    code, err = doc()
+    assert code == 2
     assert told in err
     assert "page.md:3" in err
 
 
 @pytest.mark.usefixtures("page")
-def test_a_changed_picture_is_stale(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_picture_is_stale(doc: Check) -> None:
     PAGE.write_text(f"{PAGE.read_text()}\n{DRAWN}\n")
-    assert main(["doc", "-q", str(PAGE)]) == 0
-    assert checked(capsys)[0] == 0
+    assert doc("-q") == (0, "")
+    assert doc("--check")[0] == 0
     picture = PAGE.with_suffix("") / "rate.svg"
     picture.write_text(picture.read_text().replace("</text>", "1</text>", 1))
-    code, err = checked(capsys)
+    code, err = doc("--check")
     assert code == 1
     assert "this block is stale" in err
 
 
 @pytest.mark.usefixtures("page")
-def test_a_page_needs_no_logs_of_histograms(run: str) -> None:
+def test_a_page_needs_no_logs_of_histograms(run: str, doc: Check) -> None:
     whole = PAGE.read_text()
     large = Path("docs/records/one.tar.xz").stat().st_size
     stored("one", run, "--no-histogram-logs")
     assert Path("docs/records/one.tar.xz").stat().st_size < large
-    assert main(["doc", "-q", str(PAGE)]) == 0
+    assert doc("-q") == (0, "")
     assert PAGE.read_text() == whole
 
 
@@ -219,14 +224,15 @@ def test_an_archive_has_a_study_only_with_all_of_its_runs(
     assert found == [[study], [study], []]
 
 
-def test_an_archive_takes_no_going_run_and_no_other_ending(
+def test_an_archive_takes_no_going_run_no_other_ending_and_no_existing_file(
     make_going: MakeRun, run: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["runs", "archive", make_going(0), "--output", "a.tar.xz"]) == 2
-    assert "is still going" in capsys.readouterr().err
-    assert main(["runs", "archive", run, "--output", "a.zip"]) == 2
-    assert "must end in .tar.xz" in capsys.readouterr().err
-    Path("a.tar.xz").write_text("of last year")
-    assert main(["runs", "archive", run, "--output", "a.tar.xz"]) == 2
-    assert "is there already" in capsys.readouterr().err
-    assert Path("a.tar.xz").read_text() == "of last year"
+    Path("b.tar.xz").write_text("of last year")
+    for name, output, reason in (
+        (make_going(0), "a.tar.xz", "is still going"),
+        (run, "a.zip", "must end in .tar.xz"),
+        (run, "b.tar.xz", "is there already"),
+    ):
+        assert main(["runs", "archive", name, "--output", output]) == 2
+        assert reason in capsys.readouterr().err
+    assert Path("b.tar.xz").read_text() == "of last year"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import jsonschema
 import pytest
@@ -28,31 +27,8 @@ def test_the_page_on_documents_lists_their_commands() -> None:
 
 
 def test_each_kind_of_document_has_a_version() -> None:
-    assert [output.schema_of(name) for name in documents()] == [
-        SCHEMA["$defs"][name]["properties"]["schema"]["const"] for name in documents()
-    ]
     with pytest.raises(KeyError):
         output.schema_of("nothing")
-
-
-@pytest.mark.parametrize(
-    ("change", "wrong"),
-    [
-        ({"bytes": "many"}, "'many' is not of type 'integer'"),
-        ({"more": 1}, "'more' was unexpected"),
-        ({"kept": [{"run": "a"}]}, "'because' is a required property"),
-    ],
-)
-def test_a_document_that_violates_its_schema_is_found(
-    change: dict[str, Any], wrong: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fields: dict[str, Any] = {
-        "dry_run": False, "runs": ["a"], "bytes": 3, "kept": [], "studies": [],
-    }  # fmt: skip
-    output.print_json("removal", fields)
-    assert checked(json.loads(capsys.readouterr().out))["runs"] == ["a"]
-    with pytest.raises(jsonschema.ValidationError, match=wrong):
-        output.print_json("removal", {**fields, **change})
 
 
 def test_a_value_without_a_json_form_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""The list of runs, with and without stored verdicts."""
+"""The list of runs and other commands over many runs, with and without stored verdicts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 
 from kvmark.cli import main
 from kvmark.records import Records, store
+from kvmark.stats import Counts
 from waiting import wait_until
 
 MakeRun = Callable[..., str]
 List = Callable[..., Any]
+Ask = Callable[[str], bytes]
 
 READING = {"hdrh", "numpy", "polars", "scipy"}
 LISTED = """
@@ -84,31 +87,24 @@ def test_nothing_is_written_into_the_folder_of_a_run(
     ]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"made_of": 3}'])
-def test_a_damaged_verdict_is_made_again(
-    make_run: MakeRun, listed: List, records: Records, text: str
-) -> None:
-    run = make_run()
-    first = listed()
-    path = records.verdict_path(run)
-    path.write_text(text)
-    assert listed() == first
-    assert json.loads(path.read_text())["run"] == run
-
-
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("judgement", "INVALID"), ("throughput", 1.0), ("response_ns_p99", 7), ("repetitions", 9)],
-)
-def test_a_changed_verdict_is_ignored(
-    make_run: MakeRun, listed: List, records: Records, name: str, value: object
+    "damage",
+    [
+        "", "{", "[]", "{}", "null", '{"made_of": 3}',
+        {"judgement": "INVALID"}, {"throughput": 1.0}, {"response_ns_p99": 7},
+        # An older format judged a run as a repetition.
+        {"format": 2, "repetitions": 20, "made_of": "older"},
+    ],
+)  # fmt: skip
+def test_a_damaged_changed_or_older_verdict_is_made_again(
+    make_run: MakeRun, listed: List, records: Records, damage: str | dict[str, object]
 ) -> None:
-    run = make_run()
+    path = records.verdict_path(make_run())
     first = listed()
-    path = records.verdict_path(run)
-    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-    assert [line["throughput"] for line in listed()] == [line["throughput"] for line in first]
-    assert records.line(run).entry.name == "ycsb/c"
+    kept = json.loads(path.read_text())
+    path.write_text(damage if isinstance(damage, str) else json.dumps({**kept, **damage}))
+    assert listed() == first
+    assert json.loads(path.read_text()) == kept
 
 
 def test_a_run_that_replaces_another_is_read_again(
@@ -120,19 +116,6 @@ def test_a_run_that_replaces_another_is_read_again(
     shutil.rmtree(records.root / run)
     (records.root / other).rename(records.root / run)
     assert [line["entry"]["tags"] for line in listed()] == [["new"]]
-
-
-def test_a_verdict_of_an_older_format_is_made_again(
-    make_run: MakeRun, listed: List, records: Records
-) -> None:
-    run = make_run()
-    (line,) = listed()
-    path = records.verdict_path(run)
-    kept = json.loads(path.read_text())
-    # That format judged a run as a repetition.
-    path.write_text(json.dumps({**kept, "format": 2, "repetitions": 20, "made_of": "older"}))
-    assert listed() == [line]
-    assert "repetitions" not in json.loads(path.read_text())
 
 
 def test_a_closed_run_that_cannot_be_read_is_in_the_list_with_its_problem(
@@ -220,3 +203,91 @@ def test_a_folder_that_is_not_there_is_refused_by_name(
 ) -> None:
     assert main(["runs", "--runs", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+COMMANDS = {
+    "list": ("runs", "--json", "-q"),
+    "show": ("show", "last", "--json"),
+    "compare": ("compare", "tag:base", "tag:changed", "--allow", "invalid"),
+    "history": ("runs", "history", "--metric", "p50", "--all"),
+    "history without INVALID": ("runs", "history", "--metric", "mean"),
+    "report": ("runs", "report", "-q", "-o", "report.html"),
+}
+A_SIDE = 4
+
+
+@pytest.fixture
+def made(make_run: MakeRun) -> list[str]:
+    """Two sides of runs, each with a second of its own."""
+    tags = [("base",)] * A_SIDE + [("changed",)] * A_SIDE
+    return [make_run(age, *tag) for age, tag in enumerate(tags, 1)]
+
+
+@pytest.fixture
+def ask(made: list[str], capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Gives what a command answers, be it text or a page."""
+
+    def answer(name: str) -> bytes:
+        report = Path("report.html")
+        report.unlink(missing_ok=True)
+        assert main([*COMMANDS[name], *(made if name == "report" else ())]) == 0
+        told = capsys.readouterr().out.encode()
+        return told + (report.read_bytes() if report.exists() else b"")
+
+    return answer
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_answer_doesnt_depend_on_stored_verdicts(
+    name: str, ask: Ask, made: list[str], records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [records.verdict_path(run) for run in made]
+    ask("list")
+    kept = [path.read_bytes() for path in paths]
+    first = ask(name)
+    assert [path.read_bytes() for path in paths] == kept, "what holds isn't made again"
+    for damage in (b"", b"{", b'{"made_of": "another"}', kept[0]):
+        for path in paths:
+            path.write_bytes(damage)
+        assert ask(name) == first
+    for path in paths:
+        path.unlink(missing_ok=True)
+    assert ask(name) == first
+    ask("list")
+    monkeypatch.setattr(store, "_rules", lambda: "other rules")
+    assert ask(name) == first
+
+
+@pytest.mark.parametrize("name", ["compare", "history without INVALID", "report"])
+def test_missing_verdicts_are_stored(
+    name: str, ask: Ask, made: list[str], records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ask(name)
+    assert all(records.verdict_path(run).exists() for run in made)
+    monkeypatch.delattr("kvmark.analysis.verdict.judge.judge")
+    assert ask(name) == first
+
+
+@pytest.mark.parametrize("most_drawn", [2, 100])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_histogram_of_a_run_is_decoded_once_at_most(
+    name: str, most_drawn: int, ask: Ask, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kvmark.records import run
+    from kvmark.report.views import gather
+
+    ask("list")
+    decode, asked = run.decode, Counter[str]()
+
+    def counted(encoded: str) -> Counts:
+        asked[encoded] += 1
+        return decode(encoded)
+
+    monkeypatch.setattr(run, "decode", counted)
+    # Those of single intervals, which a run as short as these shares with its phase, are others.
+    monkeypatch.setattr(run, "decoded", lambda line, _: decode(line.encoded))
+    monkeypatch.setattr(gather, "MOST_DRAWN", most_drawn)
+    ask(name)
+    # The runs are copies of one: each has the same histograms.
+    assert max(asked.values(), default=0) <= len(made)
+    assert bool(asked) == (name != "list")

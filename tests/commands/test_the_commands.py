@@ -55,31 +55,23 @@ def words_of(command: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["run", "replay", "ycsb", "stress", "app", "ab", "capacity", "study"]
+    ("option", "commands"),
+    [
+        ("--stall-limit", {"run", "replay", "ycsb", "stress", "app", "ab", "capacity", "study"}),
+        ("--runs", EVERY.keys() - WITHOUT_RUNS),
+        ("--quiet", EVERY.keys() - SILENT),
+        ("-q", EVERY.keys() - SILENT - {"app"}),
+        ("--json", EVERY.keys() - {"app", "stress"}),
+    ],
 )
-def test_every_command_that_measures_has_a_stall_limit(name: str) -> None:
-    assert "--stall-limit" in words_of(name)
+def test_every_command_of_a_kind_has_their_option(option: str, commands: set[str]) -> None:
+    assert [name for name in sorted(commands) if option not in words_of(name)] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_paragraph_of_their_help(name: str) -> None:
     said = function_of(name).__doc__.strip().split("\n\n")[0]
     assert " ".join(said.split()) == COMMANDS[name].purpose
-
-
-@pytest.mark.parametrize("name", sorted(EVERY.keys() - WITHOUT_RUNS))
-def test_every_command_with_runs_takes_their_folder(name: str) -> None:
-    assert "--runs" in words_of(name)
-
-
-@pytest.mark.parametrize("name", sorted(EVERY.keys() - SILENT))
-def test_every_command_with_messages_can_be_quiet(name: str) -> None:
-    assert ({"-q", "--quiet"} if name != "app" else {"--quiet"}) <= words_of(name)
-
-
-@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"app", "stress"}))
-def test_every_command_can_answer_with_json(name: str) -> None:
-    assert "--json" in words_of(name)
 
 
 def test_every_command_that_answers_with_json_has_a_schema() -> None:
@@ -174,3 +166,16 @@ def test_a_closed_standard_output_is_no_error() -> None:
         f"'{program}' workloads >&-", shell=True, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_interrupted_output_names_the_stored_run(
+    records: Records, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kvmark.cli.commands.run._answer", interrupted)
+    words = ("--system", "null:", "--operations", "10", "--records", "10", "--quiet")
+    assert main(["run", "ycsb/c", *words]) == 130
+    (run,) = records.ids()
+    assert f"kept as run {run}; kvmark show prints it" in capsys.readouterr().err

@@ -21,7 +21,6 @@ from known_documents import checked
 
 COMMANDS = (
     "ab", "capacity", "compare", "doctor", "import_", "run", "runs", "show", "study_run", "up_run",
-    "workloads",
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",

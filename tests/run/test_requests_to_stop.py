@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kvmark import interrupts
-from kvmark.cli.experiment import execute_design
 from kvmark.cli.options import ExperimentOptions
+from kvmark.cli.session import execute_design
 from kvmark.errors import Interrupted
 from kvmark.interrupts import Interrupts
 from waiting import PATIENCE_S, wait_until

@@ -3,11 +3,11 @@
 import ast
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sources import Source, repository
-from unused_rust import unused
 
 LONGEST_FUNCTION = 70
 # The crates that each crate may use, with all that those may use. Imports of Python: .importlinter.
@@ -32,6 +32,18 @@ NAMES_DRIVERS = ("Cargo.toml", "Cargo.lock", "crates/pyext/Cargo.toml", REGISTRY
 ABOUT_ONE_SYSTEM = re.compile(
     r"python/kvmark/(frontends|imports|catalog|testbed/\w+)/"
     r"|python/kvmark/testbed/(rocksdb|systems)\.py"
+)
+FOR_TESTS = "crates/testing/"
+ENTRY = "crates/pyext/"
+HANDED_ON = re.compile(r"^ *(pub(\([^)]*\))? )?use [^;]*;", re.MULTILINE)
+RENAMED = re.compile(r"\b(\w+) as (\w+)\b")
+DEFINED = re.compile(
+    r"^ *(?P<public>pub )?(?:pub\([^)]*\) )?(?:(?:const|async|unsafe) )*"
+    r"(?:fn|struct|enum|trait|type|const|static) (?:mut )?(?P<name>\w+)",
+    re.MULTILINE,
+)
+IMPLEMENTED = re.compile(
+    r"^impl\b(?:<.*>)? ?(?:[^{]* for )?&?(\w+).*?(?:^\}|\{\}$)", re.MULTILINE | re.DOTALL
 )
 
 
@@ -132,6 +144,41 @@ def test_python_functions_have_at_most_70_lines() -> None:
 def test_a_function_of_71_lines_is_found_and_one_of_70_is_not() -> None:
     text = "def a():\n" + "    b\n" * 69 + "def c():\n" + "    d\n" * 70
     assert list(long_functions(Source("a.py", text))) == ["a.py:71: c"]
+
+
+def uses(texts: Sequence[str]) -> Counter[str]:
+    """How often each name occurs where it is used."""
+    code = [HANDED_ON.sub("", text) for text in texts]
+    found = Counter(word for text in code for word in re.findall(r"\b[A-Za-z_]\w*\b", text))
+    for text in texts:
+        for name, alias in RENAMED.findall(text):
+            found[name] += found[alias]
+    for text in code:
+        found.subtract(match["name"] for match in DEFINED.finditer(text))
+        for block in IMPLEMENTED.finditer(text):
+            found[block[1]] -= len(re.findall(rf"\b{block[1]}\b", block[0]))
+    return found
+
+
+def unused(files: Sequence[Source]) -> Iterator[str]:
+    """Each public item of crates that no code outside tests uses, with its place.
+
+    The compiler takes every public item for used. Here an item is used if its name occurs outside
+    its definition, outside the `impl` blocks of its type, and outside `use`. Items with equal names
+    count as one. Tests are users of the crate that supports tests.
+    """
+    examples = [source.text for source in files if "/examples/" in source.path]
+    by_product = uses([*(source.product_text() for source in files), *examples])
+    by_all = uses([source.text for source in files])
+    for source in files:
+        if source.path.startswith(ENTRY) or "/src/" not in source.path:
+            continue
+        used = by_all if source.path.startswith(FOR_TESTS) else by_product
+        text = source.product_text()
+        for match in DEFINED.finditer(text):
+            if match["public"] and used[match["name"]] <= 0:
+                line = text.count("\n", 0, match.start("public")) + 1
+                yield f"{source.path}:{line}: {match['name']}"
 
 
 def test_rust_code_outside_tests_uses_every_public_item() -> None:

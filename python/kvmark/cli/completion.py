@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 
 import typer
 
+from kvmark import catalog
 from kvmark.errors import KvmarkError
+from kvmark.testbed import names_of_testbeds, testbeds_root
 
 _WORDS = "COMP_WORDS"
 _PLACE = "COMP_CWORD"
-_Completer = Callable[[typer.Context, str], Iterator[str]]
+_Completer = Callable[[typer.Context, str], Iterable[str]]
 
 
 @contextmanager
@@ -91,43 +93,12 @@ def several_runs(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 
 
 @offered
-def tag(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The tags of the runs."""
-    yield from _tags(ctx)
-
-
-@offered
-def workload(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The ready workloads; the shell adds files where none matches."""
-    from kvmark import catalog
-
-    yield from catalog.names()
-
-
-@offered
-def study(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The ready studies."""
-    from kvmark import catalog
-
-    yield from catalog.study_names()
-
-
-@offered
 def system(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """The beginnings of URLs, and the testbeds."""
     from kvmark.drivers import schemes
-    from kvmark.testbed import names_of_testbeds, testbeds_root
 
     yield from sorted(scheme.beginning for scheme in schemes().values())
     yield from (f"up:{name}" for name in names_of_testbeds(testbeds_root()))
-
-
-@offered
-def testbed(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    """The testbeds."""
-    from kvmark.testbed import names_of_testbeds, testbeds_root
-
-    yield from names_of_testbeds(testbeds_root())
 
 
 def _tags(ctx: typer.Context) -> list[str]:
@@ -135,3 +106,13 @@ def _tags(ctx: typer.Context) -> list[str]:
 
     entries = Records.at(ctx.params.get("folder")).list()
     return sorted({tag for entry in entries for tag in entry.tags})
+
+
+tag = offered(lambda ctx, _: _tags(ctx))
+"""The tags of the runs."""
+workload = offered(lambda *_: catalog.names())
+"""The ready workloads; the shell adds files where none matches."""
+study = offered(lambda *_: catalog.study_names())
+"""The ready studies."""
+testbed = offered(lambda *_: names_of_testbeds(testbeds_root()))
+"""The testbeds."""

@@ -1,4 +1,4 @@
-"""Fields of the commands' JSON documents by kind, from which their JSON Schema is generated.
+"""What docs/reference is generated from: the commands, and fields of their JSON documents by kind.
 
 Commands don't load this module: its types take a second to load. Tests check every document against
 its schema.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,7 +26,11 @@ from kvmark.analysis.models.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
 from kvmark.analysis.trace import TraceAnswer
 from kvmark.cli.commands.doctor import Diagnosis
+from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import schema_of
+from kvmark.cli.program import program
+from kvmark.cli.registry import CompleteGroup
+from kvmark.cli.run_options import RunOptions
 from kvmark.experiment.capacity import Capacity
 from kvmark.experiment.interleaved_ab import SideFailures
 from kvmark.frontends import front_ends
@@ -43,7 +47,7 @@ _RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}
 def json_schema() -> dict[str, Any]:
     """The schema of all documents; `$defs` has the schema of each kind."""
     _, definitions = TypeAdapter.json_schemas(
-        ((name, "serialization", _kind(name, one)) for name, one in documents().items()),
+        ((name, "serialization", _adapter(name, one)) for name, one in documents().items()),
         title="What kvmark prints with --json",
         schema_generator=_Written,
     )
@@ -54,7 +58,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _kind(name: str, one: Answers) -> TypeAdapter[Any]:
+def _adapter(name: str, one: Answers) -> TypeAdapter[Any]:
     """The type of a kind's documents."""
     commands = ", ".join(f"kvmark {command}" for command in one.commands)
     fields: dict[str, Any] = {field: (kind, ...) for field, kind in one.fields.items()}
@@ -109,145 +113,112 @@ _NODES: Final = _rows(
 _TESTBED: Final = dict(name=str, system=str, version=str, url=str, folder=str, nodes=_NODES)  # noqa: C408
 _TRACE: Final = {"trace": Path, "info": TraceInfo}
 
+
+def _kind(purpose: str, *commands: str, **fields: Any) -> Answers:
+    return Answers(fields, commands, purpose)
+
+
 _OF_CORE: Final[Mapping[str, Answers]] = {
-    "run": Answers(
-        {
-            **_RUN,
-            "objectives": _rows(
-                "HeldObjective", objective=str, value=float | None, held=bool | None, sentence=str
-            ),
-        },
-        ("run", "replay"),
-        "One run, and whether the objectives of `--slo` hold.",
+    "run": _kind(
+        "One run, and whether the objectives of `--slo` hold.", "run", "replay",
+        **_RUN,
+        objectives=_rows(
+            "HeldObjective", objective=str, value=float | None, held=bool | None, sentence=str
+        ),
     ),
-    "shown-run": Answers(_RUN, ("show", "runs show"), "A stored run."),
-    "comparison": Answers(
-        {"comparison": Comparison, "failures": tuple[SideFailures, ...], "said": _IDS},
-        ("compare", "runs compare", "ab"),
+    "shown-run": _kind("A stored run.", "show", "runs show", **_RUN),
+    "comparison": _kind(
         "Baseline and candidate: ratios of metrics, conditions, and INVALID runs of `kvmark ab`.",
+        "compare", "runs compare", "ab",
+        comparison=Comparison, failures=tuple[SideFailures, ...], said=_IDS,
     ),
-    "capacity": Answers(
-        {
-            "workload": str, "system": str, "objectives": _IDS, "tag": str,
-            "capacity": Estimate | None, "search": Capacity, "sentence": str,
-        },
-        ("capacity",),
-        "The maximum throughput within objectives, and the runs of the search.",
+    "capacity": _kind(
+        "The maximum throughput within objectives, and the runs of the search.", "capacity",
+        workload=str, system=str, objectives=_IDS, tag=str, capacity=Estimate | None,
+        search=Capacity, sentence=str,
     ),
-    "study": Answers(
-        {
-            "study": str, "rows": tuple[StudyRow, ...], "effects": tuple[StudyEffect, ...],
-            "notes": _IDS, "published_source": str | None, "missing": int,
-            "ways": ProxyCosts | None,
-            "runs": _IDS, "report": Path | None,
-        },
-        ("study", "run"),
+    "study": _kind(
         "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`.",
+        "study", "run",
+        study=str, rows=tuple[StudyRow, ...], effects=tuple[StudyEffect, ...], notes=_IDS,
+        published_source=str | None, missing=int, ways=ProxyCosts | None, runs=_IDS,
+        report=Path | None,
     ),
-    "studies": Answers(
-        {"studies": _rows("ListedStudy", name=str, question=str)}, ("study",), "The ready studies."
+    "studies": _kind(
+        "The ready studies.", "study", studies=_rows("ListedStudy", name=str, question=str)
     ),
-    "study-cases": Answers(
-        {"cases": tuple[Mapping[str, str], ...]}, ("study",), "A study's cases: levels by factor."
+    "study-cases": _kind(
+        "A study's cases: levels by factor.", "study", cases=tuple[Mapping[str, str], ...]
     ),
-    "runs": Answers({"runs": tuple[RunLine, ...]}, ("runs list",), "The runs, newest first."),
-    "history": Answers(
-        {"histories": tuple[History, ...], "invalid": int, "excluded": tuple[ExcludedRun, ...]},
-        ("runs history",),
-        "A metric over time for each case; the excluded runs, and their number.",
+    "runs": _kind("The runs, newest first.", "runs list", runs=tuple[RunLine, ...]),
+    "history": _kind(
+        "A metric over time for each case; the excluded runs, and their number.", "runs history",
+        histories=tuple[History, ...], invalid=int, excluded=tuple[ExcludedRun, ...],
     ),
-    "scaling": Answers(
-        {"laws": _rows("LawSaid", law=ScalingLaw, sentence=str), "report": Path | None},
-        ("runs scaling",),
+    "scaling": _kind(
         "The Universal Scalability Law of each case, or the reason why there is none.",
+        "runs scaling",
+        laws=_rows("LawSaid", law=ScalingLaw, sentence=str), report=Path | None,
     ),
-    "report": Answers({"runs": _IDS, "report": Path}, ("runs report",), "The path of a report."),
-    "export": Answers(
-        {
-            "run": str, "format": Literal["ycsb", "json", "csv", "hlog"], "output": Path | None,
-            "text": str | None,
-        },
-        ("runs export",),
-        "A run in another format; without `output` the text is here.",
+    "report": _kind("The path of a report.", "runs report", runs=_IDS, report=Path),
+    "export": _kind(
+        "A run in another format; without `output` the text is here.", "runs export",
+        run=str, format=Literal["ycsb", "json", "csv", "hlog"], output=Path | None,
+        text=str | None,
     ),
-    "exported-run": Answers(
-        {"manifest": Mapping[str, Any], "summary": Summary},
-        ("runs export",),
+    "exported-run": _kind(
         "`--format json`: the run's manifest, which has its own format number, and its summary.",
+        "runs export", manifest=Mapping[str, Any], summary=Summary,
     ),
-    "archive": Answers(
-        {"runs": _IDS, "studies": _IDS, "output": Path, "bytes": int},
-        ("runs archive",),
-        "The ids of runs and studies in an archive.",
+    "archive": _kind(
+        "The ids of runs and studies in an archive.", "runs archive",
+        runs=_IDS, studies=_IDS, output=Path, bytes=int,
     ),
-    "imported-trace": Answers(_TRACE, ("trace import",), "A trace made of a file."),
-    "recorded-trace": Answers(_TRACE, ("trace record",), "The traffic recorded by a tap."),
-    "learnt-workload": Answers(
-        {"trace": Path, "output": Path, "operations": int, "parts": tuple[LearnedPart, ...]},
-        ("trace learn",),
-        "A workload fitted to a trace, part by part.",
+    "imported-trace": _kind("A trace made of a file.", "trace import", **_TRACE),
+    "recorded-trace": _kind("The traffic recorded by a tap.", "trace record", **_TRACE),
+    "learnt-workload": _kind(
+        "A workload fitted to a trace, part by part.", "trace learn",
+        trace=Path, output=Path, operations=int, parts=tuple[LearnedPart, ...],
     ),
-    "likeness": Answers(
-        {
-            "trace": Path,
-            "workload": Path,
-            "judgement": TwinJudgement,
-            "figures": _rows(
-                "JudgedFigure", name=str, trace=float | None, twin=float | None,
-                difference=Estimate | None, margin=float, judgement=TwinJudgement,
-            ),
-            "runs": _IDS,
-        },
-        ("trace learn",),
-        "`--check`: the differences between a workload and its trace.",
+    "likeness": _kind(
+        "`--check`: the differences between a workload and its trace.", "trace learn",
+        trace=Path, workload=Path, judgement=TwinJudgement,
+        figures=_rows(
+            "JudgedFigure", name=str, trace=float | None, twin=float | None,
+            difference=Estimate | None, margin=float, judgement=TwinJudgement,
+        ),
+        runs=_IDS,
     ),
-    "trace": Answers(
-        {"trace": Path, "answer": TraceAnswer}, ("trace show",), "The content of a trace."
+    "trace": _kind("The content of a trace.", "trace show", trace=Path, answer=TraceAnswer),
+    "import": _kind(
+        "Files, now runs.", "import",
+        runs=_rows(
+            "ImportedRun", run=str, file=str, recognised_as=str, tool=str | None,
+            version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...],
+        ),
     ),
-    "import": Answers(
-        {
-            "runs": _rows(
-                "ImportedRun", run=str, file=str, recognised_as=str, tool=str | None,
-                version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...],
-            )
-        },
-        ("import",),
-        "Files, now runs.",
+    "removal": _kind(
+        "The runs that were removed, or would be.", "runs rm", "runs prune",
+        dry_run=bool, runs=_IDS, bytes=int, kept=_rows("KeptRun", run=str, because=str),
+        studies=_IDS,
     ),
-    "removal": Answers(
-        {
-            "dry_run": bool, "runs": _IDS, "bytes": int,
-            "kept": _rows("KeptRun", run=str, because=str), "studies": _IDS,
-        },
-        ("runs rm", "runs prune"),
-        "The runs that were removed, or would be.",
+    "serve": _kind("The URL of the runs, on one line.", "serve", address=str),
+    "testbed": _kind("A testbed that is up.", "up", **_TESTBED),
+    "testbeds": _kind("All testbeds.", "up", testbeds=_rows("StandingTestbed", **_TESTBED)),
+    "down": _kind(
+        "The testbeds that were stopped.", "down",
+        stopped=_rows("DownTestbed", name=str, nodes=_NODES, removed=bool),
     ),
-    "serve": Answers({"address": str}, ("serve",), "The URL of the runs, on one line."),
-    "testbed": Answers(_TESTBED, ("up",), "A testbed that is up."),
-    "testbeds": Answers(
-        {"testbeds": _rows("StandingTestbed", **_TESTBED)}, ("up",), "All testbeds."
+    "doctor": _kind("The fitness of this machine.", "doctor", findings=tuple[Diagnosis, ...]),
+    "workloads": _kind(
+        "The ready workloads.", "workloads",
+        workloads=_rows("ListedWorkload", name=str, description=str),
     ),
-    "down": Answers(
-        {"stopped": _rows("DownTestbed", name=str, nodes=_NODES, removed=bool)},
-        ("down",),
-        "The testbeds that were stopped.",
-    ),
-    "doctor": Answers(
-        {"findings": tuple[Diagnosis, ...]}, ("doctor",), "The fitness of this machine."
-    ),
-    "workloads": Answers(
-        {"workloads": _rows("ListedWorkload", name=str, description=str)},
-        ("workloads",),
-        "The ready workloads.",
-    ),
-    "workload": Answers({"name": str, "text": str}, ("workloads",), "A ready workload's file."),
-    "doc": Answers(
-        {
-            "files": _rows("MarkedFile", file=Path, blocks=int, stale_lines=tuple[int, ...]),
-            "written": tuple[Path, ...],
-        },
-        ("doc",),
-        "Marked blocks of files, and the files that were written.",
+    "workload": _kind("A ready workload's file.", "workloads", name=str, text=str),
+    "doc": _kind(
+        "Marked blocks of files, and the files that were written.", "doc",
+        files=_rows("MarkedFile", file=Path, blocks=int, stale_lines=tuple[int, ...]),
+        written=tuple[Path, ...],
     ),
 }  # fmt: skip
 
@@ -259,6 +230,34 @@ def documents() -> dict[str, Answers]:
         kinds |= front_end.documents()
     return kinds
 
+
+_SHARED: Final = {one.name for one in fields(ExperimentOptions)} - {"resume"}
+_OF_RUN: Final = {one.name for one in fields(RunOptions)} - {"workload"}
+
+
+class _Reference(CompleteGroup):
+    """The commands with their options; those that many commands share are described once."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if not self.prefix:
+            heading = "**Options that several commands share**, where their usage names them:"
+            params: list[Any] = self.commands["run"].params
+            lines = [
+                f"* `{', '.join(one.opts)}{f' {one.metavar}' if one.metavar else ''}`: {one.help}"
+                for one in params
+                if one.name in _SHARED
+            ]
+            self.epilog = "\n".join([heading, "", *lines])
+        for name, command in self.commands.items():
+            described = _SHARED | _OF_RUN if name == "replay" else _SHARED
+            option: Any
+            for option in command.params:
+                option.hidden = option.hidden or option.name in described
+
+
+app = program()
+app.info.cls = _Reference
 
 if __name__ == "__main__":
     print(json.dumps(json_schema(), indent=1, ensure_ascii=False))

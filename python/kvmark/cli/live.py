@@ -10,8 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from rich.cells import cell_len
@@ -38,7 +36,7 @@ _MOST_FAULTS = 3
 #: Least time between two plain lines about the same step.
 _LINE_EVERY_S = 2.0
 #: Time without an answer from which on it is shown.
-_SILENT_S = 2.0
+_SILENT_NS = 2e9
 # Least time between two drawings of the block.
 _DRAW_EVERY_S = 0.25
 _BAR_WIDTH = 40
@@ -57,30 +55,9 @@ def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]
             return
         if not watched or watched[0].folder != folder.path:
             watched[:] = [Watch(folder.path)]
-        seen = watched[0].look()
-        display.interval(update_of(progress, seen), seen)
+        display.interval(progress, watched[0].look())
 
     return interval
-
-
-def update_of(progress: Mapping[str, Any], seen: SeenRun) -> Update:
-    """The state of a run, with rate and p99 of all groups from the logs where they exist."""
-    expected_ns = progress["expected_ns"]
-    silent_ns = progress["silent_ns"]
-    rate, p99_ns = seen.succeeded_per_s, seen.response_ns_p99
-    return Update(
-        phase=str(progress["phase_name"]).replace("_", "-"),
-        phase_elapsed_s=progress["elapsed_ns"] / _NS_PER_S,
-        phase_expected_s=None if expected_ns is None else expected_ns / _NS_PER_S,
-        completed=progress["completed"],
-        expected_operations=progress["expected_operations"],
-        rate_per_s=progress["rate_per_s"] if rate is None else rate,
-        response_ns_p99=progress["response_ns_p99"] if rate is None else p99_ns,
-        errors=progress["failed"],
-        misses=progress["missed"],
-        backlog=progress["backlog"],
-        silent_s=None if silent_ns is None else silent_ns / _NS_PER_S,
-    )
 
 
 def run_lines(seen: SeenRun, width: int) -> list[Text]:
@@ -156,43 +133,24 @@ def _labelled(label: str, text: str) -> Text:
     return Text().append(f"{label:<{_LABEL}} ", "dim").append(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """The state at the end of an interval."""
+def _done(progress: Mapping[str, Any] | None) -> float | None:
+    """The completed share of the phase, in [0, 1]; None if it ends by neither time nor count."""
+    if not progress:
+        return None
+    ends = (("elapsed_ns", "expected_ns"), ("completed", "expected_operations"))
+    shares: list[float] = [
+        progress[part] / progress[total] for part, total in ends if progress[total]
+    ]
+    return min(max(shares), 1.0) if shares else None
 
-    phase: str
-    phase_elapsed_s: float
-    #: None when the phase doesn't end by time.
-    phase_expected_s: float | None
-    #: Operations completed in the phase so far.
-    completed: int
-    #: None when the phase doesn't end by count.
-    expected_operations: int | None
-    #: Of operations that ended ok; before the first interval, of all that ended.
-    rate_per_s: float
-    response_ns_p99: int | None
-    errors: int
-    misses: int
-    #: Operations due and not yet issued; none in the closed model.
-    backlog: int | None
-    #: Time without an answer to outstanding requests; None without any.
-    silent_s: float | None = None
 
-    @property
-    def done(self) -> float | None:
-        """The completed share of the phase, in [0, 1]; None if unknown."""
-        shares = []
-        if self.phase_expected_s:
-            shares.append(self.phase_elapsed_s / self.phase_expected_s)
-        if self.expected_operations:
-            shares.append(self.completed / self.expected_operations)
-        return min(max(shares), 1.0) if shares else None
-
-    @property
-    def left_s(self) -> float | None:
-        """Time until the phase ends at its present speed; None if unknown."""
-        done = self.done
-        return self.phase_elapsed_s * (1 - done) / done if done else None
+def _phase_left_s(progress: Mapping[str, Any] | None) -> float | None:
+    """Time until the phase ends at its present speed; None if unknown."""
+    done = _done(progress)
+    if not progress or not done:
+        return None
+    elapsed_s: float = progress["elapsed_ns"] / _NS_PER_S
+    return elapsed_s * (1 - done) / done
 
 
 class LiveDisplay:
@@ -209,26 +167,26 @@ class LiveDisplay:
         self.quiet = quiet
         self._clock = clock
         self._live: Live | None = None
-        self._steps = _Steps()
-        self._update: Update | None = None
+        self._progress: Mapping[str, Any] | None = None
         self._seen = _NOTHING_SEEN
         self._faults_printed = 0
         self._shown_at: float | None = None
+        # The current step, with the time left when it began, and the time of finished steps.
+        self._title, self._index, self._total = "", 0, 0
+        self._left: TimeLeft | None = None
+        self._began_s: float | None = None
+        self._left_at_s = 0.0
+        self._finished = 0
+        self._spent_s = 0.0
 
     def __enter__(self) -> Self:
-        if self.quiet:
-            return self
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
+        terminal = self._console.is_terminal and not self._console.is_dumb_terminal
+        if terminal and not self.quiet:
             self._live = Live(console=self._console, transient=True, auto_refresh=False)
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._finish_step()
         if self._live is not None:
@@ -246,16 +204,18 @@ class LiveDisplay:
         Without the time left, it is estimated from earlier steps.
         """
         self._finish_step()
-        self._steps.begin(printable(title), index, total, left, self._clock())
-        self._update, self._seen, self._faults_printed = None, _NOTHING_SEEN, 0
+        self._title, self._index, self._total = printable(title), index, total
+        self._left, self._began_s = left, self._clock()
+        self._left_at_s = self._began_s
+        self._progress, self._seen, self._faults_printed = None, _NOTHING_SEEN, 0
         if self._live is None:
-            self._shown_at = self._clock()
+            self._shown_at = self._began_s
         else:
             self._draw(self._live)
 
-    def interval(self, update: Update, seen: SeenRun = _NOTHING_SEEN) -> None:
-        """An interval of the current step ended, with the state of the run's logs."""
-        self._update, self._seen = update, seen
+    def interval(self, progress: Mapping[str, Any], seen: SeenRun = _NOTHING_SEEN) -> None:
+        """An interval of the current step ended, with the engine's progress and the run's logs."""
+        self._progress, self._seen = progress, seen
         if self._live is not None:
             self._draw(self._live)
         elif not self.quiet:
@@ -264,30 +224,62 @@ class LiveDisplay:
             self._faults_printed = len(seen.faults)
             if self._is_due(_LINE_EVERY_S):
                 self._shown_at = self._clock()
-                self._print(", ".join([*_parts(update, _error_words(seen)), *self._left()]))
+                self._print(
+                    ", ".join([*_parts(progress, seen, _error_words(seen)), *self._lasts()])
+                )
 
     def _is_due(self, every_s: float) -> bool:
         return self._shown_at is None or self._clock() - self._shown_at >= every_s
 
     def _finish_step(self) -> None:
         """Prints the result of the current step."""
-        took_s = self._steps.finish(self._clock())
-        if took_s is None or self.quiet or self._live is not None:
+        if self._began_s is None:
             return
-        errors = self._update.errors if self._update else 0
+        took_s = self._clock() - self._began_s
+        self._began_s = None
+        self._finished += 1
+        self._spent_s += took_s
+        if self.quiet or self._live is not None:
+            return
+        errors = self._progress["failed"] if self._progress else 0
         failed = [f"errors {units.whole(errors)}"] if errors else []
-        self._print(", ".join([f"done in {units.span(took_s)}", *failed, *self._left()]))
+        self._print(", ".join([f"done in {units.span(took_s)}", *failed, *self._lasts()]))
 
-    def _left(self) -> list[str]:
+    def _lasts(self) -> list[str]:
         """The time left, where it is known and at least a second."""
-        left_s = self._steps.left_s(self._clock(), self._update)
+        left_s = self._left_s()
         if left_s is None or left_s < 1:
             return []
-        bound = self._steps.left is not None and self._steps.left.at_most
-        return [f"{'at most' if bound else 'about'} {units.span(left_s)} left"]
+        at_most = self._left is not None and self._left.at_most
+        return [f"{'at most' if at_most else 'about'} {units.span(left_s)} left"]
+
+    def _left_s(self) -> float | None:
+        """Time left: as given, of a single step by its phase, else by the mean step."""
+        now_s, own_s = self._clock(), _phase_left_s(self._progress)
+        if self._left is not None:
+            own_s = None if self._began_s is None else own_s
+            return max(self._left.seconds - (now_s - self._left_at_s), own_s or 0.0)
+        if self._total <= 1:
+            return own_s
+        if not self._finished:
+            return None
+        mean_s = self._spent_s / self._finished
+        current_s = 0.0 if self._began_s is None else max(mean_s - (now_s - self._began_s), 0.0)
+        return current_s + mean_s * (self._total - self._index)
+
+    def _share(self) -> float:
+        """The completed share, in [0, 1]: of the time where it is known, else of the steps."""
+        left_s = None if self._left is None else self._left_s()
+        if left_s is not None:
+            current_s = 0.0 if self._began_s is None else self._clock() - self._began_s
+            spent_s = self._spent_s + current_s
+            return spent_s / (spent_s + left_s) if spent_s else 0.0
+        within = 0.0 if self._began_s is None else _done(self._progress) or 0.0
+        return min((self._index - 1 + within) / max(self._total, 1), 1.0)
 
     def _print(self, text: str) -> None:
-        self._console.print(self._text(f"{self._steps.place}  {text}"), soft_wrap=True)
+        place = f"[{self._index}/{self._total}] {self._title}"
+        self._console.print(self._text(f"{place}  {text}"), soft_wrap=True)
 
     def _draw(self, live: Live) -> None:
         if self._is_due(_DRAW_EVERY_S):
@@ -296,22 +288,18 @@ class LiveDisplay:
 
     def block(self) -> Group:
         """The lines that are drawn over and over, none wider than the terminal."""
-        steps, update, width = self._steps, self._update, self._console.width
-        heading = Text(steps.title, style="bold")
-        heading.append(f"  step {steps.index} of {steps.total}", style="not bold dim")
+        width, done = self._console.width, self._share()
+        heading = Text(self._title, style="bold")
+        heading.append(f"  step {self._index} of {self._total}", style="not bold dim")
         heading.truncate(width, overflow="ellipsis")
-        done = steps.done(self._clock(), update)
-        row = Table.grid(padding=(0, 2))
-        row.add_row(
-            ProgressBar(
-                total=1.0,
-                completed=done,
-                width=min(max(width - _BESIDE_BAR, _LEAST_BAR), _BAR_WIDTH),
-            ),
-            Text("  ".join([f"{done:.0%}", *self._left()]), no_wrap=True),
+        bar = ProgressBar(
+            total=1.0, completed=done, width=min(max(width - _BESIDE_BAR, _LEAST_BAR), _BAR_WIDTH)
         )
-        parts = _lines(_parts(update) if update else ["starting"], width)
-        lines = [*map(Text, parts), *run_lines(self._seen, width)]
+        row = Table.grid(padding=(0, 2))
+        row.add_row(bar, Text("  ".join([f"{done:.0%}", *self._lasts()]), no_wrap=True))
+        progress, seen = self._progress, self._seen
+        parts = _lines(_parts(progress, seen) if progress else ["starting"], width)
+        lines = [*map(Text, parts), *run_lines(seen, width)]
         return Group(self._plain(heading), row, *map(self._plain, lines))
 
     def _text(self, text: str) -> Text:
@@ -321,64 +309,6 @@ class LiveDisplay:
         """The line with characters that the terminal can show, of the same width."""
         safe = writable(line.plain, self._console.encoding)
         return line if safe == line.plain else Text(safe, no_wrap=True, overflow="crop")
-
-
-@dataclass(slots=True)
-class _Steps:
-    """The current step, and the time of finished steps."""
-
-    title: str = ""
-    index: int = 0
-    total: int = 0
-    began_s: float | None = None
-    finished: int = 0
-    spent_s: float = 0.0
-    left: TimeLeft | None = None
-    left_at_s: float = 0.0
-
-    @property
-    def place(self) -> str:
-        return f"[{self.index}/{self.total}] {self.title}"
-
-    def begin(
-        self, title: str, index: int, total: int, left: TimeLeft | None, now_s: float
-    ) -> None:
-        self.title, self.index, self.total, self.began_s = title, index, total, now_s
-        self.left, self.left_at_s = left, now_s
-
-    def finish(self, now_s: float) -> float | None:
-        """Ends the current step and returns its time; None without a step."""
-        if self.began_s is None:
-            return None
-        took_s = now_s - self.began_s
-        self.began_s = None
-        self.finished += 1
-        self.spent_s += took_s
-        return took_s
-
-    def done(self, now_s: float, update: Update | None) -> float:
-        """The completed share, in [0, 1]: of the time where it is known, else of the steps."""
-        left_s = None if self.left is None else self.left_s(now_s, update)
-        if left_s is not None:
-            spent_s = self.spent_s + (0.0 if self.began_s is None else now_s - self.began_s)
-            return spent_s / (spent_s + left_s) if spent_s else 0.0
-        within = (update.done or 0.0) if update and self.began_s is not None else 0.0
-        return min((self.index - 1 + within) / max(self.total, 1), 1.0)
-
-    def left_s(self, now_s: float, update: Update | None) -> float | None:
-        """Time left: as given, of a single step by its phase, else by the mean step."""
-        if self.left is not None:
-            own_s = update.left_s if update and self.began_s is not None else None
-            return max(self.left.seconds - (now_s - self.left_at_s), own_s or 0.0)
-        if self.total <= 1:
-            return update.left_s if update else None
-        if not self.finished:
-            return None
-        mean_s = self.spent_s / self.finished
-        if self.began_s is None:
-            return mean_s * (self.total - self.index)
-        current_s = max(mean_s - (now_s - self.began_s), 0.0)
-        return current_s + mean_s * (self.total - self.index)
 
 
 def _lines(parts: list[str], width: int) -> list[str]:
@@ -392,20 +322,23 @@ def _lines(parts: list[str], width: int) -> list[str]:
     return lines
 
 
-def _parts(update: Update, errors: str = "") -> list[str]:
-    """The parts of an interval's line."""
-    done = f" {update.done:.0%}" if update.done is not None else ""
-    classes = f" ({errors})" if errors else ""
+def _parts(progress: Mapping[str, Any], seen: SeenRun, errors: str = "") -> list[str]:
+    """The parts of an interval's line, with rate and p99 from the run's logs where they exist."""
+    done, silent_ns = _done(progress), progress["silent_ns"]
+    rate, p99_ns = seen.succeeded_per_s, seen.response_ns_p99
+    if rate is None:
+        rate, p99_ns = progress["rate_per_s"], progress["response_ns_p99"]
+    phase = printable(str(progress["phase_name"]).replace("_", "-"))
     parts = [
-        f"{printable(update.phase)}{done}",
-        f"{units.significant(update.rate_per_s)} ops/s",
-        f"response p99 {units.with_unit(update.response_ns_p99)}",
-        f"errors {units.whole(update.errors)}{classes}",
+        f"{phase} {done:.0%}" if done is not None else phase,
+        f"{units.significant(rate)} ops/s",
+        f"response p99 {units.with_unit(p99_ns)}",
+        f"errors {units.whole(progress['failed'])}" + (f" ({errors})" if errors else ""),
     ]
-    if update.misses:
-        parts.append(f"misses {units.whole(update.misses)}")
-    if update.backlog is not None:
-        parts.append(f"backlog {units.whole(update.backlog)}")
-    if update.silent_s is not None and update.silent_s >= _SILENT_S:
-        parts.insert(1, f"no answer for {update.silent_s:.0f} s")
+    if progress["missed"]:
+        parts.append(f"misses {units.whole(progress['missed'])}")
+    if progress["backlog"] is not None:
+        parts.append(f"backlog {units.whole(progress['backlog'])}")
+    if silent_ns is not None and silent_ns >= _SILENT_NS:
+        parts.insert(1, f"no answer for {silent_ns / _NS_PER_S:.0f} s")
     return parts

@@ -1,17 +1,27 @@
 """Options of commands, and how their values are read.
 
-A dataclass that a command takes becomes one option for each of its fields. A value that can't be
-read is rejected with the option's name before anything else is loaded.
+An option is the default of a command's parameter, or of a field of a dataclass that the command
+takes: each field becomes one option. A value that can't be read is rejected with the option's name
+before anything else is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
@@ -34,12 +44,31 @@ class CountList(tuple[int, ...]):
     """Several counts."""
 
 
-def option(metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
-    """An option whose value Typer reads."""
-    return typer.Option(*names, metavar=metavar, help=help, **settings)
+def option(
+    metavar: str | None, help: str, *names: str, default: Any = None, **settings: Any
+) -> Any:
+    """An option: the default of a parameter or a field, or in `Annotated` next to a default."""
+    return _declared(default, typer.Option(*names, metavar=metavar, help=help, **settings))
 
 
-def quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -> Any:
+def argument(metavar: str, help: str, default: Any = MISSING, **settings: Any) -> Any:
+    """An argument; completed where `autocompletion` is given."""
+    return _declared(default, typer.Argument(metavar=metavar, help=help, **settings))
+
+
+def choice(default: Any, help: str, *names: str) -> Any:
+    """An option with the values that its type names."""
+    return option(None, help, *names, default=default)
+
+
+def flag(help: str, *names: str) -> Any:
+    """An option without a value."""
+    return choice(False, help, *names)
+
+
+def quantity(
+    read: Callable[[str], Any], metavar: str, help: str, *names: str, default: Any = None
+) -> Any:
     """An option whose value `read` parses; the help states its default."""
 
     def parse(value: Any) -> Any:
@@ -51,7 +80,7 @@ def quantity(read: Callable[[str], Any], metavar: str, help: str, *names: str) -
         except SpecError as problem:
             raise typer.BadParameter(problem.message) from problem
 
-    return option(metavar, help, *names, parser=parse, show_default=False)
+    return option(metavar, help, *names, default=default, parser=parse, show_default=False)
 
 
 def number(help: str, *names: str) -> Any:
@@ -59,34 +88,26 @@ def number(help: str, *names: str) -> Any:
     return quantity(count, "N", help, *names)
 
 
-def duration(help: str, *names: str) -> Any:
+def duration(help: str, *names: str, default: int | None = None) -> Any:
     """An option for a duration, such as 500ms or 1h."""
-    return quantity(duration_ns, "TIME", help, *names)
+    return quantity(duration_ns, "TIME", help, *names, default=default)
 
 
-def argument(metavar: str, help: str, **settings: Any) -> Any:
-    """An argument; completed where `autocompletion` is given."""
-    return typer.Argument(metavar=metavar, help=help, **settings)
-
-
-def flag(help: str, *names: str) -> Any:
-    """An option without a value."""
-    return typer.Option(*names, help=help)
+def _declared(default: Any, settings: Any) -> Any:
+    return field(default=default, metadata={"typer": settings})
 
 
 def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command in which each dataclass parameter is replaced by options for its fields."""
+    """A command as Typer reads it, in which options replace each dataclass parameter."""
     hints = get_type_hints(command, include_extras=True)
-    hints.pop("return", None)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    if not groups:
-        return command
+    groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
     for name, one in signature(command).parameters.items():
-        if name in groups:
-            parameters += _parameters(groups[name])
+        if is_dataclass(hints[name]):
+            groups[name] = hints[name]
+            parameters += parameters_of(groups[name])
         else:
-            parameters.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+            parameters.append(typer_parameter(name, hints[name], one.default))
 
     @wraps(command)
     def expanded(**values: Any) -> Any:
@@ -96,27 +117,45 @@ def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
             values[name] = kind(**options | {key: tuple(options[key] or ()) for key in several})
         return command(**values)
 
+    return with_parameters(expanded, parameters)
+
+
+def with_parameters(
+    command: Callable[..., Any], parameters: Sequence[Parameter]
+) -> Callable[..., Any]:
+    """The command with other parameters."""
     # Typer reads the signature, `get_type_hints` the annotations.
-    expanded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    expanded.__annotations__ = {one.name: one.annotation for one in parameters}
-    return expanded
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
 
-def _parameters(group: type[Any]) -> Iterator[Parameter]:
+def parameters_of(group: type[Any]) -> Iterator[Parameter]:
     """The options of a dataclass, those of all experiments last."""
     hints = get_type_hints(group, include_extras=True)
-    defaults = {one.name: one.default for one in fields(group)}
+    members = {one.name: one for one in fields(group)}
     classes = [each for each in group.__mro__[::-1] if each is not ExperimentOptions]
-    order = [name for each in (*classes, ExperimentOptions) for name in get_annotations(each)]
-    for name in filter(defaults.__contains__, dict.fromkeys(order)):
-        kind, settings = get_args(hints[name])
-        default = Parameter.empty if defaults[name] is MISSING else defaults[name]
-        if default == ():
-            # Typer knows lists only.
-            kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
-        yield Parameter(
-            name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, settings]
-        )
+    named = (get_annotations(each) for each in (*classes, ExperimentOptions))
+    for name in dict.fromkeys(name for names in named for name in names):
+        if name in members:
+            yield typer_parameter(name, hints[name], members[name])
+
+
+def typer_parameter(name: str, hint: Any, default: Any) -> Parameter:
+    """A parameter with its settings in the annotation, which Typer wants without a default."""
+    kind, settings = hint, default
+    if get_origin(hint) is Annotated:
+        kind, settings = get_args(hint)
+    if isinstance(default, Field):
+        default = Parameter.empty if default.default is MISSING else default.default
+    if default == ():
+        # Typer knows lists only.
+        kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
+    if isinstance(settings, Field):
+        settings = settings.metadata["typer"]
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, settings]
+    )
 
 
 def counts(text: str) -> CountList:
@@ -155,10 +194,6 @@ def _folder(text: str) -> Path:
     return path
 
 
-Workload = Annotated[
-    str,
-    argument("WORKLOAD", "Name such as ycsb/a, or YAML file.", autocompletion=completion.workload),
-]
 System = Annotated[
     SystemName | None,
     option(
@@ -180,27 +215,14 @@ Timeout = Annotated[int | None, duration("Limit of service time, such as 500ms."
 Pin = Annotated[
     CountList | None, quantity(counts, "CORES", "Cores to bind workers to in turn, such as 0,1.")
 ]
-Slo = Annotated[
-    tuple[str, ...],
-    option("OBJECTIVE", "Objective: 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable."),
-]
 OnExisting = Annotated[
     Literal["refuse", "keep", "remove"],
-    typer.Option(help="Action when the system has records before the first load."),
+    choice("refuse", "Action when the system has records before the first load."),
 ]
 _TAG: Final = option(
     "TAG", "Tag to find runs by; repeatable.", "--tag", autocompletion=completion.tag
 )
 Tag = Annotated[list[str] | None, _TAG]
-StallLimit = Annotated[
-    int | None,
-    quantity(
-        quantities.stall_limit_ns,
-        "TIME",
-        "Limit of the time without an answer to outstanding requests, or off (default: 30s).",
-        "--stall-limit",
-    ),
-]
 Json = Annotated[bool, flag("One JSON document on standard output.", "--json")]
 Quiet = Annotated[bool, flag("Only errors on standard error.", "--quiet", "-q")]
 Force = Annotated[bool, flag("Replace an existing file.", "--force")]
@@ -229,7 +251,6 @@ RunNames = Annotated[
         autocompletion=completion.several_runs,
     ),
 ]
-TracePath = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show_default=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,25 +262,24 @@ class ExperimentOptions:
     """
 
     tags: Annotated[tuple[str, ...], _TAG] = ()
-    commit: Annotated[str | None, option("ID", "Commit of the measured code.")] = None
-    resume: Annotated[
-        bool, flag("Resume the newest one: measure missing and INVALID runs.", "--resume")
-    ] = False
-    prometheus: Annotated[
-        int | None,
-        option("PORT", "Port of 127.0.0.1 for live metrics; 0: any free port.", min=0, max=65535),
-    ] = None
-    fleet: Annotated[
-        str | None,
-        option("ADDRESS", "Ray cluster that generates load: HOST:PORT of its head, or auto."),
-    ] = None
-    machines: Annotated[
-        int | None, option("N", "Number of fleet machines (default: all).", min=1)
-    ] = None
-    insecure_fleet: Annotated[
-        bool, flag("Accept a fleet without a token, which anyone can join.", "--insecure-fleet")
-    ] = False
-    stall_limit_ns: StallLimit = None
+    commit: str | None = option("ID", "Commit of the measured code.")
+    resume: bool = flag("Resume the newest one: measure missing and INVALID runs.", "--resume")
+    prometheus: int | None = option(
+        "PORT", "Port of 127.0.0.1 for live metrics; 0: any free port.", min=0, max=65535
+    )
+    fleet: str | None = option(
+        "ADDRESS", "Ray cluster that generates load: HOST:PORT of its head, or auto."
+    )
+    machines: int | None = option("N", "Number of fleet machines (default: all).", min=1)
+    insecure_fleet: bool = flag(
+        "Accept a fleet without a token, which anyone can join.", "--insecure-fleet"
+    )
+    stall_limit_ns: int | None = quantity(
+        quantities.stall_limit_ns,
+        "TIME",
+        "Limit of the time without an answer to outstanding requests, or off (default: 30s).",
+        "--stall-limit",
+    )
     folder: Runs = None
     json: Json = False
     quiet: Quiet = False

@@ -52,6 +52,14 @@ def print_answer(answer: Text) -> None:
     console.print(answer if safe == answer.plain else Text(safe))
 
 
+def print_result(name: str, result: Mapping[str, object] | Text) -> None:
+    """Prints an answer as text, or with its fields as a JSON document of a known kind."""
+    if isinstance(result, Mapping):
+        print_json(name, result)
+    else:
+        print_answer(result)
+
+
 def print_json(name: str, fields: Mapping[str, object]) -> None:
     """Prints one JSON document of a known kind."""
     print(json_text(name, fields))

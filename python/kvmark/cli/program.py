@@ -112,10 +112,11 @@ def _cannot_write(problem: OSError) -> int:
         return 0
     if problem.filename is not None:
         sentence = f"{problem.filename} can't be used because {problem.strerror}"
-        return _complain(f"{sentence}: check it and its permissions", RunError.exit_code)
-    if problem.strerror is None:
-        return _complain(str(problem), RunError.exit_code)
-    sentence = f"standard output can't be written because {problem.strerror}"
+        sentence += ": check it and its permissions"
+    elif problem.strerror is None:
+        sentence = str(problem)
+    else:
+        sentence = f"standard output can't be written because {problem.strerror}"
     return _complain(sentence, RunError.exit_code)
 
 

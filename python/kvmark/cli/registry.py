@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -17,110 +16,93 @@ from kvmark.interrupts import at_once
 from kvmark.spec.suggest import shown
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
+class CommandEntry(NamedTuple):
     """A command in the list of commands."""
 
-    #: The module of the command's function, in `cli.commands` if it begins with a dot.
+    #: The module of the command's function, in `cli.commands` if it begins with a dot. The function
+    #: has the command's last word as its name, with an underscore where Python has that word.
     module: str
     #: The first paragraph of that function's docstring.
     purpose: str
-    #: The function, where it hasn't the command's last word as its name.
-    function: str = ""
-    #: Whether the command only reads, so that Ctrl-C ends it at once.
-    only_reads: bool = False
 
 
-_GROUPS_OF_COMMANDS: Final = ("runs", "trace")
-_ALIASES: Final = {"runs show": "show", "runs compare": "compare"}
-"""Further names of commands."""
+def _entries(**commands: tuple[str, str]) -> dict[str, CommandEntry]:
+    return {name.rstrip("_"): CommandEntry(*entry) for name, entry in commands.items()}
+
+
 GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     "Measure": {
-        "run": CommandEntry(".run", "Measures one workload on one system, and prints a verdict."),
-        "replay": CommandEntry(".run", "Replays a trace on any system."),
-        **{one.command: CommandEntry(one.module, one.purpose) for one in front_ends()},
+        **_entries(
+            run=(".run", "Measures one workload on one system, and prints a verdict."),
+            replay=(".run", "Replays a trace on any system.")
+        ),
+        **{one.command: CommandEntry(one.module, one.purpose) for one in front_ends()}
     },
-    "Experiment": {
-        "ab": CommandEntry(
-            ".ab", "Compares baseline and candidate in interleaved blocks, to a given precision."
-        ),
-        "capacity": CommandEntry(
-            ".capacity", "Finds the maximum throughput that meets an SLO without drops."
-        ),
-        "study": CommandEntry(
+    "Experiment": _entries(
+        ab=(".ab", "Compares baseline and candidate in interleaved blocks, to a given precision."),
+        capacity=(".capacity", "Finds the maximum throughput that meets an SLO without drops."),
+        study=(
             ".study", "Measures all cases of a study. Without a name, lists the ready studies."
+        )
+    ),
+    "Look": _entries(
+        runs=("", "Lists, reports, exports, archives and removes runs."),
+        show=(".show", "Prints one run with its verdict."),
+        compare=(
+            ".compare", "Compares baseline and candidate runs: ratios with their significance."
         ),
-    },
-    "Look": {
-        "runs": CommandEntry("", "Lists, reports, exports, archives and removes runs."),
-        "show": CommandEntry(".show", "Prints one run with its verdict.", only_reads=True),
-        "compare": CommandEntry(
-            ".compare",
-            "Compares baseline and candidate runs: ratios with their significance.",
-            only_reads=True,
-        ),
-        "serve": CommandEntry(".serve", "Serves the runs to a browser on this machine, read-only."),
-        "import": CommandEntry(
-            ".import_", "Imports results of other tools as runs.", function="import_"
-        ),
-    },
-    "Traces": {
-        "trace": CommandEntry("", "Records, imports, describes and models traces."),
-    },
-    "Systems": {
-        "up": CommandEntry(
-            ".up", "Starts a testbed, or restarts a stopped one. Without a name, lists them."
-        ),
-        "down": CommandEntry(".up", "Stops testbeds that kvmark up started."),
-        "doctor": CommandEntry(".doctor", "Checks whether this machine is fit for measuring."),
-        "workloads": CommandEntry(
-            ".workloads", "Lists the ready workloads, or prints one.", only_reads=True
-        ),
-    },
-    "Documents": {
-        "doc": CommandEntry(".doc", "Fills the marked blocks of Markdown files from runs."),
-    },
-}
+        serve=(".show", "Serves the runs to a browser on this machine, read-only."),
+        import_=(".import_", "Imports results of other tools as runs.")
+    ),
+    "Traces": _entries(trace=("", "Records, imports, describes and models traces.")),
+    "Systems": _entries(
+        up=(".up", "Starts a testbed, or restarts a stopped one. Without a name, lists them."),
+        down=(".up", "Stops testbeds that kvmark up started."),
+        doctor=(".doctor", "Checks whether this machine is fit for measuring."),
+        workloads=(".study", "Lists the ready workloads, or prints one.")
+    ),
+    "Documents": _entries(doc=(".doc", "Fills the marked blocks of Markdown files from runs.")),
+}  # fmt: skip
 """The commands and groups of commands by heading, in the order of the help."""
 _FIRST: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-_SUBCOMMANDS: Final = {
-    "runs list": CommandEntry(
-        ".runs", "Lists runs, newest first.", function="list_", only_reads=True
-    ),
-    "runs show": _FIRST[_ALIASES["runs show"]],
-    "runs compare": _FIRST[_ALIASES["runs compare"]],
-    "runs history": CommandEntry(
-        ".show", "Prints a metric over time for each case, with change points.", only_reads=True
-    ),
-    "runs scaling": CommandEntry(
-        ".show",
-        "Fits the Universal Scalability Law to runs, and reports when they cannot support a fit.",
-        only_reads=True,
-    ),
-    "runs report": CommandEntry(".show", "Writes a report on runs.", only_reads=True),
-    "runs export": CommandEntry(".show", "Exports a run in another format."),
-    "runs archive": CommandEntry(".runs", "Archives runs and their complete studies in one file."),
-    "runs rm": CommandEntry(".runs", "Removes runs by name."),
-    "runs prune": CommandEntry(".runs", "Removes runs by age, tag or number."),
-    "trace record": CommandEntry(
-        ".trace", "Records the traffic between clients and a server as a trace, until Ctrl-C."
-    ),
-    "trace import": CommandEntry(
-        ".trace", "Makes a trace of a log of operations, with hashed keys.", function="import_"
-    ),
-    "trace show": CommandEntry(
-        ".trace", "Prints a trace's rate, operations, keys, sizes and cache hit ratios.",
-        only_reads=True,
-    ),
-    "trace learn": CommandEntry(
-        ".trace", "Fits a workload to a trace, or checks a workload against one."
+_UNDER: Final = {
+    "runs": {
+        **_entries(list_=(".runs", "Lists runs, newest first.")),
+        # Further names of commands.
+        **{name: _FIRST[name] for name in ("show", "compare")},
+        **_entries(
+            history=(".show", "Prints a metric over time for each case, with change points."),
+            scaling=(
+                ".show", ("Fits the Universal Scalability Law to runs, and reports when they cannot"
+                          " support a fit.")
+            ),
+            report=(".show", "Writes a report on runs."),
+            export=(".show", "Exports a run in another format."),
+            archive=(".runs", "Archives runs and their complete studies in one file."),
+            rm=(".runs", "Removes runs by name."),
+            prune=(".runs", "Removes runs by age, tag or number.")
+        )
+    },
+    "trace": _entries(
+        record=(
+            ".trace", "Records the traffic between clients and a server as a trace, until Ctrl-C."
+        ),
+        import_=(".trace", "Makes a trace of a log of operations, with hashed keys."),
+        show=(".trace", "Prints a trace's rate, operations, keys, sizes and cache hit ratios."),
+        learn=(".trace", "Fits a workload to a trace, or checks a workload against one.")
     ),
 }  # fmt: skip
+"""The commands of the groups."""
 COMMANDS: Final = {
-    **{name: entry for name, entry in _FIRST.items() if name not in _GROUPS_OF_COMMANDS},
-    **_SUBCOMMANDS,
+    **{name: entry for name, entry in _FIRST.items() if name not in _UNDER},
+    **{f"{group} {name}": one for group, under in _UNDER.items() for name, one in under.items()},
 }
 """Every command by its words."""
+_ONLY_READ: Final = frozenset({
+    "show", "compare", "workloads", "trace show", "runs list", "runs show", "runs compare",
+    "runs history", "runs scaling", "runs report",
+})  # fmt: skip
+"""Commands that only read, so that Ctrl-C ends them at once."""
 
 
 class StrictCommand(TyperCommand):
@@ -146,11 +128,7 @@ class LazyGroup(TyperGroup):
     def __init__(self, *, prefix: str = "", **settings: Any) -> None:
         super().__init__(**settings)
         self.prefix = prefix
-        self.headings = GROUPS
-        if prefix:
-            named = ((name.removeprefix(prefix), one) for name, one in _SUBCOMMANDS.items()
-                     if name.startswith(prefix))  # fmt: skip
-            self.headings = {"Commands": dict(named)}
+        self.headings = {"Commands": _UNDER[prefix.strip()]} if prefix else GROUPS
         entries = {name: one for group in self.headings.values() for name, one in group.items()}
         self.commands = {
             name: self._load(name) if self.loads_all else TyperCommand(name, help=one.purpose)
@@ -162,8 +140,7 @@ class LazyGroup(TyperGroup):
         name, command, others = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, others
-        entry = COMMANDS.get(f"{self.prefix}{name}")
-        if entry is not None and entry.only_reads and not ctx.resilient_parsing:
+        if f"{self.prefix}{name}" in _ONLY_READ and not ctx.resilient_parsing:
             ctx.with_resource(at_once())
         return name, self._load(name), others
 
@@ -210,7 +187,7 @@ class _RunsGroup(LazyGroup):
 
 def function_of(name: str) -> Any:
     """The function of a command, with its options as parameters."""
-    entry = COMMANDS[name]
-    module = import_module(entry.module, "kvmark.cli.commands")
-    function = getattr(module, entry.function or name.rpartition(" ")[2])
+    module = import_module(COMMANDS[name].module, "kvmark.cli.commands")
+    word = name.rpartition(" ")[2]
+    function = getattr(module, f"{word}_", None) or getattr(module, word)
     return getattr(module, "WITH_OPTIONS", {}).get(name, expand_options)(function)

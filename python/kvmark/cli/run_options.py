@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import get_annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
-from kvmark.cli import options
-from kvmark.cli.options import (
-    ExperimentOptions,
-    argument,
-    duration,
-    expand_options,
-    number,
-    option,
-    quantity,
-)
+from kvmark.cli import completion, options
+from kvmark.cli.options import ExperimentOptions, option
 from kvmark.cli.registry import StrictCommand
 from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
@@ -42,21 +35,12 @@ _OF_COMMANDS: Final = (
 
 Warmup = Annotated[
     int | None,
-    duration(
+    options.duration(
         "Warm-up with the same load, such as 5s (default: none; without a length of the run,"
         " until throughput is steady, at most 30 s).",
         "--warmup",
     ),
 ]
-
-
-def _ramp_text(text: str) -> str:
-    return parse_curve(f"ramp:{text}").text
-
-
-def _rate_text(text: str) -> str | None:
-    """A rate's text once it is parsed; None for `max`."""
-    return None if pace(text) is None else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,42 +49,40 @@ class LoadOptions(ExperimentOptions):
 
     command: ClassVar[str]
 
-    workload: options.Workload
+    workload: str = options.argument(
+        "WORKLOAD", "Name such as ycsb/a, or YAML file.", autocompletion=completion.workload
+    )
     system: options.System = None
     clients: options.Clients = None
     duration_ns: options.Duration = None
     warmup_ns: Warmup = None
     records: options.Records = None
-    load: Annotated[
-        Literal["auto", "always", "never"],
-        typer.Option(help="Whether to load the records first; auto: missing records only."),
-    ] = "auto"
-    groups: Annotated[
-        tuple[str, ...],
-        option("NAME", "Measure only this group of clients; repeatable.", "--group"),
-    ] = ()
-    pipeline_depth: Annotated[
-        int | None, number("Commands that an operation sends at once (default: the workload's).")
-    ] = None
-    workers: Annotated[
-        int | None, number("Executor threads of an asynchronous driver (default: one per core).")
-    ] = None
+    load: Literal["auto", "always", "never"] = options.choice(
+        "auto", "Whether to load the records first; auto: missing records only."
+    )
+    groups: tuple[str, ...] = option(
+        "NAME", "Measure only this group of clients; repeatable.", "--group", default=()
+    )
+    pipeline_depth: int | None = options.number(
+        "Commands that an operation sends at once (default: the workload's)."
+    )
+    workers: int | None = options.number(
+        "Executor threads of an asynchronous driver (default: one per core)."
+    )
     seed: options.Seed = 1
-    interval_ns: Annotated[
-        int | None,
-        duration(
-            "Length of a recorded interval (default: 100ms to 1s, by the duration).", "--interval"
-        ),
-    ] = None
+    interval_ns: int | None = options.duration(
+        "Length of a recorded interval (default: 100ms to 1s, by the duration).", "--interval"
+    )
     timeout_ns: options.Timeout = None
-    drain_limit_ns: Annotated[
-        int | None,
-        duration(
-            "Longest wait for operations in flight at the end (default: 30s).", "--drain-limit"
-        ),
-    ] = None
+    drain_limit_ns: int | None = options.duration(
+        "Longest wait for operations in flight at the end (default: 30s).", "--drain-limit"
+    )
     pin: options.Pin = None
-    slo: options.Slo = ()
+    slo: tuple[str, ...] = option(
+        "OBJECTIVE",
+        "Objective: 'p99<10ms', 'service p99.9<5ms', 'errors<0.1%'; repeatable.",
+        default=(),
+    )
     report: options.RunReport = None
 
     @cached_property
@@ -115,9 +97,9 @@ class LoadOptions(ExperimentOptions):
         from kvmark.spec.run import RunSpec
 
         names = RunSpec.__dataclass_fields__.keys() - {"workload", "system", "rate", "faults"}
-        given = {name: getattr(self, name, None) for name in names}
-        known = {name: value for name, value in given.items() if value is not None}
-        return RunSpec(workload=workload, system=self.system_url, **{**known, **values})
+        given = ((name, getattr(self, name, None)) for name in names)
+        known = {name: value for name, value in given if value is not None} | values
+        return RunSpec(workload=workload, system=self.system_url, **known)
 
     @cached_property
     def system_url(self) -> SystemUrl:
@@ -142,67 +124,50 @@ class RunOptions(LoadOptions):
 
     command: ClassVar[str] = "run"
 
-    rate: Annotated[
-        str | None,
-        quantity(_rate_text, "RATE", "Open model: operations per second, such as 5k, or a curve."),
-    ] = None
-    ramp: Annotated[
-        str | None,
-        quantity(
-            _ramp_text,
-            "RATE..RATE",
-            "Open model with a rising rate: 1k..50k.",
-        ),
-    ] = None
-    arrival: Annotated[
-        Literal["constant", "poisson"] | None,
-        typer.Option(help="Arrival process of the open model (default: constant)."),
-    ] = None
-    operations: Annotated[int | None, number("Number of operations.")] = None
-    until_stderr: Annotated[
-        float | None,
-        option("BOUND", "Stop below this standard error of the mean rate, as cassandra-stress."),
-    ] = None
-    precision: Annotated[
-        float | None,
-        quantity(
-            share,
-            "PERCENT",
-            "Stop when the throughput's 95 % confidence interval is within ± PERCENT"
-            " (default: 3 % and at most 60 s, where nothing else ends the run).",
-        ),
-    ] = None
-    warmup_until: Annotated[
-        Literal["stationary"] | None,
-        typer.Option(help="End the warm-up when throughput is steady; --warmup is its limit."),
-    ] = None
-    settle: Annotated[bool, typer.Option(help="Wait after a load until the system is quiet.")] = (
-        True
+    rate: str | None = options.quantity(
+        # The text once it is parsed; none for `max`.
+        lambda text: None if pace(text) is None else text,
+        "RATE",
+        "Open model: operations per second, such as 5k, or a curve.",
     )
-    verify: Annotated[
-        bool,
-        options.flag("Read every written record at the end and count lost writes.", "--verify"),
-    ] = False
-    fault: Annotated[
-        tuple[str, ...],
-        option("TEXT", "Fault of a testbed, such as '10s pause primary-1 for 2s'; repeatable."),
-    ] = ()
-    fault_file: Annotated[
-        Path | None, option("FILE", "Faults as a YAML file with the key faults.", "--faults")
-    ] = None
-    sweep: Annotated[
-        tuple[str, ...],
-        option(
-            "OPTION=V,V,…",
-            "Run once per value of an option: clients=1,10,100; repeatable for combinations.",
-        ),
-    ] = ()
-    repetitions: Annotated[
-        int | None, option("N", "Repetitions of each case, in random order.", min=1)
-    ] = None
-    record: Annotated[
-        Path | None, option("X.trace", "Record every measured operation as a trace.")
-    ] = None
+    ramp: str | None = options.quantity(
+        lambda text: parse_curve(f"ramp:{text}").text,
+        "RATE..RATE",
+        "Open model with a rising rate: 1k..50k.",
+    )
+    arrival: Literal["constant", "poisson"] | None = options.choice(
+        None, "Arrival process of the open model (default: constant)."
+    )
+    operations: int | None = options.number("Number of operations.")
+    until_stderr: float | None = option(
+        "BOUND", "Stop below this standard error of the mean rate, as cassandra-stress."
+    )
+    precision: float | None = options.quantity(
+        share,
+        "PERCENT",
+        "Stop when the throughput's 95 % confidence interval is within ± PERCENT"
+        " (default: 3 % and at most 60 s, where nothing else ends the run).",
+    )
+    warmup_until: Literal["stationary"] | None = options.choice(
+        None, "End the warm-up when throughput is steady; --warmup is its limit."
+    )
+    settle: bool = options.choice(True, "Wait after a load until the system is quiet.")
+    verify: bool = options.flag(
+        "Read every written record at the end and count lost writes.", "--verify"
+    )
+    fault: tuple[str, ...] = option(
+        "TEXT", "Fault of a testbed, such as '10s pause primary-1 for 2s'; repeatable.", default=()
+    )
+    fault_file: Path | None = option(
+        "FILE", "Faults as a YAML file with the key faults.", "--faults"
+    )
+    sweep: tuple[str, ...] = option(
+        "OPTION=V,V,…",
+        "Run once per value of an option: clients=1,10,100; repeatable for combinations.",
+        default=(),
+    )
+    repetitions: int | None = option("N", "Repetitions of each case, in random order.", min=1)
+    record: Path | None = option("X.trace", "Record every measured operation as a trace.")
 
     def __post_init__(self) -> None:
         """Checks options that exclude each other."""
@@ -256,22 +221,18 @@ class RunOptions(LoadOptions):
 class ReplayOptions(RunOptions):
     """Options of `kvmark replay`: those of a run, and how the trace is replayed."""
 
-    workload: Annotated[str, argument("TRACE", "Folder of a trace, X.trace.")]
+    workload: str = options.argument("TRACE", "Folder of a trace, X.trace.")
     speed: options.Speed = None
-    keep_order: Annotated[
-        Literal["key", "client", "none"] | None,
-        typer.Option(help="Scope within which operations keep their order (default: key)."),
-    ] = None
-    skip: Annotated[str | None, option("VERB,…", "Operations to leave out, such as ping.")] = None
-    from_ns: Annotated[int | None, duration("Start within the trace.", "--from")] = None
-    until_ns: Annotated[int | None, duration("End within the trace.", "--until")] = None
-    scale_keys: Annotated[
-        float | None,
-        quantity(
-            parse_scale_keys, "N", "Scale the key space by N; below 1, replay a sample of the keys."
-        ),
-    ] = None
-    loop: Annotated[int | None, number("Number of consecutive replays.")] = None
+    keep_order: Literal["key", "client", "none"] | None = options.choice(
+        None, "Scope within which operations keep their order (default: key)."
+    )
+    skip: str | None = option("VERB,…", "Operations to leave out, such as ping.")
+    from_ns: int | None = options.duration("Start within the trace.", "--from")
+    until_ns: int | None = options.duration("End within the trace.", "--until")
+    scale_keys: float | None = options.quantity(
+        parse_scale_keys, "N", "Scale the key space by N; below 1, replay a sample of the keys."
+    )
+    loop: int | None = options.number("Number of consecutive replays.")
     map_file: options.StatementMap = None
 
     @property
@@ -281,13 +242,10 @@ class ReplayOptions(RunOptions):
         if is_trace(self.workload):
             driver = self.system_url.driver
             return catalog.of_trace(Path(self.workload), driver, self.map_file)
-        for name in ("speed", "keep_order", "skip", "from", "until", "scale_keys", "loop", "map"):
-            fields = {"from": "from_ns", "until": "until_ns", "map": "map_file"}
-            if getattr(self, fields.get(name, name)) is not None:
-                raise SpecError(
-                    f"--{name.replace('_', '-')} is for a trace, X.trace, and {self.workload} is"
-                    " none"
-                )
+        for name in get_annotations(ReplayOptions):
+            if name != "workload" and getattr(self, name) is not None:
+                flag = name.removesuffix("_ns").removesuffix("_file").replace("_", "-")
+                raise SpecError(f"--{flag} is for a trace, X.trace, and {self.workload} is none")
         return catalog.find(self.workload)
 
     @property
@@ -312,7 +270,7 @@ class ReplayOptions(RunOptions):
 class _PartOptions(ReplayOptions):
     """Options of a run that is a part of a command."""
 
-    workload: Annotated[str, argument("WORKLOAD", "Name such as ycsb/a, YAML file, or trace.")]
+    workload: str = options.argument("WORKLOAD", "Name such as ycsb/a, YAML file, or trace.")
 
 
 def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) -> RunOptions:
@@ -332,7 +290,7 @@ def parse_run(words: Sequence[str], rejected: Collection[str] = _OF_COMMANDS) ->
         return given
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("run", cls=StrictCommand)(expand_options(run))
+    app.command("run", cls=StrictCommand)(options.expand_options(run))
     try:
         parsed = app(args=list(words), prog_name="kvmark run", standalone_mode=False)
     except typer.TyperException as problem:

@@ -1,24 +1,32 @@
-"""The system that a command names, and the context in which its runs are measured."""
+"""What commands that measure share: the system that is named, the context of runs, experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from kvmark.errors import UsageError
+from kvmark import interrupts
+from kvmark.cli.command_line import command_line
+from kvmark.errors import Interrupted, KvmarkError, UsageError
 from kvmark.spec.suggest import refuse_credentials
 from kvmark.spec.url import SystemName, SystemUrl, parse_system_url
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from kvmark.cli.options import ExperimentOptions
+    from kvmark.experiment.executor import Design
+    from kvmark.experiment.journal import Journal
     from kvmark.plan.model import Plan
-    from kvmark.records import Records
+    from kvmark.records import Records, Run
+    from kvmark.report.model.page import Page, Section
     from kvmark.run.context import RunContext
 
+AGAIN: Final = "the same command and --resume"
 _UP: Final = "up:"
 
 
@@ -87,9 +95,8 @@ def run_context(
     others = other_plans or {}
     with ExitStack() as stack:
         generator = stack.enter_context(LocalGenerator())
-        setting = make_run_context(command, plan, generator, records, options.tags, options.commit)
         setting = replace(
-            setting,
+            make_run_context(command, plan, generator, records, options.tags, options.commit),
             overheads={case: engine_overhead(one, generator) for case, one in others.items()},
             stall_limit_ns=options.stall_limit_ns,
         )
@@ -108,3 +115,90 @@ def run_context(
                 typer.echo(f"Metrics are at {exporter.address} while it measures", err=True)
             setting = replace(setting, exporter=exporter)
         yield setting
+
+
+def open_journal(design: Design, options: ExperimentOptions) -> Journal:
+    """The journal of a new experiment, or with `--resume` of the newest with the same definition.
+
+    Raises:
+        UsageError: there is none to resume.
+        RunError: it can't be written.
+    """
+    from kvmark.experiment.journal import begin, find
+
+    records = options.open_records()
+    if not options.resume:
+        asked = {"command": list(command_line()), "asked": design.definition()}
+        return begin(records, design.name, {"design": design.kind, **asked})
+    journal = find(records, design.name)
+    if journal is None:
+        raise UsageError(
+            f"no {design.kind} with these words was begun in {records.root}: leave --resume out"
+        )
+    return journal
+
+
+@contextmanager
+def execute_design(
+    design: Design,
+    options: ExperimentOptions,
+    journal: Journal,
+    again: str = AGAIN,
+    *,
+    shown: bool = True,
+) -> Iterator[KvmarkError | None]:
+    """Executes the missing runs of an experiment, and gives the error that ended it early.
+
+    The journal is locked until the context is left, so that the answer belongs to its runs.
+
+    Raises:
+        UsageError: another command executes it.
+    """
+    with journal.alone():
+        problem = _execute(design, options, journal, shown=shown)
+        if isinstance(problem, Interrupted):
+            # Some libraries raise for Ctrl-C by themselves.
+            interrupts.take()
+            resumable = Interrupted(f"interrupted: resume it with {again}")
+            resumable.__cause__, problem = problem, resumable
+        yield problem
+
+
+def _execute(
+    design: Design, options: ExperimentOptions, journal: Journal, *, shown: bool
+) -> KvmarkError | None:
+    from kvmark.cli.live import LiveDisplay, show
+    from kvmark.experiment.executor import Executor, ended_runs
+    from kvmark.experiment.journal import tag
+
+    known = {}
+    if options.resume:
+        known = dict(ended_runs(journal, redoes_invalid=design.redoes_invalid))
+    options = replace(options, tags=(tag(journal.id), *options.tags))
+    with ExitStack() as stack, LiveDisplay(quiet=options.quiet or not shown) as display:
+        context = run_context(
+            command_line(), journal.records, design.typical_plan(), options, design.other_plans()
+        )
+        executor = Executor(
+            journal, lambda: stack.enter_context(context), display, show(display), known
+        )
+        try:
+            design.execute(executor)
+            executor.end()
+        except KvmarkError as ended:
+            return ended
+        except KeyboardInterrupt:
+            # Between two runs, when servers start or come back.
+            return Interrupted("interrupted between two runs")
+    return None
+
+
+def report_maker(runs: Sequence[Run], part: Section | None = None) -> Callable[[ModuleType], Page]:
+    """Makes the page of an experiment's runs, with its answer before them."""
+    from kvmark.report.views.gather import run_answers
+
+    def make(page: ModuleType) -> Page:
+        report: Page = page.runs_page(run_answers(runs, len(runs)))
+        return report if part is None else report.with_first(part)
+
+    return make

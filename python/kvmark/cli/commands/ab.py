@@ -9,22 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from kvmark.cli import options
-from kvmark.cli.commands.compare import (
-    FAIL_IF,
-    Allow,
-    Junit,
-    OutputFormat,
-    UnknownIs,
-    parse_allowed,
-    parse_gate,
-    print_comparison,
-)
-from kvmark.cli.experiment import execute_design, open_journal, report_maker
+from kvmark.cli.commands import compare as comparing
 from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
+from kvmark.cli.session import execute_design, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
-from kvmark.spec.objective import Gate
+from kvmark.spec.objective import Gate, parse_condition
 from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:
@@ -39,49 +30,41 @@ _NAMES = {"base": "baseline", "candidate": "candidate"}
 class ABOptions(ExperimentOptions):
     """Options of `kvmark ab`."""
 
-    shared_words: Annotated[
-        str, argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.")
-    ] = ""
-    base: Annotated[
-        str, option("ARGUMENTS", "Further arguments for the baseline, quoted: '--system …'.")
-    ] = ""
-    candidate: Annotated[
-        str, option("ARGUMENTS", "Further arguments for the candidate, quoted.")
-    ] = ""
-    within: Annotated[
-        float | None,
-        quantity(share, "PERCENT", "Stop when the ratio is known to ± PERCENT (default: 1%)."),
-    ] = None
-    find: Annotated[
-        float | None,
-        quantity(share, "PERCENT", "Stop when a difference of PERCENT would have been found."),
-    ] = None
-    repetitions: Annotated[int | None, option("N", "Fixed number of blocks.")] = None
-    metric: Annotated[
-        str, option("NAME", "Metric that decides: throughput, p50, p99, READ.p99, ….")
-    ] = "throughput"
-    max_blocks: Annotated[int, option("N", "Largest number of blocks.")] = 100
-    answer: Annotated[
-        str | None, option("NAME", "Print an interrupted comparison, and measure nothing.")
-    ] = None
+    shared_words: str = argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.", "")
+    base: str = option(
+        "ARGUMENTS", "Further arguments for the baseline, quoted: '--system …'.", default=""
+    )
+    candidate: str = option("ARGUMENTS", "Further arguments for the candidate, quoted.", default="")
+    within: float | None = quantity(
+        share, "PERCENT", "Stop when the ratio is known to ± PERCENT (default: 1%)."
+    )
+    find: float | None = quantity(
+        share, "PERCENT", "Stop when a difference of PERCENT would have been found."
+    )
+    repetitions: int | None = option("N", "Fixed number of blocks.")
+    metric: str = option(
+        "NAME", "Metric that decides: throughput, p50, p99, READ.p99, ….", default="throughput"
+    )
+    max_blocks: int = option("N", "Largest number of blocks.", default=100)
+    answer: str | None = option("NAME", "Print an interrupted comparison, and measure nothing.")
     seed: options.Seed = 1
     pin: options.Pin = None
-    allow: Allow = ""
-    fail_if: Annotated[tuple[str, ...], FAIL_IF] = ()
-    if_unknown: UnknownIs = "fail"
-    format: OutputFormat = "text"
-    junit_file: Junit = None
+    allow: comparing.Allow = ""
+    fail_if: Annotated[tuple[str, ...], comparing.FAIL_IF] = ()
+    if_unknown: comparing.UnknownIs = "fail"
+    format: comparing.OutputFormat = "text"
+    junit_file: comparing.Junit = None
     report: options.RunReport = None
 
     @cached_property
     def allowed(self) -> tuple[str, ...]:
         """The caveats of `--allow`."""
-        return parse_allowed(self.allow)
+        return comparing.parse_allowed(self.allow)
 
     @cached_property
     def gate(self) -> Gate:
         """The conditions of `--fail-if`."""
-        return parse_gate(self.fail_if, self.if_unknown)
+        return Gate(tuple(map(parse_condition, self.fail_if)), self.if_unknown)
 
 
 def ab(options: ABOptions) -> None:
@@ -183,12 +166,9 @@ def _print(
     except UsageError as refusal:
         # What ended the comparison explains the blocks.
         raise problem or refusal from refusal
-    notes = (
-        *_block_sentences(design),
-        f"The runs have the tags {name}:base and {name}:candidate.",
-    )
+    notes = (*_block_sentences(design), f"The runs have the tags {name}:base and {name}:candidate.")
     try:
-        print_comparison(
+        comparing.print_comparison(
             comparison,
             "json" if options.json else options.format,
             options.junit_file,

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
-
-import typer
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from kvmark.cli import options
-from kvmark.cli.experiment import execute_design, open_journal, report_maker
-from kvmark.cli.options import option
-from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
+from kvmark.cli.options import choice, option
+from kvmark.cli.output import print_result, save_report, terminal_width
 from kvmark.cli.run_options import LoadOptions, Warmup
+from kvmark.cli.session import execute_design, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate, share
 
 if TYPE_CHECKING:
-    from kvmark.experiment.capacity import Capacity, CapacityRequest, CapacitySearch
+    from kvmark.experiment.capacity import Capacity, CapacitySearch
     from kvmark.experiment.journal import Journal
     from kvmark.report.views.capacity import CapacityAnswer
-    from kvmark.spec.run import RunSpec
 
 _SECOND_NS: Final = 10**9
 _MOST_CLIENTS: Final = 4096
@@ -32,19 +29,17 @@ class CapacityOptions(LoadOptions):
 
     command: ClassVar[str] = "capacity"
 
-    confirm: Annotated[int, option("N", "Runs with other seeds that confirm each end.")] = 3
-    repetitions: Annotated[
-        int | None, option("N", "Runs at each end in total: one more than --confirm.", min=1)
-    ] = None
-    within: Annotated[str, option("SHARE", "Largest distance between the ends.")] = "3%"
-    first: Annotated[
-        str | None,
-        option("RATE", "First rate (default: half the closed model's throughput).", "--from"),
-    ] = None
-    arrival: Annotated[
-        Literal["poisson", "constant"],
-        typer.Option(help="Arrival process; independent users arrive as poisson."),
-    ] = "poisson"
+    confirm: int = option("N", "Runs with other seeds that confirm each end.", default=3)
+    repetitions: int | None = option(
+        "N", "Runs at each end in total: one more than --confirm.", min=1
+    )
+    within: str = option("SHARE", "Largest distance between the ends.", default="3%")
+    first: str | None = option(
+        "RATE", "First rate (default: half the closed model's throughput).", "--from"
+    )
+    arrival: Literal["poisson", "constant"] = choice(
+        "poisson", "Arrival process; independent users arrive as poisson."
+    )
     #: Of each run. A search makes about fifteen runs.
     duration_ns: options.Duration = 10 * _SECOND_NS
     warmup_ns: Warmup = _SECOND_NS
@@ -53,7 +48,8 @@ class CapacityOptions(LoadOptions):
 def capacity(options: CapacityOptions) -> None:
     """Finds the maximum throughput that meets an SLO without drops."""
     from kvmark import catalog
-    from kvmark.experiment.capacity import CapacitySearch
+    from kvmark.experiment.capacity import CapacityRequest, CapacitySearch
+    from kvmark.plan.compile import OPEN_CLIENTS
     from kvmark.plan.names import operation_names
     from kvmark.spec.metric import check_operations
 
@@ -61,11 +57,15 @@ def capacity(options: CapacityOptions) -> None:
     if not objectives:
         raise SpecError("capacity needs an objective to hold: give --slo, such as 'p99<10ms'")
     spec = options.run_spec(catalog.find(options.workload), arrival=None)
+    confirm = options.confirm if options.repetitions is None else options.repetitions - 1
+    # The number of clients, where the spec gives one.
+    clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
+    least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)
     search = CapacitySearch(
         spec=spec,
         arrival=options.arrival,
         objectives=objectives,
-        asked=_request(options, spec),
+        asked=CapacityRequest(share(options.within), confirm, clients=least, most_clients=most),
         first=None if options.first is None else rate(options.first),
     )
     plan = search.typical_plan()
@@ -75,17 +75,6 @@ def capacity(options: CapacityOptions) -> None:
         if problem is not None or search.result is None:
             raise problem or AnswerIsNo("capacity: the search came to no end")
         _print(search, search.result, journal, options)
-
-
-def _request(options: CapacityOptions, spec: RunSpec) -> CapacityRequest:
-    """The precision of the search, with the number of clients where the spec gives one."""
-    from kvmark.experiment.capacity import CapacityRequest
-    from kvmark.plan.compile import OPEN_CLIENTS
-
-    confirm = options.confirm if options.repetitions is None else options.repetitions - 1
-    clients = spec.clients or next((one.clients for one in spec.active_groups if one.clients), None)
-    least, most = (clients, clients) if clients else (OPEN_CLIENTS, _MOST_CLIENTS)
-    return CapacityRequest(share(options.within), confirm, clients=least, most_clients=most)
 
 
 def _print(
@@ -99,22 +88,23 @@ def _print(
     """
     from kvmark.experiment.capacity import tag
     from kvmark.report.model.page import Section
-    from kvmark.report.views.capacity import capacity_grid, capacity_sentence, capacity_text
+    from kvmark.report.views import capacity as views
 
     answer = _answer(search, result)
-    sentence = capacity_sentence(answer)
-    if options.json:
-        document: dict[str, object] = {
-            "workload": answer.workload, "system": answer.system,
-            "objectives": [objective.text for objective in search.objectives],
-            "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
-            "sentence": sentence,
-        }  # fmt: skip
-        print_json("capacity", document)
-    else:
-        print_answer(capacity_text(answer, terminal_width()))
+    sentence = views.capacity_sentence(answer)
+    document = {
+        "workload": answer.workload, "system": answer.system,
+        "objectives": [objective.text for objective in search.objectives],
+        "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
+        "sentence": sentence,
+    }  # fmt: skip
+    print_result(
+        "capacity", document if options.json else views.capacity_text(answer, terminal_width())
+    )
     if options.report is not None:
-        part = Section("capacity", "Capacity", answer=sentence, grids=(capacity_grid(answer),))
+        part = Section(
+            "capacity", "Capacity", answer=sentence, grids=(views.capacity_grid(answer),)
+        )
         runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in result.runs)]
         save_report(report_maker(runs, part), options.report, quiet=options.json)
     if result.found != "found":

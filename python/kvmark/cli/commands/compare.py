@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from kvmark.cli import completion, options
-from kvmark.cli.options import argument, option
+from kvmark.cli.options import argument, choice, option
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, UsageError
 from kvmark.outputs import check_output, write_output
@@ -20,7 +20,6 @@ from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from kvmark.analysis.compare.comparison import CaseComparison, Comparison
-    from kvmark.analysis.compare.thresholds import Held
     from kvmark.experiment.interleaved_ab import SideFailures
 
 Form: TypeAlias = Literal["text", "md", "json"]
@@ -36,22 +35,12 @@ FAIL_IF: Final = option(
     "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%'; repeatable.",
 )
 UnknownIs = Annotated[
-    IfUnknown,
-    typer.Option("--if-unknown", help="Result of a condition that the runs can't decide."),
+    IfUnknown, choice("fail", "Result of a condition that the runs can't decide.", "--if-unknown")
 ]
-OutputFormat = Annotated[Literal["text", "md"], typer.Option("--format", help="Output format.")]
+OutputFormat = Annotated[Literal["text", "md"], choice("text", "Output format.", "--format")]
 Junit = Annotated[
     Path | None, option("FILE", "Write the conditions as JUnit XML as well.", "--junit")
 ]
-
-
-def parse_gate(texts: Iterable[str], if_unknown: IfUnknown) -> Gate:
-    """The conditions of `--fail-if`.
-
-    Raises:
-        SpecError: a text is no condition.
-    """
-    return Gate(tuple(map(parse_condition, texts)), if_unknown)
 
 
 def parse_allowed(text: str) -> tuple[str, ...]:
@@ -68,21 +57,17 @@ def parse_allowed(text: str) -> tuple[str, ...]:
 
 
 def compare(
-    base: Annotated[
-        str, argument("BASE", f"Baseline: {_RUNS}.", autocompletion=completion.several_runs)
-    ],
-    candidate: Annotated[
-        str, argument("CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs)
-    ],
-    more: Annotated[
-        list[str] | None, argument("CONDITION", "Further conditions of --fail-if.")
-    ] = None,
+    base: str = argument("BASE", f"Baseline: {_RUNS}.", autocompletion=completion.several_runs),
+    candidate: str = argument(
+        "CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs
+    ),
+    more: list[str] | None = argument("CONDITION", "Further conditions of --fail-if.", None),
     allow: Allow = "",
     fail_if: Annotated[list[str] | None, FAIL_IF] = None,
     if_unknown: UnknownIs = "fail",
-    confidence: Annotated[
-        float, option("SHARE", "Coverage of the confidence intervals, such as 0.99.")
-    ] = 0.95,
+    confidence: float = option(
+        "SHARE", "Coverage of the confidence intervals, such as 0.99.", default=0.95
+    ),
     format: OutputFormat = "text",
     junit_file: Junit = None,
     folder: options.KeptRuns = None,
@@ -95,7 +80,8 @@ def compare(
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.cli.judged import judge_and_keep
 
-    gate = parse_gate((*(fail_if or ()), *(more or ())), if_unknown)
+    conditions = map(parse_condition, (*(fail_if or ()), *(more or ())))
+    gate = Gate(tuple(conditions), if_unknown)
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
     if junit_file is not None:
@@ -127,20 +113,16 @@ def print_comparison(
         RunError: the JUnit file can't be written.
     """
     from kvmark.report.model.units import listed
-    from kvmark.report.views.comparison import (
-        comparison_markdown,
-        comparison_text,
-        condition_sentence,
-    )
+    from kvmark.report.views import comparison as views
 
     match form:
         case "json":
             document = {"comparison": comparison, "failures": failures, "said": (*first, *notes)}
             print_json("comparison", document)
         case "md":
-            typer.echo(comparison_markdown(comparison, notes, first), nl=False)
+            typer.echo(views.comparison_markdown(comparison, notes, first), nl=False)
         case "text":
-            print_answer(comparison_text(comparison, terminal_width(), notes, first))
+            print_answer(views.comparison_text(comparison, terminal_width(), notes, first))
     if junit_file is not None:
         write_output(junit_file, junit(comparison), page=True)
     broken = comparison.failed
@@ -150,7 +132,7 @@ def print_comparison(
         if not worse:
             problem = "whether the candidate is worse than allowed can't be told"
         shown = (worse or broken)[:_MOST_PRINTED]
-        raise AnswerIsNo(f"{problem}: {' '.join(map(condition_sentence, shown)).rstrip('.')}")
+        raise AnswerIsNo(f"{problem}: {' '.join(map(views.condition_sentence, shown)).rstrip('.')}")
     if comparison.unmeasured:
         raise AnswerIsNo(
             "whether the candidate is worse than allowed can't be told: it has no run of"
@@ -177,32 +159,23 @@ def junit(comparison: Comparison) -> str:
     return text + "\n"
 
 
-def _tests(case: CaseComparison) -> list[ET.Element]:
-    from kvmark.report.views.comparison import percent, percent_range
+def _tests(case: CaseComparison) -> Iterator[ET.Element]:
+    from kvmark.report.views.comparison import condition_sentence, percent, percent_range
 
-    if case.held:
-        return [_condition(case, one) for one in case.held]
-    return [
-        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({interval})")
-        for row in case.rows
-        if row.effect is not None
-        for interval in [percent_range(row.effect.ratio)]
-    ]
-
-
-def _condition(case: CaseComparison, held: Held) -> ET.Element:
-    from kvmark.report.views.comparison import condition_sentence
-
-    result: tuple[str, str | None] | None = None
-    if held.failed:
-        result = ("failure", "regression" if held.answer == "worse" else "unknown")
-    elif held.answer == "can't tell":
-        result = ("skipped", None)
-    test = _test(case.title, held.condition.text, condition_sentence(held), result)
-    failure = test.find("failure")
-    if failure is not None:
-        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
-    return test
+    for held in case.held:
+        result: tuple[str, str | None] | None = None
+        if held.failed:
+            result = ("failure", "regression" if held.answer == "worse" else "unknown")
+        elif held.answer == "can't tell":
+            result = ("skipped", None)
+        test = _test(case.title, held.condition.text, condition_sentence(held), result)
+        if held.failed:
+            test[-1].text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+        yield test
+    for row in () if case.held else case.rows:
+        if row.effect is not None:
+            change = f"{percent(row.effect.change)} ({percent_range(row.effect.ratio)})"
+            yield _test(case.title, row.metric.name, change)
 
 
 def _test(

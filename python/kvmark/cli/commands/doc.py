@@ -2,71 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.options import argument
+from kvmark.cli.options import argument, flag
 from kvmark.cli.output import print_json
 from kvmark.errors import AnswerIsNo, RunError, SpecError
+from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import write_output
 from kvmark.records import Records
+from kvmark.records.archive import ENDING, STUDIES, unpack
 
 if TYPE_CHECKING:
-    from kvmark.cli.commands.doc_sources import Sources
-    from kvmark.report.document_blocks import BlockContent, MarkedBlock
+    from kvmark.experiment.journal import Journal
+    from kvmark.records import Run
+    from kvmark.report.document_blocks import BlockSource, MarkedBlock
+    from kvmark.report.model.page import Page
+
+_PEERS: Final = ".json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A file, and the content of its blocks."""
+    """A file, and what filling its blocks changes."""
 
     path: Path
+    blocks: int
+    #: The lines of the blocks whose text or pictures differ from their content.
+    stale_lines: list[int]
+    #: The text with all blocks filled.
     text: str
-    blocks: tuple[MarkedBlock, ...]
-    contents: tuple[BlockContent, ...]
-
-    @property
-    def stale_lines(self) -> list[int]:
-        """The lines of the blocks whose text or pictures differ from their content."""
-        from kvmark.report.document_blocks import filled
-
-        return [
-            block.line
-            for block, one in zip(self.blocks, self.contents, strict=True)
-            if filled(self.text, [block], [one.text]) != self.text or list(self.stale_pictures(one))
-        ]
-
-    def stale_pictures(self, content: BlockContent) -> Iterator[tuple[Path, str]]:
-        """Pictures that are missing or differ, with their SVG."""
-        for name, drawn in content.pictures.items():
-            path = self.path.parent / name
-            if not path.is_file() or path.read_text(encoding="utf-8") != drawn:
-                yield path, drawn
+    #: The SVG of pictures that are missing or differ.
+    pictures: dict[Path, str]
 
 
 def doc(
-    files: Annotated[list[Path], argument("FILE", "Markdown files with marks.")],
-    check: Annotated[
-        bool, options.flag("Write nothing, and exit 1 if a block is stale.", "--check")
-    ] = False,
+    files: list[Path] = argument("FILE", "Markdown files with marks."),
+    check: bool = flag("Write nothing, and exit 1 if a block is stale.", "--check"),
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Fills the marked blocks of Markdown files from runs."""
-    from kvmark.cli.commands.doc_sources import Sources
-
-    with Sources(Records.at(folder)) as sources:
+    with ExitStack() as unpacked:
+        sources = _Sources(Records.at(folder), unpacked)
         documents = [_read(path, sources) for path in files]
     stale = [one for one in documents if one.stale_lines]
     if json:
         each = [
-            {"file": one.path, "blocks": len(one.blocks), "stale_lines": one.stale_lines}
+            {"file": one.path, "blocks": one.blocks, "stale_lines": one.stale_lines}
             for one in documents
         ]
         print_json("doc", {"files": each, "written": [] if check else [one.path for one in stale]})
@@ -81,17 +73,17 @@ def doc(
         _write(one)
     if not (check or json or quiet):
         for one in documents:
-            changed = f"{len(one.stale_lines)} of {len(one.blocks)} blocks changed"
+            changed = f"{len(one.stale_lines)} of {one.blocks} blocks changed"
             typer.echo(f"{one.path}: {changed}", err=True)
 
 
-def _read(path: Path, sources: Sources) -> _Document:
+def _read(path: Path, sources: _Sources) -> _Document:
     """A file with the content of its blocks.
 
     Raises:
         SpecError: the file has no readable marks, or a mark names something that doesn't exist.
     """
-    from kvmark.report.document_blocks import blocks, content
+    from kvmark.report.document_blocks import blocks, content, filled
 
     try:
         text = path.read_bytes().decode()
@@ -108,7 +100,20 @@ def _read(path: Path, sources: Sources) -> _Document:
         contents = tuple(content(block, sources.of(block, path)) for block in marked)
     except SpecError as problem:
         raise problem.at(file=str(path), line=problem.line) from problem
-    return _Document(path, text, marked, contents)
+    stale: list[int] = []
+    pictures: dict[Path, str] = {}
+    for block, one in zip(marked, contents, strict=True):
+        drawn = {path.parent / name: picture for name, picture in one.pictures.items()}
+        differing = {at: picture for at, picture in drawn.items() if not _holds(at, picture)}
+        if differing or filled(text, [block], [one.text]) != text:
+            stale.append(block.line)
+        pictures |= differing
+    whole = filled(text, marked, [one.text for one in contents])
+    return _Document(path, len(marked), stale, whole, pictures)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
 def _write(document: _Document) -> None:
@@ -117,14 +122,132 @@ def _write(document: _Document) -> None:
     Raises:
         RunError: a file can't be written.
     """
-    from kvmark.report.document_blocks import filled
+    for path, drawn in document.pictures.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise RunError(f"{path} can't be written because {problem.strerror}") from problem
+        write_output(path, drawn)
+    write_output(document.path, document.text)
 
-    for content in document.contents:
-        for path, drawn in document.stale_pictures(content):
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as problem:
-                raise RunError(f"{path} can't be written because {problem.strerror}") from problem
-            write_output(path, drawn)
-    contents = [one.text for one in document.contents]
-    write_output(document.path, filled(document.text, document.blocks, contents))
+
+def _printed_by_tool(run: Run) -> str:
+    """The text that an imitated tool would have printed for a run.
+
+    Raises:
+        SpecError: no front end made the run.
+        RecordsError: it can't be read.
+    """
+    text = next(filter(None, (one.printed_by_tool(run) for one in front_ends())), None)
+    if text is None:
+        raise SpecError(f"run {run.id} has no output of another tool: name a run of kvmark stress")
+    return text
+
+
+@dataclass
+class _Sources:
+    """The runs of a folder, or of archives stored beside documents, each unpacked once."""
+
+    records: Records
+    unpacked: ExitStack
+    """Holds the folders of archives until it is closed."""
+    _archives: dict[tuple[Path, ...], Records] = field(default_factory=dict)
+    _reports: dict[tuple[Path, str, str], Page] = field(default_factory=dict)
+
+    def of(self, block: MarkedBlock, document: Path) -> BlockSource:
+        """The source of a block of a document.
+
+        Raises:
+            SpecError: its file doesn't exist, or is no archive.
+            RecordsError: the file can't be read.
+        """
+        from kvmark.analysis.peers import read_peers
+        from kvmark.report.document_blocks import BlockSource
+
+        names = [name for name in block.options.get("from", "").split(",") if name]
+        paths = tuple((document.parent / name).resolve() for name in names)
+        for name, path in zip(names, paths, strict=True):
+            if not path.is_file():
+                raise SpecError(f"there is no {name}: keep records there", line=block.line)
+        is_report = len(paths) == 1 and paths[0].name.endswith(_PEERS)
+        peers = read_peers(paths[0]) if is_report else None
+        for name in () if is_report else names:
+            if not name.endswith(ENDING):
+                raise SpecError(f"from: {name} doesn't end in {ENDING}", line=block.line)
+        records = self._archived(paths) if paths and not is_report else self.records
+        report = partial(self._report, records)
+        return BlockSource(records, report, document.stem, _printed_by_tool, peers)
+
+    def _archived(self, paths: tuple[Path, ...]) -> Records:
+        """The runs of archives, together."""
+        from kvmark.cli.judged import judged_lines
+
+        if paths not in self._archives:
+            folder = Path(self.unpacked.enter_context(TemporaryDirectory(prefix="kvmark-doc-")))
+            for path in paths:
+                unpack(path, folder)
+            records = self._archives[paths] = Records(folder)
+            judged_lines(records, tuple(records.lines()))
+        return self._archives[paths]
+
+    def _report(self, records: Records, options: Mapping[str, str]) -> Page:
+        """The report on the study, the sequence, or the runs of the records.
+
+        Raises:
+            SpecError: there are several studies, or no runs.
+            RecordsError: a run can't be read.
+        """
+        study, only = options.get("study", ""), options.get("only", "")
+        key = (records.root, study, only)
+        if key not in self._reports:
+            self._reports[key] = _report_of(records, study, only)
+        return self._reports[key]
+
+
+def _report_of(records: Records, study_name: str, only: str) -> Page:
+    """The report; of a study only the cases that `only` chooses."""
+    from kvmark.analysis import known_verdict
+    from kvmark.analysis.compare.selection import newest, usable
+    from kvmark.cli.commands.study_run import study_answer
+    from kvmark.experiment.study.answer import stored_study, study_results
+    from kvmark.report.views.gather import run_answers, sequence_answer
+    from kvmark.report.views.pages import runs_page, sequence_page
+    from kvmark.report.views.study import study_page
+
+    journal = _journal(records, study_name)
+    if journal is not None:
+        study = stored_study(journal)
+        if only:
+            request = replace(study.asked, only=(*study.asked.only, only))
+            study = replace(study, asked=request)
+        results = study_results(study, journal, commands_per_operation)
+        return study_page(study_answer(study, journal, results))
+    if only:
+        raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
+    runs = [records.open(entry.id) for entry in reversed(records.list())]
+    if not runs:
+        raise SpecError(f"there is no run in {records.root}: measure it, or name records")
+    judged = partial(known_verdict, records)
+    if all("sequence" in run.manifest.spec for run in runs):
+        # As in other blocks; if all runs are INVALID the page reports it.
+        chosen = newest(usable(records, runs) or runs)
+        return sequence_page(sequence_answer(chosen, judged))
+    return runs_page(run_answers(runs, len(runs), judged))
+
+
+def _journal(records: Records, study: str) -> Journal | None:
+    """The study of an id or a name, or the only study of cases."""
+    from kvmark.experiment.journal import Journal, find, named
+
+    if study:
+        found = named(records, study) or find(records, study)
+        if found is None:
+            raise SpecError(f"there is no study '{study}' in {records.root}")
+        return found
+    folders = (path for path in (records.root / STUDIES).glob("*") if path.is_dir())
+    journals = [Journal(path, records) for path in sorted(folders)]
+    matrices = [one for one in journals if one.definition.get("design") == "matrix"]
+    if len(matrices) > 1:
+        names = ", ".join(one.id for one in matrices)
+        raise SpecError(f"several studies are there: say study=ID, one of {names}")
+    return matrices[0] if matrices else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kvmark.cli import options
-from kvmark.cli.output import print_answer, print_json
+from kvmark.cli.output import print_result
 from kvmark.records import Records
 
 if TYPE_CHECKING:
@@ -44,13 +44,10 @@ class Diagnosis:
 
 def doctor(folder: options.Runs = None, json: options.Json = False) -> None:
     """Checks whether this machine is fit for measuring."""
-    findings = list(_findings(Records.at(folder).root))
-    if json:
-        print_json("doctor", {"findings": findings})
-        return
     from rich.text import Text
 
-    print_answer(Text("\n").join(_lines(findings)))
+    findings = list(_findings(Records.at(folder).root))
+    print_result("doctor", {"findings": findings} if json else Text("\n").join(_lines(findings)))
 
 
 def _lines(findings: list[Diagnosis]) -> Iterator[Text]:

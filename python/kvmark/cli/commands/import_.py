@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.options import argument
+from kvmark.cli.options import argument, option
 from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
 
 def import_(
-    files: Annotated[
-        list[Path], argument("FILE...", "Results of other tools.", show_default=False)
-    ],
-    name: Annotated[
-        str | None, options.option("NAME", "Name of the run (default: the file's name).")
-    ] = None,
+    files: list[Path] = argument("FILE...", "Results of other tools.", show_default=False),
+    name: str | None = option("NAME", "Name of the run (default: the file's name)."),
     tag: options.Tag = None,
     folder: options.Runs = None,
     json: options.Json = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kvmark.cli.command_line import command_line
-from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
+from kvmark.cli.output import print_result, save_report, terminal_width
 from kvmark.cli.run_options import ReplayOptions, RunOptions
 from kvmark.cli.session import run_context
 from kvmark.errors import AnswerIsNo, Interrupted, SpecError
@@ -122,7 +122,7 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
         KvmarkError: the run failed or was interrupted, is INVALID, or misses an objective.
         RunError: the report can't be written.
     """
-    from kvmark.analysis import Judgement, summarize
+    from kvmark.analysis import Judgement
     from kvmark.analysis.verdict.objectives import figure
     from kvmark.experiment.judging import close_and_judge
     from kvmark.report.views.gather import run_answer
@@ -136,18 +136,16 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
         text_width=None if options.json else terminal_width(),
     )
     figures = [figure([run], objective) for objective in options.objectives]
-    if options.json:
-        names = ("value", "held", "sentence")
-        objectives = [
-            {"objective": one.objective.text, **{name: getattr(one, name) for name in names}}
-            for one in figures
-        ]
-        document = {"run": run.id, "summary": summarize(run), "verdict": verdict}
-        print_json("run", {**document, "objectives": objectives})
-    else:
-        print_answer(run_text(answer, terminal_width()))
-        for one in figures:
-            print(f"{one.sentence}.")
+    names = ("value", "held", "sentence")
+    objectives = [
+        {"objective": one.objective.text, **{name: getattr(one, name) for name in names}}
+        for one in figures
+    ]
+    document = {"run": run.id, "summary": answer.summary, "verdict": verdict}
+    result = {**document, "objectives": objectives}
+    print_result("run", result if options.json else run_text(answer, terminal_width()))
+    for one in () if options.json else figures:
+        print(f"{one.sentence}.")
     save_report(lambda page: page.run_page(answer), options.report, quiet=options.json)
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:

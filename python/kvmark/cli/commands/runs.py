@@ -19,27 +19,18 @@ import typer
 
 from kvmark import interrupts
 from kvmark.cli import options
-from kvmark.cli.options import duration, flag, number, option
-from kvmark.cli.output import print_answer, print_json, terminal_width
+from kvmark.cli.options import choice, duration, flag, number, option
+from kvmark.cli.output import print_json, print_result, terminal_width
 from kvmark.errors import AnswerIsNo, Interrupted, RecordsError, UsageError
 from kvmark.outputs import check_output, refuse_existing
+from kvmark.records import store
 from kvmark.records.archive import ENDING, STUDIES, write_archive
 from kvmark.records.files import HISTOGRAMS
-from kvmark.records.store import (
-    ANY,
-    Records,
-    entries_of,
-    foreign_in,
-    is_written,
-    remove,
-    size_bytes,
-    sweep,
-)
+from kvmark.records.store import ANY, Records, entries_of, foreign_in, is_written
 from kvmark.report.model.units import size, whole
 
 if TYPE_CHECKING:
-    from kvmark.experiment.journal import Journal
-    from kvmark.records import Entry, RunLine
+    from kvmark.records import Entry
 
 _MANY: Final = 10
 """Number of runs to judge from which on a message explains the time."""
@@ -47,15 +38,9 @@ _MOST_NAMED: Final = 20
 _GOING: Final = "still going"
 _FOREIGN: Final = "with files that kvmark didn't write"
 
-DryRun = Annotated[
-    bool, flag("Print what would be removed, and remove nothing.", "--dry-run", "-n")
-]
-RemoveFromStudies = Annotated[bool, flag("Remove runs of studies, too.", "--force", "-f")]
-Yes = Annotated[bool, flag("Don't ask; needed without a terminal.", "--yes", "-y")]
-
 
 def list_(
-    limit: Annotated[int, option("N", "Largest number of runs.", min=1)] = 30,
+    limit: int = option("N", "Largest number of runs.", default=30, min=1),
     tag: options.Tag = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -68,34 +53,27 @@ def list_(
     tags = set(tag or ())
     records = Records.at(folder)
     lines = (line for line in records.lines() if tags <= set(line.entry.tags))
-    judged = _judged(records, list(islice(lines, limit)), quiet=quiet)
-    if json:
-        print_json("runs", {"runs": judged})
-        return
-    from kvmark.report.views.runs_list import runs_text
-
-    print_answer(runs_text(judged, terminal_width()))
-
-
-def _judged(records: Records, lines: list[RunLine], *, quiet: bool) -> list[RunLine]:
-    """The lines with figures and verdicts. Libraries are loaded only where some aren't stored."""
-    missing = sum(line.entry.state == "closed" and line.judgement is None for line in lines)
-    if not missing:
-        return lines
+    judged = list(islice(lines, limit))
+    missing = sum(line.entry.state == "closed" and line.judgement is None for line in judged)
     if missing >= _MANY and not quiet:
         typer.echo(f"Judging {missing:,} runs; their verdicts are kept", err=True)
-    from kvmark.cli.judged import judged_lines
+    if missing:
+        # Its libraries are loaded only where some verdicts aren't stored.
+        from kvmark.cli.judged import judged_lines
 
-    return judged_lines(records, lines)
+        judged = judged_lines(records, judged)
+    from kvmark.report.views.runs_list import runs_text
+
+    print_result("runs", {"runs": judged} if json else runs_text(judged, terminal_width()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalOptions:
     """Options of commands that remove runs."""
 
-    dry_run: DryRun = False
-    force: RemoveFromStudies = False
-    yes: Yes = False
+    dry_run: bool = flag("Print what would be removed, and remove nothing.", "--dry-run", "-n")
+    force: bool = flag("Remove runs of studies, too.", "--force", "-f")
+    yes: bool = flag("Don't ask; needed without a terminal.", "--yes", "-y")
     folder: options.KeptRuns = None
     json: options.Json = False
     quiet: options.Quiet = False
@@ -129,11 +107,9 @@ def rm(words: options.RunNames, *, removal: RemovalOptions) -> None:
 
 
 def prune(
-    older_than: Annotated[
-        int | None, duration("Only runs that are older, such as 30d or 12h.")
-    ] = None,
+    older_than: int | None = duration("Only runs that are older, such as 30d or 12h."),
     tag: options.Tag = None,
-    keep: Annotated[int | None, number("Number of newest runs with the tags to keep.")] = None,
+    keep: int | None = number("Number of newest runs with the tags to keep."),
     *,
     removal: RemovalOptions,
 ) -> None:
@@ -188,7 +164,7 @@ def _remove(
         RunError: a run can't be removed; those before it are removed.
         Interrupted: the user stopped it; removed runs are gone.
     """
-    taken_bytes = sum(map(size_bytes, entries))
+    taken_bytes = sum(map(store.size_bytes, entries))
     total = f"{_runs(len(entries))}, {size(taken_bytes)}"
     if entries and not (removal.dry_run or removal.yes):
         _ask(entries, total)
@@ -244,10 +220,10 @@ def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
         for journal in journals.values():
             locks.enter_context(journal.alone())
         try:
-            sweep(records)
+            store.sweep(records)
             for entry in entries:
                 interrupts.check()
-                remove(records, entry.id)
+                store.remove(records, entry.id)
             left = {
                 one.id
                 for each in (records.list() if journals else ())
@@ -266,14 +242,13 @@ def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
 
 def archive(
     words: options.RunNames,
+    *,
     output: Annotated[Path, option("FILE", f"Archive, NAME{ENDING}.", "--output", "-o")],
-    histogram_logs: Annotated[
-        bool,
-        typer.Option(
-            help="Include each interval's histograms: most of the size, for quantiles around faults"
-            " and for the error of a quantile in a single run."
-        ),
-    ] = True,
+    histogram_logs: bool = choice(
+        True,
+        "Include each interval's histograms: most of the size, for quantiles around faults and for"
+        " the error of a quantile in a single run.",
+    ),
     force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -325,10 +300,9 @@ def _selected(records: Records, words: Sequence[str]) -> tuple[list[str], list[s
             raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
     runs = {entry.id for entry in entries}
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
-    return sorted(runs), sorted(one.id for one in journals.values() if _existing(one) <= runs)
-
-
-def _existing(journal: Journal) -> set[str]:
-    """The runs of a study that still exist."""
-    runs = {attempt.run for attempt in journal.attempts() if attempt.run is not None}
-    return {run for run in runs if (journal.records.root / run).is_dir()}
+    studies = []
+    for study in journals.values():
+        attempts = {attempt.run for attempt in study.attempts() if attempt.run is not None}
+        if {run for run in attempts if (records.root / run).is_dir()} <= runs:
+            studies.append(study.id)
+    return sorted(runs), sorted(studies)

@@ -1,33 +1,27 @@
-"""Commands that read runs: show, export, report, history, scaling."""
+"""Commands that read runs: show, export, report, history, scaling, serve."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from kvmark.cli import completion, options
 from kvmark.cli.command_line import command_line
-from kvmark.cli.options import argument, flag, option
-from kvmark.cli.output import (
-    json_text,
-    print_answer,
-    print_json,
-    tell_report,
-    terminal_width,
-    write_report,
-)
-from kvmark.errors import SpecError
+from kvmark.cli.options import argument, choice, flag, option
+from kvmark.cli.output import json_text, print_result, save_report, terminal_width, write_report
+from kvmark.errors import SpecError, UsageError
 from kvmark.outputs import check_output, refuse_existing, write_output
 from kvmark.records import Records
+from kvmark.secret import Secret
 
 if TYPE_CHECKING:
     from kvmark.analysis.compare.selection import ExcludedRun
     from kvmark.records import Run
 
+_SERVED_BY: Final = frozenset({"starlette", "uvicorn"})
+"""The libraries of the extra `serve`."""
 _RunName = Annotated[
     str,
     argument(
@@ -48,21 +42,16 @@ def show(
     run = records.open(word)
     verdict = known_verdict(records, run)
     answer = run_answer(run, verdict, text_width=None if json else terminal_width())
-    if json:
-        document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
-        print_json("shown-run", document)
-    else:
-        print_answer(run_text(answer, terminal_width()))
+    document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
+    print_result("shown-run", document if json else run_text(answer, terminal_width()))
 
 
 def export(
     word: _RunName = "last",
-    format: Annotated[
-        Literal["ycsb", "json", "csv", "hlog"], typer.Option(help="Format of the text.")
-    ] = "json",
-    output: Annotated[
-        Path | None, option("FILE", "File to write (default: standard output).", "--output", "-o")
-    ] = None,
+    format: Literal["ycsb", "json", "csv", "hlog"] = choice("json", "Format of the text."),
+    output: Path | None = option(
+        "FILE", "File to write (default: standard output).", "--output", "-o"
+    ),
     force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -77,7 +66,7 @@ def export(
         write_output(output, text)
     if json:
         printed = text if output is None else None
-        print_json("export", {"run": run.id, "format": format, "output": output, "text": printed})
+        print_result("export", {"run": run.id, "format": format, "output": output, "text": printed})
     elif output is None:
         sys.stdout.write(text)
 
@@ -101,17 +90,13 @@ def _exported(run: Run, format: str) -> str:
 
 
 def report(
-    words: Annotated[
-        list[str], argument("RUN", "Runs to report on.", autocompletion=completion.one_run)
-    ],
-    output: Annotated[
-        Path | None,
-        option("FILE", "File or folder to write (default: kvmark-report.html).", "--output", "-o"),
-    ] = None,
-    format: Annotated[
-        Literal["html", "md", "png", "svg", "pdf", "csv"] | None,
-        typer.Option(help="Page, or folder of figures or tables (default: by the file's ending)."),
-    ] = None,
+    words: list[str] = argument("RUN", "Runs to report on.", autocompletion=completion.one_run),
+    output: Path | None = option(
+        "FILE", "File or folder to write (default: kvmark-report.html).", "--output", "-o"
+    ),
+    format: Literal["html", "md", "png", "svg", "pdf", "csv"] | None = choice(
+        None, "Page, or folder of figures or tables (default: by the file's ending)."
+    ),
     folder: options.KeptRuns = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -127,9 +112,9 @@ def report(
     answers = run_answers(map(records.open_entry, entries), len(entries), judged)
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
-        print_json("report", {"runs": [answer.summary.id for answer in answers], "report": path})
+        print_result("report", {"runs": [answer.summary.id for answer in answers], "report": path})
     elif not quiet:
-        typer.echo(f"The report is in {path.resolve()}", err=True)
+        print(f"The report is in {path.resolve()}", file=sys.stderr)
 
 
 def _report_path(output: Path | None, format: str | None) -> Path:
@@ -147,14 +132,14 @@ def _report_path(output: Path | None, format: str | None) -> Path:
 
 
 def history(
-    metric: Annotated[
-        str, option("NAME", "Metric: throughput, p50, p99, READ.p99, service.p99, ….")
-    ] = "throughput",
+    metric: str = option(
+        "NAME", "Metric: throughput, p50, p99, READ.p99, service.p99, ….", default="throughput"
+    ),
     tag: options.Tag = None,
-    workload: Annotated[str, option("NAME", "Only this workload.")] = "",
-    store: Annotated[str, option("NAME", "Only this system, such as Redis.")] = "",
-    limit: Annotated[int, option("N", "Largest number of runs per case.", min=1)] = 30,
-    every: Annotated[bool, flag("Include INVALID runs.", "--all")] = False,
+    workload: str = option("NAME", "Only this workload.", default=""),
+    store: str = option("NAME", "Only this system, such as Redis.", default=""),
+    limit: int = option("N", "Largest number of runs per case.", default=30, min=1),
+    every: bool = flag("Include INVALID runs.", "--all"),
     folder: options.KeptRuns = None,
     json: options.Json = False,
 ) -> None:
@@ -185,17 +170,17 @@ def history(
     cases = histories(used(), parsed)
     if len(excluded) < len(lines):
         check_operations([parsed], tuple(operations), "the runs have")
-    if json:
-        print_json("history", {"histories": cases, "invalid": len(excluded), "excluded": excluded})
-    else:
-        print_answer(history_text(cases, terminal_width(), limit, excluded))
+    document = {"histories": cases, "invalid": len(excluded), "excluded": excluded}
+    print_result(
+        "history", document if json else history_text(cases, terminal_width(), limit, excluded)
+    )
 
 
 def scaling(
     words: options.RunNames,
-    over: Annotated[
-        str, option("FACTOR", "Factor that varies: clients, nodes, or a factor of a study.")
-    ] = "clients",
+    over: str = option(
+        "FACTOR", "Factor that varies: clients, nodes, or a factor of a study.", default="clients"
+    ),
     report: options.RunReport = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -204,20 +189,41 @@ def scaling(
     """Fits the Universal Scalability Law to runs, and reports when they cannot support a fit."""
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.analysis.models.scaling import scaling_laws
-    from kvmark.report.views.scaling import ScalingAnswer, scaling_sentence, scaling_text
+    from kvmark.report.views import scaling as views
 
     laws = scaling_laws(runs_of(Records.at(folder), words), over)
-    answer = ScalingAnswer(f"Scaling over {over.replace('_', ' ')}", laws)
-    if report is not None:
-        # Figures load a library for a second.
-        from kvmark.report.views.scaling import scaling_page
+    answer = views.ScalingAnswer(f"Scaling over {over.replace('_', ' ')}", laws)
+    sentences = [{"law": law, "sentence": views.scaling_sentence(law)} for law in laws]
+    document = {"laws": sentences, "report": report}
+    print_result("scaling", document if json else views.scaling_text(answer, terminal_width()))
+    save_report(lambda _: views.scaling_page(answer, command_line()), report, quiet=json or quiet)
 
-        page = scaling_page(answer, command_line())
-        write_report(lambda _: page, report)
-    if json:
-        sentences = [{"law": law, "sentence": scaling_sentence(law)} for law in laws]
-        print_json("scaling", {"laws": sentences, "report": report})
-        return
-    print_answer(scaling_text(answer, terminal_width()))
-    if not quiet:
-        tell_report(report)
+
+def serve(
+    folder: options.KeptRuns = None,
+    port: int = option(
+        "PORT", "Port of 127.0.0.1; 0: any free port.", default=8765, min=0, max=65535
+    ),
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Serves the runs to a browser on this machine, read-only."""
+    try:
+        from kvmark.serve import app
+    except ModuleNotFoundError as problem:
+        if problem.name not in _SERVED_BY:
+            raise
+        raise UsageError(
+            f"serve needs {problem.name}, which isn't installed; add the extra serve, as in"
+            " pip install 'kvmark[serve]'"
+        ) from problem
+
+    def ready(address: Secret) -> None:
+        # The address has the token, and is printed nowhere else.
+        url = address.reveal()
+        if json:
+            print(json_text("serve", {"address": url}, indent=None), flush=True)
+        else:
+            print(url if quiet else f"The runs are at {url} until Ctrl-C", flush=True)
+
+    app.serve(Records.at(folder), port, ready)

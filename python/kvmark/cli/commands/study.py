@@ -1,10 +1,10 @@
-"""`kvmark study`: the cases of a study, measured and compared."""
+"""`kvmark study` measures and compares cases; `kvmark workloads` lists what they measure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -26,54 +26,38 @@ _SYSTEM = {"parser": system_name, "autocompletion": completion.system}
 class StudyOptions(ExperimentOptions):
     """Options of `kvmark study`."""
 
-    name: Annotated[
-        str | None,
-        argument(
-            "STUDY", "Name such as hcassandra, or YAML file.", autocompletion=completion.study
-        ),
-    ] = None
-    system: Annotated[
-        SystemName | None, option("URL", "System to measure instead of the study's.", **_SYSTEM)
-    ] = None
-    through: Annotated[
-        tuple[SystemName, ...],
-        option(
-            "URL",
-            "Proxy to measure through as well: a URL or up:NAME, or LEVEL=URL to name its level;"
-            " repeatable.",
-            **_SYSTEM,
-        ),
-    ] = ()
-    scale: Annotated[
-        float | None, option("X", "Factor for the counts and durations that the study scales.")
-    ] = None
-    only: Annotated[
-        tuple[str, ...],
-        option(
-            "FACTOR=LEVEL,…",
-            "Only cases with these levels, or published for cases with published figures;"
-            " repeatable.",
-        ),
-    ] = ()
-    repetitions: Annotated[
-        int | None, option("N", "Repetitions of each case (default: the study's).", min=1)
-    ] = None
-    seed: Annotated[
-        int | None, option("N", "Seed of order and runs (default: the study's).", min=0)
-    ] = None
+    name: str | None = argument(
+        "STUDY", "Name such as hcassandra, or YAML file.", None, autocompletion=completion.study
+    )
+    system: SystemName | None = option(
+        "URL", "System to measure instead of the study's.", **_SYSTEM
+    )
+    through: tuple[SystemName, ...] = option(
+        "URL",
+        "Proxy to measure through as well: a URL or up:NAME, or LEVEL=URL to name its level;"
+        " repeatable.",
+        default=(),
+        **_SYSTEM,
+    )
+    scale: float | None = option("X", "Factor for the counts and durations that the study scales.")
+    only: tuple[str, ...] = option(
+        "FACTOR=LEVEL,…",
+        "Only cases with these levels, or published for cases with published figures; repeatable.",
+        default=(),
+    )
+    repetitions: int | None = option("N", "Repetitions of each case (default: the study's).", min=1)
+    seed: int | None = option("N", "Seed of order and runs (default: the study's).", min=0)
     pin: options.Pin = None
     on_existing: options.OnExisting = "refuse"
-    cases: Annotated[bool, flag("List the cases, and measure nothing.", "--cases")] = False
-    text: Annotated[bool, flag("Print the study's file.", "--text")] = False
-    report: Annotated[
-        Path | None,
-        quantity(
-            report_path,
-            "FILE",
-            "Report, .html or .md, or none (default: kvmark-study.html).",
-            "--report",
-        ),
-    ] = Path("kvmark-study.html")
+    cases: bool = flag("List the cases, and measure nothing.", "--cases")
+    text: bool = flag("Print the study's file.", "--text")
+    report: Path | None = quantity(
+        report_path,
+        "FILE",
+        "Report, .html or .md, or none (default: kvmark-study.html).",
+        "--report",
+        default=Path("kvmark-study.html"),
+    )
 
 
 def study(options: StudyOptions) -> None:
@@ -136,3 +120,20 @@ def _print_cases(study: Study, options: StudyOptions) -> None:
         count = len(study.cases)
         runs = len(list(study.runs()))
         typer.echo(f"{count} {'case' if count == 1 else 'cases'}, {runs} runs", err=True)
+
+
+def workloads(
+    name: str | None = argument(
+        "NAME", "Workload to print.", None, autocompletion=completion.workload
+    ),
+    json: options.Json = False,
+) -> None:
+    """Lists the ready workloads, or prints one."""
+    if json and name:
+        print_json("workload", {"name": name, "text": catalog.text(name)})
+    elif json:
+        texts = {one: catalog.load(one).description for one in catalog.names()}
+        listed = [{"name": one, "description": " ".join(texts[one].split())} for one in texts]
+        print_json("workloads", {"workloads": listed})
+    else:
+        typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)

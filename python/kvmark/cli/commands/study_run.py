@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,9 +12,8 @@ import typer
 
 from kvmark.analysis.models.path_costs import ProxyCosts
 from kvmark.cli.command_line import command_line
-from kvmark.cli.experiment import AGAIN, execute_design
-from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
-from kvmark.cli.session import named_system
+from kvmark.cli.output import print_result, save_report, terminal_width
+from kvmark.cli.session import AGAIN, execute_design, named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.experiment.journal import Journal, begin, find
 from kvmark.experiment.study.answer import (
@@ -75,7 +73,11 @@ def sweep_study(options: RunOptions) -> StudyFile:
         "question": f"What does {spec.workload.name} do{varied}?",
         "system": without_credentials(options.system.reveal() if options.system else ""),
         **_workload(options.workload, spec),
-        "run": {**_run_values(options), "faults": _faults(spec)},
+        # The faults of the workload come with it.
+        "run": {
+            **_run_values(options),
+            "faults": [_fault(one) for one in spec.faults[len(spec.workload.faults) :]],
+        },
         "factors": factors,
         "repetitions": options.repetitions or 1,
         "seed": options.seed,
@@ -125,11 +127,6 @@ def _run_values(options: RunOptions) -> dict[str, Any]:
     return {_KEYS[name]: value for name, value in (given | texts).items()}
 
 
-def _faults(spec: RunSpec) -> list[dict[str, Any]]:
-    """The faults of the command line; those of the workload come with it."""
-    return [_fault(one) for one in spec.faults[len(spec.workload.faults) :]]
-
-
 def _fault(fault: FaultSpec) -> dict[str, Any]:
     values = {
         "at": f"{fault.at_ns}ns", "do": fault.do, "node": fault.node, "by": fault.by,
@@ -144,6 +141,10 @@ def study_answer(study: Study, journal: Journal, results: StudyResults) -> Study
     spec = study.spec
     sources = dict.fromkeys(table.source for table in spec.published)
     definition = {key: value for key, value in journal.definition.items() if key != "digest"}
+    through, proxies = spec.through, None
+    if through is not None:
+        source = through.published.source if through.published else ""
+        proxies = ProxyCosts(results.costs, results.published_costs, source)
     return StudyAnswer(
         title=f"Study {study.name}",
         question=" ".join(spec.question.split()),
@@ -160,16 +161,8 @@ def study_answer(study: Study, journal: Journal, results: StudyResults) -> Study
         columns=spec.columns,
         disk_reads=spec.disk_reads,
         figure=spec.figure,
-        proxies=_proxy_costs(study, results),
+        proxies=proxies,
     )
-
-
-def _proxy_costs(study: Study, results: StudyResults) -> ProxyCosts | None:
-    through = study.spec.through
-    if through is None:
-        return None
-    source = through.published.source if through.published else ""
-    return ProxyCosts(results.costs, results.published_costs, source)
 
 
 def run_study(
@@ -267,12 +260,7 @@ def _resume(study: Study, journal: Journal) -> None:
 
 
 def _answer(
-    study: Study,
-    journal: Journal,
-    report: Path | None,
-    *,
-    json: bool,
-    problem: KvmarkError | None,
+    study: Study, journal: Journal, report: Path | None, *, json: bool, problem: KvmarkError | None
 ) -> None:
     """Prints the answer from the runs so far, writes the report, then raises the problem.
 
@@ -281,26 +269,22 @@ def _answer(
     """
     results = study_results(study, journal, commands_per_operation)
     answer = study_answer(study, journal, results)
-    if json:
-        names = ("rows", "effects", "notes", "published_source", "missing")
-        document: Mapping[str, object] = {
-            "study": journal.id,
-            **{name: getattr(answer, name) for name in names},
-            "ways": answer.proxies,
-            "runs": [run.id for run in results.runs],
-            "report": report,
-        }
-        print_json("study", document)
-    else:
-        print_answer(study_text(answer, terminal_width()))
+    names = ("rows", "effects", "notes", "published_source", "missing")
+    document = {
+        "study": journal.id,
+        **{name: getattr(answer, name) for name in names},
+        "ways": answer.proxies,
+        "runs": [run.id for run in results.runs],
+        "report": report,
+    }
+    print_result("study", document if json else study_text(answer, terminal_width()))
     save_report(lambda _: study_page(answer), report, quiet=json)
     if problem is not None:
         raise problem
     rows = answer.rows
-    failed = sum(not row.is_usable for row in rows)
     if all(row.figures is None for row in rows):
         raise SystemUnderTestError(f"no case measured anything: {rows[0].failures[0]}")
-    if failed:
+    if failed := sum(not row.is_usable for row in rows):
         raise AnswerIsNo(
             f"{failed} of {len(rows)} cases failed or are INVALID, for the reasons above"
         )

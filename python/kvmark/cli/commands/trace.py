@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -13,9 +14,17 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.compare import Allow, parse_allowed
-from kvmark.cli.experiment import execute_design, open_journal
-from kvmark.cli.options import ExperimentOptions, duration, flag, number, option, quantity
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.options import (
+    ExperimentOptions,
+    argument,
+    choice,
+    duration,
+    flag,
+    number,
+    option,
+    quantity,
+)
+from kvmark.cli.output import print_answer, print_json, print_result, save_report, terminal_width
 from kvmark.errors import AnswerIsNo, ImportFileError, SpecError, UsageError
 from kvmark.interrupts import listening
 from kvmark.outputs import refuse_existing, write_output
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB
     from kvmark.learn import TwinCheck
     from kvmark.spec.run import RunSpec
-    from kvmark.trace import Keep, TapProgress, TapSettings, Trace, TraceInfo
+    from kvmark.trace import Keep, TapProgress, TapSettings, TraceInfo
 
 _HASH_KEY_BYTES: Final = 16
 _SECOND_NS: Final = 10**9
@@ -44,6 +53,8 @@ HashKey = Annotated[
 ]
 KeepKeys = Annotated[bool, flag("Store keys instead of their hashes.", "--keep-keys")]
 KeepValues = Annotated[bool, flag("Store written values instead of their sizes.", "--keep-values")]
+Folder = Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")]
+Existing = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show_default=False)]
 
 
 def _size(text: str) -> int:
@@ -58,26 +69,23 @@ def record(
         SystemName,
         option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),
     ],
-    output: Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")],
+    output: Folder,
     hash_key: HashKey = None,
-    threads: Annotated[
-        int | None, number("Forwarding threads (default: one per core, at most 4).")
-    ] = None,
-    duration: Annotated[int | None, duration("Stop after this time (default: Ctrl-C).")] = None,
-    memory: Annotated[
-        int, quantity(_size, "SIZE", "Limit of requests that wait for answers or disk (256M).")
-    ] = 256 << 20,
-    disk: Annotated[int, quantity(_size, "SIZE", "Limit of the recording (10G).")] = 10 << 30,
+    threads: int | None = number("Forwarding threads (default: one per core, at most 4)."),
+    duration: int | None = duration("Stop after this time (default: Ctrl-C)."),
+    memory: int = quantity(
+        _size, "SIZE", "Limit of requests that wait for answers or disk (256M).", default=256 << 20
+    ),
+    disk: int = quantity(_size, "SIZE", "Limit of the recording (10G).", default=10 << 30),
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Records the traffic between clients and a server as a trace, until Ctrl-C."""
-    from kvmark.trace import Keep
-
-    keep = Keep(keys=keep_keys, values=keep_values)
-    driver, settings = _tap_settings(listen, to, threads, memory, disk, keep)
+    settings = _tap_settings(listen, to, threads, memory_bytes=memory, disk_bytes=disk)
+    settings = replace(settings, keep_keys=keep_keys, keep_values=keep_values)
+    kept = f"; {settings.keep.words()} are kept as they are" if settings.keep.words() else ""
     key = read_hash_key(hash_key)
     # The thread that makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -88,14 +96,13 @@ def record(
 
         def continues(progress: TapProgress) -> bool:
             if not last and not quiet:
-                kept = f"; {keep.words()} are kept as they are" if keep.words() else ""
                 typer.echo(f"Clients are taken at {progress.listens} until Ctrl-C{kept}", err=True)
             if last and last[-1].recording and not progress.recording:
                 typer.echo("Recording has ended, and forwarding goes on until Ctrl-C", err=True)
             last[:] = [progress]
             return not interrupts.take() and (duration is None or progress.elapsed_ns < duration)
 
-        info = record_trace(settings, output, f"a tap before {driver}", key, continues)
+        info = record_trace(settings, output, f"a tap before {settings.protocol}", key, continues)
         interrupts.forget()
     if json:
         print_json("recorded-trace", {"trace": output, "info": info})
@@ -113,9 +120,9 @@ def _print_info(begin: str, info: TraceInfo) -> None:
 
 
 def _tap_settings(
-    listen: str, to: SystemName, threads: int | None, memory: int, disk: int, keep: Keep
-) -> tuple[str, TapSettings]:
-    """The driver of the system, and the settings of the tap."""
+    listen: str, to: SystemName, threads: int | None, *, memory_bytes: int, disk_bytes: int
+) -> TapSettings:
+    """The settings of the tap, which keeps hashes and sizes only."""
     url = parse_system_url(to.reveal())
     if "username" in url.options or url.password is not None:
         raise UsageError("--to: clients log in by themselves; leave user and password out")
@@ -127,13 +134,13 @@ def _tap_settings(
         raise UsageError("--to: a tap is before one server; start one before each")
     if threads == 0:
         raise UsageError("--threads: a tap needs 1 at least")
-    if memory < _LEAST_MEMORY:
+    if memory_bytes < _LEAST_MEMORY:
         raise UsageError("--memory: a tap needs 1M at least")
     from kvmark.drivers import drivers
     from kvmark.trace import TapSettings
 
     host, port = _parse_listen(listen)
-    return url.driver, TapSettings(
+    return TapSettings(
         host=host,
         port=port,
         protocol=url.driver,
@@ -142,10 +149,10 @@ def _tap_settings(
         tls=url.options.get("tls") == "true",
         **{name: url.options.get(name) for name in _TLS_FILES},
         threads=threads or min(_THREADS, len(os.sched_getaffinity(0))),
-        keep_keys=keep.keys,
-        keep_values=keep.values,
-        memory_bytes=memory,
-        disk_bytes=disk,
+        keep_keys=False,
+        keep_values=False,
+        memory_bytes=memory_bytes,
+        disk_bytes=disk_bytes,
     )
 
 
@@ -157,26 +164,20 @@ def _parse_listen(listen: str) -> tuple[str, int]:
 
 
 def import_(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Operations: CSV, output of MONITOR, or an interrupted recording.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")],
-    columns: Annotated[
-        str,
-        option(
-            "FIELD=COLUMN,…",
-            "Columns of the fields at, key, kind, client, ttl, count, value and sizes.",
-            show_default=False,
-        ),
-    ] = "",
-    time: Annotated[
-        Literal["s", "ms", "us", "ns", "iso"], typer.Option(help="Unit of times with --columns.")
-    ] = "s",
+    file: Path = argument(
+        "FILE",
+        "Operations: CSV, output of MONITOR, or an interrupted recording.",
+        show_default=False,
+    ),
+    *,
+    output: Folder,
+    columns: str = option(
+        "FIELD=COLUMN,…",
+        "Columns of the fields at, key, kind, client, ttl, count, value and sizes.",
+        default="",
+        show_default=False,
+    ),
+    time: Literal["s", "ms", "us", "ns", "iso"] = choice("s", "Unit of times with --columns."),
     hash_key: HashKey = None,
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
@@ -219,9 +220,9 @@ def _import(
 def _parse_columns(text: str) -> dict[str, str]:
     """The columns of `at=timestamp,key=id`, by field."""
     columns: dict[str, str] = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        field, sign, column = (part.strip() for part in word.partition("="))
-        if not sign or not column:
+    for word in filter(None, map(str.strip, text.split(","))):
+        field, _, column = map(str.strip, word.partition("="))
+        if not column:
             raise UsageError(f"--columns: {word!r} isn't a name and a column, as in at=timestamp")
         if field in columns:
             raise UsageError(f"--columns: {field} is given twice")
@@ -246,64 +247,47 @@ def read_hash_key(file: Path | None) -> bytes:
 
 
 def show(
-    path: options.TracePath,
-    rates: Annotated[
-        Path | None, option("FILE", "Write the rate over time as CSV, for --rate file:FILE.")
-    ] = None,
-    every: Annotated[
-        int, duration("Length of the intervals of --rates (default: 1s).")
-    ] = _SECOND_NS,
+    path: Existing,
+    rates: Path | None = option("FILE", "Write the rate over time as CSV, for --rate file:FILE."),
+    every: int = duration("Length of the intervals of --rates (default: 1s).", default=_SECOND_NS),
     report: options.RunReport = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Prints a trace's rate, operations, keys, sizes and cache hit ratios."""
     from kvmark.analysis.trace import describe
+    from kvmark.analysis.trace import rates as rates_of
+    from kvmark.report.views.trace import trace_page, trace_text
     from kvmark.trace import Trace
 
     trace = Trace.open(path)
     if rates is not None:
         refuse_existing(rates, "rates: ", force=force)
-        _write_rates(trace, rates, every)
+        if every == 0 or trace.info.end_ns // every >= _RATES_MAX:
+            raise UsageError(
+                f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one"
+            )
+        rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates_of(trace, every)]
+        write_output(rates, "\n".join(("seconds,rate", *rows, "")))
     answer = describe(trace)
-    if report is not None:
-        from kvmark.report.views.trace import trace_page
-
-        write_report(lambda _: trace_page(path.name, answer, command_line()), report)
-    if json:
-        print_json("trace", {"trace": path, "answer": answer})
-        return
-    from kvmark.report.views.trace import trace_text
-
-    print_answer(trace_text(answer, terminal_width()))
-    tell_report(report)
-
-
-def _write_rates(trace: Trace, file: Path, every_ns: int) -> None:
-    from kvmark.analysis.trace import rates
-
-    if every_ns == 0 or trace.info.end_ns // every_ns >= _RATES_MAX:
-        raise UsageError(f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one")
-    rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates(trace, every_ns)]
-    write_output(file, "\n".join(("seconds,rate", *rows, "")))
+    document = {"trace": path, "answer": answer}
+    print_result("trace", document if json else trace_text(answer, terminal_width()))
+    save_report(lambda _: trace_page(path.name, answer, command_line()), report, quiet=json)
 
 
 def learn(
-    path: options.TracePath,
-    output: Annotated[
-        Path | None, option("FILE", "File of the workload, .yaml.", "--output", "-o")
-    ] = None,
+    path: Existing,
+    output: Path | None = option("FILE", "File of the workload, .yaml.", "--output", "-o"),
     records: options.Records = None,
-    check: Annotated[
-        Path | None,
-        option("FILE", "Workload to check: measured interleaved with the trace on --system."),
-    ] = None,
+    check: Path | None = option(
+        "FILE", "Workload to check: measured interleaved with the trace on --system."
+    ),
     system: options.System = None,
     speed: options.Speed = None,
     clients: options.Clients = None,
     duration: options.Duration = None,
     map_: options.StatementMap = None,
-    blocks: Annotated[int, option("N", "Number of blocks of --check.")] = _BLOCKS,
+    blocks: int = option("N", "Number of blocks of --check.", default=_BLOCKS),
     seed: options.Seed = 1,
     allow: Allow = "",
     force: options.Force = False,
@@ -326,7 +310,7 @@ def learn(
         raise SpecError("--records: the workload's file has the number of records")
     if common.fleet is not None:
         raise SpecError("--fleet: a replay is on one machine, and so is its twin")
-    from kvmark.cli.session import named_system
+    from kvmark.cli.session import execute_design, named_system, open_journal
     from kvmark.learn import check_twin, twin_sides
     from kvmark.spec.replay import parse_speed
     from kvmark.spec.workload import load_workload
@@ -402,12 +386,12 @@ def _print_check(
     """
     from kvmark.report.views.trace import twin_sentence, twin_text
 
-    if json:
-        fields = ("name", "trace", "twin", "difference", "margin", "judgement")
-        figures = [{name: getattr(one, name) for name in fields} for one in result.figures]
-        answer = {"judgement": result.judgement, "figures": figures, "runs": runs}
-        print_json("likeness", {"trace": files[0], "workload": files[1], **answer})
-    else:
-        print_answer(twin_text(result, terminal_width()))
+    fields = ("name", "trace", "twin", "difference", "margin", "judgement")
+    figures = [{name: getattr(one, name) for name in fields} for one in result.figures]
+    document = {
+        "trace": files[0], "workload": files[1],
+        "judgement": result.judgement, "figures": figures, "runs": runs,
+    }  # fmt: skip
+    print_result("likeness", document if json else twin_text(result, terminal_width()))
     if result.judgement != "alike":
         raise AnswerIsNo(twin_sentence(result).rstrip("."))

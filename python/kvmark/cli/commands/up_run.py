@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,13 +12,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from kvmark.cli.output import print_answer, print_json
+from kvmark.cli.output import print_result
 from kvmark.cli.session import named_system
 from kvmark.errors import SpecError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
-from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy
+from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy, testbeds_root
 from kvmark.testbed.control import Stopped, bring_back
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
 from kvmark.testbed.system import System, option_specs
@@ -28,8 +27,8 @@ from kvmark.testbed.systems import SYSTEMS, system_of
 State: TypeAlias = Literal["up", "up again", "up already"]
 _PASSWORD_BYTES: Final = 24
 _PASSWORDS: Final = ("password", "password_file")
-_COMMON: Final = {"tls": "tls", "network": "network", "cores": "core"}
-"""Fields that servers of several systems have, and their options."""
+_NO_FIELDS: Final = frozenset({"system", "name", "new", "json", "quiet"})
+"""Parameters of the command that are no fields of a system's options."""
 
 
 def start(root: Path, system: str, context: typer.Context, *, quiet: bool) -> tuple[Testbed, State]:
@@ -40,25 +39,28 @@ def start(root: Path, system: str, context: typer.Context, *, quiet: bool) -> tu
         UsageError: there is no such system or testbed, or the testbed has other options.
         KvmarkError: it doesn't start.
     """
-    known = {name for each in SYSTEMS.values() for name in _options_of(each)}
+    flags = {str(one.name): one.opts[0] for one in context.command.params}
     options = {
         name: value
         for name, value in context.params.items()
-        if name in known and _is_given(context, name)
+        if name not in _NO_FIELDS
+        and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     }
     existing = _existing_testbed(root, system, context.params)
     kind = SYSTEMS[existing.system if existing else system]
+    fields = kind.options.__dataclass_fields__
     for name in options:
-        if name not in _options_of(kind):
+        if ("password" if name in _PASSWORDS else name) not in fields:
             raise SpecError(
-                f"{_flag(name)} is no option of {kind.name}: leave it out, or see"
+                f"{flags[name]} is no option of {kind.name}: leave it out, or see"
                 " `kvmark up --help`"
             )
     if existing is None:
         wanted = kind.options(name=context.params["name"], **_values(kind, options))
         with _progress(quiet=quiet) as tell:
             return kind.up(wanted, root, tell), "up"
-    _check_same(existing, options)
+    for name, given in options.items():
+        _check_same(existing, name, given, flags[name])
     state: State = "up already" if existing.lives else "up again"
     with _progress(quiet=quiet) as tell:
         return bring_back(existing, tell), state
@@ -88,16 +90,12 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 def list_testbeds(*, json: bool) -> None:
     """Prints all testbeds with their states."""
-    from kvmark.testbed import testbeds_root
-
     testbeds = all_testbeds(testbeds_root())
-    if json:
-        print_json("testbeds", {"testbeds": [testbed_document(testbed) for testbed in testbeds]})
-    elif testbeds:
-        width = max(len(testbed.name) for testbed in testbeds)
-        print_answer(Text("\n").join(_line(testbed, width) for testbed in testbeds))
-    else:
-        print_answer(Text("Nothing is up; start a system with: kvmark up redis"))
+    width = max((len(testbed.name) for testbed in testbeds), default=0)
+    text = Text("\n").join(_line(testbed, width) for testbed in testbeds)
+    document = {"testbeds": [testbed_document(testbed) for testbed in testbeds]}
+    nothing = Text("Nothing is up; start a system with: kvmark up redis")
+    print_result("testbeds", document if json else text or nothing)
 
 
 def _line(testbed: Testbed, width: int) -> Text:
@@ -144,14 +142,10 @@ def _servers(nodes: Sequence[Node]) -> str:
 
 def testbed_document(testbed: Testbed) -> dict[str, Any]:
     """A testbed as values for JSON."""
-    return {
-        "name": testbed.name,
-        "system": testbed.system,
-        "version": testbed.version,
-        "url": testbed.url,
-        "folder": str(testbed.folder),
-        "nodes": [_node_document(node) for node in testbed.nodes],
+    texts = {
+        name: str(getattr(testbed, name)) for name in ("name", "system", "version", "url", "folder")
     }
+    return {**texts, "nodes": [_node_document(node) for node in testbed.nodes]}
 
 
 def stopped_document(stopped: Stopped) -> dict[str, Any]:
@@ -169,26 +163,6 @@ def _node_document(node: Node) -> dict[str, Any]:
         "cores": node.cores,
         "up": node.lives,
     }
-
-
-def _options_of(system: System) -> dict[str, str]:
-    """The fields that a user can set, and their options."""
-    names = {field.name for field in fields(system.options)}
-    options = {wish.field: wish.name for wish in option_specs(system.options).values()}
-    options |= {name: written for name, written in _COMMON.items() if name in names}
-    return options | {name: name for name in _PASSWORDS if "password" in names}
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _flag(name: str) -> str:
-    options = {
-        field: text for each in SYSTEMS.values() for field, text in _options_of(each).items()
-    }
-    return f"--{options[name].replace('_', '-')}"
 
 
 def _existing_testbed(root: Path, system: str, params: Mapping[str, Any]) -> Testbed | None:
@@ -246,20 +220,19 @@ def _values(system: System, options: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _check_same(testbed: Testbed, options: Mapping[str, Any]) -> None:
-    """Rejects options that differ from those with which a testbed was made.
+def _check_same(testbed: Testbed, name: str, given: Any, flag: str) -> None:
+    """Rejects an option that differs from the one with which a testbed was made.
 
     Raises:
-        UsageError: names the first of them.
+        UsageError: names it.
     """
-    for name, given in options.items():
-        made_with = _made_with(testbed, name)
-        if made_with is not None and not _agrees(testbed, name, given):
-            raise UsageError(
-                f"{_flag(name)} says something else than testbed '{testbed.name}' was made with"
-                f" ({made_with}): leave it out to have '{testbed.name}' as it is, or give --new for"
-                f" another, or forget it with kvmark down {testbed.name} --remove"
-            )
+    made_with = _made_with(testbed, name)
+    if made_with is not None and not _agrees(testbed, name, given):
+        raise UsageError(
+            f"{flag} says something else than testbed '{testbed.name}' was made with"
+            f" ({made_with}): leave it out to have '{testbed.name}' as it is, or give --new for"
+            f" another, or forget it with kvmark down {testbed.name} --remove"
+        )
 
 
 def _agrees(testbed: Testbed, name: str, given: Any) -> bool:

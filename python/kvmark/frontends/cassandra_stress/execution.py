@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from kvmark.analysis import Judgement
-from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import document, print_json, terminal_width, write_report
-from kvmark.cli.session import named_system
+from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
 from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, experiment_name
 from kvmark.experiment.executor import Executor

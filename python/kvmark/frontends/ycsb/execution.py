@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvmark.analysis import Judgement
-from kvmark.cli.experiment import execute_design, open_journal
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
-from kvmark.cli.session import named_system
+from kvmark.cli.session import execute_design, named_system, open_journal
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling

@@ -13,10 +13,9 @@ import typer
 
 from kvmark.analysis import Judgement
 from kvmark.analysis.summary.aggregate import case_throughput
-from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import ExperimentOptions, report_path
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
-from kvmark.cli.session import named_system
+from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
 from kvmark.experiment.design import (
     PreparedRun,
