@@ -20,7 +20,7 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
 
 from kvmark import catalog
-from kvmark.analysis import quantile_curve
+from kvmark.analysis.summary.run import quantile_curve
 from kvmark.cli.live import LiveDisplay, update_of
 from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run

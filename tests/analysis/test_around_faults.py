@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import Stretch, around_faults, fault_effects
+from kvmark.analysis.summary.chart_data import Stretch, around_faults
+from kvmark.analysis.summary.faults import fault_effects
 from kvmark.records import Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.run_conditions import cold_runs
+from kvmark.analysis.verdict.run_conditions import cold_runs
 from kvmark.records import Run
 from kvmark.stats import Placed, warming
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvmark.analysis.compare.bounds import GateResult, evaluate_gate, one_sided
 from kvmark.analysis.compare.comparability import differences
 from kvmark.analysis.compare.comparison import Comparison, compare
-from kvmark.analysis.compare.metrics import level
 from kvmark.analysis.compare.selection import runs_of
-from kvmark.analysis.compare.thresholds import Held, hold, one_sided
+from kvmark.analysis.summary.metrics import level
 from kvmark.cli.commands.compare import junit
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records, Run
@@ -290,11 +290,11 @@ def held(
     *,
     conditions: int = 1,
     if_unknown: IfUnknown = "fail",
-) -> Held:
+) -> GateResult:
     condition = parse_condition(text)
     coverage = one_sided(0.95, conditions)
     effect = difference(level_of(before), level_of(after), coverage)
-    return hold(condition, effect, Gate((condition,), if_unknown))
+    return evaluate_gate(condition, effect, Gate((condition,), if_unknown))
 
 
 STEADY, NOISY = [100.0, 101, 99, 100, 100.5], [100.0, 150, 60, 130, 80]
@@ -357,7 +357,7 @@ def failing(healthy: Callable[[], Any], shares: Sequence[float]) -> list[Run]:
     ]
 
 
-def answer_to(text: str, base: Sequence[Run], candidate: Sequence[Run]) -> Held:
+def answer_to(text: str, base: Sequence[Run], candidate: Sequence[Run]) -> GateResult:
     gate = Gate((parse_condition(text),))
     (case,) = compare(base, candidate, gate=gate, allow=("invalid",)).cases
     return case.held[0]

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 
-from kvmark.analysis import failure_course, resource_course, time_spread
+from kvmark.analysis.summary.chart_data import failure_course, resource_course, time_spread
 from kvmark.errors import RecordsError
 from kvmark.records import Records, Run
 from kvmark.records.histograms import encode

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import fault_effects, summarize
+from kvmark.analysis.summary.faults import fault_effects
+from kvmark.analysis.summary.run import summarize
 
 Draft = Any
 SECOND = 1_000_000_000

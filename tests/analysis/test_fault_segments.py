@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import Judgement, fault_effects, judge, summarize
-from kvmark.analysis.summary.faults import quiet_segments, segments
+from kvmark.analysis.summary.faults import fault_effects, quiet_segments, segments
+from kvmark.analysis.summary.run import summarize
+from kvmark.analysis.verdict.judge import judge
+from kvmark.records import Judgement
 
 Draft = Any
 SECOND = 1_000_000_000

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.case_table import ycsb_sequence
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest
+from kvmark.analysis.verdict.cases import sequence_rows
 from kvmark.records import Records, Run
 from kvmark.report.views.comparison import history_sentence
 from kvmark.spec.metric import THROUGHPUT
@@ -133,5 +133,5 @@ def test_runs_that_differ_in_clients_folder_or_rate_are_not_put_together(
     alike = [run_at(healthy, minute) for minute in range(2)]
     runs = [*alike, changed(healthy, 5, change)]
     assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
-    assert [len(row.figures.runs) for row in ycsb_sequence(runs)] in ([2, 1], [1, 2])
+    assert [len(row.figures.runs) for row in sequence_rows(runs)] in ([2, 1], [1, 2])
     assert len(newest(runs)) == 2

@@ -9,20 +9,19 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import (
-    Judgement,
+from kvmark.analysis.compare.selection import usable
+from kvmark.analysis.verdict.cases import sequence_rows
+from kvmark.analysis.verdict.judge import (
     Verdict,
     judge,
     known_judgement,
     known_line,
     known_verdict,
     save_verdict,
-    ycsb_sequence,
 )
-from kvmark.analysis.compare.selection import usable
 from kvmark.experiment import judging
 from kvmark.experiment.judging import Usability
-from kvmark.records import Records, Run, verdicts
+from kvmark.records import Judgement, Records, Run, verdicts
 from kvmark.records.verdicts import kept_verdict
 from kvmark.report.views.gather import run_answer
 from kvmark.serve.library import Library
@@ -168,10 +167,10 @@ def test_a_run_has_one_verdict_whatever_runs_there_are_beside_it(
 
 
 def test_the_verdict_of_a_case_is_another_thing(short_repetitions: list[Run]) -> None:
-    (row,) = ycsb_sequence(short_repetitions)
+    (row,) = sequence_rows(short_repetitions)
     assert row.figures.verdict.judgement is Judgement.VALID
     assert row.figures.verdict.runs == 5
-    (few,) = ycsb_sequence(short_repetitions[:4])
+    (few,) = sequence_rows(short_repetitions[:4])
     assert few.figures.verdict.judgement is Judgement.SUSPECT
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.compare.comparability import cautions
-from kvmark.analysis.run_conditions import fixed_work_ns, unlike_machines
+from kvmark.analysis.verdict.run_conditions import fixed_work_ns, unlike_machines
 from kvmark.records import Run
 from kvmark.run.sampler import Sampler
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.verdict.objectives import figure
+from kvmark.analysis.compare.bounds import figure
 from kvmark.spec.objective import parse_objective
 
 

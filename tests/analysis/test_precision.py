@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import Judgement, Level, Reason, Verdict, aggregate
-from kvmark.analysis.compare.extremes import Extremes, extremes
-from kvmark.analysis.compare.metrics import figure
-from kvmark.analysis.models.path_costs import path_costs
+from kvmark.analysis.path_costs import path_costs
 from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
-from kvmark.analysis.verdict.case_verdict import case_verdict, is_precise, with_precision
-from kvmark.records import Run
+from kvmark.analysis.summary.metrics import figure
+from kvmark.analysis.verdict.cases import (
+    Extremes,
+    aggregate,
+    case_verdict,
+    extremes,
+    is_precise,
+    with_precision,
+)
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.records import Judgement, Run
 from kvmark.report.views.sequence import ends_sentence
 from kvmark.report.views.study_tables import effect_text
 from kvmark.spec.metric import THROUGHPUT, parse_metric

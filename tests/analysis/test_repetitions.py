@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import CaseVerdict, aggregate, judge
 from kvmark.analysis.compare.comparison import compare
-from kvmark.analysis.compare.extremes import extremes
-from kvmark.analysis.models.path_costs import path_costs
-from kvmark.analysis.models.scaling import scaling_laws
+from kvmark.analysis.path_costs import path_costs
+from kvmark.analysis.scaling import scaling_laws
 from kvmark.analysis.study import (
     CaseRuns,
     EffectAsked,
@@ -20,6 +18,8 @@ from kvmark.analysis.study import (
     effect,
     study_rows,
 )
+from kvmark.analysis.verdict.cases import CaseVerdict, aggregate, extremes
+from kvmark.analysis.verdict.judge import judge
 from kvmark.records import Judgement, Run
 
 Make = Callable[[], Any]

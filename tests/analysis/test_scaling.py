@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.models.scaling import Observation, ScalingLaw, scaling_law, scaling_laws
+from kvmark.analysis.scaling import Observation, ScalingLaw, scaling_law, scaling_laws
 from kvmark.errors import UsageError
 from kvmark.records import Run
 

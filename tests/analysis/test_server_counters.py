@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.models.path_costs import PathCost, path_costs
+from kvmark.analysis.path_costs import PathCost, path_costs
 from kvmark.analysis.study import CaseRuns, study_rows
-from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.analysis.summary.sums import disk_bytes_per_operation
 from kvmark.frontends.cassandra_stress.output import CountingRules, stress_results
 
 Make = Callable[[], Any]

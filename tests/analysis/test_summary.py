@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import aggregate, judge, quantile_curve, summarize
+from kvmark.analysis.summary.run import quantile_curve, summarize
+from kvmark.analysis.verdict.cases import aggregate
+from kvmark.analysis.verdict.judge import judge
 from kvmark.stats import Counts, mean_interval
 
 Draft = Any

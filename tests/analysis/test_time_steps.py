@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.analysis import response_steps
-from kvmark.analysis.summary.time_steps import MOST_STEPS, TimeSteps, steps_of
+from kvmark.analysis.summary.chart_data import MOST_STEPS, TimeSteps, response_steps, steps_of
 from kvmark.stats import Counts
 
 PLACE = ("clients", "READ")

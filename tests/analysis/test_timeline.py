@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 
-from kvmark.analysis import Timeline, timelines
+from kvmark.analysis.summary.chart_data import Timeline, timelines
 from kvmark.records import Records, Run
 from runs_on_disk import OPERATIONS, begun, engine_record, write_second
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import judge
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import usable, why_excluded
-from kvmark.analysis.models.scaling import scaling_laws
+from kvmark.analysis.scaling import scaling_laws
+from kvmark.analysis.verdict.judge import judge
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Records, Run
 from kvmark.report.views.comparison import history_text

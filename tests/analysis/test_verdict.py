@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import (
-    RULES,
-    Judgement,
-    Level,
-    case_verdict,
-    judge,
-    reasons_markdown,
-    save_verdict,
-    summarize,
-)
+from kvmark.analysis.summary.run import summarize
+from kvmark.analysis.verdict.cases import case_verdict
+from kvmark.analysis.verdict.judge import judge, save_verdict
+from kvmark.analysis.verdict.rules import RULES, Level, reasons_markdown
 from kvmark.plan.model import KeyChoice
-from kvmark.records import Records
+from kvmark.records import Judgement, Records
 from kvmark.records.histograms import decode, encode
 from kvmark.stats import Counts
 

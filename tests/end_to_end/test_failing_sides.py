@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import Level, Reason, Verdict
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.cli import main
 from kvmark.experiment import interleaved_ab as paired
 from kvmark.experiment.interleaved_ab import BlockRun, judge_block_run

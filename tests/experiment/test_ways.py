@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from studies import Program, make_study, manifests
 
-from kvmark.analysis.models.path_costs import PathCost, ProxyCosts, published_costs
+from kvmark.analysis.path_costs import PathCost, ProxyCosts, published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import KvmarkError, SpecError, UsageError
 from kvmark.experiment.study.definition import Study, named_proxies

@@ -8,23 +8,11 @@ from pathlib import Path
 
 import polars as pl
 
-from kvmark.analysis import (
-    Case,
-    CaseSummary,
-    CaseVerdict,
-    Judgement,
-    Level,
-    OperationSummary,
-    PhaseSummary,
-    Published,
-    Quantile,
-    Reason,
-    SequenceRow,
-    Summary,
-    Times,
-    Verdict,
-)
-from kvmark.records import Entry, RunLine, TimeName
+from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Quantile, Summary, Times
+from kvmark.analysis.verdict.cases import CaseSummary, CaseVerdict, Published, SequenceRow
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.records import Case, Entry, Judgement, RunLine, TimeName
 from kvmark.report.model.answers import Curve, PhaseSpan, RunAnswer, RunCourse, SequenceAnswer
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.stats import Counts, Estimate

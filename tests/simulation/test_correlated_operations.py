@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
-from kvmark.analysis.compare.metrics import figure, response_quantiles
+from kvmark.analysis.summary.metrics import figure, response_quantiles
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, close_run
 from kvmark.report.views.gather import run_answer

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("kvmark._engine")
 
 from kvmark import catalog
-from kvmark.analysis import judge
 from kvmark.analysis.summary.run import throughput
+from kvmark.analysis.verdict.judge import judge
 from kvmark.analysis.verdict.rules import Level
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, close_run

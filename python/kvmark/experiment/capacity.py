@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from kvmark.analysis import Level, Reason, Verdict
+from kvmark.analysis.compare.bounds import figure
 from kvmark.analysis.summary.run import throughput
-from kvmark.analysis.verdict.objectives import figure
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.capacity_search import (
     Capacity,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kvmark.analysis import Judgement, Level, Verdict, judge, save_verdict
-from kvmark.analysis.verdict.checks_precision import INSUFFICIENT_DATA
+from kvmark.analysis.verdict.checks_run import INSUFFICIENT_DATA
+from kvmark.analysis.verdict.judge import Verdict, judge, save_verdict
+from kvmark.analysis.verdict.rules import Level
 from kvmark.errors import KvmarkError
 from kvmark.interrupts import check
-from kvmark.records import Records, Run
+from kvmark.records import Judgement, Records, Run
 from kvmark.records.verdicts import kept_verdict
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})

@@ -34,6 +34,7 @@ _VERDICT_ENDING: Final = ".verdict.json"
 _FORMAT: Final = 3
 _JUDGING: Final = ("analysis", "records", "stats")
 """The packages whose source code determines a verdict."""
+_SOURCES: Final = (".py", ".toml")
 _JUDGED: Final = ("judgement", "reasons")
 _LISTED: Final = ("described", "throughput", "response_ns_p99")
 _DESCRIBED: Final = ("created", "name", "system", "version", "tags", "commit")
@@ -152,9 +153,10 @@ def _digest(root: Path, run: str, content: Mapping[str, object]) -> str:
 
 @cache
 def _rules() -> str:
-    """A digest of the source code of the rules."""
+    """A digest of the source code of the rules and of their table."""
     digest = sha256()
     for package in _JUDGING:
-        for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
-            digest.update(source.read_bytes())
+        for source in sorted((Path(__file__).parents[1] / package).rglob("*.*")):
+            if source.suffix in _SOURCES:
+                digest.update(source.read_bytes())
     return digest.hexdigest()

@@ -37,17 +37,13 @@ def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
     return tuple(records.open(run) for run in sorted(found))
 
 
-def select(
-    records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
-) -> list[Entry]:
-    """The closed runs with all these tags and, where they are named, this workload and system."""
-    return [line.entry for line in select_lines(records, tags, workload, system)]
-
-
 def select_lines(
     records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
 ) -> list[RunLine]:
-    """The same as lines of a list, with the judgements that are kept."""
+    """The lines of closed runs with all these tags and, where named, this workload and system.
+
+    They have the judgements that are kept.
+    """
     wanted = set(tags)
     return [
         line

@@ -19,8 +19,8 @@ from kvmark.spec.condition import Gate, IfUnknown, parse_condition
 from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from kvmark.analysis.compare.bounds import GateResult
     from kvmark.analysis.compare.comparison import CaseComparison, Comparison
-    from kvmark.analysis.compare.thresholds import Held
     from kvmark.experiment.interleaved_ab import SideFailures
 
 Form: TypeAlias = Literal["text", "md", "json"]
@@ -190,7 +190,7 @@ def _tests(case: CaseComparison) -> list[ET.Element]:
     ]
 
 
-def _condition(case: CaseComparison, held: Held) -> ET.Element:
+def _condition(case: CaseComparison, held: GateResult) -> ET.Element:
     from kvmark.report.views.comparison import condition_sentence
 
     result: tuple[str, str | None] | None = None

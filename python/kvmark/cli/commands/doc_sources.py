@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Self
 
-from kvmark.analysis import known_verdict
 from kvmark.analysis.compare.selection import newest, usable
 from kvmark.analysis.peers import read_peers
+from kvmark.analysis.verdict.judge import known_verdict
 from kvmark.cli.commands.study_run import study_answer
 from kvmark.cli.judged import judged_lines
 from kvmark.errors import SpecError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from kvmark.analysis.models.path_costs import ProxyCosts
+from kvmark.analysis.path_costs import ProxyCosts
 from kvmark.cli.command_line import command_line
 from kvmark.cli.experiment import AGAIN, execute_design
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width

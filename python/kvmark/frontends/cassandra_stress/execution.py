@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from kvmark.analysis import Judgement
 from kvmark.cli.experiment import execute_design, open_journal, report_maker
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import document, print_json, terminal_width, write_report
@@ -30,7 +29,7 @@ from kvmark.frontends.cassandra_stress.profiles import load_profile
 from kvmark.interrupts import pause
 from kvmark.outputs import HISTOGRAMS_BY_KVMARK, append_output, check_output, write_output
 from kvmark.plan.model import Plan
-from kvmark.records import Records, Run
+from kvmark.records import Judgement, Records, Run
 from kvmark.records.export import as_hlog
 from kvmark.report.model.units import writable
 from kvmark.report.views.gather import run_answer

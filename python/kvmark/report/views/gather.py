@@ -5,31 +5,25 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from kvmark.analysis import (
-    YCSB_SOURCE,
-    SequenceRow,
-    Verdict,
+from kvmark.analysis.summary.chart_data import (
     around_faults,
     failure_course,
-    fault_spans,
-    imported_curves,
-    imported_steps,
-    judge,
-    merged_times,
-    quantile_curve,
     resource_course,
     response_steps,
-    summarize,
     time_spread,
     timelines,
-    ycsb_sequence,
 )
-from kvmark.analysis.compare.metrics import response_quantiles
-from kvmark.analysis.verdict.judge import Judge
+from kvmark.analysis.summary.faults import fault_spans
+from kvmark.analysis.summary.imported import imported_curves, imported_steps
+from kvmark.analysis.summary.metrics import merged_times, response_quantiles
+from kvmark.analysis.summary.run import quantile_curve, summarize
+from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow, sequence_rows
+from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.interrupts import check
 from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
 from kvmark.records.case import RunEnvironment
@@ -173,7 +167,7 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
         course = RunCourse(resource_course(run), failure_course(run), time_spread(run))
         answer = replace(answer, course=course)
     if page_runs <= MOST_CURVES:
-        curves = _run_curves(run) if imported is None else _imported_curves(imported)
+        curves = _run_curves(run) if imported is None else starmap(Curve, imported_curves(imported))
         answer = replace(answer, curves=tuple(curves))
     if page_runs == 1 or imported is not None:
         return answer
@@ -203,11 +197,6 @@ def _run_curves(run: Run) -> Iterator[Curve]:
                 yield Curve(operation, time, points)
 
 
-def _imported_curves(imported: ImportedRecord) -> Iterator[Curve]:
-    for curve in imported_curves(imported):
-        yield Curve(curve.panel, curve.time, curve.points)
-
-
 def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswer:
     """The YCSB sequence of all its runs; ``judged`` returns the verdict on a run.
 
@@ -217,7 +206,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
     """
     if not runs:
         raise ValueError("a sequence needs at least one run")
-    rows = ycsb_sequence(runs, judged)
+    rows = sequence_rows(runs, judged)
     stores = dict.fromkeys(row.case.store for row in rows)
     first = runs[0].manifest
     cases = {case.title: of_case for case, of_case in by_case(runs).items()}
@@ -247,7 +236,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
             },
             top=origin_facts(runs),
         ),
-        published_source=YCSB_SOURCE,
+        published_source=SEQUENCE_SOURCE,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 from rich.text import Text
 
-from kvmark.analysis import OperationSummary, PhaseSummary, SequenceRow, Times
-from kvmark.analysis.compare.extremes import Extremes, extremes
+from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Times
+from kvmark.analysis.verdict.cases import Extremes, SequenceRow, extremes
 from kvmark.report.model import tables, units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.units import TimeUnit, counts_text, listed

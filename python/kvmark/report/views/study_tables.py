@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from kvmark.analysis.models.path_costs import COST_QUANTILES, PathCost, ProxyCosts
+from kvmark.analysis.path_costs import PathCost, ProxyCosts
 from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyRow
+from kvmark.analysis.summary.run import QUANTILES
 from kvmark.report.model import units
 from kvmark.report.model.answers import StudyAnswer, case_titles
 from kvmark.report.model.tables import Cell, Column, Field, Grid, Tone, build, changes, key, word
@@ -329,7 +330,7 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
         (Column("threads"), lambda cost: units.whole(getattr(cost.proxy, "threads", None))),
         (Column("lost, %", "throughput"), lost),
         *((Column("p99.9" if name == "p999" else name, "response time added, ms"),
-           partial(added, name)) for name in COST_QUANTILES),
+           partial(added, name)) for name in QUANTILES),
         (Column("CPU, µs/op", "proxy"), lambda cost: units.estimate(cost.proxy_cpu)),
         (Column("memory, MB", "proxy"), _proxy_memory),
         (Column("blocks"),

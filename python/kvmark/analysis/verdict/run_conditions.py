@@ -17,9 +17,9 @@ from typing import Final
 
 import polars as pl
 
-from kvmark.analysis.compare.metrics import run_value
-from kvmark.analysis.verdict.evidence import percent, real_clock, reason
-from kvmark.analysis.verdict.rules import Reason
+from kvmark.analysis.summary.metrics import run_value
+from kvmark.analysis.summary.sums import within
+from kvmark.analysis.verdict.rules import Reason, percent, real_clock, reason
 from kvmark.records import Run
 from kvmark.records.files import FIXED_WORK
 from kvmark.spec.metric import THROUGHPUT
@@ -40,7 +40,13 @@ def fixed_work_ns(runs: Iterable[Run]) -> Estimate | None:
     Returns:
         Nanoseconds; none where fewer than eight samples were taken, as in runs of a few seconds.
     """
-    samples = [value for run in runs for value in _samples(run)]
+    samples: list[int] = []
+    for run in runs:
+        table = run.resources
+        if real_clock(run) and {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
+            counted = [within(run, one) for one in run.counted]
+            rows = table.filter(pl.any_horizontal(pl.lit(value=False), *counted))
+            samples += rows[FIXED_WORK].drop_nulls().cast(pl.Int64).to_list()
     return median_interval(samples, "ns") if len(samples) >= _LEAST_SAMPLES else None
 
 
@@ -65,16 +71,11 @@ def unlike_machines(cases: Iterable[Collection[Run]]) -> Mapping[str, Reason]:
             if found is not None:
                 known.setdefault(same_machine(run), {})[run.id] = found
         for each in known.values():
-            reasons |= _of_case(each)
+            usual_ns = median(one.value for one in each.values())
+            for run_id, one in each.items() if len(each) >= _LEAST_RUNS else ():
+                why = _reason(one, usual_ns, len(each))
+                reasons |= {run_id: why} if why is not None else {}
     return reasons
-
-
-def _of_case(found: Mapping[str, Estimate]) -> Mapping[str, Reason]:
-    if len(found) < _LEAST_RUNS:
-        return {}
-    usual_ns = median(one.value for one in found.values())
-    told = {run: _reason(one, usual_ns, len(found)) for run, one in found.items()}
-    return {run: why for run, why in told.items() if why is not None}
 
 
 def _reason(found: Estimate, usual_ns: float, runs: int) -> Reason | None:
@@ -90,22 +91,6 @@ def _reason(found: Estimate, usual_ns: float, runs: int) -> Reason | None:
         f" {found.value / _NS_PER_MS:.3g} ms, {percent(abs(apart))} {more} than their median",
         {"fixed_work_ns": found.value, "usual_ns": usual_ns, "samples": found.n, "runs": runs},
     )
-
-
-def _samples(run: Run) -> list[int]:
-    """The processor times of the fixed work while the run was counted."""
-    if not real_clock(run):
-        return []
-    table = run.resources
-    if not {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
-        return []
-    origin_ns = run.manifest.engine.started_wall_ns
-    within = pl.lit(value=False)
-    for record in run.counted:
-        ends_ns = record.drained_ns or record.end_ns
-        own = pl.col("at_wall_ns").is_between(origin_ns + record.start_ns, origin_ns + ends_ns)
-        within |= own
-    return table.filter(within)[FIXED_WORK].drop_nulls().cast(pl.Int64).to_list()
 
 
 def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
@@ -131,8 +116,9 @@ def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
         effect = warming(list(each.values()))
         if effect is None or effect.high is None or effect.high >= 0:
             continue
-        reasons = {run: _cold_reason(one.place, effect) for run, one in each.items()}
-        found |= {run: why for run, why in reasons.items() if why is not None}
+        for run_id, one in each.items():
+            why = _cold_reason(one.place, effect)
+            found |= {run_id: why} if why is not None else {}
     return found
 
 
