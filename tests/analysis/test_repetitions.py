@@ -13,7 +13,6 @@ from kvmark.analysis.scaling import scaling_laws
 from kvmark.analysis.study import (
     CaseRuns,
     EffectAsked,
-    StudyEffect,
     StudyRow,
     effect,
     study_rows,
@@ -57,13 +56,11 @@ def test_a_case_of_a_design_needs_three_repetitions(healthy: Make, design: str) 
     assert aggregate(repeated(healthy, 3, design)).verdict.judgement is Judgement.VALID
 
 
-def test_a_case_needs_as_many_repetitions_as_its_design_asks_for(healthy: Make) -> None:
-    assert "unrepeated" in codes(repeated(healthy, 4, least_repetitions=5))
-    assert "unrepeated" not in codes(repeated(healthy, 5, least_repetitions=5))
-
-
-def test_a_design_of_one_repetition_needs_three_all_the_same(healthy: Make) -> None:
-    assert "unrepeated" in codes(repeated(healthy, 1, least_repetitions=1))
+@pytest.mark.parametrize(("times", "least", "few"), [(4, 5, True), (5, 5, False), (1, 1, True)])
+def test_a_case_needs_as_many_repetitions_as_its_design_asks_for_and_three(
+    healthy: Make, times: int, least: int, *, few: bool
+) -> None:
+    assert ("unrepeated" in codes(repeated(healthy, times, least_repetitions=least))) is few
 
 
 def test_a_run_of_no_design_keeps_its_own_verdict(healthy: Make) -> None:
@@ -71,31 +68,22 @@ def test_a_run_of_no_design_keeps_its_own_verdict(healthy: Make) -> None:
     assert aggregate([run]).verdict.judgement is judge(run).judgement is Judgement.VALID
 
 
-def asked_effect(cases: list[CaseRuns]) -> StudyEffect:
-    return effect(EffectAsked("nodes", {"nodes": "1"}, {"nodes": "2"}), cases, {})
-
-
-def test_an_unrepeated_case_is_in_no_effect_and_the_pair_is_counted(healthy: Make) -> None:
-    found = asked_effect([case(healthy, "1", 3), case(healthy, "2", 2)])
-    assert (found.change, found.by_case, found.unrepeated) == (None, (), 1)
-    whole = asked_effect([case(healthy, "1", 3), case(healthy, "2", 3)])
-    assert (len(whole.by_case), whole.unrepeated) == (1, 0)
-
-
-def test_an_unrepeated_way_has_no_cost(healthy: Make) -> None:
-    def blocks(times: int) -> int:
-        (cost,) = path_costs([case(healthy, "1", 3), case(healthy, "2", times)], "nodes", "1")
-        return cost.blocks
-
-    assert (blocks(2), blocks(3)) == (0, 3)
-
-
-def verdict_on(row: StudyRow) -> CaseVerdict:
-    assert row.figures is not None
-    return row.figures.verdict
+def test_an_unrepeated_case_is_in_no_effect_and_has_no_cost(healthy: Make) -> None:
+    asked, one = EffectAsked("nodes", {"nodes": "1"}, {"nodes": "2"}), case(healthy, "1", 3)
+    for times, pairs, blocks in ((2, 0, 0), (3, 1, 3)):
+        cases = [one, case(healthy, "2", times)]
+        found = effect(asked, cases, {})
+        assert (len(found.by_case), found.unrepeated) == (pairs, 1 - pairs)
+        assert (found.change is None) == (pairs == 0)
+        (cost,) = path_costs(cases, "nodes", "1")
+        assert cost.blocks == blocks
 
 
 def test_one_run_is_not_called_the_fastest_of_a_study(healthy: Make) -> None:
+    def verdict_on(row: StudyRow) -> CaseVerdict:
+        assert row.figures is not None
+        return row.figures.verdict
+
     rows = study_rows([case(healthy, "1", 3), case(healthy, "2", 1)])
     found = extremes(rows, lambda row: row.throughput, verdict_on)
     assert [row.levels["nodes"] for row in found.fastest] == ["1"]
@@ -112,18 +100,17 @@ def test_a_comparison_has_no_effect_of_an_unrepeated_side(healthy: Make) -> None
     assert effects(3) == {False}
 
 
-def level(make: Make, clients: int, times: int) -> list[Run]:
-    def sized() -> Any:
-        draft = make()
-        draft.plan["groups"][0]["clients"] = clients
-        return draft
-
-    return repeated(sized, times)
-
-
 def test_an_unrepeated_level_is_in_no_fit_and_is_named(healthy: Make) -> None:
-    once = level(healthy, 32, 1)
-    whole = [run for clients in (1, 2, 4, 8, 16) for run in level(healthy, clients, 3)]
+    def level(clients: int, times: int) -> list[Run]:
+        def sized() -> Any:
+            draft = healthy()
+            draft.plan["groups"][0]["clients"] = clients
+            return draft
+
+        return repeated(sized, times)
+
+    once = level(32, 1)
+    whole = [run for clients in (1, 2, 4, 8, 16) for run in level(clients, 3)]
     (law,) = scaling_laws([*whole, *once])
     assert [point.level for point in law.points] == [1, 2, 4, 8, 16]
     (caveat,) = (one for one in law.caveats if one.code == "unrepeated")
