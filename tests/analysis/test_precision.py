@@ -11,13 +11,7 @@ import pytest
 from kvmark.analysis.path_costs import path_costs
 from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
 from kvmark.analysis.summary.metrics import figure
-from kvmark.analysis.verdict.cases import (
-    Extremes,
-    aggregate,
-    extremes,
-    is_precise,
-    verdict_of,
-)
+from kvmark.analysis.verdict.cases import Extremes, aggregate, extremes, is_precise, verdict_of
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records import Judgement, Run

@@ -10,13 +10,7 @@ import pytest
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.path_costs import path_costs
 from kvmark.analysis.scaling import scaling_laws
-from kvmark.analysis.study import (
-    CaseRuns,
-    EffectAsked,
-    StudyRow,
-    effect,
-    study_rows,
-)
+from kvmark.analysis.study import CaseRuns, EffectAsked, StudyRow, effect, study_rows
 from kvmark.analysis.verdict.cases import CaseVerdict, aggregate, extremes
 from kvmark.analysis.verdict.judge import judge
 from kvmark.records import Judgement, Run

@@ -18,13 +18,7 @@ from kvmark.analysis.summary.metrics import merged_times, rate_of
 from kvmark.analysis.summary.run import QUANTILES, clock_step_ns, rate_resolution
 from kvmark.analysis.summary.sums import counted_totals, counter_deltas, sampled_share
 from kvmark.records import Run
-from kvmark.stats import (
-    Counts,
-    Estimate,
-    mean_interval,
-    paired_difference_of,
-    paired_ratio,
-)
+from kvmark.stats import Counts, Estimate, mean_interval, paired_difference_of, paired_ratio
 
 _NS_PER_MS: Final = 1e6
 _BYTES_PER_MB: Final = 1e6
@@ -90,12 +84,12 @@ def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[Pat
         RecordsError: a run's files can't be read.
     """
     straight = {_others(case, factor): case for case in cases if case.levels[factor] == direct}
-    pairs = (
-        (straight.get(_others(case, factor)), case)
+    return tuple(
+        _cost(before, case, factor)
         for case in cases
         if case.levels[factor] != direct
+        and (before := straight.get(_others(case, factor))) is not None
     )
-    return tuple(_cost(before, after, factor) for before, after in pairs if before is not None)
 
 
 def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:

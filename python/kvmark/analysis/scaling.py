@@ -32,18 +32,9 @@ Claim = Literal["peak", "predicted peak", "law", "nothing"]
 
 
 Code = Literal[
-    "few_levels",
-    "narrow_span",
-    "shared_cores",
-    "one_machine",
-    "no_decline",
-    "beyond_levels",
-    "off_the_law",
-    "rising_efficiency",
-    "left_out",
-    "unrepeated",
-    "doubtful",
-]
+    "few_levels", "narrow_span", "shared_cores", "one_machine", "no_decline", "beyond_levels",
+    "off_the_law", "rising_efficiency", "left_out", "unrepeated", "doubtful",
+]  # fmt: skip
 _ADVICE: Final[Mapping[Code, str]] = {
     "few_levels": "measure at least five levels, each about twice the one before",
     "narrow_span": "measure levels further apart",
@@ -143,7 +134,9 @@ def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
     few = [run for same in levels.values() if not is_repeated(same) for run in same]
     used = {level: same for level, same in levels.items() if is_repeated(same)}
     measured = [
-        Observation(level, _rate(run), run.id) for level, same in used.items() for run in same
+        Observation(level, throughput(run, run.counted[0]).value, run.id)
+        for level, same in used.items()
+        for run in same
     ]
     # The SUSPECT runs of levels whose runs together are SUSPECT.
     suspect = Judgement.SUSPECT
@@ -178,14 +171,17 @@ def scaling_law(
     fit = fit_usl([one.level for one in measured], [one.throughput for one in measured])
     points = tuple(replace(point, law=fit.throughput(point.level)) for point in points)
     top = points[-1].level
+    claim = _claim(fit, top)
     found = (*found, *_of_fit(fit, over, top), *_rising(points, over))
-    return ScalingLaw(title, over, points, fit, _claim(fit, top), found, _curve(fit, points))
+    return ScalingLaw(title, over, points, fit, claim, found, _curve(fit, points, claim))
 
 
-def _curve(fit: UslFit, points: Sequence[ScalingPoint]) -> tuple[tuple[float, float], ...]:
+def _curve(
+    fit: UslFit, points: Sequence[ScalingPoint], claim: Claim
+) -> tuple[tuple[float, float], ...]:
     """The law at even steps of a logarithmic axis, from the first level to the last or the peak."""
     first, last = points[0].level, points[-1].level
-    if _claim(fit, last) == "predicted peak" and fit.peak is not None:
+    if claim == "predicted peak" and fit.peak is not None:
         last = fit.peak.value * 1.25
     steps = (first * (last / first) ** (step / _CURVE_STEPS) for step in range(_CURVE_STEPS + 1))
     return tuple((n, fit.throughput(n)) for n in steps)
@@ -201,24 +197,20 @@ def _points(measured: Sequence[Observation]) -> tuple[ScalingPoint, ...]:
     levels: dict[float, list[Observation]] = {}
     for one in sorted(measured, key=lambda one: one.level):
         levels.setdefault(one.level, []).append(one)
-    points = [
+    means = {
+        level: mean_interval([one.throughput for one in same], "ops/s")
+        for level, same in levels.items()
+    }
+    first = next((mean.value / level for level, mean in means.items()), 1.0)
+    return tuple(
         ScalingPoint(
             level=level,
-            throughput=mean_interval([one.throughput for one in same], "ops/s"),
-            efficiency=1.0,
+            throughput=mean,
+            efficiency=mean.value / level / first,
             law=None,
-            runs=tuple(one.run for one in same if one.run),
+            runs=tuple(one.run for one in levels[level] if one.run),
         )
-        for level, same in levels.items()
-    ]
-    return tuple(
-        replace(
-            point,
-            efficiency=point.throughput.value
-            / point.level
-            / (points[0].throughput.value / points[0].level),
-        )
-        for point in points
+        for level, mean in means.items()
     )
 
 
@@ -357,10 +349,6 @@ def _clients(run: Run) -> dict[str, int]:
             )
         found[str(group["name"])] = int(group["clients"])
     return found
-
-
-def _rate(run: Run) -> float:
-    return throughput(run, run.counted[0]).value
 
 
 def _case(run: Run, over: str) -> tuple[str, ...]:

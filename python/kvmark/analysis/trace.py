@@ -133,7 +133,8 @@ def describe(trace: Trace) -> TraceAnswer:
         pass_.add(batch)
     reused = json.loads(pass_.reuse.result())
     operations = trace.info.operations
-    keys = float(reused["keys"])
+    keys, distances = float(reused["keys"]), reused["distances"]
+    highs = (one["high"] for one in distances)
     return TraceAnswer(
         source=trace.info.source,
         told=trace.info.told,
@@ -154,13 +155,7 @@ def describe(trace: Trace) -> TraceAnswer:
             for share in _CACHES
             for held in [max(1.0, share * keys)]
         ),
-        hit_ratios=tuple(
-            zip(
-                (bucket["high"] for bucket in reused["distances"]),
-                accumulate(float(bucket["share"]) for bucket in reused["distances"]),
-                strict=True,
-            )
-        ),
+        hit_ratios=tuple(zip(highs, accumulate(one["share"] for one in distances), strict=True)),
         first_reads=reused["first_reads"],
         unwritten_reads=reused["unwritten_reads"],
         working_set=tuple(one.distinct() for one in pass_.windows),

@@ -24,14 +24,7 @@ from kvmark.records import Run
 from kvmark.spec.condition import Condition, Gate
 from kvmark.spec.metric import Metric
 from kvmark.spec.objective import Objective
-from kvmark.stats import (
-    BEYOND,
-    Counts,
-    Effect,
-    keeps_within,
-    least_observations,
-    rise_of_share,
-)
+from kvmark.stats import BEYOND, Counts, Effect, keeps_within, least_observations, rise_of_share
 
 _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _Answer = Literal["worse", "not worse", "can't tell"]
@@ -94,22 +87,16 @@ def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
             totals = (one for run in runs for one in counted_totals(run, metric.operation))
             ended = sum(total.count for total in totals)
             return ObjectiveFigure(objective, failed / ended if ended else 1.0)
-    return _of_times(runs, objective)
-
-
-def _of_times(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
-    metric = objective.metric
     counts = due_times(runs, metric.time, metric.operation)
     if counts.n == 0:
         return ObjectiveFigure(objective, None, "no operation succeeded")
-    lost = sum(unanswered_of(run, metric.operation) for run in runs)
     # With a single operation beyond any bound a mean and a maximum are beyond it, too.
     q = metric.q if metric.quantile is not None else 1.0
     if not counts.shows(q):
         needed = least_observations(q)
         lacking = f"{objective.text} needs {needed:,} operations and there are {counts.n:,}"
         return ObjectiveFigure(objective, None, f"{lacking}: measure longer")
-    share = lost / counts.n
+    share = sum(unanswered_of(run, metric.operation) for run in runs) / counts.n
     if counts.quantile(q) == BEYOND:
         return ObjectiveFigure(objective, None, "", share, is_beyond=True)
     value = counts.mean() if metric.measure == "mean" else counts.quantile(q)
@@ -117,14 +104,12 @@ def _of_times(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
 
 
 def _shown(objective: Objective, value: float) -> str:
-    match objective.measure:
-        case "errors":
-            return f"{value:.3%}"
-        case "throughput":
-            return f"{value:,.0f} ops/s"
-        case _:
-            size, unit = next((size, unit) for size, unit in _UNITS if value >= size or size == 1)
-            return f"{value / size:,.3g} {unit}"
+    if objective.measure == "errors":
+        return f"{value:.3%}"
+    if objective.measure == "throughput":
+        return f"{value:,.0f} ops/s"
+    size, unit = next((size, unit) for size, unit in _UNITS if value >= size or size == 1)
+    return f"{value / size:,.3g} {unit}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal
 
+from kvmark.analysis.summary.sums import busy_shares, waiting_for_core
 from kvmark.analysis.verdict.rules import RULES
 from kvmark.analysis.verdict.run_conditions import fixed_work_ns, same_machine
-from kvmark.records import PhaseRecord, Run
+from kvmark.records import Run
 from kvmark.records.case import PLACES, RunEnvironment, described
 from kvmark.records.model import counting_changes
 
@@ -67,7 +68,8 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
         }
     if "system.name" in found:
         # Another store has other options and settings throughout: its name says it all.
-        return tuple(one for one in found.values() if one.kind == "plan" or _names(one))
+        kept = ("system.name", "system.version", *_OF_ANY_STORE)
+        return tuple(one for one in found.values() if one.kind == "plan" or one.place in kept)
     return tuple(found.values())
 
 
@@ -101,10 +103,6 @@ def recounted(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Cautio
     first, last = numbers[0], numbers[-1]
     sentence = f"The runs were measured by engines that count differently ({first} against {last})"
     return (Caution("counting", f"{sentence}: {counting_changes(first, last)}."),)
-
-
-def _names(one: Difference) -> bool:
-    return one.place in ("system.name", "system.version", *_OF_ANY_STORE)
 
 
 def _described(run: Run) -> dict[str, str]:
@@ -164,14 +162,16 @@ def _machine_speed(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterato
 def _generators(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
     sides = [[(run, phase) for run in side for phase in run.counted]
              for side in (baseline, candidate)]  # fmt: skip
-    side, near, far = _unlike([[_busiest(*one) for one in phases] for phases in sides])
+    busy = [[max(busy_shares(*one).values(), default=None) for one in side] for side in sides]
+    side, near, far = _unlike(busy)
     if near >= _BUSY and near - far > _BUSIER:
         yield Caution(
             "generator",
             f"The generator was nearer to its ceiling on the {side}'s side: its busiest worker"
             f" used {near:.0%} of a core, against {far:.0%}.",
         )
-    side, more, less = _unlike([[_waiting(phase) for _, phase in phases] for phases in sides])
+    waits = [[waiting_for_core(phase) for _, phase in side] for side in sides]
+    side, more, less = _unlike([[one and one[0] / one[1] for one in each] for each in waits])
     if more - less > _WAITED_MORE:
         yield Caution(
             "generator",
@@ -189,23 +189,3 @@ def _unlike(sides: Sequence[Sequence[float | None]]) -> tuple[str, float, float]
     if baseline > candidate:
         return "baseline", baseline, candidate
     return "candidate", candidate, baseline
-
-
-def _busiest(run: Run, phase: PhaseRecord) -> float | None:
-    """Share of a core that the busiest worker used; none where the system shares its thread."""
-    capabilities = run.manifest.engine.capabilities
-    if capabilities is None or capabilities.embedded:
-        return None
-    shares = [
-        (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
-        for worker in phase.workers
-        if worker.cpu_ns is not None and worker.wall_ns > 0
-    ]
-    return max(shares, default=None)
-
-
-def _waiting(phase: PhaseRecord) -> float | None:
-    wall_ns = sum(worker.wall_ns for worker in phase.workers)
-    waited_ns = [worker.waiting_for_core_ns for worker in phase.workers]
-    known = [ns for ns in waited_ns if ns is not None]
-    return sum(known) / wall_ns if known and wall_ns > 0 else None

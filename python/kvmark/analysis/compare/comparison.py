@@ -8,7 +8,7 @@ that at its end.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -197,11 +197,6 @@ class CaseComparison:
     #: In how many blocks the runs were made, one of each side; none where they are no pairs.
     blocks: int | None = None
 
-    @property
-    def failed(self) -> tuple[GateResult, ...]:
-        """The conditions that end a build."""
-        return tuple(one for one in self.held if one.failed)
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -219,7 +214,7 @@ class Comparison:
     @property
     def failed(self) -> tuple[GateResult, ...]:
         """Every condition that ends a build."""
-        return tuple(one for case in self.cases for one in case.failed)
+        return tuple(one for case in self.cases for one in case.held if one.failed)
 
     @property
     def family(self) -> int:
@@ -250,7 +245,10 @@ def compare(
             that none of the runs that are compared has.
         RecordsError: a run's files can't be read.
     """
-    _refuse_unmeasured((*baseline, *candidate))
+    # Runs without figures can't be compared.
+    for run in (*baseline, *candidate):
+        if run.manifest.unmeasured is not None:
+            raise UsageError(f"run {run.id} {run.manifest.unmeasured}: leave it out")
     before, after = _sides(baseline, candidate)
     pairs = _paired(before, after)
     if not pairs:
@@ -261,12 +259,12 @@ def compare(
     compared = [run for pair in pairs for _, runs in pair for run in runs]
     check_known([one.metric for one in gate.conditions], compared)
     counts = [len(_conditions(gate, [*one, *other])) for (_, one), (_, other) in pairs]
-    options = _Options(allow, gate, one_sided(confidence, sum(counts)), confidence, judged)
+    confidences = (confidence, one_sided(confidence, sum(counts)))
     paired = {case for pair in pairs for case, _ in pair}
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
     return Comparison(
-        _as_family([_compare_case(pair, options) for pair in pairs]),
+        _as_family([_compare_case(pair, allow, gate, confidences, judged) for pair in pairs]),
         baseline_only=only[0],
         candidate_only=only[1],
         unmeasured=only[0] if fails else (),
@@ -274,45 +272,35 @@ def compare(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """How cases are compared."""
-
-    allow: Collection[str]
-    gate: Gate
-    #: The coverage of the interval by which all conditions together are tested.
-    gate_confidence: float
-    confidence: float
-    judged: Judge
-
-
-def _compare_case(pair: _Pair, options: _Options) -> CaseComparison:
+def _compare_case(
+    pair: _Pair, allow: Collection[str], gate: Gate, confidences: tuple[float, float], judged: Judge
+) -> CaseComparison:
+    """Compares one case; intervals of changes and of conditions have these coverages."""
     (case, before), (other, after) = pair
     # Each metric reads the histograms of all runs.
     baseline, candidate = ([run.with_histogram_cache() for run in runs] for runs in (before, after))
     unlike = differences(baseline, candidate)
-    refuse_unlike(unlike, options.allow)
+    refuse_unlike(unlike, allow)
     all_sides = _Sides(baseline, candidate)
-    verdicts = {run.id: options.judged(run) for run in all_sides.runs}
-    _refuse_invalid(verdicts, options.allow)
+    verdicts = {run.id: judged(run) for run in all_sides.runs}
+    _refuse_invalid(verdicts, allow)
     pairs = all_sides.in_blocks()
     compared = (pairs or all_sides).compared
     # A side that is repeated too little for its design gives figures without effects.
     repeated = is_repeated(baseline) and is_repeated(candidate)
-    conditions = _conditions(options.gate, all_sides.runs)
+    conditions = _conditions(gate, all_sides.runs)
     metrics = dict.fromkeys([*metrics_of(all_sides.runs), *(one.metric for one in conditions)])
-    rows = [compared(metric, options.confidence) for metric in metrics]
+    rows = [compared(metric, confidences[0]) for metric in metrics]
     if not repeated:
         rows = [replace(row, effect=None) for row in rows]
     held = []
     for one in conditions:
         failures = failures_beyond(baseline, candidate, one.metric) if repeated else None
         if failures is not None:
-            confidence = options.gate_confidence
-            held.append(evaluate_failures(one, failures, options.gate, confidence))
+            held.append(evaluate_failures(one, failures, gate, confidences[1]))
         else:
-            row = compared(one.metric, options.gate_confidence, due=True)
-            held.append(evaluate_gate(one, row.effect if repeated else None, options.gate))
+            row = compared(one.metric, confidences[1], due=True)
+            held.append(evaluate_gate(one, row.effect if repeated else None, gate))
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
@@ -397,13 +385,6 @@ def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
                 f"the {of} of the sides differ ({listed}): compare what is alike, or allow it with"
                 f" --allow {kind}"
             )
-
-
-def _refuse_unmeasured(runs: Iterable[Run]) -> None:
-    """Rejects runs without figures, which can't be compared."""
-    for run in runs:
-        if run.manifest.unmeasured is not None:
-            raise UsageError(f"run {run.id} {run.manifest.unmeasured}: leave it out")
 
 
 def _refuse_invalid(verdicts: Mapping[str, Verdict], allow: Collection[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.verdict.judge import known_judgement, known_verdict
-from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
+from kvmark.records import Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.store import USABLE, entries_of
 
 
@@ -42,15 +42,16 @@ def select_lines(
 ) -> list[RunLine]:
     """The lines of closed runs with all these tags and, where named, this workload and system.
 
-    They have the judgements that are kept.
+    They have the judgements that are kept. A workload is named in full or without its folder.
     """
     wanted = set(tags)
     return [
         line
         for line in records.lines()
+        for name in [line.entry.name.lower()]
         if line.entry.state in USABLE
         and wanted <= set(line.entry.tags)
-        and (not workload or workload.lower() in _names(line.entry))
+        and (not workload or workload.lower() in {name, name.rpartition("/")[2]})
         and (not system or line.entry.system.lower() == system.lower())
     ]
 
@@ -100,8 +101,3 @@ def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
             return
         seen.add(repetition)
         yield run
-
-
-def _names(entry: Entry) -> tuple[str, str]:
-    """A workload is named in full or without its folder."""
-    return entry.name.lower(), entry.name.rpartition("/")[2].lower()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -42,18 +41,14 @@ _MOST_LINES = 20_000
 """The most histograms that are decoded for a report: each takes a third of a millisecond."""
 
 _INTERVAL = {"start_ns": pl.Int64(), "end_ns": pl.Int64()}
-_USAGE = pl.Schema(
-    {**_INTERVAL, "node": pl.String(), "cores": pl.Float64(), "resident_bytes": pl.Int64()}
-)
+_USAGE = pl.Schema({
+    **_INTERVAL, "node": pl.String(), "cores": pl.Float64(), "resident_bytes": pl.Int64(),
+})  # fmt: skip
 _FAILURES = pl.Schema({**_INTERVAL, "outcome": pl.String(), "count": pl.Int64()})
-_SPREAD = pl.Schema(
-    {
-        **_INTERVAL,
-        **dict.fromkeys(("low_ns", "high_ns"), pl.Float64()),
-        "count": pl.Int64(),
-        "share": pl.Float64(),
-    }
-)
+_SPREAD = pl.Schema({
+    **_INTERVAL, "low_ns": pl.Float64(), "high_ns": pl.Float64(), "count": pl.Int64(),
+    "share": pl.Float64(),
+})  # fmt: skip
 _COLUMNS = 96
 _STEPS_PER_DECADE = 8
 _PART = "READ-MODIFY-WRITE."
@@ -119,41 +114,38 @@ def time_spread(run: Run) -> pl.DataFrame:
     Raises:
         RecordsError: a histogram can't be decoded.
     """
-    lines = list(_response_lines(run))
+    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
+    lines = [
+        line
+        for line in log_lines(text)
+        if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0
+    ]
     if not lines or len(lines) > _MOST_LINES:
         return pl.DataFrame(schema=_SPREAD)
     begin_s = min(line.start_s for line in lines)
     length_s = max(line.start_s + line.length_s for line in lines) - begin_s
     width_s = max(length_s / _COLUMNS, *(line.length_s for line in lines))
-    columns: dict[int, list[Counts]] = {}
-    for line in lines:
-        middle_s = line.start_s + line.length_s / 2 - begin_s
-        columns.setdefault(int(middle_s / width_s), []).append(_decoded(run, line))
-    found: list[tuple[object, ...]] = []
-    for column, parts in sorted(columns.items()):
-        start_ns = (begin_s + column * width_s) * NS_PER_S
-        place = (int(start_ns), int(start_ns + width_s * NS_PER_S))
-        found += [(*place, *cell) for cell in _cells(Counts.merge(parts))]
-    return pl.DataFrame(found, schema=_SPREAD, orient="row")
-
-
-def _cells(counts: Counts) -> Iterator[tuple[float, float, int, float]]:
-    """Bounds, count and share of each step of times."""
-    steps: Counter[int] = Counter()
-    logs = np.log10(np.maximum(counts.low, 1)) * _STEPS_PER_DECADE
-    for step, count in zip(logs.tolist(), counts.count.tolist(), strict=True):
-        steps[math.floor(step)] += count
-    for step, count in sorted(steps.items()):
-        low = 10 ** (step / _STEPS_PER_DECADE)
-        yield low, 10 ** ((step + 1) / _STEPS_PER_DECADE), count, count / counts.n
-
-
-def _response_lines(run: Run) -> Iterator[LogLine]:
-    """The recorded histograms of response time, without parts of read-modify-writes."""
-    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
-    for line in log_lines(text):
-        if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0:
-            yield line
+    counts = [_decoded(run, line) for line in lines]
+    middles_s = (line.start_s + line.length_s / 2 - begin_s for line in lines)
+    columns = [int(middle_s / width_s) for middle_s in middles_s]
+    low_ns = np.maximum(np.concatenate([one.low for one in counts]), 1)
+    cells = pl.DataFrame(
+        {
+            "column": np.repeat(columns, [len(one.low) for one in counts]),
+            "step": np.floor(np.log10(low_ns) * _STEPS_PER_DECADE),
+            "count": np.concatenate([one.count for one in counts]),
+        }
+    )
+    start_ns = (begin_s + pl.col("column") * width_s) * NS_PER_S
+    sums = cells.group_by("column", "step").agg(pl.col("count").sum()).sort("column", "step")
+    return sums.select(
+        start_ns=start_ns,
+        end_ns=start_ns + width_s * NS_PER_S,
+        low_ns=pl.lit(10.0).pow(pl.col("step") / _STEPS_PER_DECADE),
+        high_ns=pl.lit(10.0).pow((pl.col("step") + 1) / _STEPS_PER_DECADE),
+        count="count",
+        share=pl.col("count") / pl.col("count").sum().over("column"),
+    ).cast(_SPREAD)
 
 
 def _decoded(run: Run, line: LogLine) -> Counts:
@@ -280,11 +272,7 @@ def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ..
     phase = measured_phase(run)
     if not effects or phase is None:
         return ()
-    return tuple(_stretches(run, phase, segments(phase, effects)))
-
-
-def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterator[Stretch]:
-    counts = interval_sums(window_rows(run, phase))
+    spans, counts = segments(phase, effects), interval_sums(window_rows(run, phase))
     starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
     owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
     responses: dict[int, list[Counts]] = {}
@@ -295,10 +283,11 @@ def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterat
         if place >= 0 and at_ns < ends[place]:
             responses.setdefault(owners[place], []).append(decoded(line, run.id))
     counts = counts.with_columns(pl.Series("span", owners, dtype=pl.Int64))
+    found = []
     for index, span in enumerate(spans):
         own = counts.filter(pl.col("span") == index)
         if not own.is_empty():
-            yield Stretch(
+            stretch = Stretch(
                 span.name,
                 start_ns=int(own["start_ns"].to_list()[0]),
                 end_ns=int(own["end_ns"].to_list()[-1]),
@@ -306,6 +295,8 @@ def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterat
                 failed=int(own["failed"].sum()),
                 response=Times.of(Counts.merge(responses.get(index, []))),
             )
+            found.append(stretch)
+    return tuple(found)
 
 
 def _owner(spans: Sequence[Segment], start_ns: int, end_ns: int) -> int:

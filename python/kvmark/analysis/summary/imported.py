@@ -6,7 +6,7 @@ A figure that the tool didn't give is None or left out; none is substituted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +96,22 @@ def imported_curves(imported: ImportedRecord) -> tuple[ImportedCurve, ...]:
 
     Files with many cases have too many curves for one chart, and none is drawn.
     """
-    curves = list(_curves(imported))
+    curves: list[ImportedCurve] = []
+    drawn: set[tuple[int, str | None, TimeName]] = set()
+    for each in imported.histograms:
+        points = quantile_curve(_counts(each))
+        if points:
+            drawn.add((each.case, each.operation, each.time))
+            curves.append((_panel(imported, each.case, each.operation), each.time, points))
+    given: dict[tuple[int, str | None, TimeName], dict[float, int]] = {}
+    for figure in imported.figures:
+        time = next((time for time in TIMES if time == figure.quantity), None)
+        q, ns = _share(figure.statistic), _ns(figure)
+        if time is not None and q is not None and ns is not None and ns >= 0:
+            given.setdefault((figure.case, figure.operation, time), {})[q] = round(ns)
+    for (case, operation, time), found in given.items():
+        if (case, operation, time) not in drawn and len(found) > 1:
+            curves.append((_panel(imported, case, operation), time, tuple(sorted(found.items()))))
     return tuple(curves) if len(curves) <= _MOST_CURVES else ()
 
 
@@ -164,24 +179,6 @@ def _ns(figure: FigureRecord) -> float | None:
 def _counts(histogram: BucketsRecord) -> Counts:
     columns = (histogram.low_ns, histogram.high_ns, histogram.count)
     return Counts(*(np.array(column, dtype=np.int64) for column in columns))
-
-
-def _curves(imported: ImportedRecord) -> Iterator[ImportedCurve]:
-    drawn: set[tuple[int, str | None, TimeName]] = set()
-    for each in imported.histograms:
-        points = quantile_curve(_counts(each))
-        if points:
-            drawn.add((each.case, each.operation, each.time))
-            yield _panel(imported, each.case, each.operation), each.time, points
-    given: dict[tuple[int, str | None, TimeName], dict[float, int]] = {}
-    for figure in imported.figures:
-        time = next((time for time in TIMES if time == figure.quantity), None)
-        q, ns = _share(figure.statistic), _ns(figure)
-        if time is not None and q is not None and ns is not None and ns >= 0:
-            given.setdefault((figure.case, figure.operation, time), {})[q] = round(ns)
-    for (case, operation, time), found in given.items():
-        if (case, operation, time) not in drawn and len(found) > 1:
-            yield _panel(imported, case, operation), time, tuple(sorted(found.items()))
 
 
 def _panel(imported: ImportedRecord, case: int, operation: str | None) -> str:

@@ -84,7 +84,10 @@ def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | 
     if metric == THROUGHPUT:
         return _throughput(runs)
     if metric.quantile is None:
-        return _of_runs(runs, metric, due=due)
+        # A single run has no error of it.
+        known = [value for run in runs if (value := run_value(run, metric, due=due))]
+        complete = known and len(known) == len(runs)
+        return level_of(known, _resolution(runs, metric)) if complete else None
     found = counts_of(runs, metric, due=due)
     together = Counts.merge(found)
     if not together.shows(metric.q):
@@ -165,15 +168,6 @@ def run_value(run: Run, metric: Metric, *, due: bool = False) -> float | None:
     if metric.measure == "mean":
         return float(BEYOND) if counts.quantile(1.0) == BEYOND else counts.mean() or None
     return float(counts.quantile(metric.q) or 0) or None if counts.shows(metric.q) else None
-
-
-def _of_runs(runs: Sequence[Run], metric: Metric, *, due: bool) -> Level | None:
-    """A figure of each run: a single run has no error of it."""
-    values = [run_value(run, metric, due=due) for run in runs]
-    known = [value for value in values if value]
-    if not known or len(known) < len(values):
-        return None
-    return level_of(known, _resolution(runs, metric))
 
 
 def _operation_rate(run: Run, operation: str | None) -> float:

@@ -325,8 +325,7 @@ def looked_for(run: Run, totals: Iterable[TotalRecord]) -> tuple[int, int]:
     """
     looked = [total for total in totals if run.kind(total) not in _CANNOT_MISS]
     hits, misses = (
-        sum(total.count for total in looked if total.outcome == outcome)
-        for outcome in ("ok", "miss")
+        sum(total.count for total in looked if total.outcome == outcome) for outcome in ANSWERED
     )
     return hits, misses
 

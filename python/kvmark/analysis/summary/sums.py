@@ -74,6 +74,31 @@ def interval_sums(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def busy_shares(run: Run, phase: PhaseRecord, least_wall_ns: int = 1) -> dict[int, float]:
+    """The share of a core that each worker used, without idle polling.
+
+    Empty for an embedded system, which shares their threads.
+    """
+    capabilities = run.manifest.engine.capabilities
+    if capabilities is None or capabilities.embedded:
+        return {}
+    return {
+        worker.worker: (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
+        for worker in phase.workers
+        if worker.cpu_ns is not None and worker.wall_ns >= least_wall_ns
+    }
+
+
+def waiting_for_core(phase: PhaseRecord) -> tuple[int, int, int] | None:
+    """Nanoseconds in which workers were ready and had no core, of their time, and their number."""
+    known = [
+        (worker.waiting_for_core_ns, worker.wall_ns)
+        for worker in phase.workers
+        if worker.waiting_for_core_ns is not None and worker.wall_ns > 0
+    ]
+    return (sum(ns for ns, _ in known), sum(ns for _, ns in known), len(known)) if known else None
+
+
 def counter_deltas(run: Run, record: PhaseRecord) -> pl.DataFrame:
     """How much each server's counters rose over its samples in a phase, its drain included.
 
@@ -82,21 +107,22 @@ def counter_deltas(run: Run, record: PhaseRecord) -> pl.DataFrame:
     the last sample in `wall_s`. An unknown counter is None.
     """
     table = run.resources
-    if not set(table.columns) >= _NEEDED:
-        return pl.DataFrame(schema=_DELTAS)
-    rows = table.filter(
-        within(run, record) & ~pl.col("node").map_elements(is_ours, pl.Boolean)
-    ).sort("at_wall_ns")
+    rows = pl.DataFrame()
+    if set(table.columns) >= _NEEDED:
+        others = ~pl.col("node").map_elements(is_ours, pl.Boolean)
+        rows = table.filter(within(run, record) & others).sort("at_wall_ns")
     if rows.is_empty():
         return pl.DataFrame(schema=_DELTAS)
+    # A column that no row has a value in may be missing, or have no type.
+    optional = {
+        name: (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind)
+        for name, kind in (("gc_time_s", pl.Float64), ("disk_read_bytes", pl.Int64))
+    }
     rows = rows.with_columns(
         cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
         network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
+        **optional,
     )
-    for name, kind in (("gc_time_s", pl.Float64), ("disk_read_bytes", pl.Int64)):
-        # A column that no row has a value in may be missing, or have no type.
-        known = pl.col(name) if name in rows.columns else pl.lit(None)
-        rows = rows.with_columns(known.cast(kind).alias(name))
     changes = rows.group_by("node", maintain_order=True).agg(
         cpu_s=counter_delta("cpu"),
         bytes=counter_delta("network"),

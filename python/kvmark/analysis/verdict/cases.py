@@ -29,7 +29,7 @@ from kvmark.stats import Counts, Estimate, least_observations
 #: From this number of runs on, their spread gives the error that one short run can't.
 _ENOUGH_RUNS: Final = 5
 #: What speaks against a run that stands alone, and not against one of several.
-_OF_ONE_RUN: Final = frozenset({"too_short"})
+_OF_ONE_RUN: Final = "too_short"
 _LEAST_REPETITIONS: Final = 3
 """The fewest repetitions of a case of any design."""
 _DESIGNS: Final = ("study", "sequence", "ab")
@@ -141,7 +141,7 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
         return worst
     if code == "too_few_samples":
         return _samples(worst, reasons, runs)
-    repeated = code in _OF_ONE_RUN and runs >= _ENOUGH_RUNS
+    repeated = code == _OF_ONE_RUN and runs >= _ENOUGH_RUNS
     return replace(
         worst,
         level=Level.NOTE if repeated else worst.level,
@@ -254,13 +254,12 @@ def extremes(
 
 def _with(ordered: list[tuple[Estimate, T]]) -> tuple[T, ...]:
     """The first, and those whose intervals overlap with its own."""
-    return tuple(case for found, case in ordered if _overlap(ordered[0][0], found))
-
-
-def _overlap(one: Estimate, other: Estimate) -> bool:
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return False
-    return one.low <= other.high and other.low <= one.high
+    bounds = [(one.low or 0.0, one.high or 0.0) for one, _ in ordered]
+    return tuple(
+        case
+        for (low, high), (_, case) in zip(bounds, ordered, strict=True)
+        if low <= bounds[0][1] and bounds[0][0] <= high
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import polars as pl
 
 from kvmark.analysis.summary.faults import expected_errors
 from kvmark.analysis.summary.run import by_outcome, looked_for
-from kvmark.analysis.summary.sums import window_rows
+from kvmark.analysis.summary.sums import busy_shares, waiting_for_core, window_rows
 from kvmark.analysis.verdict.rules import (
     LAG_FLOORS,
     RULES,
@@ -107,16 +107,9 @@ def check_lateness(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 
 def check_generator(phase: JudgedPhase) -> Iterator[Reason | None]:
-    """Processor time of the workers. An embedded system shares their threads: nothing to see."""
-    capabilities = phase.run.manifest.engine.capabilities
-    if capabilities is None or capabilities.embedded or not real_clock(phase.run):
-        return
-    shares = {
-        worker.worker: (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
-        for worker in phase.record.workers
-        if worker.cpu_ns is not None and worker.wall_ns >= _LEAST_BUSY_WALL_NS
-    }
-    if not shares:
+    """Processor time of the workers."""
+    shares = busy_shares(phase.run, phase.record, _LEAST_BUSY_WALL_NS)
+    if not shares or not real_clock(phase.run):
         return
     busiest = max(shares, key=lambda worker: shares[worker])
     yield phase.reason(
@@ -171,20 +164,15 @@ def check_read_late(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 def check_waiting(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Time the workers were ready to run and had no core."""
-    known = [
-        worker
-        for worker in phase.record.workers
-        if worker.waiting_for_core_ns is not None and worker.wall_ns > 0
-    ]
-    if not known or not real_clock(phase.run):
+    known = waiting_for_core(phase.record)
+    if known is None or not real_clock(phase.run):
         return
-    waiting_ns = sum(worker.waiting_for_core_ns or 0 for worker in known)
-    share = waiting_ns / sum(worker.wall_ns for worker in known)
+    share = known[0] / known[1]
     yield phase.reason(
         "waiting_for_core",
         share,
         f"the workers were ready to run and had no core {percent(share)} of the time",
-        {"waiting_for_core_ns": waiting_ns, "workers": len(known)},
+        {"waiting_for_core_ns": known[0], "workers": known[2]},
     )
 
 

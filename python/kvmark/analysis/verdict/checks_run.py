@@ -10,12 +10,7 @@ from typing import Final
 import polars as pl
 
 from kvmark.analysis.summary.faults import Segment
-from kvmark.analysis.summary.run import (
-    keeps_rate,
-    mean_service_ns,
-    rate_resolution,
-    throughput,
-)
+from kvmark.analysis.summary.run import keeps_rate, mean_service_ns, rate_resolution, throughput
 from kvmark.analysis.summary.sums import interval_sums
 from kvmark.analysis.verdict.rules import (
     RULES,
@@ -30,7 +25,6 @@ from kvmark.records import Run
 from kvmark.spec.quantity import duration_text
 from kvmark.stats import (
     LEAST_INTERVALS,
-    Drift,
     Estimate,
     drift,
     least_observations,
@@ -227,7 +221,12 @@ def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
 def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason | None:
     sums = interval_sums(rows)
     series = {"throughput": sums["rate"], "mean service time": sums["service_ns"].drop_nulls()}
-    found = {name: moved for name, one in series.items() if (moved := _drift(one.to_list()))}
+    # The drifts that chance doesn't explain.
+    found = {
+        name: moved
+        for name, one in series.items()
+        if len(one) >= _LEAST_FOR_DRIFT and (moved := drift(one.to_list())).p_value < _DRIFT_P_VALUE
+    }
     if not found:
         return None
     name = max(found, key=lambda candidate: abs(found[candidate].change))
@@ -264,14 +263,6 @@ def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
         {"operation": rarest, "count": ok[rarest], "most": most},
         level=Level.SUSPECT if most < least_observations(0.95) else None,
     )
-
-
-def _drift(series: list[float]) -> Drift | None:
-    """The drift if chance doesn't explain it."""
-    if len(series) < _LEAST_FOR_DRIFT:
-        return None
-    found = drift(series)
-    return found if found.p_value < _DRIFT_P_VALUE else None
 
 
 def _numbers(run: Run, *keys: str) -> list[tuple[float, ...]]:

@@ -128,17 +128,15 @@ def _check_shares(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | None
 def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Whether the most popular record alone needs much of one server's capacity."""
     servers = len(_sharing(phase.run))
-    operations = {
-        group.group: sum(total.count for total in phase.whole if total.group == group.group)
-        for group in phase.record.groups
-    }
-    all_ended = sum(operations.values())
+    all_ended = phase.count()
     if servers < 2 or not all_ended:
         return
     records = int(phase.run.manifest.plan.get("dataset", {}).get("count", 0))
-    popular = sum(
-        count * _top_share_of(phase.planned(group), records) for group, count in operations.items()
-    )
+    top_shares = {
+        group.group: _top_share_of(phase.planned(group.group), records)
+        for group in phase.record.groups
+    }
+    popular = sum(top_shares.get(total.group, 0.0) * total.count for total in phase.whole)
     share = popular / all_ended
     yield phase.reason(
         "hot_partition",

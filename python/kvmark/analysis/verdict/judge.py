@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict import checks_operations, checks_run, checks_servers
@@ -20,32 +20,6 @@ from kvmark.records.verdicts import keep_verdict, kept_verdict
 
 # Phases whose operations must succeed although they are not counted: others depend on them.
 _MUST_SUCCEED = ("load", "measure", "verify")
-
-_RUN_CHECKS: Final = (
-    checks_run.check_ending,
-    checks_operations.check_fleet,
-    checks_run.check_machine,
-    checks_run.check_warm_up,
-    checks_run.check_server_warm_up,
-    checks_run.check_notices,
-    checks_servers.check_faults,
-)
-_PHASE_CHECKS: Final = (
-    checks_operations.check_success,
-    checks_operations.check_misses,
-    checks_operations.check_mix,
-    checks_operations.check_rate,
-    checks_operations.check_lateness,
-    checks_operations.check_generator,
-    checks_operations.check_lag,
-    checks_operations.check_read_late,
-    checks_operations.check_waiting,
-    checks_servers.check_servers,
-    checks_run.check_resolution,
-    checks_run.check_stationary,
-    checks_run.check_samples,
-    checks_run.check_precision,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +87,13 @@ def _imported_reason(imported: ImportedRecord) -> Reason:
 
 
 def _reasons(run: Run) -> Iterator[Reason | None]:
-    for check_run in _RUN_CHECKS:
-        yield from check_run(run)
+    yield from checks_run.check_ending(run)
+    yield from checks_operations.check_fleet(run)
+    yield from checks_run.check_machine(run)
+    yield from checks_run.check_warm_up(run)
+    yield from checks_run.check_server_warm_up(run)
+    yield from checks_run.check_notices(run)
+    yield from checks_servers.check_faults(run)
     for record in run.manifest.engine.phases:
         if record.name in _MUST_SUCCEED:
             yield from checks_operations.check_errors(JudgedPhase(run, record))
@@ -122,8 +101,20 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
             yield from checks_operations.check_lost_writes(JudgedPhase(run, record))
     for record in run.counted:
         phase = JudgedPhase(run, record)
-        for check_phase in _PHASE_CHECKS:
-            yield from check_phase(phase)
+        yield from checks_operations.check_success(phase)
+        yield from checks_operations.check_misses(phase)
+        yield from checks_operations.check_mix(phase)
+        yield from checks_operations.check_rate(phase)
+        yield from checks_operations.check_lateness(phase)
+        yield from checks_operations.check_generator(phase)
+        yield from checks_operations.check_lag(phase)
+        yield from checks_operations.check_read_late(phase)
+        yield from checks_operations.check_waiting(phase)
+        yield from checks_servers.check_servers(phase)
+        yield from checks_run.check_resolution(phase)
+        yield from checks_run.check_stationary(phase)
+        yield from checks_run.check_samples(phase)
+        yield from checks_run.check_precision(phase)
 
 
 def known_verdict(records: Records, run: Run) -> Verdict:

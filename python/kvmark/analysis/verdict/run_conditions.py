@@ -106,11 +106,18 @@ def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
     placed: dict[str, dict[str, Placed]] = {}
     for number, runs in enumerate(cases):
         for repetition, run in runs.items():
-            place = _place(run)
-            value = None if place is None or _is_paced(run) else run_value(run, THROUGHPUT)
-            if place is not None and value:
+            place = run.manifest.study.get("after_start")
+            groups = run.manifest.plan.get("groups", ())
+            paced = any(one.get("arrival", {}).get("process") != "closed" for one in groups)
+            if not isinstance(place, int) or place < 1 or paced:
+                continue
+            value = run_value(run, THROUGHPUT)
+            if value:
+                # Some kinds of servers are warm at once.
+                kind = (run.manifest.testbed or {}).get("system")
+                kind = kind or run.manifest.plan.get("system", {}).get("driver")
                 own = Placed(str(number), repetition, place, value)
-                placed.setdefault(_system(run), {})[run.id] = own
+                placed.setdefault(str(kind), {})[run.id] = own
     found: dict[str, Reason] = {}
     for each in placed.values():
         effect = warming(list(each.values()))
@@ -132,21 +139,3 @@ def _cold_reason(place: int, effect: Estimate) -> Reason | None:
         f" the study's runs are slower by {percent(lost)} than later",
         {"place": place, "lost_share": lost, "lost_share_first": first, "runs": effect.n},
     )
-
-
-def _place(run: Run) -> int | None:
-    """The run's place after its servers' start, from 1; None if it wasn't recorded."""
-    place = run.manifest.study.get("after_start")
-    return place if isinstance(place, int) and place > 0 else None
-
-
-def _is_paced(run: Run) -> bool:
-    """Whether a group of its clients keeps to a rate or to a trace."""
-    groups = run.manifest.plan.get("groups", ())
-    return any(group.get("arrival", {}).get("process") != "closed" for group in groups)
-
-
-def _system(run: Run) -> str:
-    """The kind of servers: some are warm at once."""
-    kind = (run.manifest.testbed or {}).get("system")
-    return str(kind or run.manifest.plan.get("system", {}).get("driver"))
