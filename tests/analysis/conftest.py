@@ -112,6 +112,10 @@ class Draft:
     def total(self, operation: str) -> dict[str, Any]:
         return next(row for row in self.engine["totals"] if row["operation"] == operation)
 
+    def complete(self, *ended: tuple[str, int] | tuple[str, int, str], part: str = "") -> None:
+        """Lets these operations be all that ended, with their outcomes; parts of the named one."""
+        self.engine["totals"] = [total(*one, part=bool(part) and one[0] != part) for one in ended]
+
     def turn(self, count: int, operation: str, outcome: str) -> None:
         """Lets so many successful operations end otherwise."""
         kept = self.total(operation)["count"] - count
@@ -246,21 +250,14 @@ def healthy_open(records: Records) -> Callable[[], Draft]:
 
 
 @pytest.fixture
-def sized_total() -> Callable[..., dict[str, Any]]:
-    """Makes one total of a record."""
-    return total
-
-
-@pytest.fixture
-def ended_in_its_load(healthy: Callable[[], Draft], sized_total: Callable[..., Any]) -> Run:
+def ended_in_its_load(healthy: Callable[[], Draft]) -> Run:
     """A run that was ended while it loaded, whose plan would have measured then."""
     draft = healthy()
     load = {**draft.phase, "name": "load", "stopped_by": "interrupted"}
     measure = {**draft.phase, "index": 1, "stopped_by": "skipped", "workers": [], "groups": []}
     draft.engine["phases"] = [load, measure]
-    draft.engine["totals"] = [sized_total("INSERT", 20_000)]
+    draft.complete(("INSERT", 20_000))
     draft.engine["interrupted"] = True
     for row in draft.intervals:
         row["phase_name"] = "load"
-    run: Run = draft.run()
-    return run
+    return draft.run()

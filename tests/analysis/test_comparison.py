@@ -311,11 +311,11 @@ def test_what_can_not_be_told_ends_a_build_unless_it_may_pass() -> None:
         assert not held("throughput<-3%", STEADY, STEADY, if_unknown=if_unknown).failed
 
 
-def test_a_metric_without_an_estimate_can_not_be_told(
-    healthy: Make, sized_total: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_metric_without_an_estimate_can_not_be_told(healthy: Make) -> None:
     def rare(draft: Any) -> None:
-        draft.engine["totals"][0] = sized_total("READ", 500)
+        update = draft.total("UPDATE")
+        draft.complete(("READ", 500))
+        draft.engine["totals"].append(update)
         draft.plan["groups"][0]["mix"] = []
 
     condition = parse_condition("READ.p99>5%")
@@ -401,13 +401,11 @@ def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(
     assert [one.answer for one in compare(*sides, gate=known).cases[0].held] == ["not worse"]
 
 
-def test_a_condition_on_an_operation_is_none_on_cases_without_it(
-    healthy: Make, sized_total: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_condition_on_an_operation_is_none_on_cases_without_it(healthy: Make) -> None:
     def scans(draft: Any) -> None:
         draft.plan["name"] = "ycsb/e"
         draft.plan["groups"][0]["mix"] = [{"kind": "scan", "weight": 1.0}]
-        draft.engine["totals"] = [sized_total("SCAN", 200_000)]
+        draft.complete(("SCAN", 200_000))
 
     both = [[made(healthy), made(healthy), made(healthy, change=scans)] for _ in range(2)]
     comparison = compare(*both, gate=Gate((parse_condition("READ.p99>50%"),)))

@@ -66,12 +66,12 @@ def test_arrivals_that_were_never_issued_are_slower_than_any_bound(
 
 
 def test_a_miss_is_an_answer_and_where_every_operation_fails_an_objective_is_missed(
-    healthy: Any, sized_total: Any
+    healthy: Any,
 ) -> None:
     draft = healthy()
     draft.turn(10_000, "READ", "miss")
     assert figure([draft.run()], parse_objective("p99<1h")).held is True
-    draft.engine["totals"] = [sized_total("READ", 200_000, "timeout")]
+    draft.complete(("READ", 200_000, "timeout"))
     found = figure([draft.run()], parse_objective("p99<1h"))
     assert found.held is False
     assert "100.000% of the operations" in found.sentence

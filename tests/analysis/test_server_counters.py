@@ -81,14 +81,22 @@ def test_samples_that_miss_the_ends_of_a_phase_stand_for_all_of_it(healthy: Make
     assert disk_bytes_per_operation([draft.run()]) == pytest.approx(whole)
 
 
-def test_what_nobody_counted_is_not_called_nothing(healthy: Make) -> None:
-    assert disk_bytes_per_operation([healthy().run()]) is None
+@pytest.mark.parametrize(
+    ("bytes_per_s", "samples"),
+    [
+        ((), 0),
+        ((None,), 21),
+        # One sample of a node gives no increase; the others' reads aren't those of all.
+        ((1_000,), 1),
+        ((3_000_000, None), 42),
+    ],
+)
+def test_what_nobody_counted_is_not_called_nothing(
+    healthy: Make, bytes_per_s: tuple[int | None, ...], samples: int
+) -> None:
     draft = healthy()
-    watch(draft, None)
-    assert disk_bytes_per_operation([draft.run()]) is None
-    draft = healthy()
-    watch(draft, 1_000)
-    draft.resources = draft.resources[:1]
+    watch(draft, *bytes_per_s)
+    draft.resources = draft.resources[:samples]
     assert disk_bytes_per_operation([draft.run()]) is None
 
 
@@ -98,12 +106,6 @@ def test_attempts_beyond_the_first_are_those_of_the_counted_phases(healthy: Make
     twice = CaseRuns({}, {0: draft.run(), 1: draft.run()})
     silent = CaseRuns({}, {0: healthy().run()})
     assert [row.retries for row in study_rows([twice, silent])] == [24, None]
-
-
-def test_the_others_reads_are_not_called_those_of_all(healthy: Make) -> None:
-    draft = healthy()
-    watch(draft, 3_000_000, None)
-    assert disk_bytes_per_operation([draft.run()]) is None
 
 
 def proxied(draft: Any, usable: frozenset[int] = frozenset({0})) -> PathCost:

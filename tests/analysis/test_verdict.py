@@ -40,6 +40,11 @@ def put(part: str, **values: Any) -> Plant:
     return plant
 
 
+def planted(change: Callable[..., None]) -> Callable[..., Plant]:
+    """Makes plants of a change that takes arguments."""
+    return lambda *args, **named: lambda draft: change(draft, *args, **named)
+
+
 def all_of(*plants: Plant) -> Plant:
     def plant(draft: Draft) -> None:
         for one in plants:
@@ -57,18 +62,11 @@ def turned(outcome: str, count: int, operation: str = "READ") -> Plant:
     return lambda draft: draft.turn(count, operation, outcome)
 
 
-def ended(*totals: tuple[str, int, str], kind: str | None = None) -> Plant:
+@planted
+def ended(draft: Draft, *totals: tuple[str, int, str], kind: str | None = None) -> None:
     """Lets these operations have ended, of a mix of one kind or unknown."""
-
-    def plant(draft: Draft) -> None:
-        draft.plan["groups"][0]["mix"] = [] if kind is None else [{"kind": kind, "weight": 1.0}]
-        read = draft.total("READ")
-        draft.engine["totals"] = [
-            {**read, "operation": name, "outcome": outcome, "count": count, "in_window": count}
-            for name, count, outcome in totals
-        ]
-
-    return plant
+    draft.plan["groups"][0]["mix"] = [] if kind is None else [{"kind": kind, "weight": 1.0}]
+    draft.complete(*totals)
 
 
 def lost_writes(draft: Draft) -> None:
@@ -99,24 +97,19 @@ def wrong_mix(draft: Draft) -> None:
     draft.plan["groups"][0]["mix"] = mix
 
 
-def fewer_completed(share: float) -> Plant:
-    def plant(draft: Draft) -> None:
-        draft.group["due"] = round(draft.group["completed"] / (1 - share))
-        draft.group["issued"] = draft.group["due"]
-
-    return plant
+@planted
+def fewer_completed(draft: Draft, share: float) -> None:
+    draft.group["due"] = round(draft.group["completed"] / (1 - share))
+    draft.group["issued"] = draft.group["due"]
 
 
-def in_flight(count: Callable[[int], int]) -> Plant:
+@planted
+def in_flight(draft: Draft, count: Callable[[int], int]) -> None:
     """Fewer completed, with so many in flight at the end of each interval."""
-
-    def plant(draft: Draft) -> None:
-        fewer_completed(0.02)(draft)
-        for number, row in enumerate(draft.total_rows()):
-            row["in_flight"] = count(number)
-        draft.plan["groups"][0]["clients"] = 10_000
-
-    return plant
+    fewer_completed(0.02)(draft)
+    for number, row in enumerate(draft.total_rows()):
+        row["in_flight"] = count(number)
+    draft.plan["groups"][0]["clients"] = 10_000
 
 
 def rising_rate(draft: Draft) -> None:
@@ -128,52 +121,39 @@ def dropped(draft: Draft) -> None:
     draft.group["due"] += draft.group["dropped"]
 
 
-def late(share: float, busy: float = 0.0) -> Plant:
-    def plant(draft: Draft) -> None:
-        count = int(draft.group["issued"] * share)
-        draft.group.update(late=count, late_busy=int(count * busy))
-
-    return plant
+@planted
+def late(draft: Draft, share: float, busy: float = 0.0) -> None:
+    count = int(draft.group["issued"] * share)
+    draft.group.update(late=count, late_busy=int(count * busy))
 
 
-def busy_worker(share: float) -> Plant:
-    def plant(draft: Draft) -> None:
-        draft.worker["idle_spin_ns"] = draft.worker["wall_ns"] // 100
-        draft.worker["cpu_ns"] = int(draft.worker["wall_ns"] * (share + 0.01))
-
-    return plant
+@planted
+def busy_worker(draft: Draft, share: float) -> None:
+    draft.worker["idle_spin_ns"] = draft.worker["wall_ns"] // 100
+    draft.worker["cpu_ns"] = int(draft.worker["wall_ns"] * (share + 0.01))
 
 
-def lag(p50_us: int, p99_us: int, reads: int = 5000) -> Plant:
+@planted
+def lag(draft: Draft, p50_us: int, p99_us: int, reads: int = 5000) -> None:
     """Stamps that are late by so much, where operations take 50 µs and 159 µs."""
-
-    def plant(draft: Draft) -> None:
-        service = draft.total("READ")["service"]
-        quantiles = {"p50": p50_us * 1000, "p99": p99_us * 1000}
-        draft.phase["generator_lag"] = {**service, **quantiles, "count": reads}
-
-    return plant
+    service = draft.total("READ")["service"]
+    quantiles = {"p50": p50_us * 1000, "p99": p99_us * 1000}
+    draft.phase["generator_lag"] = {**service, **quantiles, "count": reads}
 
 
-def read_late(share: float) -> Plant:
+@planted
+def read_late(draft: Draft, share: float) -> None:
     """Answers that the engine came to after the limit on their time."""
-
-    def plant(draft: Draft) -> None:
-        draft.group["read_late"] = round(draft.group["completed"] * share)
-
-    return plant
+    draft.group["read_late"] = round(draft.group["completed"] * share)
 
 
-def slower(times: float) -> Plant:
+@planted
+def slower(draft: Draft, times: float) -> None:
     """Operations that take longer."""
-
-    def plant(draft: Draft) -> None:
-        for total in draft.engine["totals"]:
-            counts = decode(total["service"]["histogram"])
-            low = (counts.low * times).astype(np.int64)
-            total["service"]["histogram"] = encode(Counts(low, low, counts.count))
-
-    return plant
+    for total in draft.engine["totals"]:
+        counts = decode(total["service"]["histogram"])
+        low = (counts.low * times).astype(np.int64)
+        total["service"]["histogram"] = encode(Counts(low, low, counts.count))
 
 
 disturbed_calibration = put(
@@ -199,15 +179,12 @@ def fault(state: str, begun_s: float, ended_s: float | None = None) -> Plant:
     return plant
 
 
-def failures_at(second: int, count: int = 100) -> Plant:
+@planted
+def failures_at(draft: Draft, second: int, count: int = 100) -> None:
     """Lets reads of one interval fail."""
-
-    def plant(draft: Draft) -> None:
-        draft.turn(count, "READ", "connection")
-        row = {**draft.intervals[second * 6 + 1], "outcome": "connection", "count": count}
-        draft.intervals.append(row)
-
-    return plant
+    draft.turn(count, "READ", "connection")
+    row = {**draft.intervals[second * 6 + 1], "outcome": "connection", "count": count}
+    draft.intervals.append(row)
 
 
 def never_as_before(draft: Draft) -> None:
@@ -217,29 +194,26 @@ def never_as_before(draft: Draft) -> None:
             row["count"] //= 2
 
 
-def servers(cores: float, *shares: float) -> Plant:
+@planted
+def servers(draft: Draft, cores: float, *shares: float) -> None:
     """Puts a testbed of primaries behind the run, with their use of cores and their traffic."""
-
-    def plant(draft: Draft) -> None:
-        names = [f"primary-{number}" for number in range(1, len(shares) + 1)]
-        nodes = [{"name": name, "role": "primary", "cores": []} for name in names]
-        draft.plan["system"]["driver"] = "redis"
-        draft.testbed = {"system": "redis", "nodes": nodes, "settings": {"io-threads": "1"}}
-        origin_ns = draft.engine["started_wall_ns"]
-        draft.resources = [
-            {
-                "at_wall_ns": origin_ns + second * 1_000_000_000,
-                "node": name,
-                "cpu_user_s": 5 + cores * second,
-                "cpu_system_s": 1.0,
-                "network_sent_bytes": int(1e6 * share * second),
-                "network_received_bytes": 100,
-            }
-            for second in range(21)
-            for name, share in zip(names, shares, strict=True)
-        ]
-
-    return plant
+    names = [f"primary-{number}" for number in range(1, len(shares) + 1)]
+    nodes = [{"name": name, "role": "primary", "cores": []} for name in names]
+    draft.plan["system"]["driver"] = "redis"
+    draft.testbed = {"system": "redis", "nodes": nodes, "settings": {"io-threads": "1"}}
+    origin_ns = draft.engine["started_wall_ns"]
+    draft.resources = [
+        {
+            "at_wall_ns": origin_ns + second * 1_000_000_000,
+            "node": name,
+            "cpu_user_s": 5 + cores * second,
+            "cpu_system_s": 1.0,
+            "network_sent_bytes": int(1e6 * share * second),
+            "network_received_bytes": 100,
+        }
+        for second in range(21)
+        for name, share in zip(names, shares, strict=True)
+    ]
 
 
 def threads(count: int, cores: Sequence[int] = ()) -> Plant:
@@ -253,33 +227,25 @@ def threads(count: int, cores: Sequence[int] = ()) -> Plant:
     return plant
 
 
-def on_cores(*uses: tuple[float, list[int]]) -> Plant:
+@planted
+def on_cores(draft: Draft, *uses: tuple[float, list[int]]) -> None:
     """Servers with their use of processor time, each bound to its cores."""
-
-    def plant(draft: Draft) -> None:
-        servers(0.0, *[1.0] * len(uses))(draft)
-        draft.plan["system"]["driver"] = "cql"
-        draft.testbed["system"] = "cassandra"
-        for number, (used, cores) in enumerate(uses):
-            node = draft.testbed["nodes"][number]
-            node["cores"] = cores
-            for second, row in enumerate(
-                row for row in draft.resources if row["node"] == node["name"]
-            ):
-                row["cpu_user_s"] = 5 + used * second
-
-    return plant
+    servers(0.0, *[1.0] * len(uses))(draft)
+    draft.plan["system"]["driver"] = "cql"
+    draft.testbed["system"] = "cassandra"
+    for number, (used, cores) in enumerate(uses):
+        node = draft.testbed["nodes"][number]
+        node["cores"] = cores
+        for second, row in enumerate(row for row in draft.resources if row["node"] == node["name"]):
+            row["cpu_user_s"] = 5 + used * second
 
 
-def peers(*shares: float) -> Plant:
+@planted
+def peers(draft: Draft, *shares: float) -> None:
     """The same with nodes of a cluster that has no primaries."""
-
-    def plant(draft: Draft) -> None:
-        servers(0.3, *shares)(draft)
-        for node in draft.testbed["nodes"]:
-            node["role"] = "peer"
-
-    return plant
+    servers(0.3, *shares)(draft)
+    for node in draft.testbed["nodes"]:
+        node["role"] = "peer"
 
 
 def broken(begun_s: float, ended_s: float | None, *shares: float) -> Plant:
@@ -287,16 +253,13 @@ def broken(begun_s: float, ended_s: float | None, *shares: float) -> Plant:
     return all_of(servers(0.3, *shares), fault("begun", begun_s, ended_s))
 
 
-def popular(law: str, count: int = 1000, **numbers: Any) -> Plant:
+@planted
+def popular(draft: Draft, law: str, count: int = 1000, **numbers: Any) -> None:
     """Lets some of so many of the 1,000 records be asked for more often, on three servers."""
-
-    def plant(draft: Draft) -> None:
-        peers(0.34, 0.33, 0.33)(draft)
-        content = {"start": 0, "count": count, "distribution": {"law": law, **numbers}}
-        keys = KeyChoice.model_validate_json(json.dumps(content))
-        draft.plan["groups"][0]["keys"] = keys.model_dump(mode="json")
-
-    return plant
+    peers(0.34, 0.33, 0.33)(draft)
+    content = {"start": 0, "count": count, "distribution": {"law": law, **numbers}}
+    keys = KeyChoice.model_validate_json(json.dumps(content))
+    draft.plan["groups"][0]["keys"] = keys.model_dump(mode="json")
 
 
 def zipfian(theta: float) -> Plant:
@@ -307,22 +270,17 @@ def again(of: dict[str, Any]) -> Plant:
     return popular("again", share=0.9, gaps=[0, 1], of=of)
 
 
-def garbage(share: float) -> Plant:
+@planted
+def garbage(draft: Draft, share: float) -> None:
     """Lets a server collect garbage for a part of the time."""
-
-    def plant(draft: Draft) -> None:
-        servers(0.5, 1.0)(draft)
-        for second, row in enumerate(draft.resources):
-            row["gc_time_s"] = 3.0 + share * second
-
-    return plant
+    servers(0.5, 1.0)(draft)
+    for second, row in enumerate(draft.resources):
+        row["gc_time_s"] = 3.0 + share * second
 
 
-def statistic(name: str, before: float, after: float) -> Plant:
-    def plant(draft: Draft) -> None:
-        draft.phase.setdefault("statistics", {})[name] = {"before": before, "after": after}
-
-    return plant
+@planted
+def statistic(draft: Draft, name: str, before: float, after: float) -> None:
+    draft.phase.setdefault("statistics", {})[name] = {"before": before, "after": after}
 
 
 def used_cpu(user_s: float, system_s: float) -> Plant:
@@ -385,17 +343,14 @@ def noticed(draft: Draft) -> None:
     draft.engine["notices"] = [notice]
 
 
-def machines(number: int, wanted: int, missing: float | None = None) -> Plant:
+@planted
+def machines(draft: Draft, number: int, wanted: int, missing: float | None = None) -> None:
     """Load from so many machines of a fleet, the last one lost where a part is missing."""
-
-    def plant(draft: Draft) -> None:
-        clock = {"clock_offset_ns": 0, "clock_round_trip_ns": 0, "host": draft.host}
-        agents = [{"share": i, "machine": f"10.0.0.{i}", **clock} for i in range(number)]
-        if missing is not None:
-            agents[-1]["lost"] = {"phase": "measure", "reason": "it died", "missing": missing}
-        draft.engine.update(agents=agents, machines_wanted=wanted)
-
-    return plant
+    clock = {"clock_offset_ns": 0, "clock_round_trip_ns": 0, "host": draft.host}
+    agents = [{"share": i, "machine": f"10.0.0.{i}", **clock} for i in range(number)]
+    if missing is not None:
+        agents[-1]["lost"] = {"phase": "measure", "reason": "it died", "missing": missing}
+    draft.engine.update(agents=agents, machines_wanted=wanted)
 
 
 CLOSED: list[tuple[str, Plant, Level]] = [
@@ -804,13 +759,11 @@ def test_the_document_has_the_table_of_all_reasons() -> None:
     assert reasons_markdown() in DOCUMENT.read_text(encoding="utf-8")
 
 
-def test_a_run_in_which_not_each_client_ended_an_operation_is_invalid(
-    healthy: Make, sized_total: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_run_in_which_not_each_client_ended_an_operation_is_invalid(healthy: Make) -> None:
     evidence = []
     for ended in (7, 8):
         draft = healthy()
-        draft.engine["totals"] = [sized_total("READ", ended)]
+        draft.complete(("READ", ended))
         reasons = judge(draft.run()).reasons
         evidence += [one.evidence for one in reasons if one.level is INVALID]
     assert evidence == [{"clients": 8, "ended": 7}]
