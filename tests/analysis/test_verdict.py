@@ -13,7 +13,7 @@ import pytest
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict.cases import case_verdict
 from kvmark.analysis.verdict.judge import judge, save_verdict
-from kvmark.analysis.verdict.rules import RULES, Level, Reason, reasons_markdown
+from kvmark.analysis.verdict.rules import RULES, Level, Reason, Rule
 from kvmark.plan.model import KeyChoice
 from kvmark.records import Judgement, Records
 from kvmark.records.histograms import decode, encode
@@ -755,8 +755,22 @@ def test_a_damaged_verdict_is_as_good_as_none(healthy: Make, records: Records) -
         assert records.line(run.id).judgement is None
 
 
+def table_row(code: str, rule: Rule) -> str:
+    """A rule as a row of the document's table."""
+    written = {
+        level: f"{value:.4g}" if rule.unit == "count" else f"{value * 100:.4g} %"
+        for level, value in rule.thresholds.items()
+    }
+    bounds = (written.get(level, "") for level in Level)
+    cells = (f"`{code}`", rule.measured, *bounds, rule.applies, rule.source)
+    return "| " + " | ".join(cells) + " |"
+
+
 def test_the_document_has_the_table_of_all_reasons() -> None:
-    assert reasons_markdown() in DOCUMENT.read_text(encoding="utf-8")
+    heading = "| Reason | Value | NOTE above | SUSPECT above | INVALID above | Applies to | Basis |"
+    rows = [table_row(code, rule) for code, rule in RULES.items()]
+    table = "\n".join([heading, "|---|---|---|---|---|---|---|", *rows])
+    assert f"{table}\n" in DOCUMENT.read_text(encoding="utf-8")
 
 
 def test_a_run_in_which_not_each_client_ended_an_operation_is_invalid(healthy: Make) -> None:

@@ -122,23 +122,6 @@ def percent(share: float) -> str:
     return f"{share * 100:.3g} %"
 
 
-def reasons_markdown() -> str:
-    """The table of all reasons for the documentation."""
-    lines = [
-        "| Reason | Value | NOTE above | SUSPECT above | INVALID above | Applies to | Basis |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for code, rule in RULES.items():
-        written = {
-            level: f"{value:.4g}" if rule.unit == "count" else f"{value * 100:.4g} %"
-            for level, value in rule.thresholds.items()
-        }
-        bounds = (written.get(level, "") for level in Level)
-        cells = (f"`{code}`", rule.measured, *bounds, rule.applies, rule.source)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def real_clock(run: Run) -> bool:
     """Whether time passed: on a virtual clock the machine doesn't matter."""
     clock = run.manifest.engine.clock
