@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,30 @@ class Draft:
         self.total(operation).update(count=kept, in_window=kept)
         self.engine["totals"].append(total(operation, count, outcome))
         self.group["ok"] -= count
+
+    def speed_up(self, speed: float) -> None:
+        """Lets the clock go so much faster: the same operations in less time."""
+        self.phase["end_ns"] = int(self.phase["end_ns"] / speed)
+        for row in self.intervals:
+            row |= {name: int(row[name] / speed) for name in ("start_ns", "end_ns")}
+
+    def fault(self, text: str, node: str, begun_s: float, ended_s: float | None) -> None:
+        """A server was gone, and whether and when it was back."""
+        for state, at_s in (("begun", begun_s), ("ended", ended_s)):
+            if at_s is not None:
+                event = {"kind": "fault", "fault": text, "node": node, "state": state}
+                self.events.append({**event, "at_ns": int(at_s * SECOND)})
+
+    def watch(self, node: str, seconds: Iterable[int] = range(SECONDS + 1), **values: Any) -> None:
+        """Samples of a node; a pair of values is what a counter begins with and adds a second."""
+        origin_ns = self.engine["started_wall_ns"]
+        for second in seconds:
+            counters = {
+                name: value[0] + value[1] * second if isinstance(value, tuple) else value
+                for name, value in values.items()
+            }
+            at_ns = origin_ns + second * SECOND
+            self.resources.append({"at_wall_ns": at_ns, "node": node, **counters})
 
     def total_rows(self) -> list[dict[str, Any]]:
         return [row for row in self.intervals if row["operation"] == "TOTAL"]

@@ -29,12 +29,6 @@ def at(row: dict[str, Any]) -> float:
     return float(row["start_ns"]) / S
 
 
-def fault(draft: Draft, begun_s: float, ended_s: float) -> None:
-    for state, at_s in (("begun", begun_s), ("ended", ended_s)):
-        event = {"kind": "fault", "fault": FAULT, "node": "node-2", "state": state}
-        draft.events.append({**event, "at_ns": int(at_s * S)})
-
-
 def scale(draft: Draft, share: Callable[[float], float]) -> None:
     """Leaves such a share of the successes of each interval."""
     for row in draft.intervals:
@@ -58,7 +52,7 @@ def again(draft: Draft, text: str, later_s: float) -> None:
 def broken(by_seconds: Callable[[], Draft]) -> Draft:
     """Twenty seconds, of which a server is gone from 5.5 to 8.2."""
     draft = by_seconds()
-    fault(draft, 5.5, 8.2)
+    draft.fault(FAULT, "node-2", 5.5, 8.2)
     return draft
 
 
@@ -73,7 +67,7 @@ def low(broken: Draft) -> Draft:
 def at_rate(healthy_open: Callable[[], Draft]) -> Draft:
     """Twenty seconds at a rate; a server is gone from 6 to 8, what fell due is done until 9.5."""
     draft = healthy_open()
-    fault(draft, 6.0, 8.0)
+    draft.fault(FAULT, "node-2", 6.0, 8.0)
     scale(draft, lambda at_s: 0.0 if 6 <= at_s < 8 else 2.3 if 8 <= at_s < 9.5 else 1.0)
     for row in draft.total_rows():
         row["backlog"] = 9000 if 6 <= at(row) < 9 else 0
@@ -209,7 +203,7 @@ def test_a_drift_of_one_segment_is_found_and_its_place_is_named(
 
 def test_scatter_before_the_fault_is_imprecise(healthy_open: Callable[[], Draft]) -> None:
     draft = healthy_open()
-    fault(draft, 15.0, 16.0)
+    draft.fault(FAULT, "node-2", 15.0, 16.0)
     chance = np.random.default_rng(5).lognormal(0, 1.2, 40)
     share = {at(row): number for row, number in zip(draft.total_rows(), chance, strict=True)}
     scale(draft, lambda at_s: share[at_s] if at_s < 15 else 0.0 if at_s < 16 else 1.5)

@@ -143,12 +143,9 @@ S = 1_000 * MS
 def worked(make: Make, times_ns: Sequence[float], **host: str) -> Run:
     """A run of 20 seconds, in each of whose seconds the fixed work took so long."""
     draft = make()
-    began_ns = draft.engine["started_wall_ns"]
     draft.host.update(host)
-    draft.resources = [
-        {"at_wall_ns": began_ns + second * S, "node": "coordinator", "fixed_work_ns": int(took)}
-        for second, took in enumerate(times_ns)
-    ]
+    for second, took_ns in enumerate(times_ns):
+        draft.watch("coordinator", [second], fixed_work_ns=int(took_ns))
     run: Run = draft.run()
     return run
 

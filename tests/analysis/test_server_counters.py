@@ -19,20 +19,16 @@ WINDOW_S = 20
 
 def watch(draft: Any, *bytes_per_s: int | None) -> None:
     """Puts nodes behind the run that read so much from their disks each second."""
-    origin_ns = draft.engine["started_wall_ns"]
-    draft.resources = [
-        {
-            "at_wall_ns": origin_ns + second * 1_000_000_000,
-            "node": f"node-{number}",
-            "cpu_user_s": 0.1 * second,
-            "cpu_system_s": 0.0,
-            "network_sent_bytes": 0,
-            "network_received_bytes": 0,
-            "disk_read_bytes": None if each is None else 5_000 + each * second,
-        }
-        for second in range(WINDOW_S + 1)
-        for number, each in enumerate(bytes_per_s, start=1)
-    ]
+    draft.resources.clear()
+    for number, each in enumerate(bytes_per_s, start=1):
+        draft.watch(
+            f"node-{number}",
+            cpu_user_s=(0, 0.1),
+            cpu_system_s=0.0,
+            network_sent_bytes=0,
+            network_received_bytes=0,
+            disk_read_bytes=None if each is None else (5_000, each),
+        )
 
 
 def test_the_nodes_reads_are_added_up_and_divided_among_the_operations(healthy: Make) -> None:

@@ -164,19 +164,18 @@ disturbed_calibration = put(
 )
 
 
-def fault(state: str, begun_s: float, ended_s: float | None = None) -> Plant:
+FAULT = ("3s pause primary-1 for 2s", "primary-1")
+
+
+def fault(begun_s: float, ended_s: float | None = None) -> Plant:
     """Writes that a server was paused, and whether and when it was back."""
+    return lambda draft: draft.fault(*FAULT, begun_s, ended_s)
 
-    def event(name: str, at_s: float) -> dict[str, Any]:
-        common = {"kind": "fault", "fault": "3s pause primary-1 for 2s", "node": "primary-1"}
-        return {"at_ns": int(at_s * 1e9), **common, "state": name, "problem": "it had ended"}
 
-    def plant(draft: Draft) -> None:
-        draft.events.append(event(state, begun_s))
-        if ended_s is not None:
-            draft.events.append(event("ended", ended_s))
-
-    return plant
+def no_fault(state: str) -> Plant:
+    """Writes that a fault wasn't carried out."""
+    event = {"kind": "fault", "fault": FAULT[0], "state": state, "at_ns": 3 * S}
+    return lambda draft: draft.events.append({**event, "problem": "it had ended"})
 
 
 @planted
@@ -188,7 +187,7 @@ def failures_at(draft: Draft, second: int, count: int = 100) -> None:
 
 
 def never_as_before(draft: Draft) -> None:
-    fault("begun", 3.2, 5.1)(draft)
+    fault(3.2, 5.1)(draft)
     for row in draft.intervals:
         if row["start_ns"] >= 4 * 10**9 and row["operation"] != "TOTAL":
             row["count"] //= 2
@@ -201,19 +200,14 @@ def servers(draft: Draft, cores: float, *shares: float) -> None:
     nodes = [{"name": name, "role": "primary", "cores": []} for name in names]
     draft.plan["system"]["driver"] = "redis"
     draft.testbed = {"system": "redis", "nodes": nodes, "settings": {"io-threads": "1"}}
-    origin_ns = draft.engine["started_wall_ns"]
-    draft.resources = [
-        {
-            "at_wall_ns": origin_ns + second * 1_000_000_000,
-            "node": name,
-            "cpu_user_s": 5 + cores * second,
-            "cpu_system_s": 1.0,
-            "network_sent_bytes": int(1e6 * share * second),
-            "network_received_bytes": 100,
-        }
-        for second in range(21)
-        for name, share in zip(names, shares, strict=True)
-    ]
+    for name, share in zip(names, shares, strict=True):
+        draft.watch(
+            name,
+            cpu_user_s=(5, cores),
+            cpu_system_s=1.0,
+            network_sent_bytes=(0, int(1e6 * share)),
+            network_received_bytes=100,
+        )
 
 
 def threads(count: int, cores: Sequence[int] = ()) -> Plant:
@@ -233,10 +227,10 @@ def on_cores(draft: Draft, *uses: tuple[float, list[int]]) -> None:
     servers(0.0, *[1.0] * len(uses))(draft)
     draft.plan["system"]["driver"] = "cql"
     draft.testbed["system"] = "cassandra"
+    samples = len(draft.resources) // len(uses)
     for number, (used, cores) in enumerate(uses):
-        node = draft.testbed["nodes"][number]
-        node["cores"] = cores
-        for second, row in enumerate(row for row in draft.resources if row["node"] == node["name"]):
+        draft.testbed["nodes"][number]["cores"] = cores
+        for second, row in enumerate(draft.resources[number * samples :][:samples]):
             row["cpu_user_s"] = 5 + used * second
 
 
@@ -250,7 +244,7 @@ def peers(draft: Draft, *shares: float) -> None:
 
 def broken(begun_s: float, ended_s: float | None, *shares: float) -> Plant:
     """The same with the first of them paused on purpose."""
-    return all_of(servers(0.3, *shares), fault("begun", begun_s, ended_s))
+    return all_of(servers(0.3, *shares), fault(begun_s, ended_s))
 
 
 @planted
@@ -363,20 +357,20 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("timeouts", turned("timeout", 2500), INVALID),
     ("overloaded", turned("overloaded", 100), SUSPECT),
     ("unavailable", turned("unavailable", 100), SUSPECT),
-    ("errors", all_of(fault("begun", 3.2, 5.1), failures_at(12)), SUSPECT),
+    ("errors", all_of(fault(3.2, 5.1), failures_at(12)), SUSPECT),
     (
         "errors_during_faults",
-        all_of(fault("begun", 3.2, 5.1), *(failures_at(second, 1000) for second in (3, 5, 9))),
+        all_of(fault(3.2, 5.1), *(failures_at(second, 1000) for second in (3, 5, 9))),
         NOTE,
     ),
     # A server that is never back explains failures to the end.
-    ("errors_during_faults", all_of(fault("begun", 3.2), failures_at(18)), NOTE),
-    ("fault_not_carried_out", fault("failed", 3.0), SUSPECT),
+    ("errors_during_faults", all_of(fault(3.2), failures_at(18)), NOTE),
+    ("fault_not_carried_out", no_fault("failed"), SUSPECT),
     ("not_recovered", never_as_before, SUSPECT),
-    ("fault_not_carried_out", fault("not_reached", 20.0), SUSPECT),
+    ("fault_not_carried_out", no_fault("not_reached"), SUSPECT),
     ("mismatches", turned("mismatch", 1), INVALID),
     # No fault excuses a wrong value.
-    ("mismatches", all_of(fault("begun", 0.0, 20.0), turned("mismatch", 1)), INVALID),
+    ("mismatches", all_of(fault(0.0, 20.0), turned("mismatch", 1)), INVALID),
     ("misses", turned("miss", 1000), SUSPECT),
     ("misses", turned("miss", 20_000, "UPDATE"), INVALID),
     # Operations of the user's own can miss.
@@ -473,7 +467,7 @@ HARMLESS: list[Plant] = [
     statistic("warnings", 7, 7),
     statistic("evicted_keys", 10, 10),
     statistic("used_cpu_user", 1.0, 10.0),
-    fault("begun", 3.2, 5.1),
+    fault(3.2, 5.1),
     broken(3.0, 5.0, 0.1, 0.45, 0.45),
     broken(3.0, None, 0.1, 0.45, 0.45),
     broken(-9.0, -4.0, 0.1, 0.45, 0.45),

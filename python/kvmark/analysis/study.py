@@ -187,7 +187,7 @@ class _Pair(NamedTuple):
 
 
 def effect(
-    asked: EffectAsked,
+    request: EffectAsked,
     cases: Sequence[CaseRuns],
     published: Mapping[Levels, PublishedFigures],
     *,
@@ -196,7 +196,7 @@ def effect(
     """An effect over all pairs of cases that can be used, beside that of the published figures.
 
     Args:
-        asked: which change.
+        request: which change.
         cases: everything that was measured.
         published: all published figures by their levels, sorted.
         records: whether throughput counts records.
@@ -204,10 +204,10 @@ def effect(
     Raises:
         RecordsError: a run's files can't be read.
     """
-    metric = parse_comparable(asked.of)
+    metric = parse_comparable(request.of)
     pairs, left_out = [], Counter[str]()
     by_levels = {tuple(sorted(case.levels.items())): case for case in cases}
-    for levels, before, after in _pairs(asked, by_levels):
+    for levels, before, after in _pairs(request, by_levels):
         both = before, after
         if not all(map(is_repeated_case, both)):
             left_out["unrepeated"] += 1
@@ -220,11 +220,11 @@ def effect(
             left_out["cold"] += 1
     theirs = [
         (one, two)
-        for _, before, after in _pairs(asked, published)
+        for _, before, after in _pairs(request, published)
         if (one := _published(before, metric)) and (two := _published(after, metric))
     ]
     return StudyEffect(
-        asked=asked,
+        asked=request,
         change=_overall(pairs),
         by_case=tuple(
             EffectOfCase(pair.levels, _change(pair.blocks.values(), pair.floor)) for pair in pairs
@@ -303,16 +303,16 @@ def _rate(run: Run, commands: Mapping[str, int], *, records: bool) -> float:
     return done * NS_PER_S / window_ns if window_ns else 0.0
 
 
-def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:
+def _pairs(request: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:
     """The cases before and after that differ in nothing else, with their common levels."""
     found = []
     for levels, before in cases.items():
         named = dict(levels)
-        wanted = all(named.get(name) == label for name, label in asked.before.items())
-        inside = all(named.get(name) in labels for name, labels in asked.within.items())
-        other = cases.get(tuple(sorted({**named, **asked.after}.items())))
+        wanted = all(named.get(name) == label for name, label in request.before.items())
+        inside = all(named.get(name) in labels for name, labels in request.within.items())
+        other = cases.get(tuple(sorted({**named, **request.after}.items())))
         if wanted and inside and other is not None:
-            common = {name: label for name, label in levels if name not in asked.before}
+            common = {name: label for name, label in levels if name not in request.before}
             found.append((common, before, other))
     return found
 
