@@ -484,7 +484,7 @@ HARMLESS: list[Plant] = [
     # A server whose settings nobody knows may use all cores.
     all_of(servers(1.02, 1.0), lambda draft: draft.testbed.pop("system")),
     # A phase that was over at once doesn't show how busy the generator is.
-    put("worker", wall_ns=1_000_000, cpu_ns=1_560_000, idle_spin_ns=0),
+    put("worker", wall_ns=1_000_000, cpu_ns=1_560_000, idle_spin_ns=0, waiting_for_core_ns=0),
     # An embedded system may use all of the workers' time.
     all_of(
         busy_worker(0.99),
