@@ -214,8 +214,9 @@ def effect(
         elif not all(map(is_precise_case, both)):
             left_out["imprecise"] += 1
         elif blocks := _blocks(metric, before, after, records=records):
-            sides = ([case.runs[each] for each in case.comparable] for case in both)
-            pairs.append(_Pair(levels, blocks, resolution(*sides, metric)))
+            sides = [[case.runs[each] for each in case.comparable] for case in both]
+            floor = resolution(sides[0], sides[1], metric)
+            pairs.append(_Pair(levels, blocks, floor))
         elif before.cold or after.cold:
             left_out["cold"] += 1
     theirs = [
