@@ -161,9 +161,7 @@ def test_where_no_interval_lies_nothing_is_known(tmp_path: Path) -> None:
 
 
 def steps(*values_ns: int) -> TimeSteps:
-    found = steps_of("response", {PLACE: Counts.of(values_ns)})
-    assert found is not None
-    return found
+    return steps_of("response", {PLACE: Counts.of(values_ns)})
 
 
 @given(st.lists(times_ns, min_size=1, max_size=4))
@@ -171,7 +169,6 @@ def test_the_counts_of_each_kind_sum_to_its_operations(kinds: list[list[int]]) -
     found = steps_of(
         "response", {("g", str(n)): Counts.of(values) for n, values in enumerate(kinds)}
     )
-    assert found is not None
     assert [sum(kind.counts) for kind in found.kinds] == [len(values) for values in kinds]
     assert {len(kind.counts) for kind in found.kinds} == {len(found.edges_ns) - 1}
     assert list(found.edges_ns) == sorted(found.edges_ns)
@@ -229,6 +226,5 @@ def test_a_run_s_steps_are_of_what_ended_ok(healthy: Callable[[], Any]) -> None:
     draft.engine["totals"].append({**draft.total("READ"), "outcome": "timeout", "count": 7})
     run = draft.run()
     found = response_steps(run)
-    assert found is not None
     ok = {total.operation: total.count for total in run.totals(0) if total.outcome == "ok"}
     assert {kind.operation: sum(kind.counts) for kind in found.kinds} == ok

@@ -44,8 +44,7 @@ def made(healthy: Make, speed: float = 1.0, change: Change = nothing) -> Run:
     draft = healthy()
     draft.speed_up(speed)
     change(draft)
-    run: Run = draft.run()
-    return run
+    return draft.run()
 
 
 def larger(draft: Any) -> None:
@@ -112,12 +111,9 @@ def test_single_runs_are_compared_by_their_intervals_and_say_so(healthy: Make) -
     assert "one_run" in codes(comparison)
 
 
-def test_a_quantile_of_repetitions_is_that_of_their_merged_histograms(
-    healthy: Make,
-) -> None:
+def test_a_quantile_of_repetitions_is_that_of_their_merged_histograms(healthy: Make) -> None:
     runs = side(healthy, 1, runs=3)
     found = level(runs, parse_metric("p99"))
-    assert found is not None
     assert found.between_runs
     assert level(runs[:1], parse_metric("READ.service.p99")) is not None
 
@@ -241,9 +237,7 @@ def test_it_warns_when_the_sides_were_not_driven_alike(
     assert code in codes(compare([made(healthy)], [made(healthy, change=change)]))
 
 
-def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(
-    healthy: Make,
-) -> None:
+def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(healthy: Make) -> None:
     base = [made(healthy), made(healthy, change=larger)]
     comparison = compare(base, [made(healthy, 1.2)])
     assert [case.title for case in comparison.cases] == ["A with 1,000 records"]
@@ -374,14 +368,11 @@ def test_few_failures_move_the_quantile_that_a_condition_is_about(healthy: Make)
     sound, few = failing(healthy, [0.0] * 4), failing(healthy, [0.01] * 4)
     found = answer_to("p99>5%", sound, few)
     assert found.answer == "worse"
-    assert found.effect is not None
     shown = effect(compare(sound, few, allow=("invalid",)), "p99")
     assert shown.change < 0.05 < found.effect.change
 
 
-def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(
-    healthy: Make,
-) -> None:
+def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(healthy: Make) -> None:
     sides = side(healthy, 1), side(healthy, 2)
     gate = Gate((parse_condition("REED.p99>5%"),))
     with pytest.raises(UsageError, match=r"'REED.p99'.*no operation 'REED'.*READ, UPDATE"):
@@ -410,9 +401,7 @@ def test_a_condition_on_an_operation_is_none_on_cases_without_it(healthy: Make) 
     assert [len(case.held) for case in comparison.cases] == [1, 0]
 
 
-def test_a_case_that_the_candidate_lacks_ends_a_build_unless_it_may_pass(
-    healthy: Make,
-) -> None:
+def test_a_case_that_the_candidate_lacks_ends_a_build_unless_it_may_pass(healthy: Make) -> None:
     base = [*side(healthy, 1), made(healthy, change=larger)]
     conditions = (parse_condition("throughput<-50%"),)
     ends = compare(base, side(healthy, 2), gate=Gate(conditions))

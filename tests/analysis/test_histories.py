@@ -1,4 +1,4 @@
-"""A figure over time."""
+"""A figure over time, and the table of a sequence beside the published figures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest
-from kvmark.analysis.verdict.cases import sequence_rows
-from kvmark.records import Records, Run
+from kvmark.analysis.verdict.cases import published_sequence, sequence_rows
+from kvmark.records import Case, Records, Run, by_case
 from kvmark.report.views.comparison import history_sentence
 from kvmark.spec.metric import THROUGHPUT
 
@@ -26,8 +26,7 @@ def made(healthy: Make, minute: int, change: Callable[[Any], None] = lambda _: N
     draft = healthy()
     draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
     change(draft)
-    run: Run = draft.run()
-    return run
+    return draft.run()
 
 
 def run_at(healthy: Make, minute: int, speed: float = 1.0, records: int = 1000) -> Run:
@@ -76,9 +75,7 @@ def test_too_few_runs_say_that_they_are(healthy: Make) -> None:
     )
 
 
-def test_a_level_history_says_what_change_would_have_been_seen(
-    healthy: Make,
-) -> None:
+def test_a_level_history_says_what_change_would_have_been_seen(healthy: Make) -> None:
     runs = [run_at(healthy, minute, speed) for minute, speed in enumerate(scatter(4, 12))]
     (history,) = histories(runs, THROUGHPUT)
     assert history.moves == ()
@@ -154,3 +151,47 @@ def test_the_newest_pass_of_a_case_stands_for_it(
     old = of_pass(before, 0, studies and studies[0])
     new = of_pass(after, 100, studies and studies[1])
     assert [run.id for run in newest([*old, *new])] == [run.id for run in new]
+
+
+def test_the_published_table_is_whole_and_consistent() -> None:
+    figures = published_sequence()
+    assert len(figures) == 7 * 2 * 4
+    assert {store for _, store, _ in figures} == {"Redis", "RocksDB"}
+    row = figures["A", "RocksDB", 1000]
+    assert (row.runtime_ms, row.throughput) == (587.0, 1703.58)
+    for one in figures.values():
+        assert one.throughput == pytest.approx(one.records / one.runtime_ms * 1000, rel=0.001)
+
+
+def test_repetitions_are_one_row_with_the_published_figures_beside_it(healthy: Make) -> None:
+    (row,) = sequence_rows(healthy().run() for _ in range(3))
+    assert row.case == Case("A", "RocksDB", 1000)
+    assert len(row.figures.runs) == 3
+    assert row.published.runtime_ms == 587.0
+
+
+def test_rows_follow_the_order_of_the_published_sequence(healthy: Make) -> None:
+    runs = []
+    for name in ("e", "reload", "mine", "delete", "d", "f", "c", "b", "a", "load"):
+        draft = healthy()
+        draft.plan["name"] = f"ycsb/{name}"
+        runs.append(draft.run())
+    workloads = [row.case.workload for row in sequence_rows(runs)]
+    assert workloads == ["load", "A", "B", "C", "F", "D", "delete", "reload", "E", "mine"]
+
+
+def test_a_load_has_the_records_that_it_inserts(healthy: Make) -> None:
+    draft = healthy()
+    draft.plan["dataset"]["count"] = 0
+    draft.plan["phases"][0]["groups"][0]["operations"] = 6000
+    (case,) = by_case([draft.run()])
+    assert case.records == 6000
+
+
+def test_target_rates_are_cases_of_their_own_without_published_figures(
+    healthy: Make, healthy_open: Make
+) -> None:
+    slow, fast = sequence_rows([healthy().run(), healthy_open().run()])
+    assert (slow.case.target_rate, slow.published) == (10_000.0, None)
+    assert fast.case.target_rate is None
+    assert fast.published is not None

@@ -33,8 +33,7 @@ Make = Callable[[], Any]
 def doubtful(healthy: Make) -> Run:
     draft = healthy()
     draft.turn(1000, "READ", "miss")
-    run: Run = draft.run()
-    return run
+    return draft.run()
 
 
 @pytest.fixture
@@ -127,8 +126,7 @@ def short_repetitions(healthy: Make) -> list[Run]:
         draft = healthy()
         draft.spec = {"sequence": {"records": 1000, "repetition": repetition, "stage": 1}}
         draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] == 0]
-        run: Run = draft.run()
-        return run
+        return draft.run()
 
     return [made(repetition) for repetition in range(5)]
 

@@ -446,7 +446,7 @@ OPEN: list[tuple[str, Plant, Level]] = [
 ]
 
 # Closed from the logs of a killed process: tests/records kills one. Imported: tests/imports. Of
-# several runs: test_run_conditions, test_repetitions.
+# several runs: test_run_conditions, test_left_out.
 ELSEWHERE = {"recovered", "imported", "cold_servers", "machine_speed", "unrepeated"}
 
 JUDGEMENTS = {
@@ -627,7 +627,6 @@ def test_lost_writes_are_counted_by_what_was_found(healthy: Make) -> None:
         "3 were missing, 4 lacked a field, 3 held a torn value, 2 held another" in reason.sentence
     )
     sweep = summarize(run).sweep
-    assert sweep is not None
     assert (sweep.missing, sweep.incomplete, sweep.torn, sweep.stale) == (3, 4, 3, 2)
     assert (sweep.resurrected, sweep.records, sweep.written) == (1, 100, 400)
 
