@@ -20,7 +20,8 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
 
 from kvmark import catalog
-from kvmark.analysis import Curve, quantile_curve
+from kvmark.analysis.summary.imported import Curve
+from kvmark.analysis.summary.run import quantile_curve
 from kvmark.cli.live import LiveDisplay
 from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run

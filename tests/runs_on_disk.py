@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvmark.analysis import judge, save_verdict
+from kvmark.analysis.verdict.judge import judge, save_verdict
 from kvmark.records import Header, Records, Run, RunFolder, TimeName, close_run
 from kvmark.records.histograms import time_record
 from kvmark.stats import Counts

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from kvmark.analysis import Summary, Verdict, known_line
+from kvmark.analysis.summary.run import Summary
+from kvmark.analysis.verdict.judge import Verdict, known_line
 from kvmark.cli.command_line import redacted_words
 from kvmark.cli.commands.run import measured_run
 from kvmark.cli.run_options import parse_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,12 +113,40 @@ class Draft:
     def total(self, operation: str) -> dict[str, Any]:
         return next(row for row in self.engine["totals"] if row["operation"] == operation)
 
+    def complete(self, *ended: tuple[str, int] | tuple[str, int, str], part: str = "") -> None:
+        """Lets these operations be all that ended, with their outcomes; parts of the named one."""
+        self.engine["totals"] = [total(*one, part=bool(part) and one[0] != part) for one in ended]
+
     def turn(self, count: int, operation: str, outcome: str) -> None:
         """Lets so many successful operations end otherwise."""
         kept = self.total(operation)["count"] - count
         self.total(operation).update(count=kept, in_window=kept)
         self.engine["totals"].append(total(operation, count, outcome))
         self.group["ok"] -= count
+
+    def speed_up(self, speed: float) -> None:
+        """Lets the clock go so much faster: the same operations in less time."""
+        self.phase["end_ns"] = int(self.phase["end_ns"] / speed)
+        for row in self.intervals:
+            row |= {name: int(row[name] / speed) for name in ("start_ns", "end_ns")}
+
+    def fault(self, text: str, node: str, begun_s: float, ended_s: float | None) -> None:
+        """A server was gone, and whether and when it was back."""
+        for state, at_s in (("begun", begun_s), ("ended", ended_s)):
+            if at_s is not None:
+                event = {"kind": "fault", "fault": text, "node": node, "state": state}
+                self.events.append({**event, "at_ns": int(at_s * SECOND)})
+
+    def watch(self, node: str, seconds: Iterable[int] = range(SECONDS + 1), **values: Any) -> None:
+        """Samples of a node; a pair of values is what a counter begins with and adds a second."""
+        origin_ns = self.engine["started_wall_ns"]
+        for second in seconds:
+            counters = {
+                name: value[0] + value[1] * second if isinstance(value, tuple) else value
+                for name, value in values.items()
+            }
+            at_ns = origin_ns + second * SECOND
+            self.resources.append({"at_wall_ns": at_ns, "node": node, **counters})
 
     def total_rows(self) -> list[dict[str, Any]]:
         return [row for row in self.intervals if row["operation"] == "TOTAL"]
@@ -247,21 +275,14 @@ def healthy_open(records: Records) -> Callable[[], Draft]:
 
 
 @pytest.fixture
-def sized_total() -> Callable[..., dict[str, Any]]:
-    """Makes one total of a record."""
-    return total
-
-
-@pytest.fixture
-def ended_in_its_load(healthy: Callable[[], Draft], sized_total: Callable[..., Any]) -> Run:
+def ended_in_its_load(healthy: Callable[[], Draft]) -> Run:
     """A run that was ended while it loaded, whose plan would have measured then."""
     draft = healthy()
     load = {**draft.phase, "name": "load", "stopped_by": "interrupted"}
     measure = {**draft.phase, "index": 1, "stopped_by": "skipped", "workers": [], "groups": []}
     draft.engine["phases"] = [load, measure]
-    draft.engine["totals"] = [sized_total("INSERT", 20_000)]
+    draft.complete(("INSERT", 20_000))
     draft.engine["interrupted"] = True
     for row in draft.intervals:
         row["phase_name"] = "load"
-    run: Run = draft.run()
-    return run
+    return draft.run()

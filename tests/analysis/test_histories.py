@@ -1,37 +1,42 @@
-"""A figure over time."""
+"""A figure over time, and the table of a sequence beside the published figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kvmark.analysis.case_table import ycsb_sequence
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest
-from kvmark.records import Records, Run
+from kvmark.analysis.verdict.cases import published_sequence, sequence_rows
+from kvmark.records import Case, Records, Run, by_case
 from kvmark.report.views.comparison import history_sentence
 from kvmark.spec.metric import THROUGHPUT
+
+Make = Callable[[], Any]
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def run_at(healthy: Callable[[], Any], minute: int, speed: float = 1.0, **changes: Any) -> Run:
-    """A run of that minute whose operations took their usual time ÷ speed."""
+def made(healthy: Make, minute: int, change: Callable[[Any], None] = lambda _: None) -> Run:
+    """A run of that minute."""
     draft = healthy()
     draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
-    draft.phase["end_ns"] = int(draft.phase["end_ns"] / speed)
-    for row in draft.engine["totals"]:
-        factor = changes.get(row["operation"], 1.0)
-        row["service"]["mean"] = row["service"]["mean"] * factor / speed
-    draft.engine["system"]["system"] = changes.get("store", "RocksDB")
-    draft.plan["name"] = changes.get("workload", draft.plan["name"])
-    draft.plan["dataset"]["count"] = changes.get("records", 1000)
-    run: Run = draft.run()
-    return run
+    change(draft)
+    return draft.run()
+
+
+def run_at(healthy: Make, minute: int, speed: float = 1.0, records: int = 1000) -> Run:
+    """A run of that minute whose operations took their usual time ÷ speed."""
+
+    def change(draft: Any) -> None:
+        draft.phase["end_ns"] = int(draft.phase["end_ns"] / speed)
+        draft.plan["dataset"]["count"] = records
+
+    return made(healthy, minute, change)
 
 
 def scatter(seed: int, count: int) -> list[float]:
@@ -39,7 +44,7 @@ def scatter(seed: int, count: int) -> list[float]:
     return values
 
 
-def test_a_planted_shift_is_found_at_its_run(healthy: Callable[[], Any]) -> None:
+def test_a_planted_shift_is_found_at_its_run(healthy: Make) -> None:
     runs = [
         run_at(healthy, minute, speed * (0.8 if minute >= 7 else 1.0))
         for minute, speed in enumerate(scatter(1, 14))
@@ -52,17 +57,13 @@ def test_a_planted_shift_is_found_at_its_run(healthy: Callable[[], Any]) -> None
     assert not move.better
 
 
-def test_each_case_has_a_history_of_its_own(healthy: Callable[[], Any]) -> None:
-    runs = [run_at(healthy, 0), run_at(healthy, 1, records=5000)]
-    assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [1, 1]
-
-
-def test_the_newest_run_of_each_case_stands_for_it(healthy: Callable[[], Any]) -> None:
+def test_each_case_has_a_history_of_its_own_and_a_newest_run(healthy: Make) -> None:
     runs = [run_at(healthy, 0), run_at(healthy, 1), run_at(healthy, 2, records=5000)]
+    assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
     assert [run.id for run in newest(runs)] == [run.id for run in runs[1:]]
 
 
-def test_too_few_runs_say_that_they_are(healthy: Callable[[], Any]) -> None:
+def test_too_few_runs_say_that_they_are(healthy: Make) -> None:
     runs = [
         run_at(healthy, minute, speed * (0.5 if minute >= 4 else 1.0))
         for minute, speed in enumerate(scatter(1, 8))
@@ -74,9 +75,7 @@ def test_too_few_runs_say_that_they_are(healthy: Callable[[], Any]) -> None:
     )
 
 
-def test_a_level_history_says_what_change_would_have_been_seen(
-    healthy: Callable[[], Any],
-) -> None:
+def test_a_level_history_says_what_change_would_have_been_seen(healthy: Make) -> None:
     runs = [run_at(healthy, minute, speed) for minute, speed in enumerate(scatter(4, 12))]
     (history,) = histories(runs, THROUGHPUT)
     assert history.moves == ()
@@ -86,25 +85,15 @@ def test_a_level_history_says_what_change_would_have_been_seen(
     )
 
 
-def changed(healthy: Callable[[], Any], minute: int, change: Callable[[Any], None]) -> Run:
-    draft = healthy()
-    draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
-    change(draft)
-    run: Run = draft.run()
-    return run
+def test_a_history_says_where_its_servers_changed(healthy: Make) -> None:
+    node = {"name": "node-1", "role": "peer", "cores": []}
 
-
-def test_a_history_says_where_its_servers_changed(healthy: Callable[[], Any]) -> None:
     def of_heap(heap: int) -> Callable[[Any], None]:
-        def change(draft: Any) -> None:
-            node = {"name": "node-1", "role": "peer", "cores": []}
-            draft.testbed = {"observed": True, "system": "cassandra", "nodes": [node],
-                             "heap_bytes": heap * 2**30}  # fmt: skip
+        testbed = {"observed": True, "system": "cassandra", "nodes": [node],
+                   "heap_bytes": heap * 2**30}  # fmt: skip
+        return lambda draft: draft.testbed.update(testbed)
 
-        return change
-
-    heaps = [1, 1, 8, 8]
-    runs = [changed(healthy, minute, of_heap(heap)) for minute, heap in enumerate(heaps)]
+    runs = [made(healthy, minute, of_heap(heap)) for minute, heap in enumerate([1, 1, 8, 8])]
     (history,) = histories(runs, THROUGHPUT)
     assert [change.index for change in history.environments] == [2]
     assert history_sentence(history).endswith(
@@ -112,26 +101,97 @@ def test_a_history_says_where_its_servers_changed(healthy: Callable[[], Any]) ->
     )
 
 
-def more_clients(draft: Any) -> None:
-    draft.plan["groups"][0]["clients"] = 16
+POISSON = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 10_000.0}]}
 
 
-def another_folder(draft: Any) -> None:
-    draft.plan["name"] = "mine/a"
-
-
-def another_rate(draft: Any) -> None:
-    draft.plan["groups"][0]["arrival"] = {
-        "process": "poisson", "rates": [{"at_ns": 0, "rate": 10_000.0}],
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("change", [more_clients, another_folder, another_rate])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda draft: draft.plan["groups"][0].update(clients=16),
+        lambda draft: draft.plan.update(name="mine/a"),
+        lambda draft: draft.plan["groups"][0].update(arrival=POISSON),
+    ],
+)
 def test_runs_that_differ_in_clients_folder_or_rate_are_not_put_together(
-    healthy: Callable[[], Any], change: Callable[[Any], None]
+    healthy: Make, change: Callable[[Any], None]
 ) -> None:
-    alike = [run_at(healthy, minute) for minute in range(2)]
-    runs = [*alike, changed(healthy, 5, change)]
+    runs = [*(run_at(healthy, minute) for minute in range(2)), made(healthy, 5, change)]
     assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
-    assert [len(row.figures.runs) for row in ycsb_sequence(runs)] in ([2, 1], [1, 2])
+    assert [len(row.figures.runs) for row in sequence_rows(runs)] in ([2, 1], [1, 2])
     assert len(newest(runs)) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "studies"),
+    [
+        # A shorter pass isn't filled up from the one before.
+        (range(10), range(5), None),
+        (range(3), range(2), None),
+        # A study may make a repetition again after others.
+        (range(3), (0, 2, 1), ("one", "two")),
+    ],
+)
+def test_the_newest_pass_of_a_case_stands_for_it(
+    healthy: Make, before: Iterable[int], after: Iterable[int], studies: tuple[str, str] | None
+) -> None:
+    """Runs of one command, a minute apart, each with its number."""
+
+    def of_pass(repetitions: Iterable[int], minute: int, study: str | None) -> list[Run]:
+        places = {
+            repetition: {"study": {"id": study, "repetition": repetition}}
+            if study
+            else {"sequence": {"repetition": repetition, "workload": "A", "records": 1000}}
+            for repetition in repetitions
+        }
+        return [
+            made(healthy, minute + number, lambda draft, place=place: draft.spec.update(place))
+            for number, place in enumerate(places.values())
+        ]
+
+    old = of_pass(before, 0, studies and studies[0])
+    new = of_pass(after, 100, studies and studies[1])
+    assert [run.id for run in newest([*old, *new])] == [run.id for run in new]
+
+
+def test_the_published_table_is_whole_and_consistent() -> None:
+    figures = published_sequence()
+    assert len(figures) == 7 * 2 * 4
+    assert {store for _, store, _ in figures} == {"Redis", "RocksDB"}
+    row = figures["A", "RocksDB", 1000]
+    assert (row.runtime_ms, row.throughput) == (587.0, 1703.58)
+    for one in figures.values():
+        assert one.throughput == pytest.approx(one.records / one.runtime_ms * 1000, rel=0.001)
+
+
+def test_repetitions_are_one_row_with_the_published_figures_beside_it(healthy: Make) -> None:
+    (row,) = sequence_rows(healthy().run() for _ in range(3))
+    assert row.case == Case("A", "RocksDB", 1000)
+    assert len(row.figures.runs) == 3
+    assert row.published.runtime_ms == 587.0
+
+
+def test_rows_follow_the_order_of_the_published_sequence(healthy: Make) -> None:
+    runs = []
+    for name in ("e", "reload", "mine", "delete", "d", "f", "c", "b", "a", "load"):
+        draft = healthy()
+        draft.plan["name"] = f"ycsb/{name}"
+        runs.append(draft.run())
+    workloads = [row.case.workload for row in sequence_rows(runs)]
+    assert workloads == ["load", "A", "B", "C", "F", "D", "delete", "reload", "E", "mine"]
+
+
+def test_a_load_has_the_records_that_it_inserts(healthy: Make) -> None:
+    draft = healthy()
+    draft.plan["dataset"]["count"] = 0
+    draft.plan["phases"][0]["groups"][0]["operations"] = 6000
+    (case,) = by_case([draft.run()])
+    assert case.records == 6000
+
+
+def test_target_rates_are_cases_of_their_own_without_published_figures(
+    healthy: Make, healthy_open: Make
+) -> None:
+    slow, fast = sequence_rows([healthy().run(), healthy_open().run()])
+    assert (slow.case.target_rate, slow.published) == (10_000.0, None)
+    assert fast.case.target_rate is None
+    assert fast.published is not None

@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import (
-    Judgement,
+from kvmark.analysis.compare.selection import usable
+from kvmark.analysis.verdict.cases import sequence_rows
+from kvmark.analysis.verdict.judge import (
     Verdict,
     judge,
     known_judgement,
     known_line,
     known_verdict,
     save_verdict,
-    ycsb_sequence,
 )
-from kvmark.analysis.compare.selection import usable
 from kvmark.experiment import judging
 from kvmark.experiment.judging import Usability
 from kvmark.records import Records, Run, store
-from kvmark.records.store import kept_verdict
+from kvmark.records.store import Judgement, kept_verdict
 from kvmark.report.views.gather import run_answer
 from kvmark.serve.library import Library
 
@@ -34,8 +33,7 @@ Make = Callable[[], Any]
 def doubtful(healthy: Make) -> Run:
     draft = healthy()
     draft.turn(1000, "READ", "miss")
-    run: Run = draft.run()
-    return run
+    return draft.run()
 
 
 @pytest.fixture
@@ -47,22 +45,14 @@ def kept(doubtful: Run, records: Records) -> Verdict:
 
 
 def test_a_kept_verdict_is_that_which_was_saved(
-    doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
+    doubtful: Run, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert kept_verdict(records, doubtful.id) is None
+    verdict = known_verdict(records, doubtful)
+    assert verdict == judge(doubtful)
+    save_verdict(records, doubtful, verdict)
     monkeypatch.delattr("kvmark.analysis.verdict.judge.judge")
-    assert known_verdict(records, doubtful) == kept
-
-
-def test_a_run_without_a_kept_verdict_is_judged(doubtful: Run, records: Records) -> None:
-    assert kept_verdict(records, doubtful.id) is None
-    assert known_verdict(records, doubtful) == judge(doubtful)
-
-
-def test_a_verdict_of_other_rules_is_none(
-    doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "_rules", lambda: "another digest")
-    assert kept_verdict(records, doubtful.id) is None
+    assert known_verdict(records, doubtful) == verdict
 
 
 def test_each_file_of_the_rules_is_looked_at(
@@ -70,7 +60,7 @@ def test_each_file_of_the_rules_is_looked_at(
 ) -> None:
     monkeypatch.setattr(store, "__file__", str(tmp_path / "records" / "store.py"))
     found = set()
-    for name in ("analysis/judge.py", "analysis/verdict/checks.py", "stats/level.py"):
+    for name in ("analysis/judge.py", "analysis/verdict/rules.toml", "stats/level.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("bound = 0.2\n")
@@ -78,21 +68,25 @@ def test_each_file_of_the_rules_is_looked_at(
     assert len(found) == 3
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "intervals.parquet"])
-def test_a_verdict_on_a_run_that_was_damaged_since_is_none(
-    doubtful: Run, records: Records, kept: Verdict, name: str
-) -> None:
-    path = doubtful.path / name
+def cut(run: Run, name: str) -> None:
+    path = run.path / name
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-1])
-    assert kept_verdict(records, doubtful.id) is None
 
 
-def test_a_verdict_on_a_run_that_is_gone_is_none(
-    doubtful: Run, records: Records, kept: Verdict
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: cut(run, "manifest.json"),
+        lambda run: cut(run, "intervals.parquet"),
+        lambda run: run.path.rename(run.path.with_name("elsewhere")),
+    ],
+)
+def test_a_verdict_on_a_run_that_was_damaged_or_is_gone_is_none(
+    doubtful: Run, records: Records, kept: Verdict, change: Callable[[Run], None]
 ) -> None:
-    doubtful.path.rename(doubtful.path.with_name("elsewhere"))
+    change(doubtful)
     assert kept_verdict(records, doubtful.id) is None
 
 
@@ -100,8 +94,8 @@ def test_a_verdict_that_was_written_over_is_none(
     doubtful: Run, records: Records, kept: Verdict
 ) -> None:
     path = records.verdict_path(doubtful.id)
-    told = json.loads(path.read_text())
-    for changed in ({**told, "judgement": "VALID"}, {**told, "reasons": []}, {}, []):
+    saved = json.loads(path.read_text())
+    for changed in ({**saved, "judgement": "VALID"}, {**saved, "reasons": []}, {}, []):
         path.write_text(json.dumps(changed))
         assert kept_verdict(records, doubtful.id) is None
 
@@ -124,15 +118,6 @@ def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
     assert kept_verdict(records, run.id) is not None
 
 
-def test_what_is_usable_is_asked_again_when_the_rules_have_changed(
-    doubtful: Run, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_verdict(records, doubtful, Verdict(Judgement.INVALID, ()))
-    assert usable(records, [doubtful]) == []
-    monkeypatch.setattr(store, "_rules", lambda: "another digest")
-    assert usable(records, [doubtful]) == [doubtful]
-
-
 @pytest.fixture
 def short_repetitions(healthy: Make) -> list[Run]:
     """Five repetitions of a sequence's case, each too short for an error of its own."""
@@ -141,14 +126,13 @@ def short_repetitions(healthy: Make) -> list[Run]:
         draft = healthy()
         draft.spec = {"sequence": {"records": 1000, "repetition": repetition, "stage": 1}}
         draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] == 0]
-        run: Run = draft.run()
-        return run
+        return draft.run()
 
     return [made(repetition) for repetition in range(5)]
 
 
-def told_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
-    """What lists, `show`, reports, comparisons and the server tell of a run."""
+def shown_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
+    """What lists, `show`, reports, comparisons and the server show of a run."""
     return {
         known_line(records, records.line(run.id), keep=False).judgement,
         known_verdict(records, run).judgement,
@@ -162,16 +146,16 @@ def test_a_run_has_one_verdict_whatever_runs_there_are_beside_it(
     records: Records, short_repetitions: list[Run]
 ) -> None:
     for run in short_repetitions:
-        assert told_by_every_door(records, run) == {Judgement.SUSPECT}
+        assert shown_by_every_door(records, run) == {Judgement.SUSPECT}
         save_verdict(records, run, judge(run))
-        assert told_by_every_door(records, run) == {Judgement.SUSPECT}
+        assert shown_by_every_door(records, run) == {Judgement.SUSPECT}
 
 
 def test_the_verdict_of_a_case_is_another_thing(short_repetitions: list[Run]) -> None:
-    (row,) = ycsb_sequence(short_repetitions)
+    (row,) = sequence_rows(short_repetitions)
     assert row.figures.verdict.judgement is Judgement.VALID
     assert row.figures.verdict.runs == 5
-    (few,) = ycsb_sequence(short_repetitions[:4])
+    (few,) = sequence_rows(short_repetitions[:4])
     assert few.figures.verdict.judgement is Judgement.SUSPECT
 
 
@@ -181,6 +165,8 @@ def test_no_door_shows_a_verdict_of_stale_rules(
     monkeypatch.setattr(store, "_rules", lambda: "an older digest")
     save_verdict(records, doubtful, Verdict(Judgement.INVALID, ()))
     assert records.line(doubtful.id).judgement is Judgement.INVALID
+    assert usable(records, [doubtful]) == []
     monkeypatch.setattr(store, "_rules", lambda: "a newer digest")
-    assert records.line(doubtful.id).judgement is None
-    assert told_by_every_door(records, doubtful) == {judge(doubtful).judgement}
+    assert (records.line(doubtful.id).judgement, kept_verdict(records, doubtful.id)) == (None, None)
+    assert usable(records, [doubtful]) == [doubtful]
+    assert shown_by_every_door(records, doubtful) == {judge(doubtful).judgement}

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis import aggregate, judge, quantile_curve, summarize
+from kvmark.analysis.summary.run import quantile_curve, summarize
+from kvmark.analysis.verdict.cases import aggregate
+from kvmark.analysis.verdict.judge import judge
 from kvmark.stats import Counts, mean_interval
 from runs_on_disk import histogram
 
@@ -26,28 +28,20 @@ def test_throughput_counts_successes_in_the_window(healthy: Make) -> None:
     assert phase.throughput.unit == "ops/s"
 
 
-def test_the_error_of_one_run_comes_from_its_intervals(healthy: Make) -> None:
-    (phase,) = summarize(healthy().run()).phases
-    assert phase.throughput.n == 40
-    # Half a second holds 5,000 with a deviation of √2 · 20: were they known to be independent, the
-    # mean of forty would be known to 18 ops/s.
-    assert 9 < (phase.throughput.error or 0) < 60
-
-
-def test_a_run_of_few_intervals_has_no_error(healthy: Make) -> None:
-    draft = healthy()
-    draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 3_000_000_000]
-    (phase,) = summarize(draft.run()).phases
-    assert phase.throughput.error is None
-
-
-def test_drain_and_cut_intervals_do_not_count_for_the_error(healthy: Make) -> None:
+def test_the_error_of_one_run_comes_from_its_full_intervals(healthy: Make) -> None:
     draft = healthy()
     last = max(row["end_ns"] for row in draft.intervals)
     row = {**draft.intervals[1], "start_ns": last, "end_ns": last + 10_000_000, "count": 1}
     draft.intervals += [row, {**row, "drain": True, "end_ns": last + 1_000_000_000}]
     (phase,) = summarize(draft.run()).phases
     assert phase.throughput.n == 40
+    # Half a second holds 5,000 with a deviation of √2 · 20: were they known to be independent, the
+    # mean of forty would be known to 18 ops/s.
+    assert 9 < (phase.throughput.error or 0) < 60
+    # Too few of them give none.
+    draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 3_000_000_000]
+    (phase,) = summarize(draft.run()).phases
+    assert phase.throughput.error is None
 
 
 def test_times_are_those_of_successes_and_other_outcomes_are_counted(healthy: Make) -> None:
@@ -62,11 +56,9 @@ def test_times_are_those_of_successes_and_other_outcomes_are_counted(healthy: Ma
     assert phase.hit_ratio == pytest.approx(1 - 100 / (phase.completed - 300))
 
 
-def test_a_quantile_without_ten_operations_beyond_it_is_not_shown(
-    healthy: Make, sized_total: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_quantile_without_ten_operations_beyond_it_is_not_shown(healthy: Make) -> None:
     draft = healthy()
-    draft.engine["totals"] = [sized_total("READ", 500)]
+    draft.complete(("READ", 500))
     (phase,) = summarize(draft.run()).phases
     response = phase.operations[0].response
     assert response.shown_ns("p95") is not None
@@ -74,15 +66,10 @@ def test_a_quantile_without_ten_operations_beyond_it_is_not_shown(
     assert response.quantiles["p99"].ns > response.quantiles["p95"].ns
 
 
-def test_parts_of_a_read_modify_write_are_listed_and_not_summed(
-    healthy: Make, sized_total: Callable[..., dict[str, Any]]
-) -> None:
+def test_parts_of_a_read_modify_write_are_listed_and_not_summed(healthy: Make) -> None:
     draft = healthy()
-    draft.engine["totals"] = [
-        sized_total("READ-MODIFY-WRITE", 2000),
-        sized_total("READ", 2000, part=True),
-        sized_total("UPDATE", 2000, part=True),
-    ]
+    names = ("READ-MODIFY-WRITE", "READ", "UPDATE")
+    draft.complete(*((name, 2000) for name in names), part="READ-MODIFY-WRITE")
     (phase,) = summarize(draft.run()).phases
     assert phase.completed == 2000
     assert phase.throughput.value == pytest.approx(100)
@@ -101,23 +88,15 @@ def test_processor_time_per_operation_leaves_idle_polling_out(healthy: Make) -> 
     assert phase.max_resident_bytes == 50_000_000
 
 
-def test_a_load_counts_when_nothing_else_is_measured(healthy: Make) -> None:
-    draft = healthy()
-    draft.phase["name"] = draft.plan["phases"][0]["name"] = "load"
-    assert [phase.name for phase in summarize(draft.run()).phases] == ["load"]
-
-
-def test_a_load_is_not_the_measurement_of_a_run_that_ended_in_it(healthy: Make) -> None:
+def test_a_load_counts_when_the_plan_measures_nothing_else(healthy: Make) -> None:
     draft = healthy()
     draft.phase["name"] = "load"
+    # The plan would have measured then.
     run = draft.run()
-    assert summarize(run).phases == ()
-    assert run.manifest.rate == 0
+    assert (summarize(run).phases, run.manifest.rate) == ((), 0)
     assert run.manifest.unmeasured == "ended in its load phase and measured nothing"
-
-
-def test_a_skipped_phase_does_not_count(healthy: Make) -> None:
-    draft = healthy()
+    draft.plan["phases"][0]["name"] = "load"
+    assert [phase.name for phase in summarize(draft.run()).phases] == ["load"]
     draft.phase["stopped_by"] = "skipped"
     assert summarize(draft.run()).phases == ()
 
@@ -136,12 +115,10 @@ def test_repetitions_give_a_mean_with_a_t_interval(healthy: Make) -> None:
     assert len(case.runs) == 3
 
 
-def test_quantiles_of_repetitions_are_merged_and_not_averaged(
-    healthy: Make, sized_total: Callable[..., dict[str, Any]]
-) -> None:
+def test_quantiles_of_repetitions_are_merged_and_not_averaged(healthy: Make) -> None:
     fast, slow = healthy(), healthy()
-    fast.engine["totals"] = [sized_total("READ", 1900)]
-    slow.engine["totals"] = [sized_total("READ", 100)]
+    fast.complete(("READ", 1900))
+    slow.complete(("READ", 100))
     runs = [fast.run(), slow.run()]
     both = Counts.merge(histogram(run) for run in runs)
     case = aggregate(runs)
@@ -149,13 +126,10 @@ def test_quantiles_of_repetitions_are_merged_and_not_averaged(
     assert case.response.quantiles["p99"].ns == both.quantile(0.99)
 
 
-def test_one_run_alone_keeps_the_error_of_its_intervals(healthy: Make) -> None:
+def test_one_run_alone_keeps_the_error_of_its_intervals_and_none_is_no_case(healthy: Make) -> None:
     case = aggregate([healthy().run()])
     assert case.throughput.n == 40
     assert case.runtime_ms.error is None
-
-
-def test_no_run_is_no_case() -> None:
     with pytest.raises(ValueError, match="at least one run"):
         aggregate([])
 
@@ -175,7 +149,6 @@ def test_the_lag_of_the_generator_stands_beside_the_times(healthy: Make) -> None
     draft.phase["generator_lag"] = {**service, "count": draft.total("READ")["count"]}
     (phase,) = summarize(draft.run()).phases
     lag = phase.generator_lag
-    assert lag is not None
     assert lag.count == draft.total("READ")["count"]
     assert lag.shown_ns("p99") == phase.operations[0].service.shown_ns("p99")
 
@@ -193,7 +166,6 @@ def test_the_lag_of_the_generator_stands_beside_the_times(healthy: Make) -> None
 )
 def test_the_hit_ratio_and_the_misses_of_the_verdict_are_one_figure(
     healthy: Make,
-    sized_total: Callable[..., dict[str, Any]],
     mix: list[tuple[str, str | None]],
     ended: dict[str, tuple[int, int]],
     ratio: float | None,
@@ -205,12 +177,14 @@ def test_the_hit_ratio_and_the_misses_of_the_verdict_are_one_figure(
         {"kind": kind, "weight": 1.0, "statement": names.index(name) if name else None}
         for kind, name in mix
     ]
-    draft.engine["totals"] = [
-        sized_total(name, count, outcome)
-        for name, counts in ended.items()
-        for outcome, count in zip(("ok", "miss"), counts, strict=True)
-        if count
-    ]
+    draft.complete(
+        *(
+            (name, count, outcome)
+            for name, counts in ended.items()
+            for outcome, count in zip(("ok", "miss"), counts, strict=True)
+            if count
+        )
+    )
     run = draft.run()
     (phase,) = summarize(run).phases
     assert phase.hit_ratio == ratio

@@ -12,7 +12,8 @@ import pytest
 from command_line import Kvmark, Result, Started, run_folders, split
 from preloaded import Ended
 
-from kvmark.analysis import Level, Reason, Verdict
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.cli import main
 from kvmark.experiment import interleaved_ab
 from kvmark.experiment.interleaved_ab import BlockRun, judge_block_run

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from studies import Program, quick
 
-from kvmark.analysis import Level, Reason, Verdict, save_verdict
+from kvmark.analysis.verdict.judge import Verdict, save_verdict
+from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records import Records
 
 QUIET = ("-q", "--report", "none")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from crews import LocalFleet
 
-from kvmark.analysis import judge
+from kvmark.analysis.verdict.judge import judge
 from kvmark.errors import FleetError, Interrupted, SystemUnderTestError
 from kvmark.records import Run, files
 from kvmark.records.histograms import decode

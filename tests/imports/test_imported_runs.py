@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.analysis import Judgement, imported_rows, judge, save_verdict, summarize
+from kvmark.analysis.summary.imported import imported_rows
+from kvmark.analysis.summary.run import summarize
+from kvmark.analysis.verdict.judge import judge, save_verdict
 from kvmark.cli import main
 from kvmark.errors import RecordsError, RunError
 from kvmark.imports import writing
@@ -16,6 +18,7 @@ from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.imports.writing import keep
 from kvmark.records import Records, Run
 from kvmark.records.export import as_hlog, as_ycsb
+from kvmark.records.store import Judgement
 from kvmark.report.format import write_html
 from kvmark.report.views import pages
 from kvmark.report.views.gather import run_answer
@@ -298,6 +301,6 @@ def test_a_verdict_that_can_not_be_kept_is_no_reason_to_import_nothing(
     def full(*_: object) -> None:
         raise RunError("the verdict can't be written")
 
-    monkeypatch.setattr("kvmark.analysis.save_verdict", full)
+    monkeypatch.setattr("kvmark.analysis.verdict.judge.save_verdict", full)
     assert command("import", data / "samples/ycsb-a.txt")[0] == 0
     assert [entry.state for entry in records.list()] == ["closed"]

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvmark.analysis import imported_rows
+from kvmark.analysis.summary.imported import imported_rows
 from kvmark.errors import ImportFileError
 from kvmark.imports.reading import decode_bounded
 from kvmark.imports.recognition import ReadFile, read_file

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from kvmark.analysis import imported_rows
+from kvmark.analysis.summary.imported import imported_rows
 from kvmark.frontends.cassandra_stress.output import relative_stderr
 from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.records import Run

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis import imported_throughput
+from kvmark.analysis.summary.metrics import case_throughput
 from kvmark.imports.recognition import ReadFile
 from kvmark.records import Run
 from kvmark.records.histograms import encode
@@ -183,12 +183,10 @@ def test_ycsbs_histogram_logs_are_in_microseconds(read: Read, data: Any) -> None
 def test_a_throughput_without_intervals_has_no_error_and_one_with_them_has(
     read: Read, imported: Callable[[ReadFile], Run], data: Any
 ) -> None:
-    alone = imported_throughput(imported(read(ycsb())))
-    assert alone is not None
+    alone = case_throughput([imported(read(ycsb()))])
     assert (alone.value, alone.low) == (6.0, None)
     log = (data / "published/cassandra-stress-direct.log").read_bytes()
-    long = imported_throughput(imported(read(log)))
-    assert long is not None
+    long = case_throughput([imported(read(log))])
     assert long.value == 15072
     assert long.error is not None
     # Its rate rises for the first fifth.

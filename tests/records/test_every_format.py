@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.analysis import judge, summarize
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
-from kvmark.analysis.compare.metrics import THROUGHPUT
+from kvmark.analysis.summary.run import summarize
+from kvmark.analysis.verdict.judge import judge
 from kvmark.records import Records, Run
 from kvmark.records.files import FORMAT
 from kvmark.records.model import COUNTINGS, counting_changes
 from kvmark.report.views.comparison import history_sentence
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.run import run_text
+from kvmark.spec.metric import THROUGHPUT
 
 KEPT = Path(__file__).parent / "kept"
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"

@@ -8,24 +8,13 @@ from pathlib import Path
 
 import polars as pl
 
-from kvmark.analysis import (
-    Case,
-    CaseSummary,
-    CaseVerdict,
-    Curve,
-    Judgement,
-    Level,
-    OperationSummary,
-    PhaseSummary,
-    Published,
-    Quantile,
-    Reason,
-    SequenceRow,
-    Summary,
-    Times,
-    Verdict,
-)
-from kvmark.records import Entry, RunLine, TimeName
+from kvmark.analysis.summary.imported import Curve
+from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Quantile, Summary, Times
+from kvmark.analysis.verdict.cases import CaseSummary, CaseVerdict, Published, SequenceRow
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.records import Case, Entry, RunLine, TimeName
+from kvmark.records.store import Judgement
 from kvmark.report.model.answers import PhaseSpan, RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.stats import Counts, Estimate

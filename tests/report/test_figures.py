@@ -10,7 +10,7 @@ import pytest
 import vl_convert
 from synthetic import SOURCE, run_answer, sequence_answer
 
-from kvmark.analysis import FaultSpan
+from kvmark.analysis.summary.faults import FaultSpan
 from kvmark.report.model.page import Figure
 from kvmark.report.views import charts, figures
 from kvmark.report.views.charts import log_ticks

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from synthetic import estimate, intervals, run_answer, sequence_answer
 
-from kvmark.analysis import Case
+from kvmark.records import Case
 from kvmark.report.format import FolderFormat, html, write_folder, write_markdown
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.page import Fact, Page

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kvmark.analysis.models.scaling import Observation, ScalingLaw, scaling_law
+from kvmark.analysis.scaling import Observation, ScalingLaw, scaling_law
 from kvmark.report.format import html
 from kvmark.report.views.capacity import (
     CapacityAnswer,

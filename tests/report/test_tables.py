@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from synthetic import DRIFT, assert_golden, run_answer, run_lines, sequence_answer, sequence_row
 
-from kvmark.analysis import Case, SequenceRow, Stretch, Times
+from kvmark.analysis.summary.chart_data import Stretch
+from kvmark.analysis.summary.run import Times
+from kvmark.analysis.verdict.cases import SequenceRow
+from kvmark.records import Case
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Column, Grid, to_markdown, to_text
 from kvmark.report.views.run import around_faults_grid, run_facts, run_text

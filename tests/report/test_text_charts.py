@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from synthetic import assert_golden
 
-from kvmark.analysis import Timeline, TimelineFault
-from kvmark.analysis.summary.time_steps import steps_of
+from kvmark.analysis.summary.chart_data import Timeline, TimelineFault, steps_of
 from kvmark.report.model import units
 from kvmark.report.views.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
 from kvmark.stats import Counts

@@ -9,8 +9,10 @@ from typing import cast
 
 import pytest
 
-from kvmark.analysis import Judgement, Level, Reason, Verdict
 from kvmark.analysis.study import StudyRow
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.records.store import Judgement
 from kvmark.report.model.answers import StudyAnswer
 from kvmark.report.model.page import verdict_summary
 from kvmark.report.views.study import case_titles

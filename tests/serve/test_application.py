@@ -12,8 +12,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from kvmark.analysis import Judgement, Verdict, known_line, save_verdict
+from kvmark.analysis.verdict.judge import Verdict, known_line, save_verdict
 from kvmark.records import Records, RunLine
+from kvmark.records.store import Judgement
 from kvmark.secret import Secret
 from kvmark.serve.app import make_app
 from kvmark.serve.library import Filter, Library

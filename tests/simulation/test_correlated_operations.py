@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from kvmark.analysis.compare.metrics import figure, response_quantiles
+from kvmark.analysis.summary.metrics import figure, response_quantiles
 from kvmark.records import Run
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.pages import side_by_side_figures

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kvmark.analysis import judge
 from kvmark.analysis.summary.run import throughput
+from kvmark.analysis.verdict.judge import judge
 from kvmark.analysis.verdict.rules import Level
 from kvmark.records import Run
 from kvmark.records.files import INTERVAL_LOG

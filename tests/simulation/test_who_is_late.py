@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.analysis import judge
+from kvmark.analysis.verdict.judge import judge
 from kvmark.experiment.capacity import judge_rate
 from kvmark.records import Records, Run
 from kvmark.spec.objective import parse_objective

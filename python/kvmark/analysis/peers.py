@@ -7,6 +7,7 @@ that of the pairs within a block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal
@@ -135,30 +136,27 @@ class Peers(_Kept):
     def ratios(self) -> Iterator[PeerRatio]:
         """The first program over each other, and what is held to a bound by itself."""
         for case in self.cases:
-            for peer in case.programs[1:]:
-                yield from self._over(case, peer)
+            first = case.programs[0]
+            for peer, figure in product(case.programs[1:], (one.name for one in self.figures)):
+                ours = self.values(case.name, first, figure)
+                theirs = self.values(case.name, peer, figure)
+                both = sorted(ours.keys() & theirs.keys())
+                if both and all(theirs[block] and ours[block] for block in both):
+                    ratio = paired_ratio([theirs[n] for n in both], [ours[n] for n in both])
+                    bounds = (
+                        one for one in case.bounds if (one.peer, one.figure) == (peer, figure)
+                    )
+                    yield PeerRatio(
+                        case=case.name, figure=figure, peer=peer, estimate=ratio,
+                        bound=next(bounds, None),
+                    )  # fmt: skip
             for bound in case.bounds:
-                own = list(self.values(case.name, case.programs[0], bound.figure).values())
+                own = list(self.values(case.name, first, bound.figure).values())
                 if bound.peer is None and own:
                     alone = mean_interval(own, "")
                     yield PeerRatio(
                         case=case.name, figure=bound.figure, peer=None, estimate=alone, bound=bound
                     )
-
-    def _over(self, case: PeerCase, peer: str) -> Iterator[PeerRatio]:
-        for figure in self.figures:
-            ours = self.values(case.name, case.programs[0], figure.name)
-            theirs = self.values(case.name, peer, figure.name)
-            both = sorted(ours.keys() & theirs.keys())
-            if both and all(theirs[block] and ours[block] for block in both):
-                ratio = paired_ratio([theirs[n] for n in both], [ours[n] for n in both])
-                bounds = (
-                    one for one in case.bounds if (one.peer, one.figure) == (peer, figure.name)
-                )
-                yield PeerRatio(
-                    case=case.name, figure=figure.name, peer=peer, estimate=ratio,
-                    bound=next(bounds, None),
-                )  # fmt: skip
 
 
 def read_peers(path: Path) -> Peers:

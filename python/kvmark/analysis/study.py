@@ -7,35 +7,30 @@ ratio within a block, and its interval is that of the blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from kvmark.analysis.compare.metrics import figure, resolution, run_value
-from kvmark.analysis.summary.aggregate import (
-    CaseSummary,
-    aggregate,
-    case_throughput,
-    verdict_of,
+from kvmark.analysis.summary.metrics import case_throughput, figure, resolution, run_value
+from kvmark.analysis.summary.run import by_outcome, rate_resolution
+from kvmark.analysis.summary.sums import (
+    ANSWERED,
+    NS_PER_S,
+    counted_totals,
+    disk_bytes_per_operation,
 )
-from kvmark.analysis.summary.counters import disk_bytes_per_operation
-from kvmark.analysis.summary.run import rate_resolution
-from kvmark.analysis.verdict.case_verdict import is_repeated
-from kvmark.analysis.verdict.checks_precision import imprecise
+from kvmark.analysis.verdict.cases import CaseSummary, aggregate, is_repeated, verdict_of
+from kvmark.analysis.verdict.checks_run import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
-from kvmark.records import Case, Judgement, PhaseRecord, Run
+from kvmark.records import Case, Judgement, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, Estimate, mean_interval, paired_ratio
 
 Levels = tuple[tuple[str, str], ...]
 """The levels of a case by factor, sorted."""
-Sides = dict[int, tuple[float, float]]
-"""Before and after, by repetition."""
 T = TypeVar("T")
 
-_NS_PER_S = 1e9
-_ONE_EACH: Mapping[str, int] = MappingProxyType({})
 _APART = 1.1
 """Changes closer to each other than this don't contradict each other."""
 _P99 = Metric("quantile", "p99")
@@ -180,17 +175,28 @@ def study_rows(
     return tuple(_row(case, judged, records=records) for case in cases)
 
 
+class _Pair(NamedTuple):
+    """Two cases of an effect."""
+
+    #: What both have in common.
+    levels: dict[str, str]
+    #: Before and after, of each repetition in which both can be used.
+    blocks: dict[int, tuple[float, float]]
+    #: The resolution of their ratio.
+    floor: float
+
+
 def effect(
-    asked: EffectAsked,
+    request: EffectAsked,
     cases: Sequence[CaseRuns],
-    published: Mapping[tuple[tuple[str, str], ...], PublishedFigures],
+    published: Mapping[Levels, PublishedFigures],
     *,
     records: bool = False,
 ) -> StudyEffect:
     """An effect over all pairs of cases that can be used, beside that of the published figures.
 
     Args:
-        asked: which change.
+        request: which change.
         cases: everything that was measured.
         published: all published figures by their levels, sorted.
         records: whether throughput counts records.
@@ -198,54 +204,44 @@ def effect(
     Raises:
         RecordsError: a run's files can't be read.
     """
-    metric = parse_comparable(asked.of)
-    pairs = _pairs(asked, {tuple(sorted(case.levels.items())): case for case in cases})
-    compared, left_out, cold, few = [], 0, 0, 0
-    for levels, before, after in pairs:
-        if not (is_repeated_case(before) and is_repeated_case(after)):
-            few += 1
-            continue
-        if not (is_precise_case(before) and is_precise_case(after)):
-            left_out += 1
-            continue
-        blocks = _blocks(metric, before, after, records=records)
-        if blocks:
-            sides = [[case.runs[each] for each in case.comparable] for case in (before, after)]
-            compared.append((levels, blocks, resolution(sides[0], sides[1], metric)))
+    metric = parse_comparable(request.of)
+    pairs, left_out = [], Counter[str]()
+    by_levels = {tuple(sorted(case.levels.items())): case for case in cases}
+    for levels, before, after in _pairs(request, by_levels):
+        both = before, after
+        if not all(map(is_repeated_case, both)):
+            left_out["unrepeated"] += 1
+        elif not all(map(is_precise_case, both)):
+            left_out["imprecise"] += 1
+        elif blocks := _blocks(metric, before, after, records=records):
+            sides = [[case.runs[each] for each in case.comparable] for case in both]
+            floor = resolution(sides[0], sides[1], metric)
+            pairs.append(_Pair(levels, blocks, floor))
         elif before.cold or after.cold:
-            cold += 1
+            left_out["cold"] += 1
     theirs = [
         (one, two)
-        for _, before, after in _pairs(asked, published)
+        for _, before, after in _pairs(request, published)
         if (one := _published(before, metric)) and (two := _published(after, metric))
     ]
     return StudyEffect(
-        asked=asked,
-        change=_overall(
-            [blocks for _, blocks, _ in compared],
-            max((floor for *_, floor in compared), default=0.0),
-        ),
+        asked=request,
+        change=_overall(pairs),
         by_case=tuple(
-            EffectOfCase(levels, _change(list(blocks.values()), floor))
-            for levels, blocks, floor in compared
+            EffectOfCase(pair.levels, _change(pair.blocks.values(), pair.floor)) for pair in pairs
         ),
         published=_change(theirs, 0.0) if theirs else None,
         published_cases=len(theirs),
-        imprecise=left_out,
-        cold=cold,
-        unrepeated=few,
-        extremes=_extremes([(list(blocks.values()), floor) for _, blocks, floor in compared]),
+        imprecise=left_out["imprecise"],
+        cold=left_out["cold"],
+        unrepeated=left_out["unrepeated"],
+        extremes=_extremes(pairs),
     )
 
 
 def nodes_shared(runs: Iterable[Run]) -> bool:
     """Whether several servers ran on one machine, and so shared its cores."""
-    for run in runs:
-        testbed = run.manifest.testbed or {}
-        nodes = testbed.get("nodes")
-        if isinstance(nodes, list | dict) and len(nodes) > 1:
-            return True
-    return False
+    return any(len((run.manifest.testbed or {}).get("nodes") or ()) > 1 for run in runs)
 
 
 def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
@@ -255,22 +251,13 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
     if figures is not None and len(runs) < len(tried):
         # One that failed before gives no figure, and is no less a reason.
         figures = replace(figures, verdict=verdict_of(runs, map(judged, tried)))
-    errors: dict[str, int] = {}
-    completed = 0
-    for run in runs:
-        for phase in run.counted:
-            for total in run.totals(phase.index):
-                if total.part:
-                    continue
-                completed += total.count
-                if total.outcome not in ("ok", "miss"):
-                    errors[total.outcome] = errors.get(total.outcome, 0) + total.count
+    totals = [total for run in runs for total in counted_totals(run)]
     return StudyRow(
         levels=case.levels,
         figures=figures,
         throughput=None if figures is None else _throughput(case, runs, figures, records=records),
-        completed=completed,
-        errors=errors,
+        completed=sum(total.count for total in totals),
+        errors=by_outcome(totals, excluded=ANSWERED),
         failures=case.failures,
         published=case.published,
         disk_bytes=disk_bytes_per_operation(runs) if runs else None,
@@ -305,31 +292,28 @@ def _throughput(
     return figures.throughput.put(lambda value: value * each, unit)
 
 
-def _rate(run: Run, commands: Mapping[str, int] = _ONE_EACH, *, records: bool) -> float:
+def _rate(run: Run, commands: Mapping[str, int], *, records: bool) -> float:
     """Operations, or the records that they read or wrote, per second in the counted windows."""
     window_ns = sum(phase.window_ns for phase in run.counted)
-    done = sum(_done(run, phase, commands, records=records) for phase in run.counted)
-    return done * _NS_PER_S / window_ns if window_ns else 0.0
+    ok = [total for total in counted_totals(run) if total.outcome == "ok" and total.count]
+    if records:
+        # Those of the drain are left out in proportion: rows are counted by operation.
+        done = sum(total.rows * total.in_window / total.count for total in ok)
+    else:
+        done = sum(total.in_window * commands.get(total.group, 1) for total in ok)
+    return done * NS_PER_S / window_ns if window_ns else 0.0
 
 
-def _done(run: Run, phase: PhaseRecord, commands: Mapping[str, int], *, records: bool) -> float:
-    ok = [t for t in run.totals(phase.index) if t.outcome == "ok" and not t.part and t.count]
-    if not records:
-        return sum(total.in_window * commands.get(total.group, 1) for total in ok)
-    # Those of the drain are left out in proportion: rows are counted by operation, not by instant.
-    return sum(total.rows * total.in_window / total.count for total in ok)
-
-
-def _pairs(asked: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:
+def _pairs(request: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:
     """The cases before and after that differ in nothing else, with their common levels."""
     found = []
     for levels, before in cases.items():
         named = dict(levels)
-        wanted = all(named.get(name) == label for name, label in asked.before.items())
-        inside = all(named.get(name) in labels for name, labels in asked.within.items())
-        other = cases.get(tuple(sorted({**named, **asked.after}.items())))
+        wanted = all(named.get(name) == label for name, label in request.before.items())
+        inside = all(named.get(name) in labels for name, labels in request.within.items())
+        other = cases.get(tuple(sorted({**named, **request.after}.items())))
         if wanted and inside and other is not None:
-            common = {name: label for name, label in levels if name not in asked.before}
+            common = {name: label for name, label in levels if name not in request.before}
             found.append((common, before, other))
     return found
 
@@ -345,25 +329,20 @@ def is_repeated_case(case: CaseRuns) -> bool:
     return is_repeated([case.runs[repetition] for repetition in sorted(case.usable)])
 
 
-def _blocks(metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool) -> Sides:
-    """Both sides of each repetition in which both can be used."""
-    sides = {}
-    for repetition in sorted(before.comparable & after.comparable):
-        one, two = (
-            _figure(case.runs[repetition], metric, case.commands, records=records)
-            for case in (before, after)
-        )
-        if one and two:
-            sides[repetition] = (one, two)
-    return sides
+def _blocks(
+    metric: Metric, before: CaseRuns, after: CaseRuns, *, records: bool
+) -> dict[int, tuple[float, float]]:
+    def figure_in(case: CaseRuns, repetition: int) -> float | None:
+        run = case.runs[repetition]
+        if metric == THROUGHPUT:
+            return _rate(run, case.commands, records=records)
+        return run_value(run, metric)
 
-
-def _figure(
-    run: Run, metric: Metric, commands: Mapping[str, int], *, records: bool
-) -> float | None:
-    if metric == THROUGHPUT:
-        return _rate(run, commands, records=records)
-    return run_value(run, metric)
+    return {
+        repetition: (one, two)
+        for repetition in sorted(before.comparable & after.comparable)
+        if (one := figure_in(before, repetition)) and (two := figure_in(after, repetition))
+    }
 
 
 def _published(figures: PublishedFigures, metric: Metric) -> float | None:
@@ -371,16 +350,18 @@ def _published(figures: PublishedFigures, metric: Metric) -> float | None:
     return value
 
 
-def _overall(cases: Sequence[Sides], floor: float) -> Estimate | None:
+def _overall(pairs: Sequence[_Pair]) -> Estimate | None:
     """Over all pairs of cases: with two blocks or more the interval is that of the blocks.
 
     Each block gives one ratio: the geometric mean of all pairs' means, corrected by the deviation
     of the block's pairs from their own means, so that a missing pair doesn't change it. In a single
     block, the pairs of cases are the independent observations.
     """
-    if not cases:
+    if not pairs:
         return None
-    logs = [{block: math.log(two / one) for block, (one, two) in each.items()} for each in cases]
+    floor = max(pair.floor for pair in pairs)
+    logs = [{block: math.log(two / one) for block, (one, two) in pair.blocks.items()}
+            for pair in pairs]  # fmt: skip
     means = [math.fsum(each.values()) / len(each) for each in logs]
     mean = math.fsum(means) / len(means)
     beside: dict[int, list[float]] = {}
@@ -395,11 +376,10 @@ def _overall(cases: Sequence[Sides], floor: float) -> Estimate | None:
     return _change([(1.0, math.exp(mean + each - middle)) for each in moved], floor)
 
 
-def _extremes(
-    cases: Sequence[tuple[Sequence[tuple[float, float]], float]],
-) -> tuple[float, float] | None:
-    confidence = 1 - (1 - CONFIDENCE) / max(len(cases), 1)
-    changes = [_change(pairs, floor, confidence) for pairs, floor in cases if len(pairs) > 1]
+def _extremes(pairs: Sequence[_Pair]) -> tuple[float, float] | None:
+    confidence = 1 - (1 - CONFIDENCE) / max(len(pairs), 1)
+    changes = [_change(pair.blocks.values(), pair.floor, confidence)
+               for pair in pairs if len(pair.blocks) > 1]  # fmt: skip
     lows = [one.low for one in changes if one.low is not None]
     highs = [one.high for one in changes if one.high is not None]
     if not lows or not highs or max(lows) <= min(highs):
@@ -409,10 +389,9 @@ def _extremes(
 
 
 def _change(
-    pairs: Sequence[tuple[float, float]], floor: float, confidence: float = CONFIDENCE
+    sides: Collection[tuple[float, float]], floor: float, confidence: float = CONFIDENCE
 ) -> Estimate:
     """The ratio of each pair's sides, together, as a change in percent."""
-    ratio = paired_ratio(
-        [before for before, _ in pairs], [after for _, after in pairs], confidence, floor
-    )
+    before, after = zip(*sides, strict=True)
+    ratio = paired_ratio(before, after, confidence, floor)
     return ratio.put(lambda share: (share - 1) * 100, "%")

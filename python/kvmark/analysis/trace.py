@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -131,7 +133,8 @@ def describe(trace: Trace) -> TraceAnswer:
         pass_.add(batch)
     reused = json.loads(pass_.reuse.result())
     operations = trace.info.operations
-    keys = float(reused["keys"])
+    keys, distances = float(reused["keys"]), reused["distances"]
+    highs = (one["high"] for one in distances)
     return TraceAnswer(
         source=trace.info.source,
         told=trace.info.told,
@@ -147,8 +150,12 @@ def describe(trace: Trace) -> TraceAnswer:
         sampled=reused["sampled"],
         top_share=max(pass_.top.values(), default=0) / max(operations, 1),
         popularity=fit_zipf(reused["counts"], reused["sampled"]),
-        caches=tuple(_cache(one, keys, reused) for one in _CACHES),
-        hit_ratios=tuple(_hit_ratios(reused)),
+        caches=tuple(
+            CacheHits(share, held, hits_within(reused, held))
+            for share in _CACHES
+            for held in [max(1.0, share * keys)]
+        ),
+        hit_ratios=tuple(zip(highs, accumulate(one["share"] for one in distances), strict=True)),
         first_reads=reused["first_reads"],
         unwritten_reads=reused["unwritten_reads"],
         working_set=tuple(one.distinct() for one in pass_.windows),
@@ -194,12 +201,10 @@ class _Pass:
         self.slot_ns = _FINE_NS * (1 + slots // _SLOTS_MAX)
         self.slots: NDArray[np.int64] = np.zeros(end_ns // self.slot_ns + 1, dtype=np.int64)
         self.reuse = Reuse(_KEYS_MAX)
-        self.kinds: dict[str, int] = {}
-        self.statements: dict[str, int] = {}
-        self.outcomes: dict[str, int] = {}
-        self.top: dict[int, int] = {}
-        self.sizes = {name: dict[int, int]() for name in ("key_size", "value_size", "ttl_ms")}
-        self.sizes[_ANSWERED] = {}
+        self.kinds, self.statements, self.outcomes = Counter[str](), Counter[str](), Counter[str]()
+        self.top = Counter[int]()
+        names = ("key_size", "value_size", "ttl_ms", _ANSWERED)
+        self.sizes = {name: Counter[int]() for name in names}
         self.windows = [_Distinct() for _ in range(_WINDOWS)]
         self._end_ns = end_ns
 
@@ -207,23 +212,21 @@ class _Pass:
         """The next operations."""
         operations = batch.filter(pl.col("items") > 0)
         _count_slots(operations, self.slot_ns, self.slots)
-        for name, into in (("kind", self.kinds), ("statement", self.statements)):
-            _count(operations[name], into)
+        self.kinds.update(_counts(operations["kind"]))
+        self.statements.update(_counts(operations["statement"]))
         if "outcome" in batch.columns:
-            _count(operations["outcome"].fill_null("unanswered"), self.outcomes)
+            self.outcomes.update(_counts(operations["outcome"].fill_null("unanswered")))
         if "completed_ns" in batch.columns:
             operations = operations.with_columns(_ANSWERED_US)
         for name in self.sizes.keys() & set(operations.columns):
-            _count(operations[name].drop_nulls(), self.sizes[name])
+            self.sizes[name].update(_counts(operations[name].drop_nulls()))
         # Operations that name no key, such as PING, must not be taken for the most popular one.
         self._add_keys(batch.filter(pl.col("key_size") > 0))
 
     def _add_keys(self, batch: pl.DataFrame) -> None:
         reads = batch["kind"].is_in(["read", "scan"]).cast(pl.UInt8)
         self.reuse.add(_bytes(batch["key"], "<u8"), _bytes(reads, "u1"))
-        most = batch["key"].value_counts(sort=True).head(_TOP)
-        for key, count in most.iter_rows():
-            self.top[key] = self.top.get(key, 0) + count
+        self.top.update(dict(batch["key"].value_counts(sort=True).head(_TOP).iter_rows()))
         window = (batch["at_ns"] * _WINDOWS // (self._end_ns + 1)).alias("window")
         for (place,), part in batch.select("key", window).group_by("window"):
             self.windows[int(str(place))].add(part["key"])
@@ -238,9 +241,8 @@ def _count_slots(operations: pl.DataFrame, slot_ns: int, into: NDArray[np.int64]
     into[: len(counted)] += counted
 
 
-def _count(column: pl.Series, into: dict[Any, int]) -> None:
-    for value, count in column.value_counts().iter_rows():
-        into[value] = into.get(value, 0) + count
+def _counts(column: pl.Series) -> dict[Any, int]:
+    return dict(column.value_counts().iter_rows())
 
 
 def _parts(counts: Mapping[str, int], operations: int) -> tuple[TracePart, ...]:
@@ -284,8 +286,7 @@ def _autocorrelation(counts: NDArray[np.int64]) -> float | None:
     return float(np.corrcoef(counts[:-1], counts[1:])[0, 1])
 
 
-def _sizes(found: Mapping[str, Mapping[int, int]], operations: int) -> Sequence[Sizes]:
-    answers = []
+def _sizes(found: Mapping[str, Mapping[int, int]], operations: int) -> Iterator[Sizes]:
     for what, counts in found.items():
         if counts:
             values = np.array(sorted(counts), dtype=np.float64)
@@ -293,22 +294,7 @@ def _sizes(found: Mapping[str, Mapping[int, int]], operations: int) -> Sequence[
             upto, total = np.cumsum(weights), float(weights.sum())
             p50, p99 = (values[np.searchsorted(upto, share * total)] for share in (0.5, 0.99))
             mean = float((values * weights).sum() / total)
-            answers.append(
-                Sizes(what, total / operations, mean, int(p50), int(p99), int(values[-1]))
-            )
-    return answers
-
-
-def _cache(share: float, keys: float, reused: Mapping[str, Any]) -> CacheHits:
-    held = max(1.0, share * keys)
-    return CacheHits(share, held, hits_within(reused, held))
-
-
-def _hit_ratios(reused: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
-    hits = 0.0
-    for bucket in reused["distances"]:
-        hits += bucket["share"]
-        yield bucket["high"], hits
+            yield Sizes(what, total / operations, mean, int(p50), int(p99), int(values[-1]))
 
 
 def hits_within(reused: Mapping[str, Any], keys: float) -> float:

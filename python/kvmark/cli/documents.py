@@ -16,15 +16,16 @@ from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from kvmark.analysis import Summary, Verdict
 from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.selection import ExcludedRun
-from kvmark.analysis.imported import ImportedRow
-from kvmark.analysis.models.path_costs import ProxyCosts
-from kvmark.analysis.models.scaling import ScalingLaw
+from kvmark.analysis.path_costs import ProxyCosts
+from kvmark.analysis.scaling import ScalingLaw
 from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.analysis.summary.imported import ImportedRow
+from kvmark.analysis.summary.run import Summary
 from kvmark.analysis.trace import TraceAnswer
+from kvmark.analysis.verdict.judge import Verdict
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import schema_of

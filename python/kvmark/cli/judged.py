@@ -12,8 +12,7 @@ from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import Final
 
-from kvmark.analysis import known_line, known_verdict
-from kvmark.analysis.verdict.judge import Judge
+from kvmark.analysis.verdict.judge import Judge, known_line, known_verdict
 from kvmark.interrupts import check
 from kvmark.records import Records, RunLine
 

@@ -18,9 +18,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
-from kvmark.analysis import Level, Reason, Verdict
+from kvmark.analysis.compare.bounds import figure
 from kvmark.analysis.summary.run import throughput
-from kvmark.analysis.verdict.objectives import figure
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.errors import AnswerIsNo, SpecError, UsageError
 from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.executor import Design, Executor

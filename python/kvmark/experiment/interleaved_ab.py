@@ -17,10 +17,11 @@ from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
 from kvmark import _engine
-from kvmark.analysis import Judgement, Level, Verdict
 from kvmark.analysis.compare.comparability import differences
 from kvmark.analysis.compare.comparison import refuse_unlike
-from kvmark.analysis.compare.metrics import run_value
+from kvmark.analysis.summary.metrics import run_value
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level
 from kvmark.errors import AnswerIsNo, UsageError
 from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.executor import Design, Executor
@@ -28,7 +29,7 @@ from kvmark.experiment.journal import Journal
 from kvmark.experiment.judging import CUT_SHORT, close_and_judge
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records
+from kvmark.records import Judgement, Records
 from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.run import RunSpec
 from kvmark.stats import Decision, PrecisionTarget, decide

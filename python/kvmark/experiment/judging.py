@@ -5,12 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kvmark.analysis import Judgement, Level, Verdict, judge, save_verdict
-from kvmark.analysis.verdict.checks_precision import INSUFFICIENT_DATA
+from kvmark.analysis.verdict.checks_run import INSUFFICIENT_DATA
+from kvmark.analysis.verdict.judge import Verdict, judge, save_verdict
+from kvmark.analysis.verdict.rules import Level
 from kvmark.errors import KvmarkError
 from kvmark.interrupts import check
 from kvmark.records import Records, Run
-from kvmark.records.store import kept_verdict
+from kvmark.records.store import Judgement, kept_verdict
 
 CUT_SHORT: Final = frozenset({"interrupted", "recovered"})
 """Codes of reasons of a run that didn't come to its end."""

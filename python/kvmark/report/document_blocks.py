@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Final
 
-from kvmark.analysis import Verdict, known_verdict
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
-from kvmark.analysis.compare.metrics import check_known
-from kvmark.analysis.compare.selection import newest, runs_of, select, usable
-from kvmark.analysis.models.path_costs import ProxyCosts, path_costs, published_costs
+from kvmark.analysis.compare.selection import newest, runs_of, select_lines, usable
+from kvmark.analysis.path_costs import ProxyCosts, path_costs, published_costs
 from kvmark.analysis.peers import PeerRatio, Peers
 from kvmark.analysis.study import CaseRuns
+from kvmark.analysis.summary.metrics import check_known
+from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
 from kvmark.report.format import facts_markdown, figure_blocks, page_parts
@@ -172,9 +172,9 @@ class _Request:
         workloads = self.options.get("workload", "").split(",")
         system = self.options.get("system", "")
         entries = {
-            entry.id
+            line.entry.id
             for workload in workloads
-            for entry in select(self.source.records, tags, workload.strip(), system)
+            for line in select_lines(self.source.records, tags, workload.strip(), system)
         }
         runs = usable(
             self.source.records, (self.source.records.open(run) for run in sorted(entries))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kvmark.analysis import known_line
+from kvmark.analysis.verdict.judge import known_line
 from kvmark.errors import RecordsError
 from kvmark.records import Entry, Records, Run, RunLine
 from kvmark.report.model.answers import RunAnswer

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-from kvmark.analysis import fault_spans
+from kvmark.analysis.summary.faults import fault_spans
 from kvmark.records import Entry, Judgement, OpenRun, RunLine
 from kvmark.records.intervals import TIMED
 from kvmark.report.format import environment, figure_document, vega_library

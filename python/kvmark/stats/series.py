@@ -287,7 +287,8 @@ def warming(values: Sequence[Placed]) -> Estimate | None:
 def _indicators(labels: Sequence[str]) -> NDArray[np.float64]:
     """A column of ones and zeros for each label."""
     column = np.array(labels)[:, None]
-    return (column == np.unique(column)).astype(np.float64)
+    columns: NDArray[np.float64] = (column == np.unique(column)).astype(np.float64)
+    return columns
 
 
 def warmup_gain(speeds: Sequence[float]) -> float | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final, Literal
 
-from kvmark.analysis.run_conditions import fixed_work_ns, same_machine
+from kvmark.analysis.summary.sums import busy_shares, waiting_for_core
 from kvmark.analysis.verdict.rules import RULES
-from kvmark.records import PhaseRecord, Run
+from kvmark.analysis.verdict.run_conditions import fixed_work_ns, same_machine
+from kvmark.records import Run
 from kvmark.records.case import PLACES, RunEnvironment, described
 from kvmark.records.model import counting_changes
 
 Kind = Literal["plan", "system", "environment"]
 """Where a difference is: in the plan, in the system's version and settings, or in its servers."""
+_UNKNOWN: Final = "an unknown version"
 _OF_ANY_STORE: Final = ("servers.nodes", "servers.cores", "servers.memory", "servers.proxy")
 """What servers of unlike stores have in common. A heap or a Java is one store's own."""
 
@@ -65,7 +68,8 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
         }
     if "system.name" in found:
         # Another store has other options and settings throughout: its name says it all.
-        return tuple(one for one in found.values() if one.kind == "plan" or _names(one))
+        kept = ("system.name", "system.version", *_OF_ANY_STORE)
+        return tuple(one for one in found.values() if one.kind == "plan" or one.place in kept)
     return tuple(found.values())
 
 
@@ -97,12 +101,8 @@ def recounted(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Cautio
     if len(numbers) < 2:
         return ()
     first, last = numbers[0], numbers[-1]
-    told = f"The runs were measured by engines that count differently ({first} against {last})"
-    return (Caution("counting", f"{told}: {counting_changes(first, last)}."),)
-
-
-def _names(one: Difference) -> bool:
-    return one.place in ("system.name", "system.version", *_OF_ANY_STORE)
+    sentence = f"The runs were measured by engines that count differently ({first} against {last})"
+    return (Caution("counting", f"{sentence}: {counting_changes(first, last)}."),)
 
 
 def _described(run: Run) -> dict[str, str]:
@@ -119,28 +119,26 @@ def _described(run: Run) -> dict[str, str]:
 def _versions(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
     for name in ("kvmark", "engine"):
         before, after = (
-            sorted({run.manifest.versions.get(name, "an unknown version") for run in side})
+            " and ".join(sorted({run.manifest.versions.get(name, _UNKNOWN) for run in side}))
             for side in (baseline, candidate)
         )
         if before != after:
-            told = f"{' and '.join(before)} against {' and '.join(after)}"
-            yield Caution(
-                "versions", f"The sides were driven by different versions of {name}: {told}."
-            )
+            sentence = f"The sides were driven by different versions of {name}: "
+            yield Caution("versions", f"{sentence}{before} against {after}.")
             return
 
 
 def _machines(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
     """All places in which the machines differ, as far as they are known of every run."""
     first, *rest = (RunEnvironment.of(run.manifest).host for run in (*baseline, *candidate))
-    told = []
+    changes = []
     for place, text in first.items():
         others = sorted({one[place] for one in rest if place in one} - {text})
         if others:
             name = place.removeprefix("host.").replace("_", " ")
-            told.append(f"{name} {text} against {', '.join(others)}")
-    if told:
-        sentence = f"The sides ran on different machines: {'; '.join(told)}."
+            changes.append(f"{name} {text} against {', '.join(others)}")
+    if changes:
+        sentence = f"The sides ran on different machines: {'; '.join(changes)}."
         yield Caution("machines", sentence)
 
 
@@ -162,54 +160,32 @@ def _machine_speed(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterato
 
 
 def _generators(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:
-    busy = [_mean(_busiest(run, phase) for run, phase in _phases(side))
-            for side in (baseline, candidate)]  # fmt: skip
-    if busy[0] is not None and busy[1] is not None:
-        near, far = max(busy[0], busy[1]), min(busy[0], busy[1])
-        if near >= _BUSY and near - far > _BUSIER:
-            side = "baseline" if busy[0] > busy[1] else "candidate"
-            yield Caution(
-                "generator",
-                f"The generator was nearer to its ceiling on the {side}'s side: its busiest worker"
-                f" used {near:.0%} of a core, against {far:.0%}.",
-            )
-    waited = [_mean(_waiting(phase) for _, phase in _phases(side))
-              for side in (baseline, candidate)]  # fmt: skip
-    if waited[0] is not None and waited[1] is not None:
-        more, less = max(waited[0], waited[1]), min(waited[0], waited[1])
-        if more - less > _WAITED_MORE:
-            side = "baseline" if waited[0] > waited[1] else "candidate"
-            yield Caution(
-                "generator",
-                f"On the {side}'s side the workers were ready and had no core {more:.1%} of the"
-                f" time, against {less:.1%}.",
-            )
+    sides = [[(run, phase) for run in side for phase in run.counted]
+             for side in (baseline, candidate)]  # fmt: skip
+    busy = [[max(busy_shares(*one).values(), default=None) for one in side] for side in sides]
+    side, near, far = _unlike(busy)
+    if near >= _BUSY and near - far > _BUSIER:
+        yield Caution(
+            "generator",
+            f"The generator was nearer to its ceiling on the {side}'s side: its busiest worker"
+            f" used {near:.0%} of a core, against {far:.0%}.",
+        )
+    waits = [[waiting_for_core(phase) for _, phase in side] for side in sides]
+    side, more, less = _unlike([[one and one[0] / one[1] for one in each] for each in waits])
+    if more - less > _WAITED_MORE:
+        yield Caution(
+            "generator",
+            f"On the {side}'s side the workers were ready and had no core {more:.1%} of the"
+            f" time, against {less:.1%}.",
+        )
 
 
-def _phases(runs: Sequence[Run]) -> Iterator[tuple[Run, PhaseRecord]]:
-    return ((run, phase) for run in runs for phase in run.counted)
-
-
-def _busiest(run: Run, phase: PhaseRecord) -> float | None:
-    """Share of a core that the busiest worker used; none where the system shares its thread."""
-    capabilities = run.manifest.engine.capabilities
-    if capabilities is None or capabilities.embedded:
-        return None
-    shares = [
-        (worker.cpu_ns - worker.idle_spin_ns) / worker.wall_ns
-        for worker in phase.workers
-        if worker.cpu_ns is not None and worker.wall_ns > 0
-    ]
-    return max(shares, default=None)
-
-
-def _waiting(phase: PhaseRecord) -> float | None:
-    wall_ns = sum(worker.wall_ns for worker in phase.workers)
-    waited_ns = [worker.waiting_for_core_ns for worker in phase.workers]
-    known = [ns for ns in waited_ns if ns is not None]
-    return sum(known) / wall_ns if known and wall_ns > 0 else None
-
-
-def _mean(values: Iterator[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _unlike(sides: Sequence[Sequence[float | None]]) -> tuple[str, float, float]:
+    """The side with the higher mean of its known values, both means; 0 where one is unknown."""
+    known = [[value for value in side if value is not None] for side in sides]
+    if not all(known):
+        return "", 0.0, 0.0
+    baseline, candidate = map(fmean, known)
+    if baseline > candidate:
+        return "baseline", baseline, candidate
+    return "candidate", candidate, baseline

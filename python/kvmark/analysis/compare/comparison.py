@@ -8,29 +8,30 @@ that at its end.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kvmark.analysis.compare.bounds import (
+    GateResult,
+    evaluate_failures,
+    evaluate_gate,
+    failures_beyond,
+    one_sided,
+)
 from kvmark.analysis.compare.comparability import Caution, Difference, cautions, differences
-from kvmark.analysis.compare.metrics import (
-    Compared,
-    Row,
-    Rows,
+from kvmark.analysis.summary.metrics import (
     check_known,
     counts_of,
-    figure,
-    independent,
+    figure_of,
+    level,
     metrics_of,
     operations_of,
     resolution,
     run_value,
-    without_effects,
 )
-from kvmark.analysis.compare.thresholds import Held, failures_beyond, hold, hold_failures, one_sided
-from kvmark.analysis.summary.aggregate import verdict_of
 from kvmark.analysis.summary.run import clock_step_ns
-from kvmark.analysis.verdict.case_verdict import is_repeated
+from kvmark.analysis.verdict.cases import is_repeated, verdict_of
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, block_of, by_case
@@ -39,7 +40,8 @@ from kvmark.spec.metric import Metric, parse_comparable
 from kvmark.spec.objective import Condition, Gate
 from kvmark.stats import CONFIDENCE, PrecisionTarget, as_family, decide, paired_jackknife
 from kvmark.stats import Effect as Effect  # noqa: PLC0414 - views name its type
-from kvmark.stats.level import paired_difference
+from kvmark.stats.estimate import Estimate
+from kvmark.stats.level import difference, paired_difference
 
 _HAIR: Final = 1e-9
 _NO_SCATTER: Final = Caution(
@@ -48,97 +50,105 @@ _NO_SCATTER: Final = Caution(
     " is no measurement.",
 )
 
-_MOST_TOLD: Final = 6
+_MOST_LISTED: Final = 6
 _NO_CONDITION: Final = Gate()
 _Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
 """A case of the baseline and one of the candidate, with their runs."""
-_Sides = tuple[Sequence[Run], Sequence[Run]]
-"""The runs of the baseline and those of the candidate."""
+_CasesOfSide = dict[Case, list[Run]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pairs:
-    """The runs of both sides, block by block."""
+class Compared:
+    """One metric on both sides. A side is none where it has too few operations for it."""
 
-    baseline: tuple[Run, ...]
-    candidate: tuple[Run, ...]
-    #: Runs whose block has none of the other side.
-    alone: int
+    metric: Metric
+    baseline: Estimate | None
+    candidate: Estimate | None
+    effect: Effect | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The runs of a case on both sides."""
+
+    baseline: Sequence[Run]
+    candidate: Sequence[Run]
+    #: None where the runs aren't pairs; else how many have no run of the other side in their block.
+    alone: int | None = None
     #: The metric that decided how many blocks there are, and by which rule; none where none did.
-    decided_by: tuple[Metric, PrecisionTarget] | None
+    decided_by: tuple[Metric, PrecisionTarget] | None = None
 
+    @property
+    def both(self) -> tuple[Sequence[Run], Sequence[Run]]:
+        """The baseline and the candidate."""
+        return self.baseline, self.candidate
 
-def _pairs_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> _Pairs | None:
-    """The pairs of two sides; none where they weren't made in blocks of the same experiment."""
-    first, second = _numbered(baseline), _numbered(candidate)
-    if first is None or second is None:
-        return None
-    (one, before), (other, after) = first, second
-    both = sorted(before.keys() & after.keys())
-    if one != other or not both:
-        return None
-    return _Pairs(
-        tuple(before[number] for number in both),
-        tuple(after[number] for number in both),
-        len(before) + len(after) - 2 * len(both),
-        _decided_by(before[both[0]]),
-    )
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of both."""
+        return [*self.baseline, *self.candidate]
 
-
-def in_blocks(pairs: _Pairs, *, due: bool = False) -> Rows:
-    """Compares runs block by block; ``due`` as in :func:`kvmark.analysis.compare.metrics.level`.
-
-    The metric that decided when to stop has the interval that goes with that decision, the others
-    the ordinary one of paired blocks.
-    """
-
-    def rows(confidence: float) -> Row:
-        def row(metric: Metric) -> Compared:
-            sides = (pairs.baseline, pairs.candidate)
-            before, after = (figure(side, metric, confidence, due=due) for side in sides)
-            found = _effect(pairs, metric, confidence, due=due) if before and after else None
-            return Compared(metric, before, after, found)
-
-        return row
-
-    return rows
-
-
-def _pair_cautions(pairs: _Pairs) -> list[Caution]:
-    """What is to be known of pairs."""
-    found = []
-    if pairs.alone:
-        told = "run is" if pairs.alone == 1 else "runs are"
-        found.append(
-            Caution(
-                "alone", f"{pairs.alone} {told} left out: its block has none of the other side."
-            )
+    def in_blocks(self) -> _Sides | None:
+        """The pairs; none where the sides weren't made in blocks of the same experiment."""
+        first, second = map(_numbered, self.both)
+        if first is None or second is None or first[0] != second[0]:
+            return None
+        before, after = first[1], second[1]
+        paired = sorted(before.keys() & after.keys())
+        if not paired:
+            return None
+        return _Sides(
+            [before[number] for number in paired],
+            [after[number] for number in paired],
+            len(before) + len(after) - 2 * len(paired),
+            _decided_by(before[paired[0]]),
         )
-    if pairs.decided_by is not None:
-        logs = _log_ratios(pairs, pairs.decided_by[0])
-        if len(logs) > 1 and max(logs) - min(logs) < _HAIR:
-            found.append(_NO_SCATTER)
-    return found
 
+    def compared(self, metric: Metric, confidence: float, *, due: bool = False) -> Compared:
+        """A metric on both sides; ``due`` as in :func:`kvmark.analysis.summary.metrics.level`.
 
-def _effect(pairs: _Pairs, metric: Metric, confidence: float, *, due: bool) -> Effect | None:
-    logs, decided_by = _log_ratios(pairs, metric, due=due), pairs.decided_by
-    floor = resolution(pairs.baseline, pairs.candidate, metric)
-    if decided_by is not None and metric == decided_by[0]:
-        return decide(logs, decided_by[1], floor, confidence).effect if logs else None
-    if metric.quantile is None:
-        return paired_difference(logs, None, confidence, floor) if logs else None
-    before, after = (counts_of(side, metric, due=due) for side in (pairs.baseline, pairs.candidate))
-    step_ns = clock_step_ns((*pairs.baseline, *pairs.candidate))
-    return paired_jackknife(before, after, metric.q, confidence, step_ns)
+        In blocks, the metric that decided when to stop has the interval that goes with that
+        decision, the others the ordinary one of pairs.
+        """
+        levels = [level(side, metric, due=due) for side in self.both]
+        before, after = (
+            None if one is None else figure_of(one, side, metric, confidence)
+            for one, side in zip(levels, self.both, strict=True)
+        )
+        if levels[0] is None or levels[1] is None:
+            return Compared(metric, before, after, None)
+        if self.alone is None:
+            return Compared(metric, before, after, difference(levels[0], levels[1], confidence))
+        return Compared(metric, before, after, self._paired_effect(metric, confidence, due=due))
 
+    def _paired_effect(self, metric: Metric, confidence: float, *, due: bool) -> Effect | None:
+        logs, floor = self._log_ratios(metric, due=due), resolution(*self.both, metric)
+        if self.decided_by is not None and metric == self.decided_by[0]:
+            return decide(logs, self.decided_by[1], floor, confidence).effect if logs else None
+        if metric.quantile is None:
+            return paired_difference(logs, None, confidence, floor) if logs else None
+        before, after = (counts_of(side, metric, due=due) for side in self.both)
+        return paired_jackknife(before, after, metric.q, confidence, clock_step_ns(self.runs))
 
-def _log_ratios(pairs: _Pairs, metric: Metric, *, due: bool = False) -> list[float]:
-    """Of each block; empty when a run has no such figure."""
-    values = [(run_value(one, metric, due=due), run_value(other, metric, due=due))
-              for one, other in zip(pairs.baseline, pairs.candidate, strict=True)]  # fmt: skip
-    known = [math.log(after / before) for before, after in values if before and after]
-    return known if len(known) == len(values) else []
+    def _log_ratios(self, metric: Metric, *, due: bool = False) -> list[float]:
+        """Of each block; empty when a run has no such figure."""
+        values = [[run_value(run, metric, due=due) for run in side] for side in self.both]
+        pairs = list(zip(*values, strict=True))
+        known = [math.log(after / before) for before, after in pairs if before and after]
+        return known if len(known) == len(pairs) else []
+
+    def cautions(self) -> list[Caution]:
+        """What is to be known of pairs."""
+        found = []
+        if self.alone:
+            left_out = "run is" if self.alone == 1 else "runs are"
+            sentence = f"{self.alone} {left_out} left out: its block has none of the other side."
+            found.append(Caution("alone", sentence))
+        if self.decided_by is not None:
+            logs = self._log_ratios(self.decided_by[0])
+            if len(logs) > 1 and max(logs) - min(logs) < _HAIR:
+                found.append(_NO_SCATTER)
+        return found
 
 
 def _numbered(runs: Sequence[Run]) -> tuple[str, Mapping[int, Run]] | None:
@@ -154,11 +164,11 @@ def _numbered(runs: Sequence[Run]) -> tuple[str, Mapping[int, Run]] | None:
 
 
 def _decided_by(run: Run) -> tuple[Metric, PrecisionTarget] | None:
-    told: Mapping[str, Any] | None = experiment(run.manifest, "ab").get("asked")
-    if told is None:
+    spec: Mapping[str, Any] | None = experiment(run.manifest, "ab").get("asked")
+    if spec is None:
         return None
-    asked = PrecisionTarget(told["within"], told["find"], told["most_blocks"], told["first_stage"])
-    return parse_comparable(str(told["metric"])), asked
+    target = PrecisionTarget(spec["within"], spec["find"], spec["most_blocks"], spec["first_stage"])
+    return parse_comparable(str(spec["metric"])), target
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +185,9 @@ class CaseComparison:
     cautions: tuple[Caution, ...]
     #: What is not alike and was allowed to be.
     differences: tuple[Difference, ...]
-    held: tuple[Held, ...]
+    held: tuple[GateResult, ...]
     #: In how many blocks the runs were made, one of each side; none where they are no pairs.
     blocks: int | None = None
-
-    @property
-    def failed(self) -> tuple[Held, ...]:
-        """The conditions that end a build."""
-        return tuple(one for one in self.held if one.failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +204,9 @@ class Comparison:
     confidence: float = CONFIDENCE
 
     @property
-    def failed(self) -> tuple[Held, ...]:
+    def failed(self) -> tuple[GateResult, ...]:
         """Every condition that ends a build."""
-        return tuple(one for case in self.cases for one in case.failed)
+        return tuple(one for case in self.cases for one in case.held if one.failed)
 
     @property
     def family(self) -> int:
@@ -232,23 +237,26 @@ def compare(
             that none of the runs that are compared has.
         RecordsError: a run's files can't be read.
     """
-    _refuse_unmeasured((*baseline, *candidate))
+    # Runs without figures can't be compared.
+    for run in (*baseline, *candidate):
+        if run.manifest.unmeasured is not None:
+            raise UsageError(f"run {run.id} {run.manifest.unmeasured}: leave it out")
     before, after = _sides(baseline, candidate)
     pairs = _paired(before, after)
     if not pairs:
+        ours, theirs = (_listed([case.title for case in side]) for side in (before, after))
         raise UsageError(
-            f"the sides have no case in common: the baseline has {_listed(before)} and the"
-            f" candidate {_listed(after)}"
+            f"the sides have no case in common: the baseline has {ours} and the candidate {theirs}"
         )
     compared = [run for pair in pairs for _, runs in pair for run in runs]
     check_known([one.metric for one in gate.conditions], compared)
-    conditions = sum(len(_asked_of(gate, [*one, *other])) for (_, one), (_, other) in pairs)
-    asked = _Asked(allow, gate, conditions, confidence, judged)
+    counts = [len(_conditions(gate, [*one, *other])) for (_, one), (_, other) in pairs]
+    confidences = (confidence, one_sided(confidence, sum(counts)))
     paired = {case for pair in pairs for case, _ in pair}
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
     return Comparison(
-        _as_family([_compare_case(pair, asked) for pair in pairs]),
+        _as_family([_compare_case(pair, allow, gate, confidences, judged) for pair in pairs]),
         baseline_only=only[0],
         candidate_only=only[1],
         unmeasured=only[0] if fails else (),
@@ -256,52 +264,52 @@ def compare(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """How cases are compared."""
-
-    allow: Collection[str]
-    gate: Gate
-    #: How many conditions are looked at in all.
-    conditions: int
-    confidence: float
-    judged: Judge
-
-
-def _compare_case(pair: _Pair, asked: _Asked) -> CaseComparison:
+def _compare_case(
+    pair: _Pair, allow: Collection[str], gate: Gate, confidences: tuple[float, float], judged: Judge
+) -> CaseComparison:
+    """Compares one case; intervals of changes and of conditions have these coverages."""
     (case, before), (other, after) = pair
     # Each metric reads the histograms of all runs.
     baseline, candidate = ([run.with_histogram_cache() for run in runs] for runs in (before, after))
     unlike = differences(baseline, candidate)
-    refuse_unlike(unlike, asked.allow)
-    runs = [*baseline, *candidate]
-    verdicts = {run.id: asked.judged(run) for run in runs}
-    _refuse_invalid(verdicts, asked.allow)
-    pairs = _pairs_of(baseline, candidate)
-    sides = baseline, candidate
+    refuse_unlike(unlike, allow)
+    all_sides = _Sides(baseline, candidate)
+    verdicts = {run.id: judged(run) for run in all_sides.runs}
+    _refuse_invalid(verdicts, allow)
+    pairs = all_sides.in_blocks()
+    compared = (pairs or all_sides).compared
+    # A side that is repeated too little for its design gives figures without effects.
+    repeated = is_repeated(baseline) and is_repeated(candidate)
+    conditions = _conditions(gate, all_sides.runs)
+    metrics = dict.fromkeys([*metrics_of(all_sides.runs), *(one.metric for one in conditions)])
+    rows = [compared(metric, confidences[0]) for metric in metrics]
+    if not repeated:
+        rows = [replace(row, effect=None) for row in rows]
+    held = []
+    for one in conditions:
+        failures = failures_beyond(baseline, candidate, one.metric) if repeated else None
+        if failures is not None:
+            held.append(evaluate_failures(one, failures, gate, confidences[1]))
+        else:
+            row = compared(one.metric, confidences[1], due=True)
+            held.append(evaluate_gate(one, row.effect if repeated else None, gate))
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
         candidate_runs=tuple(run.id for run in candidate),
         baseline=_called(baseline),
         candidate=_called(candidate),
-        rows=_rows(_comparing(sides, pairs), runs, asked),
+        rows=tuple(row for row in rows if row.baseline or row.candidate),
         cautions=(
             *_doubts(verdicts, baseline, candidate),
             *cautions(baseline, candidate),
             *_unrepeated(baseline, candidate),
-            *([] if pairs is None else _pair_cautions(pairs)),
+            *([] if pairs is None else pairs.cautions()),
         ),
         differences=unlike,
-        held=_held(_comparing(sides, pairs, due=True), sides, asked),
+        held=tuple(held),
         blocks=None if pairs is None else len(pairs.baseline),
     )
-
-
-def _comparing(sides: _Sides, pairs: _Pairs | None, *, due: bool = False) -> Rows:
-    """Compares both sides; without effects where one is repeated too little for its design."""
-    rows = independent(*sides, due=due) if pairs is None else in_blocks(pairs, due=due)
-    return rows if all(map(is_repeated, sides)) else without_effects(rows)
 
 
 def _as_family(cases: Sequence[CaseComparison]) -> tuple[CaseComparison, ...]:
@@ -320,36 +328,13 @@ def _as_family(cases: Sequence[CaseComparison]) -> tuple[CaseComparison, ...]:
     )
 
 
-def _rows(rows: Rows, runs: Sequence[Run], asked: _Asked) -> tuple[Compared, ...]:
-    """Every metric, those of the conditions too, as far as a side says something of it."""
-    row = rows(asked.confidence)
-    named = [one.metric for one in _asked_of(asked.gate, runs)]
-    found = (row(metric) for metric in dict.fromkeys([*metrics_of(runs), *named]))
-    return tuple(one for one in found if one.baseline or one.candidate)
-
-
-def _held(rows: Rows, sides: _Sides, asked: _Asked) -> tuple[Held, ...]:
-    confidence = one_sided(asked.confidence, asked.conditions)
-    row, repeated = rows(confidence), all(map(is_repeated, sides))
-    held = []
-    for one in _asked_of(asked.gate, [run for side in sides for run in side]):
-        failures = failures_beyond(*sides, one.metric) if repeated else None
-        if failures is None:
-            held.append(hold(one, row(one.metric).effect, asked.gate))
-        else:
-            held.append(hold_failures(one, failures, asked.gate, confidence))
-    return tuple(held)
-
-
-def _asked_of(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
+def _conditions(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
     """The conditions on a case: not those on operations that it doesn't have on either side."""
     there = {None, *operations_of(runs)}
     return [one for one in gate.conditions if one.metric.operation in there]
 
 
-def _sides(
-    baseline: Sequence[Run], candidate: Sequence[Run]
-) -> tuple[dict[Case, list[Run]], dict[Case, list[Run]]]:
+def _sides(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[_CasesOfSide, _CasesOfSide]:
     """The runs of each case on each side, on any store."""
     ids = {run.id for run in baseline}, {run.id for run in candidate}
     cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), across_systems=True)
@@ -360,7 +345,7 @@ def _sides(
     return before, after
 
 
-def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -> list[_Pair]:
+def _paired(before: _CasesOfSide, after: _CasesOfSide) -> list[_Pair]:
     """The cases that belong together: the same, or else those that go by one name on each side.
 
     The latter differ in their plans, which is rejected unless it is allowed.
@@ -368,21 +353,12 @@ def _paired(before: Mapping[Case, list[Run]], after: Mapping[Case, list[Run]]) -
     if len(before) == len(after) == 1:
         return [(next(iter(before.items())), next(iter(after.items())))]
     pairs = [((case, runs), (case, after[case])) for case, runs in before.items() if case in after]
-    paired = {case for (case, _), _ in pairs}
-    rest = _by_name(before, paired), _by_name(after, paired)
-    named = [(rest[0][name], rest[1][name]) for name in rest[0] if name in rest[1]]
-    return pairs + [(one[0], other[0]) for one, other in named if len(one) == len(other) == 1]
-
-
-def _by_name(
-    cases: Mapping[Case, list[Run]], but: Collection[Case]
-) -> dict[Case, list[tuple[Case, list[Run]]]]:
-    """Cases by their names without the compared difference."""
-    found: dict[Case, list[tuple[Case, list[Run]]]] = {}
-    for case, runs in cases.items():
-        if case not in but:
-            found.setdefault(replace(case, apart=""), []).append((case, runs))
-    return found
+    named: dict[Case, tuple[list[Case], list[Case]]] = {}
+    for place, side in enumerate((before, after)):
+        for case in (case for case in side if not (case in before and case in after)):
+            named.setdefault(replace(case, apart=""), ([], []))[place].append(case)
+    rest = [(one[0], other[0]) for one, other in named.values() if len(one) == len(other) == 1]
+    return pairs + [((one, before[one]), (other, after[other])) for one, other in rest]
 
 
 def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
@@ -395,20 +371,12 @@ def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
     for kind, of in kinds.items():
         found = [one for one in unlike if one.kind == kind]
         if found and kind not in allow:
-            told = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
-            more = len(told) - _MOST_TOLD
-            listed = "; ".join(told[:_MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
+            values = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
+            listed = _listed(values, "; ", "; and")
             raise UsageError(
                 f"the {of} of the sides differ ({listed}): compare what is alike, or allow it with"
                 f" --allow {kind}"
             )
-
-
-def _refuse_unmeasured(runs: Iterable[Run]) -> None:
-    """Rejects runs without figures, which can't be compared."""
-    for run in runs:
-        if run.manifest.unmeasured is not None:
-            raise UsageError(f"run {run.id} {run.manifest.unmeasured}: leave it out")
 
 
 def _refuse_invalid(verdicts: Mapping[str, Verdict], allow: Collection[str]) -> None:
@@ -430,17 +398,15 @@ def _doubts(
         case = verdict_of(runs, (verdicts[run.id] for run in runs))
         for word in (Judgement.INVALID, Judgement.SUSPECT):
             codes = {reason.code for reason in case.reasons if reason.level.value == word.value}
-            doubtful = [run for run in runs if codes & _codes(verdicts[run.id])]
+            doubtful = [
+                run for run in runs if any(one.code in codes for one in verdicts[run.id].reasons)
+            ]
             if codes:
-                told = f"{len(doubtful)} of {len(runs)} runs of the {side}"
-                told = told if doubtful else f"the runs of the {side} together"
+                some = f"{len(doubtful)} of {len(runs)} runs of the {side}"
+                subject = some if doubtful else f"the runs of the {side} together"
                 named = ", ".join(sorted(codes))
-                found.append(Caution("verdict", f"{word.value}: {told} ({named})."))
+                found.append(Caution("verdict", f"{word.value}: {subject} ({named})."))
     return found
-
-
-def _codes(verdict: Verdict) -> set[str]:
-    return {reason.code for reason in verdict.reasons}
 
 
 def _unrepeated(baseline: Sequence[Run], candidate: Sequence[Run]) -> list[Caution]:
@@ -468,7 +434,6 @@ def _called(runs: Sequence[Run]) -> str:
     return f"{', '.join(systems)}{named}, {count}"
 
 
-def _listed(cases: Iterable[Case]) -> str:
-    titles = [case.title for case in cases]
-    more = len(titles) - _MOST_TOLD
-    return ", ".join(titles[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
+def _listed(names: Sequence[str], comma: str = ", ", last: str = " and") -> str:
+    more = len(names) - _MOST_LISTED
+    return comma.join(names[:_MOST_LISTED]) + (f"{last} {more} more" if more > 0 else "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
 
 from kvmark.analysis.compare.comparability import (
     Difference,
@@ -13,7 +12,7 @@ from kvmark.analysis.compare.comparability import (
     environment_differences,
     recounted,
 )
-from kvmark.analysis.compare.metrics import run_value
+from kvmark.analysis.summary.metrics import run_value
 from kvmark.records import Manifest, Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
@@ -87,13 +86,6 @@ class _RunFigure:
     run: Run
     value: float | None
 
-    @classmethod
-    def of(cls, run: Run, metric: Metric) -> Self:
-        value = run_value(run, metric)
-        # Histograms are most of a manifest, and a history can have thousands of runs.
-        engine = run.manifest.engine.model_copy(update={"totals": ()})
-        return cls(Run(run.path, run.manifest.model_copy(update={"engine": engine})), value)
-
     @property
     def manifest(self) -> Manifest:
         """The run's manifest, by which it belongs to a case."""
@@ -108,60 +100,65 @@ def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    figures = [_RunFigure.of(run, metric) for run in runs]
+    figures = []
+    for run in runs:
+        # Histograms are most of a manifest, and a history can have thousands of runs.
+        engine = run.manifest.engine.model_copy(update={"totals": ()})
+        light = Run(run.path, run.manifest.model_copy(update={"engine": engine}))
+        figures.append(_RunFigure(light, run_value(run, metric)))
     in_order = sorted(figures, key=lambda one: one.manifest.created)
     found = (_history(case.title, same, metric) for case, same in by_case(in_order).items())
     return tuple(history for history in found if history.points)
 
 
-def _history(title: str, runs: Sequence[_RunFigure], metric: Metric) -> History:
-    kept = [(one.run, one.value) for one in runs if one.value][-MOST_POINTS:]
+def _history(title: str, figures: Sequence[_RunFigure], metric: Metric) -> History:
+    used = [(one.run, one.value) for one in figures if one.value][-MOST_POINTS:]
     points = tuple(
         HistoryPoint(
             run.id, run.manifest.created, run.manifest.commit, run.manifest.tags, value
         )
-        for run, value in kept
+        for run, value in used
     )  # fmt: skip
     values = [point.value for point in points]
+    steps = list(pairwise(run for run, _ in used))
     moves = tuple(
         Moved(
             index=one.index,
             change=one.ratio - 1,
             p_value=one.p_value,
             better=(one.ratio > 1) == metric.more_is_better,
-            beside=_beside(kept[one.index - 1][0], kept[one.index][0]),
+            beside=_beside(*steps[one.index - 1]),
         )
         for one in change_points(values)
     )
-    seen = could_be_seen(values, [move.index for move in moves])
-    used = [run for run, _ in kept]
-    counted, environments = _recounted(used), _environments(used)
-    return History(title, metric, points, moves, least_points(), seen, counted, environments)
-
-
-def _recounted(runs: Sequence[Run]) -> tuple[Recounted, ...]:
-    return tuple(
-        Recounted(index, caution.sentence)
-        for index, (before, after) in enumerate(pairwise(runs), start=1)
-        for caution in recounted([before], [after])
-    )
-
-
-def _environments(runs: Sequence[Run]) -> tuple[EnvironmentChange, ...]:
-    changes = (environment_differences(before, after) for before, after in pairwise(runs))
-    return tuple(
-        EnvironmentChange(index, found) for index, found in enumerate(changes, start=1) if found
+    return History(
+        title,
+        metric,
+        points,
+        moves,
+        least_runs=least_points(),
+        could_be_seen=could_be_seen(values, [move.index for move in moves]),
+        recounted=tuple(
+            Recounted(index, caution.sentence)
+            for index, (before, after) in enumerate(steps, start=1)
+            for caution in recounted([before], [after])
+        ),
+        environments=tuple(
+            EnvironmentChange(index, changes)
+            for index, step in enumerate(steps, start=1)
+            if (changes := environment_differences(*step))
+        ),
     )
 
 
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
     """Changes of machine, kvmark and system between two runs, with the rules of counting."""
-    told = [one.sentence for one in cautions([before], [after])
-            if one.code not in {"counting", "generator"}]  # fmt: skip
+    changes = [one.sentence for one in cautions([before], [after])
+               if one.code not in {"counting", "generator"}]  # fmt: skip
     systems = [
         f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
         for run in (before, after)
     ]
     if systems[0] != systems[1]:
-        told.append(f"The system changed: {systems[0]} against {systems[1]}.")
-    return tuple(told)
+        changes.append(f"The system changed: {systems[0]} against {systems[1]}.")
+    return tuple(changes)

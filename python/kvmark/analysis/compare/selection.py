@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvmark.analysis.verdict.judge import known_judgement, known_verdict
-from kvmark.records import Entry, Judgement, Records, Run, RunLine, by_case, repetition_of
+from kvmark.records import Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.store import USABLE, entries_of
 
 
@@ -37,24 +37,21 @@ def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
     return tuple(records.open(run) for run in sorted(found))
 
 
-def select(
-    records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
-) -> list[Entry]:
-    """The closed runs with all these tags and, where they are named, this workload and system."""
-    return [line.entry for line in select_lines(records, tags, workload, system)]
-
-
 def select_lines(
     records: Records, tags: Sequence[str] = (), workload: str = "", system: str = ""
 ) -> list[RunLine]:
-    """The same as lines of a list, with the judgements that are kept."""
+    """The lines of closed runs with all these tags and, where named, this workload and system.
+
+    They have the judgements that are kept. A workload is named in full or without its folder.
+    """
     wanted = set(tags)
     return [
         line
         for line in records.lines()
+        for name in [line.entry.name.lower()]
         if line.entry.state in USABLE
         and wanted <= set(line.entry.tags)
-        and (not workload or workload.lower() in _names(line.entry))
+        and (not workload or workload.lower() in {name, name.rpartition("/")[2]})
         and (not system or line.entry.system.lower() == system.lower())
     ]
 
@@ -104,8 +101,3 @@ def _last_pass(runs: Sequence[Run]) -> Iterator[Run]:
             return
         seen.add(repetition)
         yield run
-
-
-def _names(entry: Entry) -> tuple[str, str]:
-    """A workload is named in full or without its folder."""
-    return entry.name.lower(), entry.name.rpartition("/")[2].lower()

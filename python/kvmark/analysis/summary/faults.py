@@ -8,7 +8,7 @@ Everything is as fine as the run's intervals: an interval counts as a whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kvmark.analysis.summary.sums import FAILED, interval_sums, window_rows
 from kvmark.records import OpenRun, PhaseRecord, Run
 
 _RECOVERY_NS = 5_000_000_000
@@ -29,7 +30,8 @@ _AFTER: Final = "after"
 RECOVERED: Final = 0.8
 """The share of the median rate before the first fault from which on the service is as before."""
 _LEAST_BEFORE: Final = 3
-_NS_PER_S: Final = 1e9
+_Row = Mapping[str, Any]
+"""An interval of the measurement, as of `interval_sums`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,15 @@ class FaultSpan:
 
 def fault_spans(run: Run | OpenRun) -> tuple[FaultSpan, ...]:
     """The faults that were carried out, in the order in which they began."""
-    ends = {_key(event): int(event["at_ns"]) for event in _faults(run, "ended")}
+    # A fault's text states its planned begin and its server, so that no two are alike.
+    ends = {str(event["fault"]): int(event["at_ns"]) for event in _faults(run, "ended")}
     return tuple(
         FaultSpan(
             text=str(event["fault"]),
             do=str(event.get("do", "")),
             node=str(event["node"]),
             begun_ns=int(event["at_ns"]),
-            ended_ns=ends.get(_key(event)),
+            ended_ns=ends.get(str(event["fault"])),
         )
         for event in _faults(run, "begun")
     )
@@ -71,35 +74,28 @@ def problems(run: Run) -> dict[str, str]:
     return {str(event["fault"]): str(event.get("problem", "")) for event in events}
 
 
+def _faults(run: Run | OpenRun, state: str) -> list[dict[str, Any]]:
+    faults = (event for event in run.events if event.get("kind") == "fault")
+    return [event for event in faults if event.get("state") == state]
+
+
 def expected_errors(run: Run, phase: PhaseRecord) -> dict[str, int]:
     """Failures by class in intervals that a fault, or the recovery from it, touches."""
     spans = fault_spans(run)
-    if not spans:
-        return {}
-    rows = run.intervals.filter(
-        (pl.col("phase") == phase.index)
-        & (pl.col("operation") != "TOTAL")
-        & ~pl.col("part")
-        & ~pl.col("outcome").is_in(["ok", "miss", "mismatch"])
+    return _errors(run, phase, [(span.begun_ns, span.over_ns) for span in spans]) if spans else {}
+
+
+def _errors(
+    run: Run, phase: PhaseRecord, spans_ns: Sequence[tuple[float, float]]
+) -> dict[str, int]:
+    """Failures by class in the intervals of a phase that touch one of some spans."""
+    touched = pl.any_horizontal(
+        (pl.col("end_ns") > begin_ns) & (pl.col("start_ns") < end_ns)
+        for begin_ns, end_ns in spans_ns
     )
-    touched = rows.filter(pl.any_horizontal(_touched(span) for span in spans))
-    sums = touched.group_by("outcome").agg(pl.col("count").sum())
+    rows = run.intervals.filter((pl.col("phase") == phase.index) & FAILED & touched)
+    sums = rows.group_by("outcome").agg(pl.col("count").sum()).sort("outcome")
     return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
-
-
-def _touched(span: FaultSpan) -> pl.Expr:
-    return (pl.col("end_ns") > span.begun_ns) & (pl.col("start_ns") < span.over_ns)
-
-
-def _faults(run: Run | OpenRun, state: str) -> Iterator[dict[str, Any]]:
-    for event in run.events:
-        if event.get("kind") == "fault" and event.get("state") == state:
-            yield event
-
-
-def _key(event: dict[str, Any]) -> str:
-    """A fault's text says its planned begin and its server, so that no two are alike."""
-    return str(event["fault"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,46 +166,38 @@ class FaultEffect:
     errors: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    """An interval of the measurement."""
-
-    start_ns: int
-    end_ns: int
-    ok: int
-    #: Arrivals that were due and not issued at its end.
-    backlog: int
-
-    @property
-    def rate(self) -> float:
-        return self.ok * _NS_PER_S / max(self.end_ns - self.start_ns, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Quiet:
-    """The service before the first fault."""
-
-    #: The median rate; none where too little was measured.
-    rate: float | None
-    #: The most arrivals that waited to be issued.
-    backlog: int
-
-
 def fault_effects(run: Run) -> tuple[FaultEffect, ...]:
     """The effects of all faults that were carried out, in the order in which they began."""
     spans = fault_spans(run)
     phase = measured_phase(run)
     if not spans or phase is None:
         return ()
-    slices = _slices(run, phase)
-    before = [each.rate for each in slices if each.end_ns <= spans[0].begun_ns]
-    usual = median(before) if len(before) >= _LEAST_BEFORE else None
-    waited = (each.backlog for each in slices if each.end_ns <= spans[0].begun_ns)
-    quiet = _Quiet(usual, max(waited, default=0))
-    return tuple(
-        _effect(run, phase, span, slices, quiet, phase.end_ns if after is None else after.begun_ns)
-        for span, after in zip_longest(spans, spans[1:])
-    )
+    rows = interval_sums(window_rows(run, phase)).to_dicts()
+    before = [row for row in rows if row["end_ns"] <= spans[0].begun_ns]
+    usual = median(row["rate"] for row in before) if len(before) >= _LEAST_BEFORE else None
+    backlog = max((int(row["backlog"]) for row in before), default=0)
+    effects = []
+    for span, after in zip_longest(spans, spans[1:]):
+        until_ns = phase.end_ns if after is None else after.begun_ns
+        its = [row for row in rows if row["end_ns"] > span.begun_ns and row["start_ns"] < until_ns]
+        recovery_ns = None if usual is None else _recovery_ns(span, its, RECOVERED * usual)
+        waited_ns = None if recovery_ns is None else _caught_up_ns(span, its, recovery_ns, backlog)
+        effects.append(
+            FaultEffect(
+                text=span.text,
+                node=span.node,
+                begun_ns=span.begun_ns,
+                ended_ns=span.ended_ns,
+                without_service_ns=sum(
+                    row["end_ns"] - row["start_ns"] for row in its if not row["succeeded"]
+                ),
+                recovery_ns=recovery_ns,
+                caught_up_ns=waited_ns,
+                rate_before=usual,
+                errors=_errors(run, phase, [(span.begun_ns, until_ns)]),
+            )
+        )
+    return tuple(effects)
 
 
 def measured_phase(run: Run) -> PhaseRecord | None:
@@ -217,64 +205,20 @@ def measured_phase(run: Run) -> PhaseRecord | None:
     return next((each for each in run.manifest.engine.phases if each.name == "measure"), None)
 
 
-def _effect(
-    run: Run,
-    phase: PhaseRecord,
-    span: FaultSpan,
-    slices: Sequence[_Slice],
-    quiet: _Quiet,
-    until_ns: int,
-) -> FaultEffect:
-    mine = [one for one in slices if one.end_ns > span.begun_ns and one.start_ns < until_ns]
-    recovery_ns = caught_up_ns = None
-    if quiet.rate is not None and mine:
-        low = [one.end_ns for one in mine if one.rate < RECOVERED * quiet.rate]
-        if not low or low[-1] < mine[-1].end_ns:
-            recovered_ns = max(low, default=span.begun_ns)
-            recovery_ns = recovered_ns - span.begun_ns
-            caught_up_ns = _caught_up_ns(span, mine, recovered_ns, quiet.backlog)
-    return FaultEffect(
-        text=span.text,
-        node=span.node,
-        begun_ns=span.begun_ns,
-        ended_ns=span.ended_ns,
-        without_service_ns=sum(one.end_ns - one.start_ns for one in mine if not one.ok),
-        recovery_ns=recovery_ns,
-        caught_up_ns=caught_up_ns,
-        rate_before=quiet.rate,
-        errors=_errors(run, phase, span.begun_ns, until_ns),
-    )
+def _recovery_ns(span: FaultSpan, rows: Sequence[_Row], least_rate: float) -> int | None:
+    """From the fault's begin until the rate stayed at the least one; None if it never did."""
+    low = [int(row["end_ns"]) for row in rows if row["rate"] < least_rate]
+    if not rows or (low and low[-1] >= rows[-1]["end_ns"]):
+        return None
+    return max(low, default=span.begun_ns) - span.begun_ns
 
 
 def _caught_up_ns(
-    span: FaultSpan, mine: Sequence[_Slice], recovered_ns: int, backlog: int
+    span: FaultSpan, rows: Sequence[_Row], recovery_ns: int, backlog: int
 ) -> int | None:
     """From the fault's begin until the service was as before and nothing more waited."""
-    back_ns = max(recovered_ns, span.ended_ns or recovered_ns)
-    if any(one.end_ns <= back_ns and one.backlog > backlog for one in mine):
-        waited = (one for one in mine if one.end_ns >= back_ns)
-        back_ns_found = next((one.end_ns for one in waited if one.backlog <= backlog), None)
-        return None if back_ns_found is None else back_ns_found - span.begun_ns
-    return recovered_ns - span.begun_ns
-
-
-def _slices(run: Run, phase: PhaseRecord) -> list[_Slice]:
-    ok = (pl.col("outcome") == "ok") & ~pl.col("part")
-    rows = run.intervals.filter((pl.col("phase") == phase.index) & ~pl.col("drain"))
-    sums = rows.group_by("start_ns", "end_ns").agg(
-        pl.col("count").filter(ok).sum(), pl.col("backlog").sum()
-    )
-    return [_Slice(*map(int, row)) for row in sums.sort("start_ns").iter_rows()]
-
-
-def _errors(run: Run, phase: PhaseRecord, from_ns: int, until_ns: int) -> dict[str, int]:
-    failed = ~pl.col("outcome").is_in(["ok", "miss", "mismatch"]) & ~pl.col("part")
-    rows = run.intervals.filter(
-        (pl.col("phase") == phase.index)
-        & (pl.col("operation") != "TOTAL")
-        & (pl.col("end_ns") > from_ns)
-        & (pl.col("start_ns") < until_ns)
-        & failed
-    )
-    sums = rows.group_by("outcome").agg(pl.col("count").sum()).sort("outcome")
-    return {str(outcome): int(count) for outcome, count in sums.iter_rows()}
+    back_ns = max(span.begun_ns + recovery_ns, span.ended_ns or 0)
+    if all(row["end_ns"] > back_ns or row["backlog"] <= backlog for row in rows):
+        return recovery_ns
+    waited = (row for row in rows if row["end_ns"] >= back_ns and row["backlog"] <= backlog)
+    return next((int(row["end_ns"]) - span.begun_ns for row in waited), None)

@@ -7,18 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from kvmark.analysis.summary.faults import FaultEffect, fault_effects, fault_spans
-from kvmark.records import PhaseRecord, Run, TimeName, TotalRecord
-from kvmark.stats import Counts, Estimate, Level, rate_of_intervals
+from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, full_intervals, interval_sums
+from kvmark.records import PhaseRecord, Run, TotalRecord
+from kvmark.records.model import TIMES
+from kvmark.stats import CONFIDENCE, Counts, Estimate, Level, rate_of_intervals
 
 #: The quantiles of a summary, by name.
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-_NS_PER_S = 1e9
 _NS_PER_MS = 1e6
-# An interval counts as full when it lacks at most this share of the usual length.
-_FULL = 0.99
 _CHANGED = "no interval: the rate was meant to change"
 _BROKEN = "no interval: a server was broken on purpose"
 #: These look for no record that must be there; all other operations do, the user's own too.
@@ -33,15 +30,13 @@ def clock_step_ns(runs: Iterable[Run]) -> float:
 
 def rate_resolution(runs: Iterable[Run]) -> float:
     """As a share of the rate: half an operation, or the clock's step in the counted windows."""
-    return max((_rate_resolution(run) for run in runs), default=0.0)
-
-
-def _rate_resolution(run: Run) -> float:
-    window_ns = sum(phase.window_ns for phase in run.counted)
-    operations = sum(run.manifest.engine.succeeded(phase) for phase in run.counted)
-    if not window_ns or not operations:
-        return 0.0
-    return max(0.5 / operations, clock_step_ns([run]) / window_ns)
+    shares = [0.0]
+    for run in runs:
+        window_ns = sum(phase.window_ns for phase in run.counted)
+        operations = sum(map(run.manifest.engine.succeeded, run.counted))
+        if window_ns and operations:
+            shares += [0.5 / operations, clock_step_ns([run]) / window_ns]
+    return max(shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +171,7 @@ class Summary:
 def summarize(run: Run) -> Summary:
     """The numbers of a run's counted phases."""
     manifest = run.manifest
+    warm_up = [one for one in manifest.engine.phases if one.name == "warm_up"]
     return Summary(
         id=run.id,
         name=str(manifest.plan.get("name", "")),
@@ -185,19 +181,14 @@ def summarize(run: Run) -> Summary:
         phases=tuple(_summarize_phase(run, phase) for phase in run.counted),
         sweep=next(_sweeps(run), None),
         faults=fault_effects(run),
-        warm_up_ms=_warm_up_ms(run),
+        warm_up_ms=sum(one.window_ns for one in warm_up) / _NS_PER_MS if warm_up else None,
     )
-
-
-def _warm_up_ms(run: Run) -> float | None:
-    phases = [one for one in run.manifest.engine.phases if one.name == "warm_up"]
-    return sum(phase.window_ns for phase in phases) / _NS_PER_MS if phases else None
 
 
 def _sweeps(run: Run) -> Iterator[SweepSummary]:
     for phase in run.manifest.engine.phases:
         if phase.sweep is not None:
-            ended = _by_outcome(run.totals(phase.index), excluded=())
+            ended = by_outcome(run.totals(phase.index), excluded=())
             intact, missing, wrong = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
             sweep = phase.sweep
             yield SweepSummary(
@@ -219,33 +210,36 @@ def _summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
     totals = run.totals(phase.index)
     whole = [total for total in totals if not total.part]
     completed = sum(total.count for total in whole)
+    ok = [total for total in whole if total.outcome == "ok"]
+    rows, hits, misses = sum(total.rows for total in ok), *looked_for(run, whole)
+    lag = phase.generator_lag
     return PhaseSummary(
         phase=phase.index,
         name=phase.name,
         runtime_ms=phase.window_ns / _NS_PER_MS,
         throughput=throughput(run, phase),
         completed=completed,
-        rows=_rows(whole),
+        rows=rows if rows != sum(total.count for total in ok) else None,
         operations=tuple(_operations(run, totals)),
-        hit_ratio=_hit_ratio(run, whole),
-        errors=_by_outcome(whole, excluded=("ok", "miss")),
+        hit_ratio=hits / (hits + misses) if hits + misses else None,
+        errors=by_outcome(whole, excluded=ANSWERED),
         cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
         max_resident_bytes=phase.process.max_resident_bytes,
-        generator_lag=_generator_lag(run, phase),
+        generator_lag=None if lag is None else Times.of(run.decoded(lag, "the generator's lag")),
         stopped_by=phase.stopped_by,
     )
 
 
-def throughput(run: Run, phase: PhaseRecord) -> Estimate:
-    """Successful operations per second in the window, with the error that its intervals give.
+def throughput(run: Run, *phases: PhaseRecord, confidence: float = CONFIDENCE) -> Estimate:
+    """Successful operations per second in the windows, with the error that their intervals give.
 
     The value is the exact ratio; the error is that of the mean rate of the full intervals. Too few
     of them give none.
     """
-    found = rate_level(run, [phase])
-    if found is None:
+    level = rate_level(run, phases)
+    if level is None:
         return Estimate.alone(0.0, "ops/s", "no interval: no operation succeeded")
-    return found.plain("ops/s")
+    return level.plain("ops/s", confidence)
 
 
 def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
@@ -254,9 +248,13 @@ def rate_level(run: Run, phases: Sequence[PhaseRecord]) -> Level | None:
     window_ns = sum(phase.window_ns for phase in phases)
     if not ok or not window_ns:
         return None
-    rates = [rate for phase in phases for rate in _interval_rates(run, phase)]
+    rates = [
+        rate
+        for phase in phases
+        for rate in interval_sums(full_intervals(run, phase))["rate"].to_list()
+    ]
     until_known = any(phase.stopped_by == "until" for phase in phases)
-    rate, floor = ok * _NS_PER_S / window_ns, rate_resolution([run])
+    rate, floor = ok * NS_PER_S / window_ns, rate_resolution([run])
     broken = any(phase.name == "measure" for phase in phases) and bool(fault_spans(run))
     steady = all(keeps_rate(run, group.group) for phase in phases for group in phase.groups)
     if broken or not steady:
@@ -271,35 +269,16 @@ def mean_service_ns(totals: Sequence[TotalRecord]) -> float | None:
     return sum(total.service.mean * total.count for total in totals) / count if count else None
 
 
+def planned_group(run: Run, group: str) -> Mapping[str, Any]:
+    """The plan's description of a group; empty if the plan has none."""
+    groups = run.manifest.plan.get("groups", ())
+    return next((one for one in groups if one.get("name") == group), {})
+
+
 def keeps_rate(run: Run, group: str) -> bool:
     """Whether the plan keeps a group's target rate, so that a change isn't meant."""
-    groups = run.manifest.plan.get("groups", ())
-    planned: Mapping[str, Any] = next((one for one in groups if one.get("name") == group), {})
-    return len({point["rate"] for point in planned.get("arrival", {}).get("rates", ())}) <= 1
-
-
-def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:
-    """The rows of the phase's window, without its drain and a last interval that was cut short."""
-    rows = run.intervals.filter((pl.col("phase") == phase.index) & ~pl.col("drain"))
-    length = pl.col("end_ns") - pl.col("start_ns")
-    return rows.filter(length >= _FULL * length.max())
-
-
-def _interval_rates(run: Run, phase: PhaseRecord) -> list[float]:
-    """Successful operations per second in each full interval, all groups together."""
-    return rates_of(full_intervals(run, phase))
-
-
-def rates_of(rows: pl.DataFrame) -> list[float]:
-    """Successful operations per second in each interval of these rows, all groups together."""
-    ok = (pl.col("outcome") == "ok") & ~pl.col("part")
-    rates = (
-        rows.group_by("start_ns", "end_ns")
-        .agg(pl.col("count").filter(ok).sum())
-        .sort("start_ns")
-        .select(pl.col("count") * _NS_PER_S / (pl.col("end_ns") - pl.col("start_ns")))
-    )
-    return [float(rate) for rate in rates["count"]]
+    rates = planned_group(run, group).get("arrival", {}).get("rates", ())
+    return len({point["rate"] for point in rates}) <= 1
 
 
 def quantile_curve(counts: Counts, nines: int = 5) -> tuple[tuple[float, int], ...]:
@@ -321,34 +300,21 @@ def _operations(run: Run, totals: Iterable[TotalRecord]) -> Iterable[OperationSu
             part=part,
             count=sum(total.count for total in ok),
             rows=sum(total.rows for total in ok),
-            response=_times(run, ok, "response"),
-            service=_times(run, ok, "service"),
-            wait=_times(run, ok, "wait"),
-            others=_by_outcome(found, excluded=("ok",)),
+            others=by_outcome(found, excluded=("ok",)),
+            **{
+                time: Times.of(Counts.merge(run.times(total, time) for total in ok))
+                for time in TIMES
+            },
         )
 
 
-def _times(run: Run, totals: Iterable[TotalRecord], time: TimeName) -> Times:
-    return Times.of(Counts.merge(run.times(total, time) for total in totals))
-
-
-def _generator_lag(run: Run, phase: PhaseRecord) -> Times | None:
-    lag = phase.generator_lag
-    return None if lag is None else Times.of(run.decoded(lag, "the generator's lag"))
-
-
-def _by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dict[str, int]:
+def by_outcome(totals: Iterable[TotalRecord], excluded: tuple[str, ...]) -> dict[str, int]:
+    """The operations by outcome, but for some outcomes."""
     counts: dict[str, int] = {}
     for total in totals:
         if total.outcome not in excluded:
             counts[total.outcome] = counts.get(total.outcome, 0) + total.count
     return counts
-
-
-def _rows(totals: Iterable[TotalRecord]) -> int | None:
-    ok = [total for total in totals if total.outcome == "ok"]
-    rows = sum(total.rows for total in ok)
-    return rows if rows != sum(total.count for total in ok) else None
 
 
 def looked_for(run: Run, totals: Iterable[TotalRecord]) -> tuple[int, int]:
@@ -359,15 +325,9 @@ def looked_for(run: Run, totals: Iterable[TotalRecord]) -> tuple[int, int]:
     """
     looked = [total for total in totals if run.kind(total) not in _CANNOT_MISS]
     hits, misses = (
-        sum(total.count for total in looked if total.outcome == outcome)
-        for outcome in ("ok", "miss")
+        sum(total.count for total in looked if total.outcome == outcome) for outcome in ANSWERED
     )
     return hits, misses
-
-
-def _hit_ratio(run: Run, totals: Iterable[TotalRecord]) -> float | None:
-    hits, misses = looked_for(run, totals)
-    return hits / (hits + misses) if hits + misses else None
 
 
 def _cpu_ns_per_operation(phase: PhaseRecord, completed: int) -> float | None:

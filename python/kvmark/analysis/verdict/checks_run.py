@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Final
 
 import polars as pl
 
 from kvmark.analysis.summary.faults import Segment
-from kvmark.analysis.summary.run import keeps_rate
-from kvmark.analysis.verdict.evidence import JudgedPhase, percent, real_clock, reason
-from kvmark.analysis.verdict.rules import RULES, Level, Reason
+from kvmark.analysis.summary.run import keeps_rate, mean_service_ns, rate_resolution, throughput
+from kvmark.analysis.summary.sums import interval_sums
+from kvmark.analysis.verdict.rules import (
+    RULES,
+    JudgedPhase,
+    Level,
+    Reason,
+    percent,
+    real_clock,
+    reason,
+)
 from kvmark.records import Run
-from kvmark.records.intervals import TIMED
 from kvmark.spec.quantity import duration_text
-from kvmark.stats import LEAST_INTERVALS, Drift, drift, least_observations, warmup_gain
+from kvmark.stats import (
+    LEAST_INTERVALS,
+    Estimate,
+    drift,
+    least_observations,
+    rate_of_intervals,
+    warmup_gain,
+)
 
+IMPRECISE: Final = "imprecise"
+_UNSERVED: Final = "unserved_clients"
+INSUFFICIENT_DATA: Final = frozenset({IMPRECISE, _UNSERVED})
+"""The codes of the reasons for which a run's data are insufficient."""
 _LEAST_FOR_DRIFT = 10
 _WARM_BY = 5
 """The number of runs after which servers are warm, independent of their warm-up."""
@@ -72,11 +91,11 @@ def check_ending(run: Run) -> Iterator[Reason | None]:
 
 
 def check_machine(run: Run) -> Iterator[Reason | None]:
-    """What else the machine did, and where the workers ran."""
+    """What else the machine did, what the engine costs there, and where the workers ran."""
     if not real_clock(run):
         return
-    known = [(_number(host, HOST_LOAD), _number(host, HOST_CORES)) for host in _hosts(run)]
-    busy = [(load / cores, load, cores) for load, cores in known if load is not None and cores]
+    known = _numbers(run, HOST_LOAD, HOST_CORES)
+    busy = [(load / cores, load, cores) for load, cores in known if cores]
     for share, load, cores in [max(busy)] if busy else []:
         yield reason(
             "busy_machine",
@@ -84,19 +103,8 @@ def check_machine(run: Run) -> Iterator[Reason | None]:
             f"other programs kept {load:.2g} of {cores:.0f} cores busy before the run",
             {HOST_LOAD: load, HOST_CORES: cores},
         )
-    yield from _check_calibration(run)
-    workers = [worker for phase in run.counted for worker in phase.workers]
-    unpinned = any(not worker.cores for worker in workers)
-    yield reason("unpinned", int(unpinned), "the kernel chose the cores of the workers", {})
-
-
-def _check_calibration(run: Run) -> Iterator[Reason | None]:
-    """Whether what the engine costs could be measured on each machine."""
-    known = [
-        (_number(host, HOST_OVERHEAD_LEAST), _number(host, HOST_OVERHEAD_MEDIAN))
-        for host in _hosts(run)
-    ]
-    apart = [(median / least, least, median) for least, median in known if least and median]
+    costs = _numbers(run, HOST_OVERHEAD_LEAST, HOST_OVERHEAD_MEDIAN)
+    apart = [(median / least, least, median) for least, median in costs if least and median]
     for times, least, median in [max(apart)] if apart else []:
         yield reason(
             "calibration_disturbed",
@@ -105,6 +113,9 @@ def _check_calibration(run: Run) -> Iterator[Reason | None]:
             f" per operation at the least and {median:.0f} ns in the median",
             {HOST_OVERHEAD_LEAST: least, HOST_OVERHEAD_MEDIAN: median},
         )
+    workers = [worker for phase in run.counted for worker in phase.workers]
+    unpinned = any(not worker.cores for worker in workers)
+    yield reason("unpinned", int(unpinned), "the kernel chose the cores of the workers", {})
 
 
 def check_notices(run: Run) -> Iterator[Reason | None]:
@@ -126,32 +137,28 @@ def check_notices(run: Run) -> Iterator[Reason | None]:
 
 def check_resolution(phase: JudgedPhase) -> Iterator[Reason | None]:
     """The engine's cost and the clock's step against the measured times."""
-    mean_ns = phase.mean_service_ns()
+    mean_ns = mean_service_ns(phase.succeeded)
     driver = phase.run.manifest.plan.get("system", {}).get("driver")
-    costs_ns = [_number(host, HOST_OVERHEAD) for host in _hosts(phase.run)]
-    overhead_ns = max((cost_ns for cost_ns in costs_ns if cost_ns is not None), default=None)
+    overhead_ns = max((cost_ns for (cost_ns,) in _numbers(phase.run, HOST_OVERHEAD)), default=None)
     if not mean_ns or not real_clock(phase.run):
         return
     if overhead_ns is not None and driver != "null":
-        yield reason(
+        yield phase.reason(
             "engine_overhead",
             overhead_ns / mean_ns,
             f"the engine's own {overhead_ns:.0f} ns per operation are"
             f" {percent(overhead_ns / mean_ns)} of the mean service time",
             {HOST_OVERHEAD: overhead_ns, "service_ns_mean": mean_ns},
-            phase=phase.name,
         )
     clock = phase.run.manifest.engine.clock
-    ok = [total for total in phase.whole() if total.outcome == "ok"]
-    median_ns = max(ok, key=lambda total: total.count).service.p50
+    median_ns = max(phase.succeeded, key=lambda total: total.count).service.p50
     if clock is not None and median_ns > 0:
-        yield reason(
+        yield phase.reason(
             "coarse_clock",
             clock.resolution_ns / median_ns,
             f"the clock moves in steps of {clock.resolution_ns:.0f} ns and the median service time"
             f" is {median_ns} ns",
             {"resolution_ns": clock.resolution_ns, "service_ns_p50": median_ns},
-            phase=phase.name,
         )
 
 
@@ -212,85 +219,105 @@ def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 
 def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason | None:
-    found = {name: moved for name, series in _series(rows) if (moved := _drift(series))}
+    sums = interval_sums(rows)
+    series = {"throughput": sums["rate"], "mean service time": sums["service_ns"].drop_nulls()}
+    # The drifts that chance doesn't explain.
+    found = {
+        name: moved
+        for name, one in series.items()
+        if len(one) >= _LEAST_FOR_DRIFT and (moved := drift(one.to_list())).p_value < _DRIFT_P_VALUE
+    }
     if not found:
         return None
     name = max(found, key=lambda candidate: abs(found[candidate].change))
     moved = found[name]
-    return reason(
+    return phase.reason(
         "not_stationary",
         abs(moved.change),
         f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))} over"
         f" {moved.n} intervals{segment.place}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
-        phase=phase.name,
     )
 
 
 def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Whether there is enough for an error of the throughput and for the quantiles."""
-    intervals = phase.intervals()
-    yield reason(
+    intervals = phase.full_intervals["start_ns"].n_unique()
+    yield phase.reason(
         "too_short",
         LEAST_INTERVALS - intervals,
         f"the {phase.name} phase has {intervals} of the {LEAST_INTERVALS} full intervals that an"
         " error of its throughput needs",
         {"intervals": intervals},
-        phase=phase.name,
     )
-    ok = {
-        f"{total.group}.{total.operation}": total.count
-        for total in phase.whole()
-        if total.outcome == "ok"
-    }
+    ok = {f"{total.group}.{total.operation}": total.count for total in phase.succeeded}
     if not ok:
         return
     rarest = min(ok, key=lambda name: ok[name])
     needed = least_observations(0.99)
     most = max(ok.values())
-    yield reason(
+    yield phase.reason(
         "too_few_samples",
         needed - ok[rarest],
         f"{rarest} succeeded {ok[rarest]} times and its p99 needs {needed}, so it is not shown",
         {"operation": rarest, "count": ok[rarest], "most": most},
-        phase=phase.name,
         level=Level.SUSPECT if most < least_observations(0.95) else None,
     )
 
 
-def _series(rows: pl.DataFrame) -> Iterator[tuple[str, list[float]]]:
-    whole = (pl.col("outcome") == "ok") & ~pl.col("part")
-    length_s = (pl.col("end_ns") - pl.col("start_ns")) / 1e9
-    sums = (
-        rows.group_by("start_ns", "end_ns")
-        .agg(
-            pl.col("count").filter(whole).sum(),
-            TIMED.filter(whole).sum().alias("timed"),
-            (pl.col("service_ns_mean") * TIMED).filter(whole).sum().alias("service_ns"),
-        )
-        .sort("start_ns")
-        .with_columns(rate=pl.col("count") / length_s)
+def _numbers(run: Run, *keys: str) -> list[tuple[float, ...]]:
+    """These numbers of the machines that generated the load, for which all are known."""
+    hosts = [agent.host for agent in run.manifest.engine.agents] or [run.manifest.host]
+    found = [[host.get(key) for key in keys] for host in hosts]
+    return [
+        numbers
+        for values in found
+        for numbers in [tuple(float(value) for value in values if isinstance(value, int | float))]
+        if len(numbers) == len(keys)
+    ]
+
+
+def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """How wide the throughput's interval is, and whether each client ended an operation.
+
+    Where faults were planned, the interval is that of each segment before and after.
+    """
+    if not any(segment.name for segment, _ in phase.quiet):
+        yield imprecise(throughput(phase.run, phase.record), phase.name)
+    else:
+        floor = rate_resolution([phase.run])
+        for segment, rows in phase.quiet:
+            rates = interval_sums(rows)["rate"].to_list()
+            if any(rates):
+                found = rate_of_intervals(fmean(rates), rates, floor).plain("ops/s")
+                yield imprecise(found, phase.name, segment.place)
+    # In the open model the number of clients is a limit.
+    planned = [phase.planned(group.group) for group in phase.record.groups]
+    closed = [one for one in planned if one.get("arrival", {}).get("process") == "closed"]
+    clients, ended = sum(int(one.get("clients", 0)) for one in closed), phase.count()
+    # Where no operation ended, nothing was measured.
+    unserved = clients - ended if ended else 0
+    yield phase.reason(
+        _UNSERVED,
+        unserved,
+        f"of {clients} clients at least {unserved} ended no operation: there were {ended}",
+        {"clients": clients, "ended": ended},
     )
-    yield "throughput", sums["rate"].to_list()
-    served = sums.filter(pl.col("timed") > 0)
-    yield "mean service time", (served["service_ns"] / served["timed"]).to_list()
 
 
-def _drift(series: list[float]) -> Drift | None:
-    """The drift if chance doesn't explain it."""
-    if len(series) < _LEAST_FOR_DRIFT:
+def imprecise(found: Estimate, phase: str | None = None, place: str = "") -> Reason | None:
+    """The reason, where half the interval is too large a part of the throughput.
+
+    An unknown interval has another reason. `place` is that of a segment of the phase.
+    """
+    share = found.relative_error
+    if share is None:
         return None
-    found = drift(series)
-    return found if found.p_value < _DRIFT_P_VALUE else None
-
-
-def _hosts(run: Run) -> list[Mapping[str, Any]]:
-    """The machines that generated the load."""
-    return [agent.host for agent in run.manifest.engine.agents] or [run.manifest.host]
-
-
-def _number(host: Mapping[str, Any], key: str) -> float | None:
-    value = host.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
+    return reason(
+        IMPRECISE,
+        share,
+        f"half the interval of the throughput{place} is {percent(share)} of it"
+        + (", so that it may be 0" if share > 1 else ""),
+        {"throughput": found.value, "error": found.error or 0.0, "n": found.n},
+        phase=phase,
+    )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kvmark.analysis.summary.counters import counter_deltas
 from kvmark.analysis.summary.faults import RECOVERED, fault_effects, fault_spans, problems
-from kvmark.analysis.verdict.evidence import JudgedPhase, percent, reason
-from kvmark.analysis.verdict.rules import Reason
+from kvmark.analysis.summary.sums import counter_deltas
+from kvmark.analysis.verdict.rules import JudgedPhase, Reason, percent, reason
 from kvmark.drivers import drivers
 from kvmark.records import Run
 from kvmark.stats.distributions import zipf_top_share
@@ -26,8 +25,8 @@ _YCSB_ITEMS = 10_000_000_000
 _OWN_CPU = ("used_cpu_user", "used_cpu_sys")
 _THE_SYSTEM = "of the system"
 
-#: A row of :func:`counter_deltas`.
-_Rise = Mapping[str, Any]
+_Deltas = Mapping[str, Mapping[str, Any]]
+"""The rows of :func:`counter_deltas` by server."""
 
 
 def check_faults(run: Run) -> Iterator[Reason | None]:
@@ -53,26 +52,31 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
 
 def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     """What the servers used, carried, collected, warned of and evicted in a counted phase."""
-    rose = counter_deltas(phase.run, phase.record).to_dicts()
-    yield from _check_processors(phase, rose)
-    yield from _check_shares(phase, rose)
+    rows = counter_deltas(phase.run, phase.record).to_dicts()
+    deltas = {str(row["node"]): row for row in rows}
+    yield from _check_processors(phase, deltas)
+    yield from _check_shares(phase, deltas)
     yield from _check_popularity(phase)
-    yield from _check_garbage(phase, rose)
+    yield from _check_garbage(phase, deltas)
     yield from _check_warnings(phase)
     evicted = sum(_change(phase, name) or 0.0 for name in _EVICTED)
-    yield reason(
+    yield phase.reason(
         "evictions",
         evicted,
         f"the system evicted {evicted:.0f} records in the {phase.name} phase",
         {"evicted": evicted},
-        phase=phase.name,
     )
 
 
-def _check_processors(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+def _check_processors(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | None]:
     """Whether a server, or several that share their cores, used all that there was to use."""
-    used = _used_cores(phase, rose)
-    shares = {**_own_shares(phase.run, used), **_shares_together(phase.run, used)}
+    used = _used_cores(phase, deltas)
+    # A system's own count is that of one core.
+    alone = {
+        (name,): cores if name == _THE_SYSTEM else cores / _usable_cores(phase.run, name)
+        for name, cores in used.items()
+    }
+    shares = alone | _shares_together(phase.run, used)
     if not shares:
         return
     busiest = max(shares, key=lambda names: shares[names])
@@ -80,23 +84,30 @@ def _check_processors(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Rea
     several = len(busiest) > 1
     they = "they" if several else "it"
     who = f"servers {node}, on the same cores," if several else f"server {node}"
-    yield reason(
+    yield phase.reason(
         "server_saturated",
         share,
         f"{who} used {percent(share)} of the processor time that {they} can use",
         {"node": node, "busy_share": share, "servers": len(used)},
-        phase=phase.name,
     )
 
 
-def _check_shares(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+def _check_shares(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | None]:
     """Whether one of several servers carried more of the traffic than its part.
 
     What a server missed while it was broken on purpose says nothing about the keys.
     """
-    sharing, traffic = _sharing(phase.run), _traffic(rose)
+    sharing = _sharing(phase.run)
+    traffic = {name: row["bytes"] for name, row in deltas.items() if row["bytes"] is not None}
     equal = sum(traffic.get(node, 0.0) for node in sharing) / max(len(sharing), 1)
-    broken = {node for node in _broken(phase) if traffic.get(node, 0.0) <= equal}
+    start_ns, end_ns = phase.record.start_ns, phase.record.drained_ns or phase.record.end_ns
+    # A fault, or the recovery from it, kept these from their part in the phase.
+    broken = {
+        span.node
+        for span in fault_spans(phase.run)
+        if span.begun_ns < end_ns and start_ns < span.over_ns
+        if traffic.get(span.node, 0.0) <= equal
+    }
     judged = [node for node in sharing if node not in broken]
     spent = {node: change for node, change in traffic.items() if node in judged}
     total = sum(spent.values())
@@ -105,48 +116,34 @@ def _check_shares(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason 
     node = max(spent, key=lambda name: spent[name])
     share, fair = spent[node] / total, 1 / len(spent)
     whole = " without a fault" if broken else ""
-    yield reason(
+    yield phase.reason(
         "uneven_servers",
         share - fair,
         f"server {node} carried {percent(share)} of the traffic of {len(spent)} servers{whole},"
         f" where an equal part is {percent(fair)}",
         {"node": node, "share": share, "equal_share": fair, "servers": len(spent)},
-        phase=phase.name,
-    )
-
-
-def _broken(phase: JudgedPhase) -> frozenset[str]:
-    """The servers that a fault, or the recovery from it, kept from their part in the phase."""
-    start_ns, end_ns = phase.record.start_ns, phase.record.drained_ns or phase.record.end_ns
-    return frozenset(
-        span.node
-        for span in fault_spans(phase.run)
-        if span.begun_ns < end_ns and start_ns < span.over_ns
     )
 
 
 def _check_popularity(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Whether the most popular record alone needs much of one server's capacity."""
     servers = len(_sharing(phase.run))
-    operations = {
-        group: sum(total.count for total in phase.whole() if total.group == group)
-        for group in (group.group for group in phase.record.groups)
-    }
-    all_ended = sum(operations.values())
+    all_ended = phase.count()
     if servers < 2 or not all_ended:
         return
     records = int(phase.run.manifest.plan.get("dataset", {}).get("count", 0))
-    popular = sum(
-        count * _top_share_of(phase.planned(group), records) for group, count in operations.items()
-    )
+    top_shares = {
+        group.group: _top_share_of(phase.planned(group.group), records)
+        for group in phase.record.groups
+    }
+    popular = sum(top_shares.get(total.group, 0.0) * total.count for total in phase.whole)
     share = popular / all_ended
-    yield reason(
+    yield phase.reason(
         "hot_partition",
         share * servers,
         f"the most popular record gets {percent(share)} of the operations, where an equal part of"
         f" {servers} servers is {percent(1 / servers)}",
         {"share": share, "equal_share": 1 / servers, "records": records},
-        phase=phase.name,
     )
 
 
@@ -156,9 +153,7 @@ def _top_share_of(group: Mapping[str, Any], records: int) -> float:
     Of the keys that it may choose, those that no record has yet don't count.
     """
     keys: Mapping[str, Any] = group.get("keys") or {}
-    if not keys:
-        return 0.0
-    return _top_share(keys["distribution"], min(records, int(keys["count"])))
+    return _top_share(keys["distribution"], min(records, int(keys["count"]))) if keys else 0.0
 
 
 def _top_share(law: Mapping[str, Any], records: int) -> float:
@@ -194,20 +189,19 @@ def _top_share_of_head(shares: Sequence[float], law: Mapping[str, Any], records:
     return max([*shares, behind])
 
 
-def _check_garbage(phase: JudgedPhase, rose: Sequence[_Rise]) -> Iterator[Reason | None]:
+def _check_garbage(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | None]:
     """How long servers on a Java virtual machine collected garbage."""
     shares = {
-        str(row["node"]): row["gc_s"] / row["wall_s"] for row in rose if row["gc_s"] is not None
+        name: row["gc_s"] / row["wall_s"] for name, row in deltas.items() if row["gc_s"] is not None
     }
     if not shares:
         return
     node = max(shares, key=lambda name: shares[name])
-    yield reason(
+    yield phase.reason(
         "garbage_collection",
         shares[node],
         f"server {node} collected garbage {percent(shares[node])} of the time",
         {"node": node, "share": shares[node], "servers": len(shares)},
-        phase=phase.name,
     )
 
 
@@ -217,22 +211,23 @@ def _check_warnings(phase: JudgedPhase) -> Iterator[Reason | None]:
     if not warnings or not ended:
         return
     known = {name: int(_change(phase, f"warnings_{kind}") or 0) for kind, name in _WARNINGS.items()}
-    named = {name: count for name, count in known.items() if count}
-    named |= {"other matters": rest} if (rest := int(warnings) - sum(known.values())) > 0 else {}
-    told = ", ".join(f"{count} of {name}" for name, count in named.items())
-    yield reason(
+    rest = max(0, int(warnings) - sum(known.values()))
+    named = {name: count for name, count in (known | {"other matters": rest}).items() if count}
+    subjects = ", ".join(f"{count} of {name}" for name, count in named.items())
+    yield phase.reason(
         "server_warnings",
         warnings / ended,
-        f"answers to {ended} operations came with {warnings:.0f} warnings, {told}",
+        f"answers to {ended} operations came with {warnings:.0f} warnings, {subjects}",
         {"warnings": int(warnings), "operations": ended, **named},
-        phase=phase.name,
     )
 
 
-def _used_cores(phase: JudgedPhase, rose: Sequence[_Rise]) -> dict[str, float]:
+def _used_cores(phase: JudgedPhase, deltas: _Deltas) -> dict[str, float]:
     """Seconds of processor time that each server used in a second."""
     watched = {
-        str(row["node"]): row["cpu_s"] / row["wall_s"] for row in rose if row["cpu_s"] is not None
+        name: row["cpu_s"] / row["wall_s"]
+        for name, row in deltas.items()
+        if row["cpu_s"] is not None
     }
     if watched:
         return watched
@@ -241,14 +236,6 @@ def _used_cores(phase: JudgedPhase, rose: Sequence[_Rise]) -> dict[str, float]:
     if window_ns <= 0 or any(part is None for part in own):
         return {}
     return {_THE_SYSTEM: sum(part or 0.0 for part in own) * 1e9 / window_ns}
-
-
-def _own_shares(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...], float]:
-    """The used share of each server's capacity if it were alone; a system's own count of one."""
-    return {
-        (name,): cores if name == _THE_SYSTEM else cores / _usable_cores(run, name)
-        for name, cores in used.items()
-    }
 
 
 def _shares_together(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...], float]:
@@ -285,13 +272,10 @@ def _node(run: Run, name: str) -> Mapping[str, Any]:
     return next((one for one in nodes if one.get("name") == name), {})
 
 
-def _traffic(rose: Sequence[_Rise]) -> dict[str, float]:
-    return {str(row["node"]): row["bytes"] for row in rose if row["bytes"] is not None}
-
-
 def _sharing(run: Run) -> list[str]:
     """The servers that share the load, by name."""
-    return [str(node["name"]) for node in _nodes(run) if node.get("role") in _SHARING]
+    nodes = (run.manifest.testbed or {}).get("nodes", ())
+    return [str(node["name"]) for node in nodes if node.get("role") in _SHARING]
 
 
 def _testbed_of(run: Run, node: str) -> Mapping[str, Any]:
@@ -300,10 +284,6 @@ def _testbed_of(run: Run, node: str) -> Mapping[str, Any]:
     behind: Mapping[str, Any] = testbed.get("behind") or {}
     is_behind = any(one.get("name") == node for one in behind.get("nodes", ()))
     return behind if is_behind else testbed
-
-
-def _nodes(run: Run) -> list[dict[str, Any]]:
-    return list((run.manifest.testbed or {}).get("nodes", ()))
 
 
 def _change(phase: JudgedPhase, name: str) -> float | None:

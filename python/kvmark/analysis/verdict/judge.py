@@ -8,22 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kvmark.analysis.imported import imported_reason
 from kvmark.analysis.summary.run import summarize
-from kvmark.analysis.verdict import (
-    checks_load,
-    checks_outcomes,
-    checks_precision,
-    checks_run,
-    checks_servers,
-)
-from kvmark.analysis.verdict.evidence import JudgedPhase
-from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.analysis.verdict import checks_operations, checks_run, checks_servers
+from kvmark.analysis.verdict.rules import RULES, JudgedPhase, Level, Reason
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
+from kvmark.records.model import ImportedRecord
 from kvmark.records.store import keep_verdict, kept_verdict
 
 # Phases whose operations must succeed although they are not counted: others depend on them.
@@ -42,10 +35,8 @@ class Verdict:
         """The verdict that follows from reasons."""
         order = (Level.INVALID, Level.SUSPECT, Level.NOTE)
         ordered = tuple(sorted(reasons, key=lambda reason: order.index(reason.level)))
-        levels = {reason.level for reason in ordered}
-        if Level.INVALID in levels:
-            return cls(Judgement.INVALID, ordered)
-        return cls(Judgement.SUSPECT if Level.SUSPECT in levels else Judgement.VALID, ordered)
+        worst = ordered[0].level if ordered else Level.NOTE
+        return cls(Judgement.VALID if worst is Level.NOTE else Judgement(worst.value), ordered)
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Verdict:
@@ -57,18 +48,7 @@ class Verdict:
         """The verdict as JSON values."""
         return {
             "judgement": self.judgement.value,
-            "reasons": [
-                {
-                    "code": reason.code,
-                    "level": reason.level.value,
-                    "phase": reason.phase,
-                    "sentence": reason.sentence,
-                    "evidence": dict(reason.evidence),
-                    "threshold": reason.threshold,
-                    "advice": reason.advice,
-                }
-                for reason in self.reasons
-            ],
+            "reasons": [{**asdict(one), "level": one.level.value} for one in self.reasons],
         }
 
 
@@ -85,14 +65,31 @@ def judge(run: Run) -> Verdict:
         RecordsError: the run's files can't be read.
     """
     if run.manifest.imported is not None:
-        return Verdict.of([imported_reason(run.manifest.imported)])
-    found = (reason for reason in _reasons(run) if reason is not None)
-    return Verdict.of(found)
+        return Verdict.of([_imported_reason(run.manifest.imported)])
+    return Verdict.of(reason for reason in _reasons(run) if reason is not None)
+
+
+def _imported_reason(imported: ImportedRecord) -> Reason:
+    """Why an imported run isn't judged."""
+    origin, rule = imported.origin, RULES["imported"]
+    tool = f" from {origin.tool}" if origin.tool else ""
+    return Reason(
+        code="imported",
+        level=Level.SUSPECT,
+        phase=None,
+        sentence=(
+            f"Imported{tool}: not judged, since how load was offered and what was left out isn't"
+            " known."
+        ),
+        evidence={"file": origin.file, "format": origin.format},
+        threshold=rule.suspect,
+        advice=rule.advice,
+    )
 
 
 def _reasons(run: Run) -> Iterator[Reason | None]:
     yield from checks_run.check_ending(run)
-    yield from checks_load.check_fleet(run)
+    yield from checks_operations.check_fleet(run)
     yield from checks_run.check_machine(run)
     yield from checks_run.check_warm_up(run)
     yield from checks_run.check_server_warm_up(run)
@@ -100,25 +97,25 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
     yield from checks_servers.check_faults(run)
     for record in run.manifest.engine.phases:
         if record.name in _MUST_SUCCEED:
-            yield from checks_outcomes.check_errors(JudgedPhase(run, record))
+            yield from checks_operations.check_errors(JudgedPhase(run, record))
         if record.name == "verify":
-            yield from checks_outcomes.check_lost_writes(JudgedPhase(run, record))
+            yield from checks_operations.check_lost_writes(JudgedPhase(run, record))
     for record in run.counted:
         phase = JudgedPhase(run, record)
-        yield from checks_outcomes.check_success(phase)
-        yield from checks_outcomes.check_misses(phase)
-        yield from checks_outcomes.check_mix(phase)
-        yield from checks_load.check_rate(phase)
-        yield from checks_load.check_lateness(phase)
-        yield from checks_load.check_generator(phase)
-        yield from checks_load.check_lag(phase)
-        yield from checks_load.check_read_late(phase)
-        yield from checks_load.check_waiting(phase)
+        yield from checks_operations.check_success(phase)
+        yield from checks_operations.check_misses(phase)
+        yield from checks_operations.check_mix(phase)
+        yield from checks_operations.check_rate(phase)
+        yield from checks_operations.check_lateness(phase)
+        yield from checks_operations.check_generator(phase)
+        yield from checks_operations.check_lag(phase)
+        yield from checks_operations.check_read_late(phase)
+        yield from checks_operations.check_waiting(phase)
         yield from checks_servers.check_servers(phase)
         yield from checks_run.check_resolution(phase)
         yield from checks_run.check_stationary(phase)
         yield from checks_run.check_samples(phase)
-        yield from checks_precision.check_precision(phase)
+        yield from checks_run.check_precision(phase)
 
 
 def known_verdict(records: Records, run: Run) -> Verdict:

@@ -85,7 +85,7 @@ def ab(options: ABOptions) -> None:
     words = f"{words} --pin {','.join(map(str, pin))}" if pin else words
     sides = {name: _side(name, words, getattr(options, name)) for name in _NAMES}
     # It takes a second to load, and usage errors of a side come first.
-    from kvmark.analysis.compare.metrics import metrics_of_operations
+    from kvmark.analysis.summary.metrics import metrics_of_operations
     from kvmark.experiment.interleaved_ab import InterleavedAB, Precision
 
     within, find, repetitions = options.within, options.find, options.repetitions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -19,6 +18,7 @@ from kvmark.spec.objective import Gate, IfUnknown, parse_condition
 from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from kvmark.analysis.compare.bounds import GateResult
     from kvmark.analysis.compare.comparison import CaseComparison, Comparison
     from kvmark.experiment.interleaved_ab import SideFailures
 
@@ -159,23 +159,32 @@ def junit(comparison: Comparison) -> str:
     return text + "\n"
 
 
-def _tests(case: CaseComparison) -> Iterator[ET.Element]:
-    from kvmark.report.views.comparison import condition_sentence, percent, percent_range
+def _tests(case: CaseComparison) -> list[ET.Element]:
+    from kvmark.report.views.comparison import percent, percent_range
 
-    for held in case.held:
-        result: tuple[str, str | None] | None = None
-        if held.failed:
-            result = ("failure", "regression" if held.answer == "worse" else "unknown")
-        elif held.answer == "can't tell":
-            result = ("skipped", None)
-        test = _test(case.title, held.condition.text, condition_sentence(held), result)
-        if held.failed:
-            test[-1].text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
-        yield test
-    for row in () if case.held else case.rows:
-        if row.effect is not None:
-            change = f"{percent(row.effect.change)} ({percent_range(row.effect.ratio)})"
-            yield _test(case.title, row.metric.name, change)
+    if case.held:
+        return [_condition(case, one) for one in case.held]
+    return [
+        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({interval})")
+        for row in case.rows
+        if row.effect is not None
+        for interval in [percent_range(row.effect.ratio)]
+    ]
+
+
+def _condition(case: CaseComparison, held: GateResult) -> ET.Element:
+    from kvmark.report.views.comparison import condition_sentence
+
+    result: tuple[str, str | None] | None = None
+    if held.failed:
+        result = ("failure", "regression" if held.answer == "worse" else "unknown")
+    elif held.answer == "can't tell":
+        result = ("skipped", None)
+    test = _test(case.title, held.condition.text, condition_sentence(held), result)
+    failure = test.find("failure")
+    if failure is not None:
+        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+    return test
 
 
 def _test(

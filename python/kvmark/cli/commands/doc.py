@@ -206,8 +206,8 @@ class _Sources:
 
 def _report_of(records: Records, study_name: str, only: str) -> Page:
     """The report; of a study only the cases that `only` chooses."""
-    from kvmark.analysis import known_verdict
     from kvmark.analysis.compare.selection import newest, usable
+    from kvmark.analysis.verdict.judge import known_verdict
     from kvmark.cli.commands.study_run import study_answer
     from kvmark.experiment.study.answer import stored_study, study_results
     from kvmark.report.views.gather import run_answers, sequence_answer

@@ -123,7 +123,7 @@ def _clock_diagnosis(stamp_ns: float, resolution_ns: int, source: str) -> Diagno
 
 def _lag() -> Diagnosis:
     from kvmark import _engine
-    from kvmark.analysis import LAG_FLOORS
+    from kvmark.analysis.verdict.rules import LAG_FLOORS
 
     lags = _engine.stamp_lag()
     if lags is None:

@@ -34,7 +34,7 @@ def import_(
     """
     if name is not None and len(files) > 1:
         raise UsageError("--name is for one file: import the files one by one to name them")
-    from kvmark.analysis import judge, save_verdict
+    from kvmark.analysis.verdict.judge import judge, save_verdict
     from kvmark.imports.writing import keep
 
     records, read = Records.at(folder), _read(files)
@@ -79,7 +79,7 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
 
 
 def _document(file: ReadFile, run: Run) -> dict[str, object]:
-    from kvmark.analysis import imported_rows
+    from kvmark.analysis.summary.imported import imported_rows
 
     imported = run.manifest.imported
     return {

@@ -122,9 +122,9 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
         KvmarkError: the run failed or was interrupted, is INVALID, or misses an objective.
         RunError: the report can't be written.
     """
-    from kvmark.analysis import Judgement
-    from kvmark.analysis.verdict.objectives import figure
+    from kvmark.analysis.compare.bounds import figure
     from kvmark.experiment.judging import close_and_judge
+    from kvmark.records import Judgement
     from kvmark.report.views.gather import run_answer
     from kvmark.report.views.run import run_text
 

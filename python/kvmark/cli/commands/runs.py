@@ -301,8 +301,8 @@ def _selected(records: Records, words: Sequence[str]) -> tuple[list[str], list[s
     runs = {entry.id for entry in entries}
     journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
     studies = []
-    for study in journals.values():
-        attempts = {attempt.run for attempt in study.attempts() if attempt.run is not None}
+    for journal in journals.values():
+        attempts = {attempt.run for attempt in journal.attempts() if attempt.run is not None}
         if {run for run in attempts if (records.root / run).is_dir()} <= runs:
-            studies.append(study.id)
+            studies.append(journal.id)
     return sorted(runs), sorted(studies)

@@ -34,7 +34,7 @@ def show(
     word: _RunName = "last", folder: options.KeptRuns = None, json: options.Json = False
 ) -> None:
     """Prints one run with its verdict."""
-    from kvmark.analysis import known_verdict
+    from kvmark.analysis.verdict.judge import known_verdict
     from kvmark.report.views.gather import run_answer
     from kvmark.report.views.run import run_text
 
@@ -72,7 +72,7 @@ def export(
 
 
 def _exported(run: Run, format: str) -> str:
-    from kvmark.analysis import summarize
+    from kvmark.analysis.summary.run import summarize
     from kvmark.records.export import YCSB_PERCENTILES, as_hlog, as_ycsb
 
     match format:
@@ -145,8 +145,8 @@ def history(
 ) -> None:
     """Prints a metric over time for each case, with change points."""
     from kvmark.analysis.compare.history import histories
-    from kvmark.analysis.compare.metrics import operations_of
     from kvmark.analysis.compare.selection import select_lines, why_excluded
+    from kvmark.analysis.summary.metrics import operations_of
     from kvmark.cli.judged import judged_lines
     from kvmark.report.views.comparison import history_text
     from kvmark.spec.metric import check_operations, parse_comparable
@@ -188,7 +188,7 @@ def scaling(
 ) -> None:
     """Fits the Universal Scalability Law to runs, and reports when they cannot support a fit."""
     from kvmark.analysis.compare.selection import runs_of
-    from kvmark.analysis.models.scaling import scaling_laws
+    from kvmark.analysis.scaling import scaling_laws
     from kvmark.report.views import scaling as views
 
     laws = scaling_laws(runs_of(Records.at(folder), words), over)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from kvmark.analysis.models.path_costs import ProxyCosts
+from kvmark.analysis.path_costs import ProxyCosts
 from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_result, save_report, terminal_width
 from kvmark.cli.session import AGAIN, execute_design, named_system

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kvmark.analysis import Verdict, known_verdict
-from kvmark.analysis.models.path_costs import PathCost, path_costs, published_costs
-from kvmark.analysis.run_conditions import cold_runs, unlike_machines
+from kvmark.analysis.path_costs import PathCost, path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
     EffectAsked,
@@ -19,8 +17,10 @@ from kvmark.analysis.study import (
     nodes_shared,
     study_rows,
 )
-from kvmark.analysis.summary.counters import disk_bytes_per_operation
+from kvmark.analysis.summary.sums import disk_bytes_per_operation
+from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.analysis.verdict.rules import Reason
+from kvmark.analysis.verdict.run_conditions import cold_runs, unlike_machines
 from kvmark.errors import KvmarkError, RecordsError, UsageError
 from kvmark.experiment.executor import BestAttempt, best_attempts
 from kvmark.experiment.journal import Journal, every

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from kvmark.analysis import Judgement
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import document, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
@@ -29,7 +28,7 @@ from kvmark.frontends.cassandra_stress.profiles import load_profile
 from kvmark.interrupts import pause
 from kvmark.outputs import HISTOGRAMS_BY_KVMARK, append_output, check_output, write_output
 from kvmark.plan.model import Plan
-from kvmark.records import Records, Run
+from kvmark.records import Judgement, Records, Run
 from kvmark.records.export import as_hlog
 from kvmark.report.model.units import writable
 from kvmark.report.views.gather import run_answer
@@ -206,7 +205,7 @@ class StressRuns:
         if outcome.carried is not None and outcome.failure is not None:
             printer.catch_up(outcome.carried.folder.path)
         if outcome.carried is None and outcome.failure is None:
-            self.out(f"JudgedRun before with {clients} threads: run {outcome.run}")
+            self.out(f"Judged before with {clients} threads: run {outcome.run}")
         return RampLevel(clients, outcome, printer.last or _line(outcome.kept.get("last")))
 
 

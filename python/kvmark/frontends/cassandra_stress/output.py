@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from kvmark.analysis.summary.counters import counter_delta
+from kvmark.analysis.summary.sums import counter_delta
 from kvmark.errors import SpecError
 from kvmark.frontends.cassandra_stress.options import StressSpec
 from kvmark.plan.model import Plan

@@ -18,7 +18,7 @@ class _Ycsb(FrontEnd):
     purpose = "Runs YCSB's sequence of workloads and prints its table."
 
     def documents(self) -> Mapping[str, Answers]:
-        from kvmark.analysis import SequenceRow
+        from kvmark.analysis.verdict.cases import SequenceRow
         from kvmark.cli.documents import Answers
         from kvmark.frontends.ycsb.scheduling import SequenceRepetitions
 

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from kvmark.analysis import Judgement
 from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal
@@ -23,7 +22,7 @@ from kvmark.frontends.ycsb.workloads import YcsbProperties
 from kvmark.outputs import check_output
 from kvmark.plan.compile import compile_run
 from kvmark.plan.names import KeyNames, key_names
-from kvmark.records import Manifest, Records, Run
+from kvmark.records import Judgement, Manifest, Records, Run
 from kvmark.report.model import units
 from kvmark.report.views.gather import sequence_answer
 from kvmark.report.views.sequence import sequence_text

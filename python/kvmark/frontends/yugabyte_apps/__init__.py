@@ -21,7 +21,7 @@ class _YugabyteApps(FrontEnd):
     purpose = "Runs a YugabyteDB sample application and prints the table of its published report."
 
     def documents(self) -> Mapping[str, Answers]:
-        from kvmark.analysis import Verdict
+        from kvmark.analysis.verdict.judge import Verdict
         from kvmark.cli.documents import Answers
         from kvmark.frontends.yugabyte_apps.table import AppRun, AppTable
 

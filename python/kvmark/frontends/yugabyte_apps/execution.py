@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Final, cast
 
 import typer
 
-from kvmark.analysis import Judgement
-from kvmark.analysis.summary.aggregate import case_throughput
+from kvmark.analysis.summary.metrics import case_throughput
 from kvmark.cli.options import ExperimentOptions, report_path
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
@@ -32,7 +31,7 @@ from kvmark.frontends.yugabyte_apps.flags import AppRequest
 from kvmark.frontends.yugabyte_apps.table import AppTable, app_section, app_table, app_text
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.records import Records
+from kvmark.records import Judgement, Records
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.verdicts import caveat_texts, run_caveats
 from kvmark.run.existing import OnExisting, remove_tables

@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from kvmark.analysis import (
-    Curve,
-    FaultSpan,
-    SequenceRow,
-    Stretch,
-    Summary,
-    Timeline,
-    TimeSteps,
-    Verdict,
-)
+from kvmark.analysis.summary.chart_data import Stretch, Timeline, TimeSteps
+from kvmark.analysis.summary.faults import FaultSpan
+from kvmark.analysis.summary.imported import Curve
+from kvmark.analysis.summary.run import Summary
+from kvmark.analysis.verdict.cases import SequenceRow
+from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import ImportedRecord
 from kvmark.report.model.page import Fact, Provenance, Section
 from kvmark.report.model.units import Bounded
 
 if TYPE_CHECKING:
-    from kvmark.analysis.models.path_costs import ProxyCosts
+    from kvmark.analysis.path_costs import ProxyCosts
     from kvmark.analysis.study import StudyEffect, StudyRow
     from kvmark.spec.study import FigureSpec
 

@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 import polars as pl
 import vl_convert
 
-from kvmark.analysis import Judgement, Reason
+from kvmark.analysis.verdict.rules import Reason
 from kvmark.outputs import write_output
+from kvmark.records import Judgement
 from kvmark.report.model import units
 from kvmark.report.model.tables import Grid
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 import altair as alt
 import polars as pl
 
-from kvmark.analysis import FaultSpan
+from kvmark.analysis.summary.faults import FaultSpan
 from kvmark.report.model.answers import PhaseSpan
 from kvmark.report.model.page import Spec
 

@@ -9,12 +9,11 @@ from typing import Final, Literal
 
 from rich.text import Text
 
+from kvmark.analysis.compare.bounds import GateResult
 from kvmark.analysis.compare.comparability import Difference
-from kvmark.analysis.compare.comparison import CaseComparison, Comparison, Effect
+from kvmark.analysis.compare.comparison import CaseComparison, Compared, Comparison, Effect
 from kvmark.analysis.compare.history import History, HistoryPoint, Moved
-from kvmark.analysis.compare.metrics import Compared
 from kvmark.analysis.compare.selection import ExcludedRun
-from kvmark.analysis.compare.thresholds import Held
 from kvmark.foreign_text import printable
 from kvmark.report.model import tables, units
 from kvmark.report.model.tables import Cell, Grid, Table, Value, escape_markdown, sentence_lines
@@ -266,11 +265,11 @@ def _moved(effect: Effect) -> str:
     return f"{verb} by {amount} % ({percent_range(effect.ratio)})"
 
 
-def _conditions(comparison: Comparison) -> Iterator[Held]:
+def _conditions(comparison: Comparison) -> Iterator[GateResult]:
     return (held for case in comparison.cases for held in case.held)
 
 
-def condition_sentence(held: Held) -> str:
+def condition_sentence(held: GateResult) -> str:
     """The result of a condition."""
     result = f"{held.condition.text}: {_RESULTS[held.answer]}"
     if held.failures is not None:

@@ -7,7 +7,10 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from kvmark.analysis import Curve, FaultSpan, SequenceRow, Summary
+from kvmark.analysis.summary.faults import FaultSpan
+from kvmark.analysis.summary.imported import Curve
+from kvmark.analysis.summary.run import Summary
+from kvmark.analysis.verdict.cases import SequenceRow
 from kvmark.records import Run, RunLine, TimeName
 from kvmark.records.files import COORDINATOR, is_ours
 from kvmark.report.model import units

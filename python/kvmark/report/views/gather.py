@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from kvmark import analysis
-from kvmark.analysis import YCSB_SOURCE, Curve, SequenceRow, Verdict, judge
-from kvmark.analysis.compare.metrics import response_quantiles
-from kvmark.analysis.verdict.judge import Judge
+from kvmark.analysis.summary.chart_data import (
+    around_faults,
+    failure_course,
+    resource_course,
+    response_steps,
+    time_spread,
+    timelines,
+)
+from kvmark.analysis.summary.faults import fault_spans
+from kvmark.analysis.summary.imported import Curve, imported_curves, imported_steps
+from kvmark.analysis.summary.metrics import merged_times, response_quantiles
+from kvmark.analysis.summary.run import quantile_curve, summarize
+from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow, sequence_rows
+from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.interrupts import check
 from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
 from kvmark.records.case import RunEnvironment
@@ -68,15 +78,13 @@ def run_answer(
     if text_width is None:
         return answer
     if imported is not None:
-        return replace(answer, time_steps=analysis.imported_steps(imported))
+        return replace(answer, time_steps=imported_steps(imported))
     cells = text_width - TIMELINE_MARGIN
-    return replace(
-        answer, time_steps=analysis.response_steps(run), timelines=analysis.timelines(run, cells)
-    )
+    return replace(answer, time_steps=response_steps(run), timelines=timelines(run, cells))
 
 
 def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
-    summary, manifest = analysis.summarize(run), run.manifest
+    summary, manifest = summarize(run), run.manifest
     phases = [phase for phase in manifest.engine.phases if phase.stopped_by != "skipped"]
     plan = {name: part for name, part in manifest.plan.items() if name != "seeds"}
     return RunAnswer(
@@ -97,13 +105,13 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
             },
             top=origin_facts([run]),
         ),
-        faults=analysis.fault_spans(run),
-        around_faults=analysis.around_faults(run, summary.faults),
+        faults=fault_spans(run),
+        around_faults=around_faults(run, summary.faults),
     )
 
 
 def _imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict) -> RunAnswer:
-    summary, manifest, origin = analysis.summarize(run), run.manifest, imported.origin
+    summary, manifest, origin = summarize(run), run.manifest, imported.origin
     system = f"{summary.system} {summary.version}".strip()
     on = f" on {system}" if system else ""
     whole = (pl.col("operation") == "TOTAL") & (pl.col("end_ns") > pl.col("start_ns"))
@@ -158,12 +166,12 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
     elif imported is None:
         answer = replace(
             answer,
-            resources=analysis.resource_course(run),
-            failures=analysis.failure_course(run),
-            spread=analysis.time_spread(run),
+            resources=resource_course(run),
+            failures=failure_course(run),
+            spread=time_spread(run),
         )
     if page_runs <= MOST_CURVES:
-        curves = analysis.imported_curves(imported) if imported else tuple(_run_curves(run))
+        curves = imported_curves(imported) if imported else tuple(_run_curves(run))
         answer = replace(answer, curves=curves)
     if page_runs == 1 or imported is not None:
         return answer
@@ -187,7 +195,7 @@ def _run_curves(run: Run) -> Iterator[Curve]:
     totals = [total for phase in run.counted for total in run.totals(phase.index)]
     for operation in dict.fromkeys(total.operation for total in totals if total.outcome == "ok"):
         for time in _TIMES:
-            if points := analysis.quantile_curve(analysis.merged_times([run], time, operation)):
+            if points := quantile_curve(merged_times([run], time, operation)):
                 yield Curve(operation, time, points)
 
 
@@ -200,7 +208,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
     """
     if not runs:
         raise ValueError("a sequence needs at least one run")
-    rows = analysis.ycsb_sequence(runs, judged)
+    rows = sequence_rows(runs, judged)
     stores = dict.fromkeys(row.case.store for row in rows)
     first = runs[0].manifest
     cases = {case.title: of_case for case, of_case in by_case(runs).items()}
@@ -230,7 +238,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
             },
             top=origin_facts(runs),
         ),
-        published_source=YCSB_SOURCE,
+        published_source=SEQUENCE_SOURCE,
     )
 
 
@@ -255,7 +263,7 @@ def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterator[Curve]:
         row = max(of_case, key=lambda one: one.case.records)
         panel = (case if several_stores else replace(case, store="")).title
         counts = (row.figures.response_counts, row.figures.service_counts)
-        curves = zip(_TIMES, map(analysis.quantile_curve, counts), strict=True)
+        curves = zip(_TIMES, map(quantile_curve, counts), strict=True)
         yield from (Curve(panel, time, points) for time, points in curves if points)
 
 

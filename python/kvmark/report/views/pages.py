@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kvmark.analysis import OperationSummary, PhaseSummary
+from kvmark.analysis.summary.run import OperationSummary, PhaseSummary
 from kvmark.records.model import TIMES
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer

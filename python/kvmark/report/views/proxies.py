@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from kvmark.analysis.models.path_costs import COST_QUANTILES, PathCost, ProxyCosts
+from kvmark.analysis.path_costs import PathCost, ProxyCosts
+from kvmark.analysis.summary.run import QUANTILES
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table
 from kvmark.report.model.units import Bounded
@@ -49,7 +50,7 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
     table.number("threads", lambda cost: getattr(cost.proxy, "threads", None))
     table.number("lost, %", lost, "throughput")
     table.numbers(
-        {name: "p99.9" if name == "p999" else name for name in COST_QUANTILES},
+        {name: "p99.9" if name == "p999" else name for name in QUANTILES},
         lambda name, cost: _added(cost, name, published=is_published(cost)),
         "response time added, ms",
     )

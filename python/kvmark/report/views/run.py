@@ -8,7 +8,10 @@ from typing import Final
 
 from rich.text import Text
 
-from kvmark.analysis import FaultEffect, Level, PhaseSummary, Stretch, SweepSummary
+from kvmark.analysis.summary.chart_data import Stretch
+from kvmark.analysis.summary.faults import FaultEffect
+from kvmark.analysis.summary.run import PhaseSummary, SweepSummary
+from kvmark.analysis.verdict.rules import Level
 from kvmark.foreign_text import printable
 from kvmark.records import FigureRecord, ImportedRecord
 from kvmark.records.model import TIMES, VALUE

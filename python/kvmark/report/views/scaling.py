@@ -10,8 +10,9 @@ from typing import Final
 import polars as pl
 from rich.text import Text
 
-from kvmark.analysis import Level, Reason, Verdict
-from kvmark.analysis.models.scaling import ScalingLaw, ScalingPoint
+from kvmark.analysis.scaling import ScalingLaw, ScalingPoint
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.report.model import units
 from kvmark.report.model.page import Fact, Figure, Page, Provenance, Section
 from kvmark.report.model.tables import Cell, Grid, Table, Tone, sentence_lines, stacked

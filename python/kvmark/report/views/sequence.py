@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from rich.text import Text
 
-from kvmark.analysis import PhaseSummary, SequenceRow, Times
-from kvmark.analysis.compare.extremes import Extremes, extremes
+from kvmark.analysis.summary.run import PhaseSummary, Times
+from kvmark.analysis.verdict.cases import Extremes, SequenceRow, extremes
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.tables import Grid, Table, changes, stacked

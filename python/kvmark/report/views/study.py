@@ -9,11 +9,11 @@ from typing import Final
 import polars as pl
 from rich.text import Text
 
-from kvmark.analysis import Judgement, Verdict
-from kvmark.analysis.compare.extremes import extremes
 from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyRow
-from kvmark.analysis.verdict.case_verdict import Judged
+from kvmark.analysis.verdict.cases import extremes
+from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Case
+from kvmark.records.store import Judgement
 from kvmark.report.model import units
 from kvmark.report.model.answers import StudyAnswer
 from kvmark.report.model.page import Caveat, Fact, Figure, Page, Section
@@ -146,7 +146,7 @@ def _study_sentence(answer: StudyAnswer) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _verdict(row: StudyRow) -> Judged:
+def _verdict(row: StudyRow) -> Verdict:
     return row.figures.verdict if row.figures else Verdict.of(())
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from kvmark.analysis import KindSteps, Timeline, TimelineFault, TimeSteps
+from kvmark.analysis.summary.chart_data import KindSteps, Timeline, TimelineFault, TimeSteps
 from kvmark.foreign_text import printable
 from kvmark.report.model import units
 from kvmark.report.model.tables import sentence_lines

@@ -7,7 +7,10 @@ from typing import Literal
 
 from rich.text import Text
 
-from kvmark.analysis import CaseVerdict, Judgement, Level, Reason, Verdict
+from kvmark.analysis.verdict.cases import CaseVerdict
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level, Reason
+from kvmark.records import Judgement
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Caveat, Place

@@ -17,9 +17,9 @@ from typing import Final
 
 import polars as pl
 
-from kvmark.analysis.compare.metrics import run_value
-from kvmark.analysis.verdict.evidence import percent, real_clock, reason
-from kvmark.analysis.verdict.rules import Reason
+from kvmark.analysis.summary.metrics import run_value
+from kvmark.analysis.summary.sums import within
+from kvmark.analysis.verdict.rules import Reason, percent, real_clock, reason
 from kvmark.records import Run
 from kvmark.records.files import FIXED_WORK
 from kvmark.spec.metric import THROUGHPUT
@@ -40,7 +40,13 @@ def fixed_work_ns(runs: Iterable[Run]) -> Estimate | None:
     Returns:
         Nanoseconds; none where fewer than eight samples were taken, as in runs of a few seconds.
     """
-    samples = [value for run in runs for value in _samples(run)]
+    samples: list[int] = []
+    for run in runs:
+        table = run.resources
+        if real_clock(run) and {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
+            counted = [within(run, one) for one in run.counted]
+            rows = table.filter(pl.any_horizontal(pl.lit(value=False), *counted))
+            samples += rows[FIXED_WORK].drop_nulls().cast(pl.Int64).to_list()
     return median_interval(samples, "ns") if len(samples) >= _LEAST_SAMPLES else None
 
 
@@ -65,16 +71,11 @@ def unlike_machines(cases: Iterable[Collection[Run]]) -> Mapping[str, Reason]:
             if found is not None:
                 known.setdefault(same_machine(run), {})[run.id] = found
         for each in known.values():
-            reasons |= _of_case(each)
+            usual_ns = median(one.value for one in each.values())
+            for run_id, one in each.items() if len(each) >= _LEAST_RUNS else ():
+                why = _reason(one, usual_ns, len(each))
+                reasons |= {run_id: why} if why is not None else {}
     return reasons
-
-
-def _of_case(found: Mapping[str, Estimate]) -> Mapping[str, Reason]:
-    if len(found) < _LEAST_RUNS:
-        return {}
-    usual_ns = median(one.value for one in found.values())
-    told = {run: _reason(one, usual_ns, len(found)) for run, one in found.items()}
-    return {run: why for run, why in told.items() if why is not None}
 
 
 def _reason(found: Estimate, usual_ns: float, runs: int) -> Reason | None:
@@ -92,22 +93,6 @@ def _reason(found: Estimate, usual_ns: float, runs: int) -> Reason | None:
     )
 
 
-def _samples(run: Run) -> list[int]:
-    """The processor times of the fixed work while the run was counted."""
-    if not real_clock(run):
-        return []
-    table = run.resources
-    if not {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
-        return []
-    origin_ns = run.manifest.engine.started_wall_ns
-    within = pl.lit(value=False)
-    for record in run.counted:
-        ends_ns = record.drained_ns or record.end_ns
-        own = pl.col("at_wall_ns").is_between(origin_ns + record.start_ns, origin_ns + ends_ns)
-        within |= own
-    return table.filter(within)[FIXED_WORK].drop_nulls().cast(pl.Int64).to_list()
-
-
 def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
     """Why runs are slower than they would be later after their servers' start, by their ids.
 
@@ -121,18 +106,26 @@ def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
     placed: dict[str, dict[str, Placed]] = {}
     for number, runs in enumerate(cases):
         for repetition, run in runs.items():
-            place = _place(run)
-            value = None if place is None or _is_paced(run) else run_value(run, THROUGHPUT)
-            if place is not None and value:
+            place = run.manifest.study.get("after_start")
+            groups = run.manifest.plan.get("groups", ())
+            paced = any(one.get("arrival", {}).get("process") != "closed" for one in groups)
+            if not isinstance(place, int) or place < 1 or paced:
+                continue
+            value = run_value(run, THROUGHPUT)
+            if value:
+                # Some kinds of servers are warm at once.
+                kind = (run.manifest.testbed or {}).get("system")
+                kind = kind or run.manifest.plan.get("system", {}).get("driver")
                 own = Placed(str(number), repetition, place, value)
-                placed.setdefault(_system(run), {})[run.id] = own
+                placed.setdefault(str(kind), {})[run.id] = own
     found: dict[str, Reason] = {}
     for each in placed.values():
         effect = warming(list(each.values()))
         if effect is None or effect.high is None or effect.high >= 0:
             continue
-        reasons = {run: _cold_reason(one.place, effect) for run, one in each.items()}
-        found |= {run: why for run, why in reasons.items() if why is not None}
+        for run_id, one in each.items():
+            why = _cold_reason(one.place, effect)
+            found |= {run_id: why} if why is not None else {}
     return found
 
 
@@ -146,21 +139,3 @@ def _cold_reason(place: int, effect: Estimate) -> Reason | None:
         f" the study's runs are slower by {percent(lost)} than later",
         {"place": place, "lost_share": lost, "lost_share_first": first, "runs": effect.n},
     )
-
-
-def _place(run: Run) -> int | None:
-    """The run's place after its servers' start, from 1; None if it wasn't recorded."""
-    place = run.manifest.study.get("after_start")
-    return place if isinstance(place, int) and place > 0 else None
-
-
-def _is_paced(run: Run) -> bool:
-    """Whether a group of its clients keeps to a rate or to a trace."""
-    groups = run.manifest.plan.get("groups", ())
-    return any(group.get("arrival", {}).get("process") != "closed" for group in groups)
-
-
-def _system(run: Run) -> str:
-    """The kind of servers: some are warm at once."""
-    kind = (run.manifest.testbed or {}).get("system")
-    return str(kind or run.manifest.plan.get("system", {}).get("driver"))

@@ -7,33 +7,23 @@ difference were measured under the same conditions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
 from kvmark.analysis.study import CaseRuns, is_precise_case, is_repeated_case
-from kvmark.analysis.summary.aggregate import merged_times, rate_of
-from kvmark.analysis.summary.counters import counter_deltas, sampled_share
-from kvmark.analysis.summary.run import clock_step_ns, rate_resolution
+from kvmark.analysis.summary.metrics import merged_times, rate_of
+from kvmark.analysis.summary.run import QUANTILES, clock_step_ns, rate_resolution
+from kvmark.analysis.summary.sums import counted_totals, counter_deltas, sampled_share
 from kvmark.records import Run
-from kvmark.stats import (
-    Counts,
-    Estimate,
-    mean_interval,
-    paired_difference_of,
-    paired_ratio,
-)
-
-COST_QUANTILES: Final[Mapping[str, float]] = {
-    "p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999,
-}  # fmt: skip
-"""The quantiles of response time that are compared."""
+from kvmark.stats import Counts, Estimate, mean_interval, paired_difference_of, paired_ratio
 
 _NS_PER_MS: Final = 1e6
 _BYTES_PER_MB: Final = 1e6
 _NOTHING: Final = "as published, without an error"
+_NO_RUN: Final = "no run through the proxy came to its end and isn't INVALID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +84,12 @@ def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[Pat
         RecordsError: a run's files can't be read.
     """
     straight = {_others(case, factor): case for case in cases if case.levels[factor] == direct}
-    pairs = (
-        (straight.get(_others(case, factor)), case)
+    return tuple(
+        _cost(before, case, factor)
         for case in cases
         if case.levels[factor] != direct
+        and (before := straight.get(_others(case, factor))) is not None
     )
-    return tuple(_cost(before, after, factor) for before, after in pairs if before is not None)
 
 
 def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:
@@ -132,11 +122,16 @@ def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
     used = [_cpu_us(run) for run in measured]
     cpu = [one for one in used if not isinstance(one, str)]
     lost = _lost(before_rates, after_rates, math.hypot(*map(rate_resolution, sides)))
-    missing = {
-        "throughput_lost": None if lost else _not_compared(blocks, compared),
-        "proxy_cpu": None if cpu else _unused(used),
-        "proxy_memory_bytes": None if memory else _unused(map(_unsampled, measured)),
-    }
+    missing = {}
+    if lost is None:
+        missing["throughput_lost"] = _not_compared(blocks, compared)
+    # The reason why the proxy's use is unknown for all runs is that of the first run.
+    if not cpu:
+        reasons = (one for one in used if isinstance(one, str))
+        missing["proxy_cpu"] = next(reasons, _NO_RUN)
+    if not memory:
+        missing["proxy_memory_bytes"] = next(map(_unsampled, measured), _NO_RUN)
+    step_ns = clock_step_ns([*sides[0], *sides[1]])
     return PathCost(
         levels=dict(_others(after, factor)),
         through=after.levels[factor],
@@ -144,12 +139,11 @@ def _cost(before: CaseRuns, after: CaseRuns, factor: str) -> PathCost:
         blocks=len(compared),
         throughput_lost=lost,
         response_added={
-            name: _added(times[0], times[1], q, clock_step_ns([*sides[0], *sides[1]]))
-            for name, q in COST_QUANTILES.items()
+            name: _added(times[0], times[1], q, step_ns) for name, q in QUANTILES.items()
         },
         proxy_cpu=mean_interval(cpu, "µs") if cpu else None,
         proxy_memory_bytes=max(memory, default=None),
-        missing={name: reason for name, reason in missing.items() if reason},
+        missing=missing,
     )
 
 
@@ -159,12 +153,6 @@ def _not_compared(blocks: Sequence[int], compared: Sequence[int]) -> str:
     if not compared:
         return "the throughput of this way or of the straight one isn't repeated or precise enough"
     return "a run completed no operation"
-
-
-def _unused(reasons: Iterable[float | str]) -> str:
-    """The reason why the proxy's use is unknown for all runs: that of the first run."""
-    none = "no run through the proxy came to its end and isn't INVALID"
-    return next((one for one in reasons if isinstance(one, str)), none)
 
 
 def _lost(before: Sequence[float], after: Sequence[float], floor: float) -> Estimate | None:
@@ -210,14 +198,14 @@ def _unsampled(run: Run) -> str:
 
 def _cpu_us(run: Run) -> float | str:
     """The proxy's CPU time per operation in the counted phases, or why it is unknown."""
-    used_s, operations = 0.0, 0
+    used_s = 0.0
     for record in run.counted:
-        found = counter_deltas(run, record).filter(pl.col("node").is_in(_nodes(run)))
-        found = found.filter(pl.col("cpu_s").is_not_null())
-        if found.is_empty():
+        deltas = counter_deltas(run, record).filter(pl.col("node").is_in(_nodes(run)))
+        cpu_s = deltas["cpu_s"].drop_nulls()
+        if cpu_s.is_empty():
             return _unsampled(run)
-        used_s += float(found["cpu_s"].sum()) / sampled_share(run, record)
-        operations += sum(t.count for t in run.totals(record.index) if not t.part)
+        used_s += float(cpu_s.sum()) / sampled_share(run, record)
+    operations = sum(total.count for total in counted_totals(run))
     return used_s * 1e6 / operations if operations else f"run {run.id} completed no operation"
 
 
@@ -234,7 +222,7 @@ def _published(straight: Mapping[str, str], row: Mapping[str, str]) -> PathCost:
     lost = (1 - float(row["ops_per_s"]) / float(straight["ops_per_s"])) * 100
     added = {
         name: _known(float(row[f"{name}_ms"]) - float(straight[f"{name}_ms"]), "ms")
-        for name in COST_QUANTILES
+        for name in QUANTILES
     }
     memory = row["memory_mb"]
     return PathCost(

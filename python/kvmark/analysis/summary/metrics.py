@@ -1,40 +1,39 @@
-"""The metrics of comparisons, their values of runs, and the differences of two sides."""
+"""Metrics: their values of runs and of cases, with errors between runs or between intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
-from kvmark.analysis.imported import imported_level
-from kvmark.analysis.summary.aggregate import (
-    case_throughput,
-    due_times,
-    merged_times,
-    rate_of,
-    stages,
-    unanswered_of,
+from kvmark.analysis.summary.imported import imported_level, imported_rate
+from kvmark.analysis.summary.run import (
+    QUANTILES,
+    clock_step_ns,
+    rate_level,
+    rate_resolution,
+    throughput,
 )
-from kvmark.analysis.summary.run import QUANTILES, clock_step_ns, rate_level, rate_resolution
-from kvmark.records import Run
+from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, counted_totals
+from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.records.run import interval_times
 from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
 from kvmark.stats import (
     BEYOND,
     CONFIDENCE,
     Counts,
-    Effect,
     Estimate,
     Level,
-    difference,
     jackknife,
     level_of,
     level_of_stages,
+    mean_interval,
     quantile_of_intervals,
+    two_stage_mean,
 )
 
-_NS_PER_S: Final = 1e9
+_RESPONSE_QUANTILES: Final = ("p50", "p99")
 
 
 def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
@@ -48,13 +47,9 @@ def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
 
 def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
     """The operations of the counted phases, with any outcome."""
-    found = dict.fromkeys(
-        total.operation
-        for run in runs
-        for phase in run.counted
-        for total in run.totals(phase.index)
-    )
-    return tuple(found)
+    phases = ((run, phase) for run in runs for phase in run.counted)
+    totals = (total for run, phase in phases for total in run.totals(phase.index))
+    return tuple(dict.fromkeys(total.operation for total in totals))
 
 
 def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
@@ -68,7 +63,11 @@ def metrics_of_operations(operations: Collection[str]) -> tuple[Metric, ...]:
     return (
         THROUGHPUT,
         *(Metric("quantile", name) for name in QUANTILES),
-        *(Metric("quantile", name, operation=kind) for kind in kinds for name in ("p50", "p99")),
+        *(
+            Metric("quantile", name, operation=kind)
+            for kind in kinds
+            for name in _RESPONSE_QUANTILES
+        ),
     )
 
 
@@ -85,7 +84,10 @@ def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | 
     if metric == THROUGHPUT:
         return _throughput(runs)
     if metric.quantile is None:
-        return _of_runs(runs, metric, due=due)
+        # A single run has no error of it.
+        known = [value for run in runs if (value := run_value(run, metric, due=due))]
+        complete = known and len(known) == len(runs)
+        return level_of(known, _resolution(runs, metric)) if complete else None
     found = counts_of(runs, metric, due=due)
     together = Counts.merge(found)
     if not together.shows(metric.q):
@@ -102,20 +104,18 @@ def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | 
     return replace(within, log=math.log(value))
 
 
-def figure(
-    runs: Sequence[Run], metric: Metric, confidence: float = CONFIDENCE, *, due: bool = False
-) -> Estimate | None:
+def figure(runs: Sequence[Run], metric: Metric) -> Estimate | None:
     """The same as a figure with its interval, as every table and figure shows it.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
-    found = level(runs, metric, due=due)
-    return None if found is None else shown(runs, metric, found, confidence)
+    found = level(runs, metric)
+    return None if found is None else figure_of(found, runs, metric)
 
 
-def shown(
-    runs: Sequence[Run], metric: Metric, found: Level, confidence: float = CONFIDENCE
+def figure_of(
+    found: Level, runs: Sequence[Run], metric: Metric, confidence: float = CONFIDENCE
 ) -> Estimate:
     """The figure of a level that is known already."""
     if metric == THROUGHPUT:
@@ -132,7 +132,7 @@ def response_quantiles(run: Run) -> dict[tuple[str, str], Estimate]:
     return {
         (operation, name): found
         for operation in _operations([run])
-        for name in ("p50", "p99")
+        for name in _RESPONSE_QUANTILES
         if (found := figure([run], Metric("quantile", name, operation=operation))) is not None
     }
 
@@ -170,25 +170,12 @@ def run_value(run: Run, metric: Metric, *, due: bool = False) -> float | None:
     return float(counts.quantile(metric.q) or 0) or None if counts.shows(metric.q) else None
 
 
-def _of_runs(runs: Sequence[Run], metric: Metric, *, due: bool) -> Level | None:
-    """A figure of each run: a single run has no error of it."""
-    values = [run_value(run, metric, due=due) for run in runs]
-    known = [value for value in values if value]
-    if not known or len(known) < len(values):
-        return None
-    return level_of(known, _resolution(runs, metric))
-
-
 def _operation_rate(run: Run, operation: str | None) -> float:
     """Successful operations of a kind per second in all windows of the counted phases."""
     window_ns = sum(phase.window_ns for phase in run.counted)
-    done = sum(
-        total.in_window
-        for phase in run.counted
-        for total in run.totals(phase.index)
-        if total.outcome == "ok" and total.operation == operation
-    )
-    return done * _NS_PER_S / window_ns if window_ns else 0.0
+    totals = counted_totals(run, operation)
+    done = sum(total.in_window for total in totals if total.outcome == "ok")
+    return done * NS_PER_S / window_ns if window_ns else 0.0
 
 
 def _throughput(runs: Sequence[Run]) -> Level | None:
@@ -197,7 +184,7 @@ def _throughput(runs: Sequence[Run]) -> Level | None:
     if len(runs) == 1:
         (run,) = runs
         return imported_level(run) if run.manifest.imported else rate_level(run, run.counted)
-    first, second = stages(runs, [rate_of(run) for run in runs])
+    first, second = _stages(runs, [rate_of(run) for run in runs])
     floor = rate_resolution(runs)
     if len(first) > 1 and second:
         return level_of_stages(first, second, floor)
@@ -211,67 +198,106 @@ def _slices(run: Run, metric: Metric, *, due: bool) -> list[Counts]:
         for phase in run.counted
         for part in interval_times(run, phase, metric.time, metric.operation)
     ]
-    lost = unanswered_of(run, metric.operation) if due else 0
-    ends = [lost * place // len(parts) for place in range(len(parts) + 1)] if parts else []
+    lost, n = unanswered_of(run, metric.operation) if due else 0, len(parts)
     return [
-        part.with_beyond(end - begin)
-        for part, begin, end in zip(parts, ends, ends[1:], strict=False)
+        part.with_beyond(lost * (place + 1) // n - lost * place // n)
+        for place, part in enumerate(parts)
     ]
 
 
 def _operations(runs: Sequence[Run]) -> list[str]:
     """The kinds of which some succeeded, without parts of read-modify-writes."""
-    return list(
-        dict.fromkeys(
-            total.operation
-            for run in runs
-            for phase in run.counted
-            for total in run.totals(phase.index)
-            if total.outcome == "ok" and not total.part
-        )
+    totals = (total for run in runs for total in counted_totals(run))
+    return list(dict.fromkeys(total.operation for total in totals if total.outcome == "ok"))
+
+
+def merged_times(runs: Iterable[Run], time: TimeName, operation: str | None = None) -> Counts:
+    """One time of the successful operations of all runs, of one kind or of all."""
+    return Counts.merge(
+        run.times(total, time)
+        for run in runs
+        for total in counted_totals(run, operation)
+        if total.outcome == "ok"
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One metric on both sides. A side is none where it has too few operations for it."""
+def due_times(runs: Sequence[Run], time: TimeName, operation: str | None = None) -> Counts:
+    """The same of all operations that were due: those without an answer are beyond any bound.
 
-    metric: Metric
-    baseline: Estimate | None
-    candidate: Estimate | None
-    effect: Effect | None
-
-
-Row = Callable[[Metric], Compared]
-"""Compares both sides by a metric."""
-Rows = Callable[[float], Row]
-"""Makes what compares with intervals of a coverage."""
+    Bounds and conditions take these. Tables show the times of successful operations.
+    """
+    unanswered = sum(unanswered_of(run, operation) for run in runs)
+    return merged_times(runs, time, operation).with_beyond(unanswered)
 
 
-def independent(baseline: Sequence[Run], candidate: Sequence[Run], *, due: bool = False) -> Rows:
-    """Compares runs that have nothing to do with each other; ``due`` as in :func:`level`."""
+def unanswered_of(run: Run, operation: str | None = None) -> int:
+    """The operations that failed, never ended or were never issued, in the counted phases.
 
-    def rows(confidence: float) -> Row:
-        def row(metric: Metric) -> Compared:
-            before, after = (level(side, metric, due=due) for side in (baseline, candidate))
-            effect = difference(before, after, confidence) if before and after else None
-            return Compared(
-                metric,
-                baseline=shown(baseline, metric, before, confidence) if before else None,
-                candidate=shown(candidate, metric, after, confidence) if after else None,
-                effect=effect,
-            )
-
-        return row
-
-    return rows
+    What was never issued or never ended is of no kind yet: of one kind it is as much as its share
+    in the operations of the group that ended.
+    """
+    return failed_of(run, operation) + sum(_missing(run, one, operation) for one in run.counted)
 
 
-def without_effects(rows: Rows) -> Rows:
-    """The figures of both sides, of which a side has too few repetitions for an effect."""
+def failed_of(run: Run, operation: str | None = None) -> int:
+    """The operations that failed in the counted phases."""
+    totals = counted_totals(run, operation)
+    return sum(total.count for total in totals if total.outcome not in ANSWERED)
 
-    def figures(confidence: float) -> Row:
-        row = rows(confidence)
-        return lambda metric: replace(row(metric), effect=None)
 
-    return figures
+def _missing(run: Run, phase: PhaseRecord, operation: str | None) -> int:
+    missing = 0
+    for group in phase.groups:
+        lost = group.dropped + group.abandoned
+        if lost and operation is not None:
+            totals = [one for one in run.totals(phase.index) if one.group == group.group]
+            ended = sum(one.count for one in totals if not one.part)
+            own = sum(one.count for one in totals if one.operation == operation)
+            lost = math.ceil(lost * own / ended) if ended else 0
+        missing += lost
+    return missing
+
+
+def rate_of(run: Run) -> float:
+    """Successful operations per second in all windows of the run's counted phases."""
+    if run.manifest.imported is not None:
+        return imported_rate(run) or 0.0
+    return run.manifest.rate
+
+
+def case_throughput(runs: Sequence[Run], confidence: float = CONFIDENCE) -> Estimate:
+    """Operations per second: the mean over runs, or of one run with the error of its intervals.
+
+    Raises:
+        ValueError: there is no run.
+    """
+    if len(runs) > 1:
+        rates = [rate_of(run) for run in runs]
+        return case_mean(runs, rates, "ops/s", rate_resolution(runs) * max(rates), confidence)
+    (run,) = runs
+    level = imported_level(run)
+    if level is not None:
+        return level.plain("ops/s")
+    return throughput(run, *run.counted, confidence=confidence)
+
+
+def case_mean(
+    runs: Sequence[Run],
+    figures: Sequence[float],
+    unit: str,
+    floor: float,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """The mean of figures of runs, Stein's where their scatter decided how many there are."""
+    first, second = _stages(runs, figures)
+    if len(first) < 2 or not second:
+        return mean_interval(figures, unit, confidence, floor)
+    return two_stage_mean(first, second, unit, confidence, floor)
+
+
+def _stages(runs: Sequence[Run], figures: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Their figures: those of a first stage, and those whose number it decided."""
+    stages: tuple[list[float], list[float]] = ([], [])
+    for run, figure in zip(runs, figures, strict=True):
+        stages[run.manifest.spec.get("sequence", {}).get("stage") == 2].append(figure)
+    return stages

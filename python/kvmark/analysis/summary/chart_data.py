@@ -1,15 +1,20 @@
-"""How a run went over its time: resources, failures, a timeline's cells, and around faults."""
+"""The data of charts: a run over its time and around faults, and its times along an axis.
+
+Over time are the use of resources, failures, response times and the cells of a timeline. Axes of
+times are logarithmic, with equal steps.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from kvmark.analysis.summary.faults import (
     FaultEffect,
@@ -19,8 +24,15 @@ from kvmark.analysis.summary.faults import (
     segments,
 )
 from kvmark.analysis.summary.run import Times
+from kvmark.analysis.summary.sums import (
+    ANSWERED,
+    NS_PER_S,
+    counted_totals,
+    interval_sums,
+    window_rows,
+)
 from kvmark.errors import RecordsError
-from kvmark.records import PhaseRecord, Run, files
+from kvmark.records import PhaseRecord, Run, TimeName, files
 from kvmark.records.histograms import LogLine, decode, log_lines
 from kvmark.records.run import decoded, interval_lines
 from kvmark.stats import Counts
@@ -28,38 +40,28 @@ from kvmark.stats import Counts
 _MOST_LINES = 20_000
 """The most histograms that are decoded for a report: each takes a third of a millisecond."""
 
-_USAGE = pl.Schema(
-    {
-        "start_ns": pl.Int64(),
-        "end_ns": pl.Int64(),
-        "node": pl.String(),
-        "cores": pl.Float64(),
-        "resident_bytes": pl.Int64(),
-    }
-)
-_FAILURES = pl.Schema(
-    {
-        "start_ns": pl.Int64(),
-        "end_ns": pl.Int64(),
-        "outcome": pl.String(),
-        "count": pl.Int64(),
-    }
-)
-_SPREAD = pl.Schema(
-    {
-        "start_ns": pl.Int64(),
-        "end_ns": pl.Int64(),
-        "low_ns": pl.Float64(),
-        "high_ns": pl.Float64(),
-        "count": pl.Int64(),
-        "share": pl.Float64(),
-    }
-)
-_NO_FAILURE = ("any", "ok", "miss")
+_INTERVAL = {"start_ns": pl.Int64(), "end_ns": pl.Int64()}
+_USAGE = pl.Schema({
+    **_INTERVAL, "node": pl.String(), "cores": pl.Float64(), "resident_bytes": pl.Int64(),
+})  # fmt: skip
+_FAILURES = pl.Schema({**_INTERVAL, "outcome": pl.String(), "count": pl.Int64()})
+_SPREAD = pl.Schema({
+    **_INTERVAL, "low_ns": pl.Float64(), "high_ns": pl.Float64(), "count": pl.Int64(),
+    "share": pl.Float64(),
+})  # fmt: skip
 _COLUMNS = 96
 _STEPS_PER_DECADE = 8
 _PART = "READ-MODIFY-WRITE."
-_NS_PER_S = 1e9
+
+MOST_STEPS: Final = 24
+"""An axis of times is as fine as this allows."""
+
+_PER_DECADE: Final = (8, 4, 2, 1)
+_MARKS: Final = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+# What is faster than all the rest says little, and would take half of the axis.
+_FASTEST: Final = 0.01
+# The logarithm of a power of ten may lie a hair below the integer it means.
+_HAIR: Final = 1e-9
 
 
 def resource_course(run: Run) -> pl.DataFrame:
@@ -71,7 +73,7 @@ def resource_course(run: Run) -> pl.DataFrame:
         return pl.DataFrame(schema=_USAGE)
     used = pl.col("cpu_user_s") + pl.col("cpu_system_s")
     before = pl.col("at_wall_ns").shift(1).over("node")
-    cores = (used - used.shift(1).over("node")) * _NS_PER_S / (pl.col("at_wall_ns") - before)
+    cores = (used - used.shift(1).over("node")) * NS_PER_S / (pl.col("at_wall_ns") - before)
     origin_ns = run.manifest.engine.started_wall_ns
     return (
         run.resources.sort("node", "at_wall_ns", maintain_order=True)
@@ -90,7 +92,7 @@ def resource_course(run: Run) -> pl.DataFrame:
 def failure_course(run: Run) -> pl.DataFrame:
     """One row per interval and error class that the run met, zeros included; empty without any."""
     rows = run.intervals.filter((pl.col("operation") != "TOTAL") & ~pl.col("part"))
-    failed = rows.filter(~pl.col("outcome").is_in(_NO_FAILURE))
+    failed = rows.filter(~pl.col("outcome").is_in(["any", *ANSWERED]))
     if failed.is_empty():
         return pl.DataFrame(schema=_FAILURES)
     interval = ["start_ns", "end_ns"]
@@ -99,24 +101,6 @@ def failure_course(run: Run) -> pl.DataFrame:
     whole = every.join(met, on=[*interval, "outcome"], how="left")
     return (
         whole.with_columns(pl.col("count").fill_null(0)).sort("outcome", *interval).cast(_FAILURES)
-    )
-
-
-def _interval_outcomes(run: Run, phase: PhaseRecord) -> pl.DataFrame:
-    """One row per interval of a phase without its drain: its bounds, successes and failures."""
-    ok = pl.col("outcome") == "ok"
-    # Rows of the whole interval, of outcome any, are there even when nothing completed.
-    failed = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"])
-    rows = run.intervals.filter(
-        (pl.col("phase") == phase.index) & ~pl.col("drain") & ~pl.col("part")
-    )
-    return (
-        rows.group_by("start_ns", "end_ns")
-        .agg(
-            pl.col("count").filter(ok).sum().alias("succeeded"),
-            pl.col("count").filter(failed).sum().alias("failed"),
-        )
-        .sort("start_ns")
     )
 
 
@@ -130,41 +114,38 @@ def time_spread(run: Run) -> pl.DataFrame:
     Raises:
         RecordsError: a histogram can't be decoded.
     """
-    lines = list(_response_lines(run))
+    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
+    lines = [
+        line
+        for line in log_lines(text)
+        if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0
+    ]
     if not lines or len(lines) > _MOST_LINES:
         return pl.DataFrame(schema=_SPREAD)
     begin_s = min(line.start_s for line in lines)
     length_s = max(line.start_s + line.length_s for line in lines) - begin_s
     width_s = max(length_s / _COLUMNS, *(line.length_s for line in lines))
-    columns: dict[int, list[Counts]] = {}
-    for line in lines:
-        middle_s = line.start_s + line.length_s / 2 - begin_s
-        columns.setdefault(int(middle_s / width_s), []).append(_decoded(run, line))
-    found: list[tuple[object, ...]] = []
-    for column, parts in sorted(columns.items()):
-        start_ns = (begin_s + column * width_s) * _NS_PER_S
-        place = (int(start_ns), int(start_ns + width_s * _NS_PER_S))
-        found += [(*place, *cell) for cell in _cells(Counts.merge(parts))]
-    return pl.DataFrame(found, schema=_SPREAD, orient="row")
-
-
-def _cells(counts: Counts) -> Iterator[tuple[float, float, int, float]]:
-    """Bounds, count and share of each step of times."""
-    steps: Counter[int] = Counter()
-    logs = np.log10(np.maximum(counts.low, 1)) * _STEPS_PER_DECADE
-    for step, count in zip(logs.tolist(), counts.count.tolist(), strict=True):
-        steps[math.floor(step)] += count
-    for step, count in sorted(steps.items()):
-        low = 10 ** (step / _STEPS_PER_DECADE)
-        yield low, 10 ** ((step + 1) / _STEPS_PER_DECADE), count, count / counts.n
-
-
-def _response_lines(run: Run) -> Iterator[LogLine]:
-    """The recorded histograms of response time, without parts of read-modify-writes."""
-    text = files.whole_lines(run.path / files.HISTOGRAMS).decode(errors="replace")
-    for line in log_lines(text):
-        if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0:
-            yield line
+    counts = [_decoded(run, line) for line in lines]
+    middles_s = (line.start_s + line.length_s / 2 - begin_s for line in lines)
+    columns = [int(middle_s / width_s) for middle_s in middles_s]
+    low_ns = np.maximum(np.concatenate([one.low for one in counts]), 1)
+    cells = pl.DataFrame(
+        {
+            "column": np.repeat(columns, [len(one.low) for one in counts]),
+            "step": np.floor(np.log10(low_ns) * _STEPS_PER_DECADE),
+            "count": np.concatenate([one.count for one in counts]),
+        }
+    )
+    start_ns = (begin_s + pl.col("column") * width_s) * NS_PER_S
+    sums = cells.group_by("column", "step").agg(pl.col("count").sum()).sort("column", "step")
+    return sums.select(
+        start_ns=start_ns,
+        end_ns=start_ns + width_s * NS_PER_S,
+        low_ns=pl.lit(10.0).pow(pl.col("step") / _STEPS_PER_DECADE),
+        high_ns=pl.lit(10.0).pow((pl.col("step") + 1) / _STEPS_PER_DECADE),
+        count="count",
+        share=pl.col("count") / pl.col("count").sum().over("column"),
+    ).cast(_SPREAD)
 
 
 def _decoded(run: Run, line: LogLine) -> Counts:
@@ -210,7 +191,8 @@ def timelines(run: Run, most: int) -> tuple[Timeline, ...]:
 
 
 def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
-    intervals = _interval_outcomes(run, phase).filter(pl.col("end_ns") > pl.col("start_ns"))
+    in_window = window_rows(run, phase)
+    intervals = interval_sums(in_window).filter(pl.col("end_ns") > pl.col("start_ns"))
     if intervals.height < 2:
         return None
     begin_ns, end_ns = int(intervals["start_ns"].to_list()[0]), max(intervals["end_ns"].to_list())
@@ -219,8 +201,11 @@ def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
     cell_ns = together * interval_ns
     cells = math.ceil((end_ns - begin_ns) / cell_ns)
     middle = (pl.col("start_ns") + pl.col("end_ns")) // 2
+    # The highest p99 of the groups in each interval, over all operations that completed.
+    totals = in_window.filter(pl.col("operation") == "TOTAL").group_by("start_ns", "end_ns")
+    p99s = totals.agg(pl.col("response_ns_p99").max())
     figures = (
-        intervals.join(_p99s(run, phase), on=["start_ns", "end_ns"], how="left")
+        intervals.join(p99s, on=["start_ns", "end_ns"], how="left")
         .group_by(((middle - begin_ns) // cell_ns).alias("cell"))
         .agg(
             pl.col("succeeded", "failed").sum(),
@@ -232,7 +217,7 @@ def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
     known = [rows.get(cell) for cell in range(cells)]
 
     def rates(name: str) -> tuple[float | None, ...]:
-        return tuple(row[name] * _NS_PER_S / row["length_ns"] if row else None for row in known)
+        return tuple(row[name] * NS_PER_S / row["length_ns"] if row else None for row in known)
 
     return Timeline(
         phase=phase.name,
@@ -243,14 +228,6 @@ def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
         response_ns_p99=tuple(row["response_ns_p99"] if row else None for row in known),
         faults=tuple(_faults(run, begin_ns, end_ns, cell_ns)),
     )
-
-
-def _p99s(run: Run, phase: PhaseRecord) -> pl.DataFrame:
-    """The highest p99 of the groups in each interval, over all operations that completed."""
-    totals = run.intervals.filter(
-        (pl.col("phase") == phase.index) & ~pl.col("drain") & (pl.col("operation") == "TOTAL")
-    )
-    return totals.group_by("start_ns", "end_ns").agg(pl.col("response_ns_p99").max())
 
 
 def _faults(run: Run, begin_ns: int, end_ns: int, cell_ns: int) -> Iterator[TimelineFault]:
@@ -280,7 +257,7 @@ class Stretch:
     @property
     def throughput(self) -> float:
         """Successful operations per second."""
-        return self.succeeded * _NS_PER_S / (self.end_ns - self.start_ns)
+        return self.succeeded * NS_PER_S / (self.end_ns - self.start_ns)
 
 
 def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ...]:
@@ -295,25 +272,22 @@ def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ..
     phase = measured_phase(run)
     if not effects or phase is None:
         return ()
-    return tuple(_stretches(run, phase, segments(phase, effects)))
-
-
-def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterator[Stretch]:
-    counts = _interval_outcomes(run, phase)
+    spans, counts = segments(phase, effects), interval_sums(window_rows(run, phase))
     starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
     owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
     responses: dict[int, list[Counts]] = {}
     lines = interval_lines(run, phase, "response")
     for line in lines if len(lines) <= _MOST_LINES else ():
-        at_ns = (line.start_s + line.length_s / 2) * _NS_PER_S
+        at_ns = (line.start_s + line.length_s / 2) * NS_PER_S
         place = bisect_right(starts, at_ns) - 1
         if place >= 0 and at_ns < ends[place]:
             responses.setdefault(owners[place], []).append(decoded(line, run.id))
     counts = counts.with_columns(pl.Series("span", owners, dtype=pl.Int64))
+    found = []
     for index, span in enumerate(spans):
         own = counts.filter(pl.col("span") == index)
         if not own.is_empty():
-            yield Stretch(
+            stretch = Stretch(
                 span.name,
                 start_ns=int(own["start_ns"].to_list()[0]),
                 end_ns=int(own["end_ns"].to_list()[-1]),
@@ -321,6 +295,8 @@ def _stretches(run: Run, phase: PhaseRecord, spans: Sequence[Segment]) -> Iterat
                 failed=int(own["failed"].sum()),
                 response=Times.of(Counts.merge(responses.get(index, []))),
             )
+            found.append(stretch)
+    return tuple(found)
 
 
 def _owner(spans: Sequence[Segment], start_ns: int, end_ns: int) -> int:
@@ -331,3 +307,98 @@ def _owner(spans: Sequence[Segment], start_ns: int, end_ns: int) -> int:
         if span.start_ns < end_ns and span.end_ns > start_ns
     ]
     return max(touching, default=(False, 0))[1]
+
+
+@dataclass(frozen=True, slots=True)
+class KindSteps:
+    """Operations of one kind that ended ok, by response time."""
+
+    group: str
+    operation: str
+    #: One count for each step of the axis.
+    counts: tuple[int, ...]
+    #: The step in which a quantile or the maximum lies, by name. A quantile with fewer than ten
+    #: operations beyond it is left out.
+    marks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSteps:
+    """An axis of equal factors, and the kinds counted along it. Each has at least one operation."""
+
+    time: TimeName
+    #: The first edge of each step in nanoseconds, which belongs to it, and the last one's end. The
+    #: first is 0 where operations, a hundredth or so, were faster than a step of this axis.
+    edges_ns: tuple[float, ...]
+    #: How many steps multiply a time by ten.
+    per_decade: int
+    kinds: tuple[KindSteps, ...]
+
+    @property
+    def factor(self) -> float:
+        """By how much a step's end is above its begin."""
+        return 10 ** (1 / self.per_decade)
+
+
+def response_steps(run: Run) -> TimeSteps | None:
+    """The response times of a run's counted phases, by kind; none where nothing ended ok.
+
+    Raises:
+        RecordsError: a histogram can't be decoded.
+    """
+    times: dict[tuple[str, str], list[Counts]] = {}
+    for total in counted_totals(run):
+        if total.outcome == "ok":
+            place = (total.group, total.operation)
+            times.setdefault(place, []).append(run.times(total, "response"))
+    return steps_of("response", {place: Counts.merge(parts) for place, parts in times.items()})
+
+
+def steps_of(time: TimeName, times: Mapping[tuple[str, str], Counts]) -> TimeSteps | None:
+    """The counts of each group and operation along one axis; none where there is no count.
+
+    A range of values counts in the step of its upper end, as quantiles do.
+    """
+    known = {place: counts for place, counts in times.items() if counts.n}
+    if not known:
+        return None
+    # The fastest hundredth of a kind ends in the first step.
+    fastest = np.array([counts.quantile(_FASTEST) for counts in known.values()])
+    slowest = np.array([counts.high.max() for counts in known.values()])
+    axes = [
+        (fine, int(_places(fastest, fine).min()), int(_places(slowest, fine).max()))
+        for fine in _PER_DECADE
+    ]
+    per_decade, first, last = next(
+        (axis for axis in axes if axis[2] - axis[1] < MOST_STEPS), axes[-1]
+    )
+    least = min(int(_places(counts.high[:1], per_decade)[0]) for counts in known.values())
+    edges_ns = [10 ** (step / per_decade) for step in range(first, last + 2)]
+    return TimeSteps(
+        time=time,
+        edges_ns=(edges_ns[0] if least >= first else 0.0, *edges_ns[1:]),
+        per_decade=per_decade,
+        kinds=tuple(
+            _kind(*place, counts, per_decade, first, last - first + 1)
+            for place, counts in known.items()
+        ),
+    )
+
+
+def _kind(
+    group: str, operation: str, counts: Counts, per_decade: int, first: int, length: int
+) -> KindSteps:
+    found = np.zeros(length, dtype=np.int64)
+    np.add.at(found, np.maximum(_places(counts.high, per_decade) - first, 0), counts.count)
+    marks = {
+        name: max(int(_places(np.array([value_ns]), per_decade)[0]) - first, 0)
+        for name, q in _MARKS.items()
+        if counts.shows(q) and (value_ns := counts.quantile(q)) is not None
+    }
+    return KindSteps(group, operation, tuple(found.tolist()), marks)
+
+
+def _places(values_ns: NDArray[np.int64], per_decade: int) -> NDArray[np.int64]:
+    """The step of each value, counted from 1 ns; less than that stands there too."""
+    logs = np.log10(np.maximum(values_ns, 1)) * per_decade
+    return np.floor(logs + _HAIR).astype(np.int64)

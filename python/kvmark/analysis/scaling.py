@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from kvmark.analysis.summary.aggregate import verdict_of
 from kvmark.analysis.summary.run import throughput
-from kvmark.analysis.verdict.case_verdict import is_repeated
-from kvmark.analysis.verdict.judge import Verdict, judge
+from kvmark.analysis.verdict.cases import is_repeated, verdict_of
+from kvmark.analysis.verdict.judge import judge
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Run
 from kvmark.stats import Estimate, UslFit, fit_usl, mean_interval
@@ -33,18 +32,9 @@ Claim = Literal["peak", "predicted peak", "law", "nothing"]
 
 
 Code = Literal[
-    "few_levels",
-    "narrow_span",
-    "shared_cores",
-    "one_machine",
-    "no_decline",
-    "beyond_levels",
-    "off_the_law",
-    "rising_efficiency",
-    "left_out",
-    "unrepeated",
-    "doubtful",
-]
+    "few_levels", "narrow_span", "shared_cores", "one_machine", "no_decline", "beyond_levels",
+    "off_the_law", "rising_efficiency", "left_out", "unrepeated", "doubtful",
+]  # fmt: skip
 _ADVICE: Final[Mapping[Code, str]] = {
     "few_levels": "measure at least five levels, each about twice the one before",
     "narrow_span": "measure levels further apart",
@@ -126,25 +116,42 @@ def scaling_laws(runs: Sequence[Run], over: str = "clients") -> tuple[ScalingLaw
     cases: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         cases.setdefault(_case(run, over), []).append(run)
-    shared = _common(list(cases))
+    # What all of several cases have, their titles need not name.
+    common = frozenset.intersection(*map(frozenset, cases)) if len(cases) > 1 else frozenset()
     return tuple(
-        _law_of(", ".join(_differing(case, shared)), over, its) for case, its in cases.items()
+        _law_of(", ".join([part for part in case if part not in common] or case), over, same)
+        for case, same in cases.items()
     )
 
 
 def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
     verdicts = {run.id: judge(run) for run in runs}
     left_out = [run for run in runs if verdicts[run.id].judgement is Judgement.INVALID]
-    valid = [run for run in runs if verdicts[run.id].judgement is not Judgement.INVALID]
-    few = _unrepeated(valid, over)
-    used = [run for run in valid if run not in few]
-    measured = [Observation(_level(run, over), _rate(run), run.id) for run in used]
-    doubtful = _doubtful(used, verdicts, over)
+    levels: dict[float, list[Run]] = {}
+    for run in runs:
+        if verdicts[run.id].judgement is not Judgement.INVALID:
+            levels.setdefault(_level(run, over), []).append(run)
+    few = [run for same in levels.values() if not is_repeated(same) for run in same]
+    used = {level: same for level, same in levels.items() if is_repeated(same)}
+    measured = [
+        Observation(level, throughput(run, run.counted[0]).value, run.id)
+        for level, same in used.items()
+        for run in same
+    ]
+    # The SUSPECT runs of levels whose runs together are SUSPECT.
+    suspect = Judgement.SUSPECT
+    doubtful = [
+        run
+        for same in used.values()
+        if verdict_of(same, (verdicts[run.id] for run in same)).judgement is suspect
+        for run in same
+        if verdicts[run.id].judgement is suspect
+    ]
     caveats = [
         *_named(left_out, len(runs), "left_out", "left out because INVALID"),
         *_named(few, len(runs), "unrepeated", "left out because their level has too few of them"),
         *_named(doubtful, len(runs), "doubtful", "SUSPECT, and in the figures"),
-        *_sharing(used, over),
+        *_sharing([run for same in used.values() for run in same], over),
     ]
     return scaling_law(title, over, measured, tuple(caveats))
 
@@ -157,20 +164,24 @@ def scaling_law(
     Raises:
         ValueError: a level is below 1 or a throughput isn't above 0.
     """
-    found = (*caveats, *_too_little(measured, over))
+    points = _points(measured)
+    found = (*caveats, *_insufficient(points, over))
     if {"few_levels", "narrow_span", "shared_cores"} & {one.code for one in found}:
-        return ScalingLaw(title, over, _points(measured, None), None, "nothing", found)
+        return ScalingLaw(title, over, points, None, "nothing", found)
     fit = fit_usl([one.level for one in measured], [one.throughput for one in measured])
-    points = _points(measured, fit)
+    points = tuple(replace(point, law=fit.throughput(point.level)) for point in points)
     top = points[-1].level
+    claim = _claim(fit, top)
     found = (*found, *_of_fit(fit, over, top), *_rising(points, over))
-    return ScalingLaw(title, over, points, fit, _claim(fit, top), found, _curve(fit, points))
+    return ScalingLaw(title, over, points, fit, claim, found, _curve(fit, points, claim))
 
 
-def _curve(fit: UslFit, points: Sequence[ScalingPoint]) -> tuple[tuple[float, float], ...]:
+def _curve(
+    fit: UslFit, points: Sequence[ScalingPoint], claim: Claim
+) -> tuple[tuple[float, float], ...]:
     """The law at even steps of a logarithmic axis, from the first level to the last or the peak."""
     first, last = points[0].level, points[-1].level
-    if _claim(fit, last) == "predicted peak" and fit.peak is not None:
+    if claim == "predicted peak" and fit.peak is not None:
         last = fit.peak.value * 1.25
     steps = (first * (last / first) ** (step / _CURVE_STEPS) for step in range(_CURVE_STEPS + 1))
     return tuple((n, fit.throughput(n)) for n in steps)
@@ -182,57 +193,47 @@ def _claim(fit: UslFit, top: float) -> Claim:
     return "peak" if fit.peak.value <= top else "predicted peak"
 
 
-def _points(measured: Sequence[Observation], fit: UslFit | None) -> tuple[ScalingPoint, ...]:
+def _points(measured: Sequence[Observation]) -> tuple[ScalingPoint, ...]:
     levels: dict[float, list[Observation]] = {}
     for one in sorted(measured, key=lambda one: one.level):
         levels.setdefault(one.level, []).append(one)
     means = {
-        level: mean_interval([one.throughput for one in its], "ops/s")
-        for level, its in levels.items()
+        level: mean_interval([one.throughput for one in same], "ops/s")
+        for level, same in levels.items()
     }
-    first = next(((level, mean.value) for level, mean in means.items()), (1.0, 1.0))
+    first = next((mean.value / level for level, mean in means.items()), 1.0)
     return tuple(
         ScalingPoint(
             level=level,
-            throughput=means[level],
-            efficiency=means[level].value / level / (first[1] / first[0]),
-            law=None if fit is None else fit.throughput(level),
-            runs=tuple(one.run for one in its if one.run),
+            throughput=mean,
+            efficiency=mean.value / level / first,
+            law=None,
+            runs=tuple(one.run for one in levels[level] if one.run),
         )
-        for level, its in levels.items()
+        for level, mean in means.items()
     )
 
 
-def _too_little(measured: Sequence[Observation], over: str) -> list[Caveat]:
+def _insufficient(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
     """Whether the levels can support a law at all."""
-    levels = sorted({one.level for one in measured})
-    if len(levels) < LEAST_LEVELS:
-        count = f"{len(levels)} level{'' if len(levels) == 1 else 's'} of {over}"
-        said = f"{count} can't bear a law, which needs at least {LEAST_LEVELS}"
-        return [Caveat("few_levels", f"{said}{_ratio(measured, levels, over)}.")]
-    if levels[-1] < LEAST_SPAN * levels[0]:
-        return [
-            Caveat(
-                "narrow_span",
-                f"{levels[0]:g} to {levels[-1]:g} {over} is less than a factor of"
-                f" {LEAST_SPAN:g}: any curve would fit.",
+    if len(points) < LEAST_LEVELS:
+        sentence = (
+            f"{len(points)} level{'' if len(points) == 1 else 's'} of {over} can't bear a law,"
+            f" which needs at least {LEAST_LEVELS}"
+        )
+        if len(points) > 1:
+            low, high = points[0], points[-1]
+            sentence += (
+                f"; from {low.level:g} to {high.level:g} {over} throughput is"
+                f" {high.throughput.value / low.throughput.value:.3g} times as high, in proportion"
+                f" it would be {high.level / low.level:.3g} times"
             )
-        ]
+        return [Caveat("few_levels", f"{sentence}.")]
+    low_level, high_level = points[0].level, points[-1].level
+    if high_level < LEAST_SPAN * low_level:
+        sentence = f"{low_level:g} to {high_level:g} {over} is less than a factor of"
+        return [Caveat("narrow_span", f"{sentence} {LEAST_SPAN:g}: any curve would fit.")]
     return []
-
-
-def _ratio(measured: Sequence[Observation], levels: Sequence[float], over: str) -> str:
-    """What the ends of a few levels say all the same."""
-    if len(levels) < 2:
-        return ""
-    low, high = (
-        mean_interval([one.throughput for one in measured if one.level == level], "").value
-        for level in (levels[0], levels[-1])
-    )
-    return (
-        f"; from {levels[0]:g} to {levels[-1]:g} {over} throughput is {high / low:.3g} times as"
-        f" high, in proportion it would be {levels[-1] / levels[0]:.3g} times"
-    )
 
 
 def _of_fit(fit: UslFit, over: str, top: float) -> list[Caveat]:
@@ -281,39 +282,15 @@ def _rising(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
     ]
 
 
-def _by_level(runs: Sequence[Run], over: str) -> list[list[Run]]:
-    levels: dict[float, list[Run]] = {}
-    for run in runs:
-        levels.setdefault(_level(run, over), []).append(run)
-    return list(levels.values())
-
-
-def _unrepeated(runs: Sequence[Run], over: str) -> list[Run]:
-    """The runs of levels that have fewer of them than their design's minimum."""
-    return [run for same in _by_level(runs, over) if not is_repeated(same) for run in same]
-
-
-def _doubtful(runs: Sequence[Run], verdicts: Mapping[str, Verdict], over: str) -> list[Run]:
-    """The SUSPECT runs of levels whose runs together are SUSPECT."""
-    suspect = Judgement.SUSPECT
-    return [
-        run
-        for same in _by_level(runs, over)
-        if verdict_of(same, (verdicts[run.id] for run in same)).judgement is suspect
-        for run in same
-        if verdicts[run.id].judgement is suspect
-    ]
-
-
 def _named(
-    runs: Sequence[Run], of: int, code: Literal["left_out", "unrepeated", "doubtful"], said: str
+    runs: Sequence[Run], of: int, code: Literal["left_out", "unrepeated", "doubtful"], how: str
 ) -> list[Caveat]:
     found = [run.id for run in runs]
     if not found:
         return []
     are = "run is" if len(found) == 1 else "runs are"
     shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-    return [Caveat(code, f"{len(found)} of {of} {are} {said}: {shown}.")]
+    return [Caveat(code, f"{len(found)} of {of} {are} {how}: {shown}.")]
 
 
 def _sharing(runs: Sequence[Run], over: str) -> list[Caveat]:
@@ -324,15 +301,9 @@ def _sharing(runs: Sequence[Run], over: str) -> list[Caveat]:
     if len(nodes) < 2:
         return []
     cores = [core for node in nodes for core in node.get("cores") or ()]
-    bound = all(node.get("cores") for node in nodes)
-    if bound and len(set(cores)) == len(cores):
-        return [
-            Caveat(
-                "one_machine",
-                "The nodes have cores of their own and share their machine's memory, disk and"
-                " caches.",
-            )
-        ]
+    if all(node.get("cores") for node in nodes) and len(set(cores)) == len(cores):
+        own = "The nodes have cores of their own and share their machine's memory, disk and caches."
+        return [Caveat("one_machine", own)]
     return [
         Caveat(
             "shared_cores",
@@ -343,8 +314,7 @@ def _sharing(runs: Sequence[Run], over: str) -> list[Caveat]:
 
 
 def _nodes(run: Run) -> list[Mapping[str, Any]]:
-    nodes = (run.manifest.testbed or {}).get("nodes") or []
-    return list(nodes)
+    return list((run.manifest.testbed or {}).get("nodes") or ())
 
 
 def _level(run: Run, over: str) -> float:
@@ -353,9 +323,9 @@ def _level(run: Run, over: str) -> float:
         return float(sum(_clients(run).values()))
     if over == "nodes" and _nodes(run):
         return float(len(_nodes(run)))
-    told = _study_levels(run).get(over)
+    label = run.manifest.study.get("levels", {}).get(over)
     try:
-        level = float(str(told).replace(",", ""))
+        level = float(str(label).replace(",", ""))
     except ValueError:
         level = math.nan
     if level >= 1:
@@ -381,15 +351,6 @@ def _clients(run: Run) -> dict[str, int]:
     return found
 
 
-def _rate(run: Run) -> float:
-    return throughput(run, run.counted[0]).value
-
-
-def _study_levels(run: Run) -> Mapping[str, Any]:
-    levels: Mapping[str, Any] = run.manifest.study.get("levels", {})
-    return levels
-
-
 def _case(run: Run, over: str) -> tuple[str, ...]:
     """All that must be the same within a law, as words."""
     manifest = run.manifest
@@ -406,23 +367,15 @@ def _case(run: Run, over: str) -> tuple[str, ...]:
         parts.append(f"{len(nodes)} nodes")
     if len(clients) > 1:
         parts.append(" and ".join(clients))
-    levels = _study_levels(run)
-    told = [f"{name} {level}" for name, level in sorted(levels.items()) if name != over]
-    return (*parts, *(one for one in told if not _said(one, parts)))
-
-
-def _said(told: str, parts: Sequence[str]) -> bool:
-    """Whether a factor's level stands among the parts in other words."""
-    name, _, level = told.partition(" ")
-    return name in {"clients", "nodes", "records", "workload"} and any(level in p for p in parts)
-
-
-def _common(cases: Sequence[tuple[str, ...]]) -> frozenset[str]:
-    """What all of several cases have, which their titles need not say."""
-    if len(cases) < 2:
-        return frozenset()
-    return frozenset(cases[0]).intersection(*map(frozenset, cases[1:]))
-
-
-def _differing(case: tuple[str, ...], shared: frozenset[str]) -> tuple[str, ...]:
-    return tuple(part for part in case if part not in shared) or case
+    levels = run.manifest.study.get("levels", {})
+    others = {name: level for name, level in sorted(levels.items()) if name != over}
+    # A factor's level may stand among the parts in other words.
+    described = {"clients", "nodes", "records", "workload"}
+    return (
+        *parts,
+        *(
+            f"{name} {level}"
+            for name, level in others.items()
+            if not (name in described and any(str(level) in part for part in parts))
+        ),
+    )
