@@ -13,7 +13,7 @@ from kvmark.testbed import redis
 from kvmark.testbed.cassandra.artifacts import find_java
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
-from kvmark.testbed.proxy.programs import find_program
+from kvmark.testbed.proxy import find_program
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]

@@ -20,8 +20,7 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.control import describe, restart_node, take_down
 from kvmark.testbed.network import choose_ports
 from kvmark.testbed.observe import Observer
-from kvmark.testbed.proxy import Target, command, files
-from kvmark.testbed.proxy.programs import built_path
+from kvmark.testbed.proxy import Target, built_path, command, files
 from kvmark.testbed.state import Node, Testbed, owner_of
 
 Run = Callable[..., tuple[int, str, str]]

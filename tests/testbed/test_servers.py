@@ -26,7 +26,7 @@ from kvmark.testbed.control import (
     resume_node,
     take_down,
 )
-from kvmark.testbed.memcached.data import contents
+from kvmark.testbed.memcached import contents
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import Identity, kill, start, stop, wait_until
 from kvmark.testbed.state import Testbed, owner_of

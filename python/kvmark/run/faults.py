@@ -22,7 +22,7 @@ from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
 from kvmark.testbed.control import FaultGuard
 from kvmark.testbed.state import Testbed, owner_of
-from kvmark.testbed.systems import system_of
+from kvmark.testbed.system import system_of
 
 State = Literal["begun", "ended", "failed", "not_reached"]
 

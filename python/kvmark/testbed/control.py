@@ -24,8 +24,7 @@ from kvmark.testbed.launch import start_again, start_node, stop_servers
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
-from kvmark.testbed.system import Promotion, Tell
-from kvmark.testbed.systems import system_of
+from kvmark.testbed.system import Promotion, Tell, system_of
 
 _READY: Final = "ready"
 

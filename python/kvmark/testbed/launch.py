@@ -30,7 +30,7 @@ from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
 from kvmark.testbed.process import joining, make_group, remove_group
-from kvmark.testbed.state import Node, Testbed, owner_of, write_private
+from kvmark.testbed.state import Node, Testbed, owner_of, template, write_private
 from kvmark.testbed.system import System, Tell, TestbedOptions, made_with
 
 RETURNS_WITHIN_S: Final = 1800.0
@@ -38,24 +38,6 @@ RETURNS_WITHIN_S: Final = 1800.0
 CERTIFICATE_FILES: Final = r"tls/(ca\.crt|ca\.key|server\.(crt|key|p12)|p12-password|openssl\.cnf)"
 """The files of certificates, as paths in a testbed's folder."""
 
-_REQUEST: Final = """\
-[req]
-distinguished_name = name
-prompt = no
-[name]
-CN = kvmark testbed
-[authority]
-basicConstraints = critical, CA:TRUE
-keyUsage = critical, keyCertSign
-subjectKeyIdentifier = hash
-[server]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth, clientAuth
-subjectAltName = DNS:localhost, {addresses}
-subjectKeyIdentifier = hash
-authorityKeyIdentifier = keyid
-"""
 _PASSWORD: Final = "password"  # noqa: S105 - a file's name
 _IN_USE: Final = re.compile(
     r"address already in use|cannot bind socket|is in use by another process|failed to bind port",
@@ -368,7 +350,9 @@ def make_certificates(testbed: Path, hosts: Sequence[str]) -> Certificates:
     made = Certificates(testbed / "tls")
     made.folder.mkdir(mode=0o700)
     request, signing_key = made.folder / "openssl.cnf", made.folder / "ca.key"
-    request.write_text(_REQUEST.format(addresses=", ".join(f"IP:{host}" for host in hosts)))
+    request.write_text(
+        template("openssl.cnf").format(addresses=", ".join(f"IP:{host}" for host in hosts))
+    )
     common = ("req", "-x509", "-config", request, "-days", "3650", "-nodes")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout")
     own = ("-out", made.authority, "-extensions", "authority")

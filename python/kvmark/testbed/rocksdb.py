@@ -17,11 +17,10 @@ from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
-from kvmark.secret import Secret
 from kvmark.testbed.console import Console
-from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey, Store
+from kvmark.testbed.system import Contents, IsOwnKey
 
-_DRIVER: Final = "rocksdb"
+DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
 _SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")
 _MARK: Final = ".kvmark"
@@ -40,13 +39,13 @@ _PARTIAL: Final = re.compile(
 _SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
-def _contents(options: DriverOptions, _: Secret | None) -> Contents:
+def contents(path: str) -> Contents:
     """The contents of a database's folder.
 
     Raises:
         UsageError: it is a file.
     """
-    named = Path(options["path"])
+    named = Path(path)
     # A link means its target.
     folder = named.resolve()
     if folder.exists() and not folder.is_dir():
@@ -65,10 +64,6 @@ def _contents(options: DriverOptions, _: Secret | None) -> Contents:
         remove=remove,
         mark=lambda claim: _mark(folder, claim),
     )
-
-
-STORE: Final = Store(_DRIVER, _contents)
-"""Folders of databases."""
 
 
 def _found(folder: Path) -> str | None:
@@ -118,7 +113,7 @@ def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
     if not (folder / _CURRENT).exists():
         names = sorted(path.name for path in folder.iterdir())
         return next((f"the file {name}" for name in names if not _PARTIAL.fullmatch(name)), None)
-    console = Console(_DRIVER, {"path": str(folder)})
+    console = Console(DRIVER, {"path": str(folder)})
     for table in console.ask("TABLES"):
         after: list[str] = []
         while keys := console.ask("KEYS", table, *after):

@@ -1,4 +1,4 @@
-"""A kind of system that testbeds can hold: its options and what can be done with its servers.
+"""The kinds of systems that testbeds can hold: their options, and functions for their servers.
 
 Options are the fields of a `TestbedOptions` class that `option` makes. They become options of
 `kvmark up` and keys of a study's `testbed`. `password`, `tls`, `network` and `cores` need no spec.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args, get_type_hints
 
-from kvmark.errors import SpecError, UsageError
+from kvmark.errors import SpecError, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.quantity import size_bytes
@@ -270,15 +271,6 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """The records of a driver's systems."""
-
-    driver: str
-    contents: Callable[[DriverOptions, Secret | None], Contents | None]
-    """Takes a password that isn't among the options. None where the system reports nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class System:
     """One kind of system."""
 
@@ -305,7 +297,8 @@ class System:
     """Whether a failed start leaves the folder with the log that its error names."""
     driver: str | None = None
     """None where another system's driver connects to it."""
-    store: Store | None = None
+    contents: Callable[[DriverOptions, Secret | None], Contents | None] = lambda _, __: None
+    """Takes a password that isn't among the options. None where the system reports nothing."""
     tables: Callable[[DriverOptions, Secret | None], Tables] | None = None
     """Takes a password that isn't among the options."""
     named_by: str | None = None
@@ -318,3 +311,51 @@ class System:
     """None where replicas can't be promoted from outside."""
     check_again: Callable[[Testbed, Tell], None] = lambda _, __: None
     """Checks the requirements of servers before they are started again."""
+
+
+_DRIVERS: Final[Mapping[str, str | None]] = {
+    "cassandra": "cql",
+    "memcached": "memcached",
+    "proxy": None,
+    "redis": "redis",
+}
+"""The modules of this folder that have a `SYSTEM`, and the systems' drivers."""
+
+
+class _Systems(Mapping[str, System]):
+    """The systems by name. A module is loaded when its system is used."""
+
+    def __getitem__(self, name: str) -> System:
+        if name not in _DRIVERS:
+            raise KeyError(name)
+        system: System = import_module(f"kvmark.testbed.{name}").SYSTEM
+        return system
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_DRIVERS)
+
+    def __len__(self) -> int:
+        return len(_DRIVERS)
+
+
+SYSTEMS: Final[Mapping[str, System]] = _Systems()
+
+
+def system_of(testbed: Testbed) -> System:
+    """The kind of system of a testbed.
+
+    Raises:
+        SystemUnderTestError: this kvmark has no such kind.
+    """
+    try:
+        return SYSTEMS[testbed.system]
+    except KeyError:
+        raise SystemUnderTestError(
+            f"testbed {testbed.name} holds {testbed.system}, which this kvmark doesn't know: stop"
+            " it with the kvmark that started it"
+        ) from None
+
+
+def driven_by(driver: str) -> System | None:
+    """The kind of system that a driver connects to; None without one."""
+    return next((SYSTEMS[name] for name, own in _DRIVERS.items() if own == driver), None)

@@ -53,7 +53,7 @@ _OF_ALL: Final[tuple[tuple[str, Any, Any], ...]] = (
 
 def _with_options(up: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of all systems."""
-    from kvmark.testbed.systems import SYSTEMS
+    from kvmark.testbed.system import SYSTEMS
 
     *most, last = SYSTEMS
     systems = f"{', '.join(most)} or {last}, or the name of a stopped testbed."
@@ -79,8 +79,7 @@ def _with_options(up: Callable[..., None]) -> Callable[..., None]:
 
 def _of_systems() -> Iterator[tuple[str, Any, Any]]:
     """The options of systems as parameters, those of several systems first."""
-    from kvmark.testbed.system import option_specs
-    from kvmark.testbed.systems import SYSTEMS
+    from kvmark.testbed.system import SYSTEMS, option_specs
 
     by_field: dict[str, list[tuple[System, OptionSpec]]] = {}
     for system in SYSTEMS.values():

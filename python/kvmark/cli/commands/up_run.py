@@ -22,8 +22,7 @@ from kvmark.spec.url import SystemName
 from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy
 from kvmark.testbed.control import Stopped, bring_back
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
-from kvmark.testbed.system import System, option_specs
-from kvmark.testbed.systems import SYSTEMS, system_of
+from kvmark.testbed.system import SYSTEMS, System, option_specs, system_of
 
 State: TypeAlias = Literal["up", "up again", "up already"]
 _PASSWORD_BYTES: Final = 24

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, create_model, model_validator
 
 from kvmark.spec.yaml_file import Count, Strict, at_key
-from kvmark.testbed.system import YES_OR_NO, System, option_specs
-from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.system import SYSTEMS, YES_OR_NO, System, option_specs
 
 # Settings of servers whose value is a password.
 _SECRET: Final = re.compile(r"(pass|password|auth|^user)$")

@@ -22,13 +22,12 @@ from kvmark.testbed import state
 from kvmark.testbed.cassandra import config, server
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
 from kvmark.testbed.cassandra.config import CassandraOptions, Keystore
-from kvmark.testbed.cassandra.data import tables
 from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
 from kvmark.testbed.launch import PortTakenError, launch, planned
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import make_group, remove_group
-from kvmark.testbed.state import Node, Testbed, make_folder, write_private
+from kvmark.testbed.state import Node, Testbed, make_folder, template, write_private
 from kvmark.testbed.system import System, Tell
 
 _OWN_FILES: Final = re.compile(
@@ -194,7 +193,7 @@ def _prepare(options: CassandraOptions, testbed: Testbed, artifacts: Artifacts) 
         jvm = config.jvm_text(testbed, node, artifacts, testbed.facts["heap_bytes"])
         (folder / "jvm.args").write_text(jvm, encoding="utf-8")
         for name in ("logback.xml", "jmx-exporter.yaml"):
-            (folder / name).write_text(config.companion(name), encoding="utf-8")
+            (folder / name).write_text(template(f"cassandra/{name}"), encoding="utf-8")
     return _bounded(options, testbed)
 
 
@@ -266,6 +265,6 @@ SYSTEM: Final = System(
     version_of=server.version_of,
     keeps_log=True,
     driver=DRIVER,
-    tables=tables,
+    tables=server.tables,
     check_again=_check_again,
 )

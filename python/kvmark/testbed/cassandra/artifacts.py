@@ -24,6 +24,7 @@ from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder
 from kvmark.testbed.process import locked, run_captured, run_streaming
+from kvmark.testbed.state import template
 from kvmark.testbed.system import Tell
 
 VERSIONS: Final[Mapping[str, str]] = {"5.0": "5.0.9", "6.0": "6.0-alpha2"}
@@ -45,33 +46,6 @@ _MISSING: Final = re.compile(
 )
 _ERROR: Final = re.compile(r"^\[ERROR\] (.+?)(?: -> \[Help 1\])?$", re.MULTILINE)
 _LONGEST: Final = 300
-_POM: Final = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>kvmark</groupId>
-  <artifactId>cassandra-testbed</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.cassandra</groupId>
-      <artifactId>cassandra-all</artifactId>
-      <version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>io.prometheus.jmx</groupId>
-      <artifactId>jmx_prometheus_javaagent</artifactId>
-      <version>{agent}</version>
-      <exclusions>
-        <exclusion>
-          <groupId>*</groupId>
-          <artifactId>*</artifactId>
-        </exclusion>
-      </exclusions>
-    </dependency>
-  </dependencies>
-</project>
-"""
 
 _MAJOR: Final = 17
 """The version of Java that runs both Cassandra 5.0 and 6.0 with kvmark's options."""
@@ -219,7 +193,7 @@ def _refusal(output: str, version: str) -> SystemUnderTestError | UsageError:
 
 
 def _pom(version: str) -> str:
-    return _POM.format(version=version, agent=_AGENT)
+    return template("cassandra/pom.xml").format(version=version, agent=_AGENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
-from kvmark.testbed.state import Node, Testbed
+from kvmark.testbed.state import Node, Testbed, template
 from kvmark.testbed.system import (
     Settings,
     TestbedOptions,
@@ -231,13 +230,8 @@ def jvm_text(testbed: Testbed, node: Node, artifacts: Artifacts, heap_bytes: int
         "-cp",
         ":".join(str(path) for path in artifacts.jars),
     ]
-    lines = [companion("jvm.args"), "# The node's own.", *map(_quoted, own)]
+    lines = [template("cassandra/jvm.args"), "# The node's own.", *map(_quoted, own)]
     return "\n".join([*lines, _MAIN]) + "\n"
-
-
-def companion(name: str) -> str:
-    """The text of a file that is the same for each node."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _quoted(text: str) -> str:

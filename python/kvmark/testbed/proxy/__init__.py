@@ -1,6 +1,10 @@
 """Proxies in front of a system: HAProxy, Shotover and cql-proxy.
 
 They only pass requests on, so that a measurement shows the cost of the additional hop.
+
+HAProxy is installed; the others are built once, at exact versions, in kvmark's folder in the user's
+cache. Shotover is a library, which a program of a few lines makes a proxy; cql-proxy is a module of
+Go.
 """
 
 from __future__ import annotations
@@ -8,24 +12,28 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 import psutil
 
+from kvmark.cache import cache_folder
 from kvmark.drivers import drivers, schemes
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import state
 from kvmark.testbed.console import fingerprint
 from kvmark.testbed.launch import launch, planned
 from kvmark.testbed.network import HOST, choose_ports
-from kvmark.testbed.process import wait_until
-from kvmark.testbed.proxy.programs import Build, Kind, Program, find_program
-from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, write_private
+from kvmark.testbed.process import locked, run_captured, run_streaming, wait_until
+from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, template, write_private
 from kvmark.testbed.system import Meter, System, Tell, TestbedOptions, check_bounds, option
+
+Kind = Literal["haproxy", "shotover", "cql-proxy"]
+Build = Literal["debug", "release"]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -48,40 +56,47 @@ _MOST_CONNECTIONS: Final = 20_000
 _RESERVED_FILES: Final = 200
 _FILES_PER_CONNECTION: Final = 2
 
-_HAPROXY: Final = """\
-global
-    nbthread {threads}
-    maxconn {connections}
-defaults
-    mode tcp
-    timeout connect 5s
-    timeout client 1h
-    timeout server 1h
-listen kvmark
-    bind {host}:{port}
-    server system {to_host}:{to_port}
-"""
-_SHOTOVER: Final = """\
----
-sources:
-  - {source}:
-      name: "kvmark"
-      listen_addr: "{host}:{port}"
-      connection_limit: {connections}
-      chain:
-        - {sink}:
-            remote_address: "{to_host}:{to_port}"
-            connect_timeout_ms: 5000
-"""
-_SHOTOVER_LOG: Final = """\
----
-main_log_level: "warn"
-"""
-_CQL_PROXY: Final = """\
-contact-points: ["{to_host}"]
-port: {to_port}
-bind: "{host}:{port}"
-"""
+
+_FILES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "haproxy": ("haproxy.cfg",),
+    "shotover": ("topology.yaml", "config.yaml"),
+    "cql-proxy": ("cql-proxy.yaml",),
+}
+_COMMANDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "haproxy": ("{program}", "-db", "-f", "{folder}/haproxy.cfg"),
+    "shotover": (
+        *("{program}", "--topology-file", "{folder}/topology.yaml"),
+        *("--config-file", "{folder}/config.yaml", "--core-threads", "{threads}"),
+    ),
+    # Go's runtime takes the number of its threads from its environment only.
+    "cql-proxy": (
+        "env",
+        "GOMAXPROCS={threads}",
+        "{program}",
+        "--config",
+        "{folder}/cql-proxy.yaml",
+    ),
+}
+"""The commands that run proxies in the foreground."""
+
+_SHOTOVER: Final = "0.7.4"
+_CQL_PROXY: Final = "0.2.0"
+_GO_MODULE: Final = "github.com/datastax/cql-proxy"
+_VERSION: Final = re.compile(r"version (\d[\w.]*)")
+_LONGEST: Final = 300
+_SHOTOVER_FILES: Final[Mapping[str, str]] = {
+    "Cargo.toml": template("proxy/shotover.toml").format(version=_SHOTOVER),
+    "src/main.rs": """\
+//! Shotover with the sources and sinks that its crate brings.
+
+fn main() {
+    shotover::runner::Shotover::new().run_block();
+}
+""",
+}
+_CQL_PROXY_FILES: Final[Mapping[str, str]] = {
+    "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{_CQL_PROXY}\n"
+}
 
 # Addresses differ between testbeds and don't affect measurements.
 _PLACE: Final = re.compile(r"([\w.-]+|\[[0-9a-f:]+\]):\d+|(?<=port: )\d+")
@@ -263,28 +278,13 @@ def files(kind: Kind, port: int, to: Target, threads: int) -> dict[str, str]:
         "source": source,
         "sink": sink,
     }
-    match kind:
-        case "haproxy":
-            return {"haproxy.cfg": _HAPROXY.format(**values)}
-        case "shotover":
-            return {"topology.yaml": _SHOTOVER.format(**values), "config.yaml": _SHOTOVER_LOG}
-        case "cql-proxy":
-            return {"cql-proxy.yaml": _CQL_PROXY.format(**values)}
+    return {name: template(f"proxy/{name}").format(**values) for name in _FILES[kind]}
 
 
 def command(kind: Kind, program: str, folder: Path, threads: int) -> tuple[str, ...]:
     """The command that runs a proxy in the foreground."""
-    match kind:
-        case "haproxy":
-            return (program, "-db", "-f", str(folder / "haproxy.cfg"))
-        case "shotover":
-            topology, config = str(folder / "topology.yaml"), str(folder / "config.yaml")
-            read = ("--topology-file", topology, "--config-file", config)
-            return (program, *read, "--core-threads", str(threads))
-        case "cql-proxy":
-            # Go's runtime takes the number of its threads from its environment only.
-            config = str(folder / "cql-proxy.yaml")
-            return ("env", f"GOMAXPROCS={threads}", program, "--config", config)
+    values = {"program": program, "folder": folder, "threads": threads}
+    return tuple(word.format(**values) for word in _COMMANDS[kind])
 
 
 def _connections() -> int:
@@ -346,6 +346,123 @@ def _describe(testbed: Testbed) -> Mapping[str, Any]:
         "fingerprint": fingerprint({**known, "files": without_places, "version": testbed.version}),
         "settings": facts["files"],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A proxy's program on this machine."""
+
+    path: str
+    version: str
+    build: str = ""
+    """Empty for a program that has one build."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """The files and the command that build a program in its folder."""
+
+    name: str
+    files: Mapping[str, str]
+    command: tuple[str, ...]
+    product: str
+    """The program, as a path in the folder."""
+    tool: str
+    """The error if the tool that builds it is missing."""
+
+
+def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
+    """A proxy's program. If it is missing, it is built, which takes minutes.
+
+    Raises:
+        UsageError: it, or its build tool, is missing.
+        SystemUnderTestError: it can't be built.
+    """
+    if kind == "haproxy":
+        return _haproxy()
+    program = built_path(kind, build)
+    if not program.exists():
+        _build(_recipe(kind, build), tell)
+    if kind == "shotover":
+        return Program(str(program), _SHOTOVER, build)
+    return Program(str(program), _CQL_PROXY)
+
+
+def built_path(kind: Kind, build: Build = "release") -> Path:
+    """The path of a proxy's program after it is built."""
+    recipe = _recipe(kind, build)
+    return cache_folder() / recipe.name / recipe.product
+
+
+def _haproxy() -> Program:
+    path = shutil.which("haproxy")
+    # Debian's folder is only in root's search path.
+    path = path or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    if path is None:
+        raise UsageError("haproxy is missing: install it with `sudo apt-get install haproxy`")
+    version = _VERSION.search(run_captured([path, "-v"]).stdout)
+    return Program(path, version[1] if version else "")
+
+
+def _recipe(kind: Kind, build: Build) -> _Recipe:
+    if kind == "shotover":
+        release = ("--release",) if build == "release" else ()
+        return _Recipe(
+            name=f"shotover-{_SHOTOVER}",
+            files=_SHOTOVER_FILES,
+            command=("cargo", "build", *release),
+            product=f"target/{build}/kvmark-shotover",
+            tool="Cargo, which builds Shotover, is missing: install Rust",
+        )
+    return _Recipe(
+        name=f"cql-proxy-{_CQL_PROXY}",
+        files=_CQL_PROXY_FILES,
+        command=("go", "build", "-mod=mod", "-o", "cql-proxy", _GO_MODULE),
+        product="cql-proxy",
+        tool="Go, which builds cql-proxy, is missing: install it with `sudo apt-get install"
+        " golang-go`",
+    )
+
+
+def _build(recipe: _Recipe, tell: Tell) -> None:
+    tool, folder = shutil.which(recipe.command[0]), cache_folder() / recipe.name
+    if tool is None:
+        raise UsageError(recipe.tool)
+    try:
+        with locked(folder / ".lock", f"building {recipe.name}", tell):
+            if (folder / recipe.product).exists():
+                return
+            for name, text in recipe.files.items():
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            _run([tool, *recipe.command[1:]], folder, recipe.name, tell)
+    except OSError as problem:
+        raise UsageError(
+            f"{recipe.name} can't be built in {folder} because {problem.strerror}: name another"
+            " cache folder with XDG_CACHE_HOME"
+        ) from problem
+
+
+def _run(command: Sequence[str], folder: Path, name: str, tell: Tell) -> None:
+    """Builds; reports each line. If it fails, the last one is the reason."""
+    step = f"Building {name}, which takes some minutes once"
+    tell(step)
+    lines: list[str] = []
+    # Settings of the user's other builds don't apply.
+    own = {k: v for k, v in os.environ.items() if k not in {"CARGO_TARGET_DIR", "RUSTFLAGS"}}
+
+    def on_line(line: str) -> None:
+        lines.append(line.strip())
+        tell(f"{step}: {line.strip()}")
+
+    if run_streaming(command, on_line, folder=folder, environment=own) != 0:
+        reasons = [line for line in lines if line.startswith("error")] or list(filter(None, lines))
+        reason = (reasons or ["it printed nothing"])[-1]
+        raise SystemUnderTestError(
+            f"{name} can't be built with {Path(command[0]).name}, look at the network and at its"
+            f" registry: {reason[:_LONGEST]}"
+        )
 
 
 SYSTEM: Final = System(

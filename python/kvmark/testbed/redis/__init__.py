@@ -27,7 +27,6 @@ from kvmark.testbed.system import (
     YES_OR_NO,
     Promotion,
     Settings,
-    Store,
     System,
     Tell,
     TestbedOptions,
@@ -398,7 +397,7 @@ SYSTEM: Final = System(
     refusal=_refusal,
     version_of=server.version_of,
     driver="redis",
-    store=Store("redis", contents),
+    contents=contents,
     forgets=_forgets,
     promotion=Promotion(server.check_promotion, server.promote, server.demote),
 )

@@ -10,13 +10,13 @@ didn't replicate are lost, if it is gone permanently or has to follow the new on
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.console import Console, NetworkMeter, connect, fingerprint, settings_of
+from kvmark.testbed import console as consoles
+from kvmark.testbed.console import Console, connect, settings_of
 from kvmark.testbed.network import Network, move_service
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed
@@ -108,7 +108,7 @@ def effective_settings(testbed: Testbed, node: Node) -> dict[str, str]:
     Raises:
         SystemUnderTestError: the server doesn't return them.
     """
-    return settings_of(testbed, node, lambda: _public_settings(connect(testbed, node)))
+    return settings_of(testbed, node, _public_settings)
 
 
 def _public_settings(console: Console) -> dict[str, str]:
@@ -117,23 +117,13 @@ def _public_settings(console: Console) -> dict[str, str]:
     return {name: value for name, value in pairs if not _SECRET.search(name)}
 
 
-def describe(testbed: Testbed) -> Mapping[str, Any]:
-    """Version, servers, the first one's settings and their fingerprint, for a manifest.
-
-    Raises:
-        SystemUnderTestError: the first server doesn't return its settings.
-    """
-    settings = effective_settings(testbed, testbed.nodes[0])
-    counted = {name: value for name, value in settings.items() if not _PLACES.fullmatch(name)}
-    return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
-
-
 def _carried(console: Console) -> tuple[str, str]:
     fields = info_fields(console.ask("INFO", "stats"))
     return fields["total_net_output_bytes"], fields["total_net_input_bytes"]
 
 
-meter: Final = partial(NetworkMeter, carried=_carried)
+describe: Final = partial(consoles.describe, read=_public_settings, places=_PLACES)
+meter: Final = partial(consoles.NetworkMeter, carried=_carried)
 
 
 def check_promotion(testbed: Testbed, name: str) -> None:
