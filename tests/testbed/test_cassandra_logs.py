@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.testbed.cassandra.server import counted, fingerprint, reason_in, refused_setting
+from kvmark.testbed.cassandra.server import counted, fingerprint, reason_in, refusal
 from kvmark.testbed.system import Counted
 
 STARTS = "INFO  [main] 2026-01-01 00:00:00,000 CassandraDaemon.java:629 - Hostname: here:9042\n"
@@ -22,7 +22,8 @@ def log(tmp_path: Path) -> Path:
 def test_a_failed_start_is_reported_before_the_lines_of_its_trace(log: Path) -> None:
     log.write_text(f"one\n{REFUSED}concurrent_reads must be at least 2, but was 1\n\tat here\n")
     assert reason_in(log) == (2, "concurrent_reads must be at least 2, but was 1")
-    assert refused_setting(log) == "concurrent_reads must be at least 2, but was 1"
+    sentence = "Cassandra refused a setting: concurrent_reads must be at least 2, but was 1"
+    assert refusal(log) == sentence
 
 
 def test_a_taken_port_is_reported_instead_of_a_fatal_error(log: Path) -> None:
@@ -51,7 +52,7 @@ def test_an_empty_log_has_no_reason(log: Path) -> None:
     assert reason_in(log) is None
     log.write_text("\n\n")
     assert reason_in(log) is None
-    assert refused_setting(log) is None
+    assert refusal(log) is None
 
 
 def test_lines_are_counted_from_the_beginning_of_a_very_long_log(
@@ -69,7 +70,8 @@ def test_a_value_of_the_wrong_type_is_reported_with_its_setting(log: Path) -> No
         "Caused by: x.ConstructorException: Cannot create property=configurations for JavaBean=b\n"
         'Caused by: java.lang.NumberFormatException: For input string: "many"\n'
     )
-    assert refused_setting(log) == 'memtable.configurations: For input string: "many"'
+    setting = 'memtable.configurations: For input string: "many"'
+    assert refusal(log) == f"Cassandra refused a setting: {setting}"
 
 
 def test_counters_are_added_up_over_collectors_clients_and_peers() -> None:

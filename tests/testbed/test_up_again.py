@@ -14,7 +14,8 @@ import pytest
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import proxy, redis
-from kvmark.testbed.control import bring_back, kill_node, take_down
+from kvmark.testbed.control import kill_node, take_down
+from kvmark.testbed.launch import bring_back
 from kvmark.testbed.network import choose_network
 from kvmark.testbed.state import Node, Testbed, known_testbed
 from kvmark.testbed.system import made_with

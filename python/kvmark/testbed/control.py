@@ -20,11 +20,11 @@ from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
 from kvmark.removal import remove_folder
 from kvmark.spec.faults import FaultSpec, parse_fault
 from kvmark.testbed import network, process
-from kvmark.testbed.launch import start_again, start_node, stop_servers
+from kvmark.testbed.launch import start_node, stop_servers
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
-from kvmark.testbed.system import Promotion, Tell, system_of
+from kvmark.testbed.system import Promotion, system_of
 
 _READY: Final = "ready"
 
@@ -54,16 +54,6 @@ def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> l
         for testbed in chosen:
             remove_folder(testbed.folder, system_of(testbed).own_files)
     return stopped
-
-
-def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
-    """Starts the servers of a testbed that are down, and waits until all are healthy.
-
-    Raises:
-        UsageError: a port or address isn't free any more; or the testbed never was up.
-        SystemUnderTestError: a server doesn't start; all files are kept.
-    """
-    return start_again(testbed, system_of(testbed), tell)
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:

@@ -385,29 +385,41 @@ def _refused(why: str) -> UsageError:
 
 
 @contextmanager
-def locked(lock: Path, activity: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Holds a lock file, whose folder is created; `tell` gets the other process's activity.
+def exclusive(place: Path) -> Iterator[bool]:
+    """Locks a file or folder, as a context; False if another process has locked it.
 
     The lock ends with the process.
+    """
+    handle = os.open(place, os.O_RDONLY)
+    is_locked = False
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        yield is_locked
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(lock: Path, activity: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Holds a lock file, which is created; `tell` gets the other process's activity.
 
     Raises:
         KeyboardInterrupt: the user has asked to stop.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        if not _try_lock(file.fileno()):
+    lock.touch()
+    waits = False
+    while True:
+        with exclusive(lock) as is_locked:
+            if is_locked:
+                yield
+                return
+        if not waits:
+            waits = True
             tell(f"Waiting for another kvmark that is {activity}")
-            while not _try_lock(file.fileno()):
-                interrupts.pause(_LOCK_POLL_S)
-        yield
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        interrupts.pause(_LOCK_POLL_S)
 
 
 def run_streaming(

@@ -5,7 +5,6 @@ A folder that kvmark made has its mark, an additional file, from before the firs
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Final
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
 from kvmark.testbed.console import Console
+from kvmark.testbed.process import exclusive
 from kvmark.testbed.system import Contents, IsOwnKey
 
 DRIVER: Final = "rocksdb"
@@ -148,9 +148,8 @@ def scratch_folder(root: Path) -> Iterator[Path]:
             " --system rocksdb:PATH"
         ) from problem
     _remove_abandoned(root)
-    with _opened(hidden) as handle:
+    with exclusive(hidden):
         # The name appears only with the lock.
-        fcntl.flock(handle, fcntl.LOCK_EX)
         hidden.rename(folder)
         try:
             yield folder
@@ -163,15 +162,6 @@ def _remove_abandoned(root: Path) -> None:
     for path in root.glob(f"{_SCRATCH}*"):
         if not (_SCRATCH_NAME.fullmatch(path.name) and (path / _MARK).is_file()):
             continue
-        with suppress(OSError), _opened(path) as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            discard_folder(path, _SCRATCH_FILES)
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+        with suppress(OSError), exclusive(path) as is_locked:
+            if is_locked:
+                discard_folder(path, _SCRATCH_FILES)

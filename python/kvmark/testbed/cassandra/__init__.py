@@ -6,10 +6,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -21,12 +20,11 @@ from kvmark.testbed import network as networks
 from kvmark.testbed import state
 from kvmark.testbed.cassandra import config, server
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
-from kvmark.testbed.cassandra.config import CassandraOptions, Keystore
+from kvmark.testbed.cassandra.config import CassandraOptions
 from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
 from kvmark.testbed.launch import PortTakenError, launch, planned
 from kvmark.testbed.network import Network
-from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import Node, Testbed, make_folder, template, write_private
 from kvmark.testbed.system import System, Tell
 
@@ -68,23 +66,27 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
     config.check_memory(heap_bytes, options.nodes, memory.available)
     if options.memory_bytes is not None:
         config.check_bound(options.memory_bytes, heap_bytes)
-    names = [f"node-{index + 1}" for index in range(options.nodes)]
-    network = networks.choose_network(names) if options.network else None
+    network = networks.choose_network(_names(options)) if options.network else None
     artifacts = fetch(exact_version(options.version), tell)
-    facts = {"heap_bytes": heap_bytes, "memory_bytes": options.memory_bytes, "java": java.version}
-
-    def prepare(testbed: Testbed) -> Testbed:
-        return _prepare(options, testbed, artifacts)
-
-    def complete(testbed: Testbed) -> None:
-        _complete(options, testbed, tell)
-
+    prepare, complete = partial(_prepare, artifacts), partial(_complete, tell)
     starts = 1
     while True:
-        ports = _ports(options, network, first=starts == 1)
+        hosts, ports = _places(options, network, first=starts == 1)
         folder = make_folder(root, "cassandra", options.name)
+        nodes = [
+            Node(
+                name=name,
+                role="peer",
+                host=host,
+                port=ports[0],
+                command=networks.inside(network, name, _command(java.program, folder / name)),
+                cores=options.cores,
+                more_ports=tuple(ports[1:]),
+            )
+            for name, host in zip(_names(options), hosts, strict=True)
+        ]
         try:
-            testbed = _planned(options, folder, java.program, ports, facts, network)
+            testbed = _planned(options, folder, nodes, heap_bytes, java.version, network)
             return launch(testbed, options, SYSTEM, prepare, complete)
         except PortTakenError:
             if starts == _MOST_STARTS:
@@ -100,72 +102,60 @@ def _check_again(testbed: Testbed, tell: Tell) -> None:
     fetch(testbed.made_with.get("version", testbed.version), tell)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ports:
-    """The ports of the nodes, which are the same on each node's address."""
+def _places(
+    options: CassandraOptions, network: Network | None, *, first: bool
+) -> tuple[list[str], list[int]]:
+    """The nodes' addresses, and the ports on each: for clients, storage and the exporter.
 
-    hosts: tuple[str, ...]
-    clients: int
-    storage: int
-    exporter: int
-
-
-def _ports(options: CassandraOptions, network: Network | None, *, first: bool) -> _Ports:
-    """Ports that are free now; at the first attempt the usual ones if possible.
-
-    Two testbeds that start at the same time would conflict on the usual ports again and again.
+    The ports are free now; at the first attempt the usual ones if possible. Two testbeds that start
+    at the same time would conflict on the usual ports again and again.
     """
     if network is not None:
-        hosts = tuple(map(network.host, network.servers))
+        hosts = list(map(network.host, network.servers))
         (clients,) = networks.consecutive_ports(options.port or _USUAL_PORT, 1)
         if clients in {_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT}:
             raise UsageError(f"port {clients} is the nodes' own: choose another --port")
-        return _Ports(hosts, clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT)
-    hosts = tuple(f"127.0.0.{index + 1}" for index in range(options.nodes))
+        return hosts, [clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT]
+    hosts = [f"127.0.0.{index + 1}" for index in range(options.nodes)]
     ports = [networks.common_port(hosts, _USUAL_PORT if first else None, options.port)]
     for usual in (_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
         ports.append(networks.common_port(hosts, usual if first else None, but=ports))
-    return _Ports(hosts, *ports)
+    return hosts, ports
+
+
+def _names(options: CassandraOptions) -> list[str]:
+    return [f"node-{index + 1}" for index in range(options.nodes)]
 
 
 def _planned(
     options: CassandraOptions,
     folder: Path,
+    nodes: list[Node],
+    heap_bytes: int,
     java: str,
-    ports: _Ports,
-    facts: Mapping[str, Any],
     network: Network | None,
 ) -> Testbed:
     """The testbed before its first process."""
-    names = [f"node-{index + 1}" for index in range(options.nodes)]
-    nodes = [
-        Node(
-            name=name,
-            role="peer",
-            host=host,
-            port=ports.clients,
-            command=networks.inside(network, name, _command(java, folder / name)),
-            cores=options.cores,
-            more_ports=(ports.storage, ports.exporter),
-        )
-        for name, host in zip(names, ports.hosts, strict=True)
-    ]
-    version = exact_version(options.version)
-    # The name is unique, so that nodes of other clusters on this machine don't join.
-    cluster_name = f"kvmark {secrets.token_hex(4)}"
-    testbed = planned(
+    facts = {
+        "heap_bytes": heap_bytes,
+        "memory_bytes": options.memory_bytes,
+        "java": java,
+        # Unique, so that nodes of other clusters on this machine don't join.
+        "cluster_name": f"kvmark {secrets.token_hex(4)}",
+        "exporter_port": nodes[0].more_ports[1],
+    }
+    return planned(
         "cassandra",
         folder,
         options,
         nodes,
         f"cql://{','.join(node.address for node in nodes)}",
-        facts={**facts, "cluster_name": cluster_name, "exporter_port": ports.exporter},
+        facts=facts,
         username=USER,
         network=network,
-        version=version,
-        heap_bytes=facts["heap_bytes"],
+        version=exact_version(options.version),
+        heap_bytes=heap_bytes,
     )
-    return testbed.model_copy(update={"version": version})
 
 
 def _command(java: str, folder: Path) -> tuple[str, ...]:
@@ -178,48 +168,30 @@ def _command(java: str, folder: Path) -> tuple[str, ...]:
     return (*words, java, f"@{folder / 'jvm.args'}")
 
 
-def _prepare(options: CassandraOptions, testbed: Testbed, artifacts: Artifacts) -> Testbed:
-    """Writes the files of the nodes, and makes control groups if memory is bounded."""
-    keystore = None
+def _prepare(artifacts: Artifacts, testbed: Testbed, options: CassandraOptions) -> None:
+    """Writes the files of the nodes."""
+    certificates = None
     if options.tls:
         hosts = [node.host for node in testbed.nodes]
-        made = launching.make_certificates(testbed.folder, hosts)
-        keystore = Keystore(made.keystore, launching.make_keystore(made))
+        certificates = launching.make_certificates(testbed.folder, hosts)
+        certificates.make_keystore()
     for node in testbed.nodes:
         folder = testbed.folder_of(node)
         (folder / "tmp").mkdir(parents=True)
-        text = config.settings_text(options, testbed, node, keystore)
+        text = config.settings_text(options, testbed, node, certificates)
         write_private(folder / "cassandra.yaml", text)
         jvm = config.jvm_text(testbed, node, artifacts, testbed.facts["heap_bytes"])
         (folder / "jvm.args").write_text(jvm, encoding="utf-8")
         for name in ("logback.xml", "jmx-exporter.yaml"):
             (folder / name).write_text(template(f"cassandra/{name}"), encoding="utf-8")
-    return _bounded(options, testbed)
 
 
-def _bounded(options: CassandraOptions, testbed: Testbed) -> Testbed:
-    """The testbed with a control group for each node, if memory is bounded."""
-    if options.memory_bytes is None:
-        return testbed
-    cluster = str(testbed.facts["cluster_name"]).replace(" ", "-")
-    nodes: list[Node] = []
-    try:
-        for node in testbed.nodes:
-            group = make_group(f"{cluster}-{node.name}", options.memory_bytes)
-            nodes.append(node.model_copy(update={"group": group}))
-    except UsageError:
-        for node in nodes:
-            if node.group is not None:
-                remove_group(node.group)
-        raise
-    return testbed.model_copy(update={"nodes": tuple(nodes)})
-
-
-def _complete(options: CassandraOptions, testbed: Testbed, tell: Tell) -> None:
+def _complete(tell: Tell, testbed: Testbed, options: CassandraOptions) -> None:
     """Sets the password, and reports progress until all nodes answer."""
     count = len(testbed.nodes)
     heap = f"with a heap of {testbed.facts['heap_bytes'] // 2**20} MiB"
-    tell(f"Starting Cassandra {testbed.version}, {count} {'nodes' if count > 1 else 'node'} {heap}")
+    number = f"{count} {'nodes' if count > 1 else 'node'}"
+    tell(f"Starting Cassandra {testbed.made_with['version']}, {number} {heap}")
     if options.password is not None:
         _change_password(testbed, options.password)
     for index, node in enumerate(testbed.nodes):
@@ -245,12 +217,6 @@ def _change_password(testbed: Testbed, password: Secret) -> None:
     server.wait(testbed, first, changed, "take its password", _HEALTHY_WITHIN_S)
 
 
-def _refusal(log: Path) -> str | None:
-    """The setting that a node refused, if that is why it ended."""
-    setting = server.refused_setting(log)
-    return setting and f"Cassandra refused a setting: {setting}"
-
-
 SYSTEM: Final = System(
     "cassandra",
     CassandraOptions,
@@ -261,7 +227,7 @@ SYSTEM: Final = System(
     server.ExporterMeter,
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
-    refusal=_refusal,
+    refusal=server.refusal,
     version_of=server.version_of,
     keeps_log=True,
     driver=DRIVER,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -15,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version
+from kvmark.testbed.launch import Certificates
 from kvmark.testbed.state import Node, Testbed, template
 from kvmark.testbed.system import (
     Settings,
@@ -92,14 +92,6 @@ class CassandraOptions(TestbedOptions):
     """Whether each node has its own address and link, which faults can disturb."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keystore:
-    """A node's certificate and key, and the password of their file."""
-
-    path: Path
-    password: str = field(repr=False)
-
-
 def check(options: CassandraOptions) -> None:
     """Refuses options that can't be used.
 
@@ -122,7 +114,7 @@ def token(index: int, nodes: int) -> int:
 
 
 def settings_text(
-    options: CassandraOptions, testbed: Testbed, node: Node, keystore: Keystore | None
+    options: CassandraOptions, testbed: Testbed, node: Node, certificates: Certificates | None
 ) -> str:
     """The text of cassandra.yaml for one node; private, as it may have the keystore's password.
 
@@ -163,12 +155,12 @@ def settings_text(
     _merge(settings, settings_tree(options.settings))
     if settings["commitlog_sync"] == "periodic":
         settings.setdefault("commitlog_sync_period", "10000ms")
-    if keystore is not None:
+    if certificates is not None:
         encryption = {
             "enabled": True,
             "optional": False,
-            "keystore": str(keystore.path),
-            "keystore_password": keystore.password,
+            "keystore": str(certificates.keystore),
+            "keystore_password": certificates.keystore_password.read_text(),
             "store_type": "PKCS12",
         }
         _merge(settings, {_TLS: encryption})

@@ -171,15 +171,16 @@ def reason_in(log: Path) -> tuple[int, str] | None:
     return None
 
 
-def refused_setting(log: Path) -> str | None:
-    """The setting that a node refused at its only start, and the reason; None without one."""
+def refusal(log: Path) -> str | None:
+    """The setting that a node refused at its only start, if that is why it ended."""
     text = "\n".join(line for _, line in _lines(log))
     refused = _REFUSED.search(text)
     if refused is None:
         return None
     names = ".".join(dict.fromkeys(_SETTING.findall(text)))
     causes = _CAUSE.findall(text)
-    return (f"{names}: {causes[-1]}" if names and causes else refused[1])[:_LONGEST]
+    reason = f"{names}: {causes[-1]}" if names and causes else refused[1]
+    return f"Cassandra refused a setting: {reason[:_LONGEST]}"
 
 
 def _lines(log: Path) -> list[tuple[int, str]]:

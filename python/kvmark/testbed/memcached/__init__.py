@@ -166,7 +166,7 @@ def up(options: MemcachedOptions, root: Path, _tell: Tell = lambda _: None) -> T
     ]
     url = f"memcached://{','.join(node.address for node in nodes)}"
     testbed = planned("memcached", folder, options, nodes, url, username=_USERNAME)
-    return launch(testbed, options, SYSTEM, lambda made: _prepare(options, made))
+    return launch(testbed, options, SYSTEM, _prepare)
 
 
 def arguments(options: MemcachedOptions, folder: Path, port: int) -> list[str]:
@@ -192,7 +192,7 @@ def arguments(options: MemcachedOptions, folder: Path, port: int) -> list[str]:
     return found
 
 
-def _prepare(options: MemcachedOptions, testbed: Testbed) -> Testbed:
+def _prepare(testbed: Testbed, options: MemcachedOptions) -> None:
     """Writes the files that the servers read."""
     if options.password is not None:
         write_private(testbed.folder / "users", f"{_USERNAME}:{options.password.reveal()}\n")
@@ -200,7 +200,6 @@ def _prepare(options: MemcachedOptions, testbed: Testbed) -> Testbed:
         launching.make_certificates(testbed.folder, [HOST])
     for node in testbed.nodes:
         testbed.folder_of(node).mkdir()
-    return testbed
 
 
 def _version_of(testbed: Testbed) -> str:

@@ -213,12 +213,11 @@ def _check_again(testbed: Testbed, tell: Tell) -> None:
     find_program(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
 
 
-def _prepare(testbed: Testbed) -> Testbed:
+def _prepare(testbed: Testbed, _: ProxyOptions) -> None:
     folder = testbed.folder_of(testbed.nodes[0])
     folder.mkdir()
     for name, text in testbed.facts["files"].items():
         write_private(folder / name, text)
-    return testbed
 
 
 def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -> Testbed:
@@ -227,6 +226,7 @@ def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -
     threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
     facts: dict[str, Any] = {
         "kind": kind,
+        "version": f"{kind} {program.version}",
         "build": program.build,
         "threads": threads,
         "to": to.text,
@@ -243,8 +243,7 @@ def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -
     )
     decided: dict[str, Any] = {"to": to.text, "threads": threads, "build": program.build or None}
     url = _url(to, node.address)
-    testbed = planned("proxy", folder, options, [node], url, facts=facts, **decided)
-    return testbed.model_copy(update={"version": f"{kind} {program.version}"})
+    return planned("proxy", folder, options, [node], url, facts=facts, **decided)
 
 
 def _url(to: Target, address: str) -> str:
@@ -476,6 +475,7 @@ SYSTEM: Final = System(
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
     named_by="kind",
+    version_of=lambda testbed: str(testbed.facts["version"]),
     required=f"a proxy needs its kind and a system: write --kind {'|'.join(KINDS)} --to URL",
     check_again=_check_again,
 )

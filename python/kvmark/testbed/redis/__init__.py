@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -106,16 +106,6 @@ class RedisOptions(TestbedOptions):
     network: bool = False
     """Whether each server has its own address and link, which faults can disturb."""
 
-    @property
-    def primaries(self) -> int:
-        """The number of servers that take writes."""
-        return 1 if self.cluster is None else self.cluster
-
-    @property
-    def servers(self) -> int:
-        """The number of all servers."""
-        return self.primaries * (1 + self.replicas)
-
 
 def check(options: RedisOptions) -> None:
     """Refuses options that can't be used.
@@ -151,24 +141,25 @@ def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testb
     """
     check(options)
     program = find_server(options.server, "redis-server")
-    _check_memory(options)
+    roles = _roles(options)
+    each_bytes = _LEAST_BYTES
+    with suppress(SpecError):  # The server rejects an invalid value itself.
+        most_bytes = size_bytes(dict(options.settings).get("maxmemory", "0"), _SIZES)
+        each_bytes = max(each_bytes, most_bytes)
+    launching.check_memory(len(roles), each_bytes, "start fewer, or lower maxmemory")
     bus = 0 if options.cluster is None else _BUS_DISTANCE
     network = None
     if options.network:
-        network = networks.choose_network([name for name, _ in _names(options)])
-        ports = networks.consecutive_ports(options.port or _USUAL_PORT, options.servers, bus)
+        network = networks.choose_network(list(roles))
+        ports = networks.consecutive_ports(options.port or _USUAL_PORT, len(roles), bus)
         if options.cluster is None:
             # The service address moves to a replica with its port.
-            ports = [ports[0]] * options.servers
+            ports = [ports[0]] * len(roles)
     else:
-        ports = networks.choose_ports(options.port, options.servers, bus)
+        ports = networks.choose_ports(options.port, len(roles), bus)
     folder = make_folder(root, "redis", options.name)
     testbed = _planned(options, folder, program, ports, network)
-
-    def prepare(made: Testbed) -> Testbed:
-        return _prepare(options, made)
-
-    return launch(testbed, options, SYSTEM, prepare, lambda made: _complete(options, made))
+    return launch(testbed, options, SYSTEM, _prepare, _complete)
 
 
 def _planned(
@@ -185,7 +176,7 @@ def _planned(
             cores=options.cores,
             more_ports=() if options.cluster is None else (port + _BUS_DISTANCE,),
         )
-        for (name, role), port in zip(_names(options), ports, strict=True)
+        for (name, role), port in zip(_roles(options).items(), ports, strict=True)
     ]
     facts: dict[str, Any] = {"cluster": options.cluster is not None}
     if network is not None and options.cluster is None:
@@ -197,15 +188,14 @@ def _planned(
     return planned("redis", folder, options, nodes, url, facts=facts, network=network)
 
 
-def _names(options: RedisOptions) -> Iterator[tuple[str, Role]]:
-    """Primaries first, then the replicas of each in turn."""
-    for index in range(options.primaries):
-        yield f"primary-{index + 1}", "primary"
-    for index in range(options.primaries * options.replicas):
-        yield f"replica-{index + 1}", "replica"
+def _roles(options: RedisOptions) -> dict[str, Role]:
+    """The servers by name: primaries first, then the replicas of each in turn."""
+    primaries = options.cluster or 1
+    counts: dict[Role, int] = {"primary": primaries, "replica": primaries * options.replicas}
+    return {f"{role}-{i + 1}": role for role, count in counts.items() for i in range(count)}
 
 
-def _prepare(options: RedisOptions, testbed: Testbed) -> Testbed:
+def _prepare(testbed: Testbed, options: RedisOptions) -> None:
     """Writes the files that the servers read."""
     hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
     hosts += [testbed.network.service] if testbed.network else []
@@ -214,7 +204,6 @@ def _prepare(options: RedisOptions, testbed: Testbed) -> Testbed:
         folder = testbed.folder_of(node)
         folder.mkdir()
         write_private(folder / "redis.conf", settings_text(options, testbed, node, made))
-    return testbed
 
 
 def settings_text(
@@ -280,7 +269,7 @@ def _quoted(text: str | Path) -> str:
     return f'"{escaped}"'
 
 
-def _complete(options: RedisOptions, testbed: Testbed) -> None:
+def _complete(testbed: Testbed, options: RedisOptions) -> None:
     """Forms the cluster, and checks the number of clients."""
     for node in testbed.nodes:
         server.wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
@@ -294,14 +283,6 @@ def _complete(options: RedisOptions, testbed: Testbed) -> None:
             f" {options.maxclients}, because it may not open more files: raise `ulimit -n`, or"
             " lower --maxclients"
         )
-
-
-def _check_memory(options: RedisOptions) -> None:
-    """Each server needs some memory, or the value of `maxmemory`."""
-    each = _LEAST_BYTES
-    with suppress(SpecError):  # The server rejects an invalid value itself.
-        each = max(each, size_bytes(dict(options.settings).get("maxmemory", "0"), _SIZES))
-    launching.check_memory(options.servers, each, "start fewer, or lower maxmemory")
 
 
 def _refusal(log: Path) -> str | None:
