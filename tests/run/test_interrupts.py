@@ -78,26 +78,20 @@ def test_a_complete_run_is_not_ended_by_the_caller(tmp_path: Path, at_the_end: A
     assert not close_run(ended.folder.path).manifest.engine.interrupted
 
 
-def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
-    tmp_path: Path, at_the_end: AtTheEnd
-) -> None:
-    at_the_end(raising(KeyboardInterrupt()))
-    ended = executed(tmp_path, 0.2)
-    assert isinstance(ended.failure, Interrupted)
-    manifest = close_run(ended.folder.path).manifest
-    assert manifest.closed_by == "engine"
-    assert manifest.engine.phases[-1].stopped_by == "duration"
-
-
 @pytest.mark.parametrize(
     ("problem", "kind", "sentence"),
     [
         (SystemUnderTestError("the server isn't back"), SystemUnderTestError, "isn't back"),
         (OSError("the samples can't be read"), RunError, "the samples can't be read"),
+        (KeyboardInterrupt(), Interrupted, "interrupted: what was measured until then is"),
     ],
 )
 def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
-    tmp_path: Path, at_the_end: AtTheEnd, problem: Exception, kind: type[Exception], sentence: str
+    tmp_path: Path,
+    at_the_end: AtTheEnd,
+    problem: BaseException,
+    kind: type[Exception],
+    sentence: str,
 ) -> None:
     at_the_end(raising(problem))
     ended = executed(tmp_path, 0.2)
@@ -106,6 +100,7 @@ def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
     assert f"kept as run {ended.folder.id}" in str(ended.failure)
     manifest = close_run(ended.folder.path).manifest
     assert manifest.closed_by == "engine"
+    assert manifest.engine.phases[-1].stopped_by == "duration"
     assert manifest.rate > 0
 
 

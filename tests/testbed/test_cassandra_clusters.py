@@ -49,26 +49,3 @@ def test_a_port_in_use_on_another_address_is_refused(root: Path, with_cassandra:
                 cassandra.CassandraOptions(nodes=2, heap_bytes=HEAP_BYTES, port=port), root
             )
     assert not root.exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["cassandra", "--cluster", "3"], "kvmark: --cluster is no option of cassandra: leave"),
-        (["redis", "--nodes", "3"], "kvmark: --nodes is no option of redis: leave it out"),
-        (["cassandra", "--heap", "much"], "kvmark: heap: 'much' is not a size; write it like"),
-        (["cassandra", "--memory", "much"], "kvmark: memory: 'much' is not a size; write it"),
-        (
-            ["cassandra", "--heap", "512M", "--memory", "600M"],
-            "kvmark: memory: a node with a heap of 512 MiB and 420 MiB beside it doesn't fit",
-        ),
-        (["redis", "--memory", "1G"], "kvmark: --memory is no option of redis: leave it out"),
-        (["cassandra", "--version", "2.1"], "kvmark: version: '2.1' of Cassandra can't be"),
-        (["cassandra", "--heap", "900000G"], "kvmark: 1 node with a heap of"),
-    ],
-)
-def test_wrong_use_is_one_sentence_and_exit_code_2(
-    root: Path, with_cassandra: None, words: list[str], sentence: str, kvmark: Run
-) -> None:
-    code, _, err = kvmark("up", *words)
-    assert (code, err.startswith(sentence), err.count("\n")) == (2, True, 1)

@@ -3,8 +3,6 @@
 import io
 import json
 import re
-import socket
-import ssl
 import stat
 import uuid
 from collections.abc import Iterator
@@ -135,20 +133,11 @@ def test_values_of_all_types_are_read(node: Testbed) -> None:
         "INSERT INTO some.kinds (i, big, yes, l, u, b, m, p) VALUES (-1, 5000000000, true,"
         " [1, 2], 00000000-0000-0000-0000-000000000001, 0x0102, {'a': 1}, (1, 'b'))"
     )
-    quorum = connect(node, node.nodes[0], PATIENCE_S, "quorum")
-    (row,) = quorum.ask("SELECT * FROM some.kinds")
+    (row,) = connect(node, node.nodes[0], PATIENCE_S, "quorum").ask("SELECT * FROM some.kinds")
     assert row == {
-        "i": -1,
-        "b": "0x0102",
-        "m": "{'a':1}",
-        "p": "(1,'b')",
-        "big": 5_000_000_000,
-        "yes": True,
-        "t": None,
-        "l": [1, 2],
-        "n": None,
-        "u": "00000000-0000-0000-0000-000000000001",
-    }
+        "i": -1, "b": "0x0102", "m": "{'a':1}", "p": "(1,'b')", "big": 5_000_000_000, "yes": True,
+        "t": None, "l": [1, 2], "n": None, "u": "00000000-0000-0000-0000-000000000001",
+    }  # fmt: skip
 
 
 def test_password_and_tls_are_required(node: Testbed) -> None:
@@ -169,18 +158,6 @@ def is_refused(place: dict[str, str], password: str) -> bool:
     except SystemUnderTestError as refused:
         return "uthentication" in str(refused)
     return False
-
-
-def test_the_certificate_is_for_the_nodes_own_addresses(node: Testbed) -> None:
-    context = ssl.create_default_context(cafile=node.facts["ca_file"])
-    for name in ("127.0.0.1", "localhost"):
-        with (
-            socket.create_connection(
-                ("127.0.0.1", node.nodes[0].port), timeout=PATIENCE_S
-            ) as plain,
-            context.wrap_socket(plain, server_hostname=name),
-        ):
-            pass
 
 
 def test_the_password_is_in_a_private_file_only(node: Testbed) -> None:
@@ -225,11 +202,9 @@ def test_observing_shows_the_resource_usage_of_the_node(node: Testbed) -> None:
         wait_for_counters(observer, node, before["network_received_bytes"] + 60_000)
         after = observer.sample()[0]
     assert after["node"] == FIRST
-    assert after["gc_count"] > 0
-    assert after["gc_time_s"] > 0
+    least = {"gc_count": 0, "gc_time_s": 0, "cpu_user_s": 1, "disk_written_bytes": 0}
+    assert all(after[name] > value for name, value in least.items())
     assert after["resident_bytes"] > 100_000_000
-    assert after["cpu_user_s"] > 1
-    assert after["disk_written_bytes"] > 0
 
 
 def test_a_paused_node_is_observed_without_its_own_counters(node: Testbed) -> None:

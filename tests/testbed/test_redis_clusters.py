@@ -10,9 +10,8 @@ from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
 from kvmark.testbed.redis import slots_of
-from kvmark.testbed.state import Testbed
+from redis_testbeds import Up
 
-Up = Callable[..., Testbed]
 Ask = Callable[..., Any]
 
 

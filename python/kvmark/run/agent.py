@@ -76,17 +76,6 @@ class Report:
         return self.result is not None or self.problem is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some bytes of a tape."""
-
-    name: str
-    """The name of the tape's file."""
-    offset: int
-    data: bytes
-    is_last: bool
-
-
 class Agent:
     """Executes one run after the other. All methods except `run` may be called during a run."""
 
@@ -119,21 +108,21 @@ class Agent:
         except OSError:
             return True
 
-    def take_piece(self, piece: Piece) -> None:
-        """Writes the next piece of a tape, which gets its name when it is complete.
+    def take_piece(self, name: str, offset: int, data: bytes, size_bytes: int) -> None:
+        """Writes the next piece of a tape, which gets its name when it has all its bytes.
 
         Raises:
             OSError: it can't be written.
         """
-        tape = _local_tape(piece.name)
+        tape = _local_tape(name)
         # Several agents on one machine may get the same tape.
         partial = tape.with_suffix(f".{os.getpid()}")
         try:
             tape.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("r+b" if piece.offset else "wb") as file:
-                file.seek(piece.offset)
-                file.write(piece.data)
-            if piece.is_last:
+            with partial.open("r+b" if offset else "wb") as file:
+                file.seek(offset)
+                file.write(data)
+            if offset + len(data) >= size_bytes:
                 partial.rename(tape)
         except OSError:
             with suppress(OSError):
@@ -268,20 +257,16 @@ def _together(one: Report, next_one: Report) -> Report:
     )
 
 
-def tapes_of(plan: Plan) -> tuple[Path, ...]:
+def tapes_of(plan: Plan) -> list[Path]:
     """The tapes that a plan needs."""
-    arrivals = (group.arrival for group in plan.groups)
-    return tuple(Path(one.path) for one in arrivals if isinstance(one, OnTape))
+    return [Path(one.arrival.path) for one in plan.groups if isinstance(one.arrival, OnTape)]
 
 
-def pieces(tape: Path) -> Iterator[Piece]:
-    """A tape in pieces, at least one."""
+def pieces(tape: Path) -> Iterator[tuple[int, bytes]]:
+    """A tape in pieces, at least one: offset and bytes."""
     with tape.open("rb") as file:
-        size, offset = os.fstat(file.fileno()).st_size, 0
-        while offset < size or not offset:
-            data = file.read(_PIECE_BYTES)
-            yield Piece(tape.name, offset, data, is_last=offset + len(data) >= size)
-            offset += max(len(data), 1)
+        for offset in range(0, max(tape.stat().st_size, 1), _PIECE_BYTES):
+            yield offset, file.read(_PIECE_BYTES)
 
 
 def _with_local_tapes(plan: Plan) -> Plan:

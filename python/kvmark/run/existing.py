@@ -85,15 +85,15 @@ def remove_tables(
     if kind is None or kind.tables is None:
         return
     tables = kind.tables(system.options, system.password)
-    existing = [(one, comment) for one in removals if (comment := tables.comment(one)) is not None]
-    if on_existing == "refuse":
-        for one, comment in existing:
-            if TABLE_MARK not in comment:
-                raise UsageError(
-                    f"{system} has a {one.kind.lower()} {one.name} that kvmark can't show to have"
-                    f" made: {one.verb} it with --on-existing remove, keep it with --on-existing"
-                    " keep, or name another"
-                )
+    comments = [(one, tables.comment(one)) for one in removals]
+    existing = [(one, comment) for one, comment in comments if comment is not None]
+    for one, comment in existing:
+        if on_existing == "refuse" and TABLE_MARK not in comment:
+            raise UsageError(
+                f"{system} has a {one.kind.lower()} {one.name} that kvmark can't show to have"
+                f" made: {one.verb} it with --on-existing remove, keep it with --on-existing"
+                " keep, or name another"
+            )
     for one, _ in existing:
         tables.remove(one)
 

@@ -228,14 +228,14 @@ class FaultGuard:
             SystemUnderTestError: it doesn't start.
         """
         # Its own session: signals that a terminal sends to kvmark's processes don't reach it.
-        self._process = subprocess.Popen(  # noqa: S603 - the command is kvmark's
+        self.process = subprocess.Popen(  # noqa: S603 - the command is kvmark's
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
             text=True,
         )
-        if self._process.stdout is None or self._process.stdout.readline().strip() != _READY:
+        if self.process.stdout is None or self.process.stdout.readline().strip() != _READY:
             self.__exit__()
             raise SystemUnderTestError(
                 "the process that sets servers free when kvmark is killed doesn't start: nothing"
@@ -245,28 +245,18 @@ class FaultGuard:
 
     def __exit__(self, *_: object) -> None:
         """Closes the pipe and waits until all servers are restored."""
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
-        self._process.wait()
+        self.process.wait()
 
     def note(self, fault: FaultSpec, *, acts: bool) -> None:
         """Reports a fault that begins next, or that has ended."""
-        if self._process.stdin is not None:
+        if self.process.stdin is not None:
             with suppress(BrokenPipeError):
-                self._process.stdin.write(json.dumps([fault.text, acts]) + "\n")
-                self._process.stdin.flush()
-
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process exists."""
-        return self._process.poll() is None
+                self.process.stdin.write(json.dumps([fault.text, acts]) + "\n")
+                self.process.stdin.flush()
 
 
 def guard(folder: Path, lines: Iterable[str]) -> None:

@@ -428,12 +428,13 @@ def run_streaming(
     *,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> int:
-    """Runs a program, passes each line of its output and errors on, and returns the exit code.
+) -> tuple[int, list[str]]:
+    """Runs a program, and passes on each line of its output and errors; its exit code and lines.
 
     Raises:
         KeyboardInterrupt: the user has asked to stop, and so the program was ended.
     """
+    lines: list[str] = []
     with subprocess.Popen(  # noqa: S603 - the command is kvmark's
         command,
         cwd=folder,
@@ -445,11 +446,12 @@ def run_streaming(
     ) as running:
         try:
             for line in _lines(running.stdout):
-                on_line(line.decode(errors="replace"))
+                lines.append(line.decode(errors="replace").strip())
+                on_line(lines[-1])
         except BaseException:
             running.terminate()
             raise
-    return running.returncode
+    return running.returncode, lines
 
 
 def run_captured(
@@ -467,16 +469,12 @@ def run_captured(
 
 
 def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
-    """Each line as it comes, with its end."""
-    unread = b""
-    while stream is not None:
+    """Each line as it comes."""
+    unread, data = b"", b"."
+    while stream is not None and data:
         interrupts.wait_readable(stream.fileno())
         data = os.read(stream.fileno(), _MOST_BYTES)
-        if not data:
-            break
-        *lines, unread = (unread + data).splitlines(keepends=True) or [b""]
-        if unread.endswith(b"\n"):
-            lines, unread = [*lines, unread], b""
+        *lines, unread = (unread + data).split(b"\n")
         yield from lines
     if unread:
         yield unread

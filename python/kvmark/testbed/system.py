@@ -172,15 +172,7 @@ def check_options(
         UsageError: names the option.
     """
     check_bounds(options)
-    _check_settings(options, names, decided)
-    _check_password(options.password, longest_password_bytes)
-
-
-def _check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, str]) -> None:
-    """Refuses settings with an invalid name or value, and those that the testbed decides itself.
-
-    Options with the same name decide settings as well.
-    """
+    # Options with the same name decide settings as well.
     written = (spec.name.replace("_", "-") for spec in option_specs(type(options)).values())
     advice = {name: f"give --{name}" for name in written}
     advice |= {name: text for text, several in decided.items() for name in several.split()}
@@ -192,17 +184,13 @@ def _check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, 
         first = name.partition(".")[0].lower()
         if first in advice:
             raise UsageError(f"set: {first} is the testbed's own; {advice[first]}")
-
-
-def _check_password(password: Secret | None, longest_bytes: int) -> None:
-    """Refuses a password that is too long, empty, or more than one line."""
-    if password is None:
+    if options.password is None:
         return
-    text = password.reveal()
-    length_bytes = len(text.encode())
-    if not 0 < length_bytes <= longest_bytes:
-        raise UsageError(f"the password must have 1 to {longest_bytes} bytes, not {length_bytes}")
-    if not text.isprintable():
+    password = options.password.reveal()
+    length_bytes, most = len(password.encode()), longest_password_bytes
+    if not 0 < length_bytes <= most:
+        raise UsageError(f"the password must have 1 to {most} bytes, not {length_bytes}")
+    if not password.isprintable():
         raise UsageError("the password must be one line of printable characters")
 
 

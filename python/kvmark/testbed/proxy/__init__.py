@@ -447,15 +447,12 @@ def _run(command: Sequence[str], folder: Path, name: str, tell: Tell) -> None:
     """Builds; reports each line. If it fails, the last one is the reason."""
     step = f"Building {name}, which takes some minutes once"
     tell(step)
-    lines: list[str] = []
     # Settings of the user's other builds don't apply.
     own = {k: v for k, v in os.environ.items() if k not in {"CARGO_TARGET_DIR", "RUSTFLAGS"}}
-
-    def on_line(line: str) -> None:
-        lines.append(line.strip())
-        tell(f"{step}: {line.strip()}")
-
-    if run_streaming(command, on_line, folder=folder, environment=own) != 0:
+    code, lines = run_streaming(
+        command, lambda line: tell(f"{step}: {line}"), folder=folder, environment=own
+    )
+    if code != 0:
         reasons = [line for line in lines if line.startswith("error")] or list(filter(None, lines))
         reason = (reasons or ["it printed nothing"])[-1]
         raise SystemUnderTestError(
