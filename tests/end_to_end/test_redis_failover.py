@@ -10,7 +10,7 @@ from command_line import Going, Kvmark
 from kvmark.errors import UsageError
 from kvmark.testbed import redis
 from kvmark.testbed.console import connect
-from kvmark.testbed.redis.server import info_fields
+from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
 from waiting import wait_until
 

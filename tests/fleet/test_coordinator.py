@@ -163,7 +163,7 @@ def test_the_others_records_are_kept_when_an_agent_or_its_engine_dies(
     def die_in_the_middle(share: int, report: Any) -> None:
         before = len(intervals)
         if share == 1:
-            intervals.extend(report.intervals.splitlines())
+            intervals.extend(report.logs[files.INTERVAL_LOG].splitlines())
         if before < 2 <= len(intervals):
             if crashes:
                 os.kill(team.agents[1].generator.pid, signal.SIGSEGV)

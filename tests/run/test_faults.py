@@ -10,7 +10,7 @@ from kvmark.spec.faults import parse_fault
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import kill_node
 from kvmark.testbed.state import Testbed
-from redis_testbeds import FIRST, Up, answers, state_of
+from redis_testbeds import FIRST, Up, answers
 from waiting import wait_until
 
 Running = Any
@@ -64,25 +64,6 @@ def test_a_server_that_was_down_is_started_again_on_its_data(
     now = Testbed.read(testbed.folder)
     assert has_new_process(testbed)
     assert connect(now, now.node(FIRST)).ask("GET", "kept") == "1"
-
-
-@pytest.mark.parametrize(("do", "state"), [("pause", "T"), ("kill", None)])
-def test_the_end_of_a_run_restores_its_servers(
-    up: Up, running: Running, do: str, state: str | None
-) -> None:
-    testbed = up()
-
-    def interrupted() -> None:
-        with faults(testbed, running, f"0s {do} {{}} for 1h"):
-            running.measure()
-            running.wait_for("begun")
-            wait_until(lambda: state_of(testbed) == state, "the server is broken")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert running.states() == ["begun", "ended"]
-    assert answers(testbed)
 
 
 def test_the_end_of_a_run_heals_links(pair: Testbed, running: Running) -> None:
@@ -174,10 +155,9 @@ def test_a_fault_of_a_server_that_has_ended_fails(up: Up, running: Running) -> N
 
 def test_servers_on_the_loopback_address_have_no_link_to_disturb(up: Up) -> None:
     text = f"0s partition {FIRST} for 1s"
-    with pytest.raises(UsageError) as refused:
+    sentence = f"^fault '{text}': the servers of .*start them with kvmark up --network, as root"
+    with pytest.raises(UsageError, match=sentence):
         ServerInfo(up(), {}).check_faults([parse_fault(text)])
-    assert str(refused.value).startswith(f"fault '{text}': the servers of")
-    assert "start them with kvmark up --network, as root" in str(refused.value)
 
 
 def test_other_servers_of_a_partition_must_exist(pair: Testbed) -> None:

@@ -29,12 +29,11 @@ def test_a_node_that_ends_leaves_the_log_that_the_error_names(
     root: Path, with_cassandra: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A heap that the virtual machine can't lay out in its regions.
-    monkeypatch.setattr(cassandra.config, "check_memory", lambda *_: None)
+    monkeypatch.setattr(cassandra, "check_memory", lambda *_: None)
     with pytest.raises(SystemUnderTestError) as ended:
         cassandra.up(cassandra.CassandraOptions(heap_bytes=2**50), root)
-    found = re.fullmatch(
-        r"cassandra/node-1 ended by itself; line (\d+) of (.*): .+", str(ended.value)
-    )
+    pattern = r"cassandra/node-1 ended by itself; line (\d+) of (.*): .+"
+    found = re.fullmatch(pattern, str(ended.value))
     assert found is not None
     assert len(Path(found[2]).read_text().splitlines()) >= int(found[1])
 

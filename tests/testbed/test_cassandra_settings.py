@@ -9,8 +9,7 @@ from ruamel.yaml import YAML
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra.artifacts import Artifacts, Java
-from kvmark.testbed.cassandra.config import (
+from kvmark.testbed.cassandra import (
     CassandraOptions,
     check_bound,
     check_memory,
@@ -20,6 +19,7 @@ from kvmark.testbed.cassandra.config import (
     settings_tree,
     token,
 )
+from kvmark.testbed.cassandra.artifacts import Artifacts, Java
 from kvmark.testbed.launch import Certificates, PortTakenError
 from kvmark.testbed.state import Node, Testbed
 
@@ -175,7 +175,7 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
 
     monkeypatch.setattr(cassandra, "find_java", lambda: Java("java", "17.0.1"))
     monkeypatch.setattr(cassandra, "fetch", lambda *_: None)
-    monkeypatch.setattr(cassandra.config, "check_memory", lambda *_: None)
+    monkeypatch.setattr(cassandra, "check_memory", lambda *_: None)
     monkeypatch.setattr(cassandra, "launch", launch)
     monkeypatch.setattr("kvmark.testbed.network.is_free", lambda *_: True)
     if taken < starts:

@@ -23,7 +23,7 @@ from kvmark.testbed.control import (
     take_down,
 )
 from kvmark.testbed.network import Network
-from kvmark.testbed.redis.server import info_fields
+from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
 from redis_testbeds import PATIENCE_S, Up, answers
 

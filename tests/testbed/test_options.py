@@ -7,9 +7,8 @@ import pytest
 
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
-from kvmark.testbed import memcached, redis
-from kvmark.testbed.cassandra import config
-from kvmark.testbed.cassandra.config import CassandraOptions
+from kvmark.testbed import cassandra, memcached, redis
+from kvmark.testbed.cassandra import CassandraOptions
 from kvmark.testbed.memcached import MemcachedOptions
 from kvmark.testbed.redis import RedisOptions
 from kvmark.testbed.state import Node, Testbed
@@ -18,7 +17,7 @@ from kvmark.testbed.system import TestbedOptions, read_size
 CHECKS = {
     RedisOptions: redis.check,
     MemcachedOptions: memcached.check,
-    CassandraOptions: config.check,
+    CassandraOptions: cassandra.check,
 }
 NODE = Node(name="primary-1", role="primary", host="127.0.0.1", port=16379, command=())
 TESTBED = Testbed(

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -44,6 +44,7 @@ _REPORT_S: Final = 1.0
 """The longest time between two reports."""
 
 _PIECE_BYTES: Final = 8 << 20
+_LOGS: Final = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
 
 
 def version() -> str:
@@ -55,10 +56,8 @@ def version() -> str:
 class Report:
     """One message of an agent; the last one has a result or a problem."""
 
-    intervals: bytes = b""
-    """New whole lines of this log, as the engine wrote them."""
-    histograms: bytes = b""
-    events: bytes = b""
+    logs: Mapping[str, bytes] = field(default_factory=lambda: dict.fromkeys(_LOGS, b""))
+    """New whole lines of each log, by its name, as the engine wrote them."""
     progress: Mapping[str, Any] | None = None
     """The engine's progress, if it is new."""
     waits_for: int | None = None
@@ -183,8 +182,7 @@ class _Engine:
         self.reports: SimpleQueue[Report] = SimpleQueue()
         self._agent = agent
         self._folder = folder
-        names = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
-        self._logs = tuple(Tail(folder / name) for name in names)
+        self._logs = {name: Tail(folder / name) for name in _LOGS}
         self._begun = 0
         self._waits_for = (-1, "")
         """The last phase that waited, and its name."""
@@ -208,7 +206,7 @@ class _Engine:
             self._report(problem=("RunError", f"the engine stopped: {problem!r}"))
 
     def _may_begin(self, name: str) -> bool | int:
-        if self._logs[-1].has_new:
+        if self._logs[files.EVENTS].has_new:
             self._report()
         # The engine asks for the measurement before a warm-up that continues into it has begun.
         index, waiting = self._waits_for
@@ -219,10 +217,10 @@ class _Engine:
         return self._agent.starts_ns.get(index, False)
 
     def _report(self, **news: Any) -> None:
-        intervals, histograms, events = (log.lines() for log in self._logs)
-        begun = {"phase_started", "phase_skipped"}
-        self._begun += sum(json.loads(line).get("kind") in begun for line in events.splitlines())
-        self.reports.put(Report(intervals, histograms, events, **news))
+        logs = {name: log.lines() for name, log in self._logs.items()}
+        kinds = (json.loads(line).get("kind") for line in logs[files.EVENTS].splitlines())
+        self._begun += sum(kind in {"phase_started", "phase_skipped"} for kind in kinds)
+        self.reports.put(Report(logs, **news))
 
 
 def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iterator[Report]:
@@ -249,9 +247,7 @@ def _together(one: Report, next_one: Report) -> Report:
     """Two reports as one message."""
     return replace(
         next_one,
-        intervals=one.intervals + next_one.intervals,
-        histograms=one.histograms + next_one.histograms,
-        events=one.events + next_one.events,
+        logs={name: one.logs[name] + text for name, text in next_one.logs.items()},
         progress=next_one.progress or one.progress,
         waits_for=one.waits_for if next_one.waits_for is None else next_one.waits_for,
     )

@@ -98,25 +98,16 @@ def execute(
             result = context.generator.generate(
                 plan, folder, caller, password=password, all_cores=all_cores
             )
-    except KeyboardInterrupt:
-        if result is None:
-            folder.abandon()
-            raise
-        # The engine had returned: the run is complete, but nothing may follow it.
-        return _kept(plan, folder, result, _interrupted(folder.id))
     except GeneratorDied as died:
         if folder.abandon():
             raise
         return _recovered(plan, folder, died)
-    except Exception as problem:
-        if result is None:
+    except BaseException as problem:
+        if result is None or not isinstance(problem, Exception | KeyboardInterrupt):
             folder.abandon()
             raise
-        # The end of the sampler or of faults failed: the measurement is complete.
+        # The engine had returned: the measurement is complete.
         return _kept(plan, folder, result, _failed_after(problem, result, folder.id))
-    except BaseException:
-        folder.abandon()
-        raise
     return _kept(plan, folder, result, _failure(result, folder.id))
 
 
@@ -203,8 +194,12 @@ def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
     return kind(f"{failure['message']}; the run is kept as {run}")
 
 
-def _failed_after(problem: Exception, result: Mapping[str, Any], run: str) -> KvmarkError:
+def _failed_after(
+    problem: Exception | KeyboardInterrupt, result: Mapping[str, Any], run: str
+) -> KvmarkError:
     """The error after the engine had returned, following the engine's own failure."""
+    if isinstance(problem, KeyboardInterrupt):
+        return _interrupted(run)
     own = problem if isinstance(problem, KvmarkError) else RunError(repr(problem))
     failure = _failure(result, run)
     if failure is not None:

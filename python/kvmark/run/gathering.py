@@ -111,19 +111,15 @@ class Gathering:
         """
         share = self.shares[index]
         share.heard_s = time.monotonic()
-        logs = {
-            files.INTERVAL_LOG: report.intervals,
-            files.HISTOGRAMS: report.histograms,
-            files.EVENTS: report.events,
-        }
-        for name, text in logs.items():
+        for name, text in report.logs.items():
             if text:
                 with (share.logs / name).open("ab") as log:
                     log.write(text)
-        events = [json.loads(line) for line in report.events.splitlines()]
+        events = [json.loads(line) for line in report.logs[files.EVENTS].splitlines()]
         for event in events:
             self._take_event(index, event)
-        for one in merging.slices(report.intervals, report.histograms):
+        intervals, histograms = report.logs[files.INTERVAL_LOG], report.logs[files.HISTOGRAMS]
+        for one in merging.slices(intervals, histograms):
             self._intervals.take(index, one)
         # After the intervals: the last ones of a phase come with the event of its end.
         for event in events:

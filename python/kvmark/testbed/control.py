@@ -86,15 +86,10 @@ def _apply(testbed: Testbed, name: str, action: Callable[[Identity], bool]) -> b
     return found is not None and action(found)
 
 
-def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> Testbed:
+def restart_node(testbed: Testbed, name: str) -> Testbed:
     """Starts a server again on its data, after stopping it if it lives; waits until it answers.
 
     It doesn't wait for other servers; `wait_until_healthy` does.
-
-    Args:
-        testbed: the testbed.
-        name: the server's name.
-        within_s: the limit in seconds; None for the system's default.
 
     Returns:
         The testbed with the server's new process.
@@ -106,8 +101,7 @@ def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> 
     if node.process is not None:
         process.stop([node.process])
     changed, system = start_node(testbed, name), system_of(testbed)
-    limit_s = system.healthy_within_s if within_s is None else within_s
-    system.wait_for_answer(changed, changed.node(name), limit_s)
+    system.wait_for_answer(changed, changed.node(name), system.healthy_within_s)
     return changed
 
 

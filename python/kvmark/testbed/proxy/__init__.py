@@ -83,20 +83,9 @@ _SHOTOVER: Final = "0.7.4"
 _CQL_PROXY: Final = "0.2.0"
 _GO_MODULE: Final = "github.com/datastax/cql-proxy"
 _VERSION: Final = re.compile(r"version (\d[\w.]*)")
+_PROFILES: Final[Mapping[Build, str]] = {"debug": "dev", "release": "release"}
+"""Cargo's names of the builds."""
 _LONGEST: Final = 300
-_SHOTOVER_FILES: Final[Mapping[str, str]] = {
-    "Cargo.toml": template("proxy/shotover.toml").format(version=_SHOTOVER),
-    "src/main.rs": """\
-//! Shotover with the sources and sinks that its crate brings.
-
-fn main() {
-    shotover::runner::Shotover::new().run_block();
-}
-""",
-}
-_CQL_PROXY_FILES: Final[Mapping[str, str]] = {
-    "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{_CQL_PROXY}\n"
-}
 
 # Addresses differ between testbeds and don't affect measurements.
 _PLACE: Final = re.compile(r"([\w.-]+|\[[0-9a-f:]+\]):\d+|(?<=port: )\d+")
@@ -118,17 +107,8 @@ class Target:
     """Whether clients get the addresses of other nodes."""
 
     @property
-    def host(self) -> str:
-        """The host, or its address."""
-        return self._parts[0]
-
-    @property
-    def port(self) -> int:
-        """The port."""
-        return self._parts[1]
-
-    @property
-    def _parts(self) -> tuple[str, int]:
+    def place(self) -> tuple[str, int]:
+        """The host, or its address, and the port."""
         host, colon, port = self.address.rpartition(":")
         if colon and port.isdecimal() and len(port) <= _LONGEST_PORT:
             return host.strip("[]"), int(port)
@@ -199,7 +179,7 @@ def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbe
     """
     check(options)
     _check_nodes(options, root)
-    _check_target(options.to.host, options.to.port)
+    _check_target(*options.to.place)
     program = find_program(options.kind, options.build or "release", tell)
     (port,) = choose_ports(options.port, 1)
     folder = make_folder(root, options.kind, options.name)
@@ -230,7 +210,7 @@ def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -
         "build": program.build,
         "threads": threads,
         "to": to.text,
-        "behind": f"{to.host}:{to.port}",
+        "behind": "{}:{}".format(*to.place),
         "files": files(kind, port, to, threads),
     }
     node = Node(
@@ -242,20 +222,15 @@ def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -
         cores=options.cores,
     )
     decided: dict[str, Any] = {"to": to.text, "threads": threads, "build": program.build or None}
-    url = _url(to, node.address)
-    return planned("proxy", folder, options, [node], url, facts=facts, **decided)
-
-
-def _url(to: Target, address: str) -> str:
-    """The system's URL with the proxy's address."""
     scheme, _, rest = to.text.partition("://")
-    hosts = re.match(r"[^/?]*", rest)
-    return f"{scheme}://{address}{rest[hosts.end() if hosts else 0 :]}"
+    # The system's URL with the proxy's address.
+    url = f"{scheme}://{node.address}{re.sub(r'^[^/?]*', '', rest)}"
+    return planned("proxy", folder, options, [node], url, facts=facts, **decided)
 
 
 def _check_nodes(options: ProxyOptions, root: Path) -> None:
     """Refuses a testbed of several nodes behind a proxy that doesn't hide nodes."""
-    owner = owner_of(f"{options.to.host}:{options.to.port}", root)
+    owner = owner_of("{}:{}".format(*options.to.place), root)
     nodes = 0 if owner is None else sum(node.role == "peer" for node in owner.nodes)
     if owner is not None and nodes > 1 and options.kind != "cql-proxy":
         raise UsageError(
@@ -267,11 +242,12 @@ def _check_nodes(options: ProxyOptions, root: Path) -> None:
 def files(kind: Kind, port: int, to: Target, threads: int) -> dict[str, str]:
     """The files that a proxy reads, by name."""
     source, sink = _SHOTOVER_PROTOCOLS.get(to.driver, ("", ""))
+    to_host, to_port = to.place
     values = {
         "host": HOST,
         "port": port,
-        "to_host": f"[{to.host}]" if ":" in to.host else to.host,
-        "to_port": to.port,
+        "to_host": f"[{to_host}]" if ":" in to_host else to_host,
+        "to_port": to_port,
         "threads": threads,
         "connections": _connections(),
         "source": source,
@@ -359,15 +335,42 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """The files and the command that build a program in its folder."""
+    """The files and the command that build a program in its folder, for a build and its profile."""
 
     name: str
+    version: str
     files: Mapping[str, str]
     command: tuple[str, ...]
     product: str
     """The program, as a path in the folder."""
     tool: str
     """The error if the tool that builds it is missing."""
+
+
+_RECIPES: Final[Mapping[Kind, _Recipe]] = {
+    "shotover": _Recipe(
+        name=f"shotover-{_SHOTOVER}",
+        version=_SHOTOVER,
+        files={
+            "Cargo.toml": template("proxy/shotover.toml").format(version=_SHOTOVER),
+            "src/main.rs": template("proxy/shotover.rs"),
+        },
+        command=("cargo", "build", "--profile", "{profile}"),
+        product="target/{build}/kvmark-shotover",
+        tool="Cargo, which builds Shotover, is missing: install Rust",
+    ),
+    "cql-proxy": _Recipe(
+        name=f"cql-proxy-{_CQL_PROXY}",
+        version=_CQL_PROXY,
+        files={
+            "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{_CQL_PROXY}\n"
+        },
+        command=("go", "build", "-mod=mod", "-o", "cql-proxy", _GO_MODULE),
+        product="cql-proxy",
+        tool="Go, which builds cql-proxy, is missing: install it with `sudo apt-get install"
+        " golang-go`",
+    ),
+}
 
 
 def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
@@ -381,16 +384,14 @@ def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
         return _haproxy()
     program = built_path(kind, build)
     if not program.exists():
-        _build(_recipe(kind, build), tell)
-    if kind == "shotover":
-        return Program(str(program), _SHOTOVER, build)
-    return Program(str(program), _CQL_PROXY)
+        _build(kind, build, tell)
+    return Program(str(program), _RECIPES[kind].version, build if kind == "shotover" else "")
 
 
 def built_path(kind: Kind, build: Build = "release") -> Path:
     """The path of a proxy's program after it is built."""
-    recipe = _recipe(kind, build)
-    return cache_folder() / recipe.name / recipe.product
+    recipe = _RECIPES[kind]
+    return cache_folder() / recipe.name / recipe.product.format(build=build)
 
 
 def _haproxy() -> Program:
@@ -403,39 +404,21 @@ def _haproxy() -> Program:
     return Program(path, version[1] if version else "")
 
 
-def _recipe(kind: Kind, build: Build) -> _Recipe:
-    if kind == "shotover":
-        release = ("--release",) if build == "release" else ()
-        return _Recipe(
-            name=f"shotover-{_SHOTOVER}",
-            files=_SHOTOVER_FILES,
-            command=("cargo", "build", *release),
-            product=f"target/{build}/kvmark-shotover",
-            tool="Cargo, which builds Shotover, is missing: install Rust",
-        )
-    return _Recipe(
-        name=f"cql-proxy-{_CQL_PROXY}",
-        files=_CQL_PROXY_FILES,
-        command=("go", "build", "-mod=mod", "-o", "cql-proxy", _GO_MODULE),
-        product="cql-proxy",
-        tool="Go, which builds cql-proxy, is missing: install it with `sudo apt-get install"
-        " golang-go`",
-    )
-
-
-def _build(recipe: _Recipe, tell: Tell) -> None:
+def _build(kind: Kind, build: Build, tell: Tell) -> None:
+    recipe = _RECIPES[kind]
     tool, folder = shutil.which(recipe.command[0]), cache_folder() / recipe.name
     if tool is None:
         raise UsageError(recipe.tool)
     try:
         with locked(folder / ".lock", f"building {recipe.name}", tell):
-            if (folder / recipe.product).exists():
+            if built_path(kind, build).exists():
                 return
             for name, text in recipe.files.items():
                 path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-            _run([tool, *recipe.command[1:]], folder, recipe.name, tell)
+            words = [word.format(profile=_PROFILES[build]) for word in recipe.command[1:]]
+            _run([tool, *words], folder, recipe.name, tell)
     except OSError as problem:
         raise UsageError(
             f"{recipe.name} can't be built in {folder} because {problem.strerror}: name another"
