@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from kvmark.testbed.process import lives
 from kvmark.testbed.state import Testbed
 
 Up = Callable[..., Testbed]
+Ask = Callable[..., Any]
+Run = Callable[..., tuple[int, str, str]]
 FIRST = "primary-1"
 PATIENCE_S = 300.0
 

@@ -13,10 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from kvmark import catalog
 from kvmark.cli.registry import GROUPS
 from kvmark.errors import GeneratorDied, Interrupted, RunError
-from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, RunFolder, files
 from kvmark.run.context import RunContext
@@ -24,8 +22,8 @@ from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.worker import read_messages
 from kvmark.secret import Secret
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import PASSWORD_VARIABLE, parse_system_url
+from kvmark.spec.url import PASSWORD_VARIABLE
+from plans import plan_of
 
 ANSWERS = {
     "altair", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy", "starlette",
@@ -56,9 +54,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def planned(system: str = "null:", **more: Any) -> Plan:
-    url = parse_system_url(system)
-    given = {"operations": 1000, "load": "never", **more}
-    return compile_run(RunSpec(workload=catalog.load("ycsb/c"), system=url, **given))
+    return plan_of("ycsb/c", system, **{"operations": 1000, "load": "never", **more})
 
 
 SIM = "sim:?clock=virtual"

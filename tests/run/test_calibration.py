@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 
-from kvmark import catalog
-from kvmark.plan.compile import compile_run
-from kvmark.plan.model import Plan
 from kvmark.run.context import engine_overhead, overhead_of
 from kvmark.run.generator import LocalGenerator
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
 
 @pytest.mark.parametrize(
@@ -30,11 +26,6 @@ def test_the_overhead_is_the_minimum_unless_most_calibrations_were_disturbed(
 ) -> None:
     more = {f"engine_overhead_ns_{name}": value for name, value in disturbed_ns.items()}
     assert overhead_of(costs_ns) == {"engine_overhead_ns_per_operation": overhead_ns, **more}
-
-
-def plan_of(workload: str) -> Plan:
-    spec = RunSpec(workload=catalog.find(workload), system=parse_system_url("null:"))
-    return compile_run(spec)
 
 
 @pytest.mark.parametrize("workload", ["ycsb/a", "ycsb/e"])

@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from kvmark import catalog
 from kvmark.errors import Interrupted, RunError, SystemUnderTestError
-from kvmark.plan.compile import compile_run
 from kvmark.records import Records, close_run
 from kvmark.run.context import make_run_context
 from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.sampler import Sampler
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
 SECOND = 1_000_000_000
 AtTheEnd = Callable[[Callable[[], object]], None]
@@ -24,17 +21,11 @@ AtTheEnd = Callable[[Callable[[], object]], None]
 
 def executed(folder: Path, duration_s: float = 3600, **more: Any) -> ExecutedRun:
     """A run on a store that takes a millisecond for each operation."""
-    spec = RunSpec(
-        workload=catalog.find("ycsb/c"),
-        system=parse_system_url("sim:?mean_us=1000"),
-        load="never",
-        duration_ns=int(duration_s * SECOND),
-        interval_ns=SECOND // 20,
-    )
-    plan = compile_run(spec)
+    times = {"duration_ns": int(duration_s * SECOND), "interval_ns": SECOND // 20}
+    plan = plan_of("ycsb/c", "sim:?mean_us=1000", load="never", **times)
     with LocalGenerator() as generator:
         context = make_run_context(("kvmark",), plan, generator, Records(folder))
-        return execute(plan, spec.as_json(), context, lambda *_: None, **more)
+        return execute(plan, {}, context, lambda *_: None, **more)
 
 
 @pytest.fixture

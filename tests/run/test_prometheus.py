@@ -21,14 +21,11 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvmark import catalog
 from kvmark.errors import UsageError
-from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.prometheus import NAMES, Exporter, exporting
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
 ROOT = Path(__file__).parent.parent.parent
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
@@ -70,9 +67,7 @@ def run(exporter: Exporter, tmp_path: Path) -> Iterator[Followed]:
 
 def plan() -> Plan:
     """The open model with at most four in flight."""
-    asked: dict[str, Any] = {"clients": 4, "rate": 500.0, "duration_ns": SECOND}
-    workload, system = catalog.find("ycsb/a"), parse_system_url("null:")
-    return compile_run(RunSpec(workload=workload, system=system, **asked))
+    return plan_of("ycsb/a", clients=4, rate=500.0, duration_ns=SECOND)
 
 
 def row(second: int, operation: str, outcome: str, count: int, **more: Any) -> dict[str, Any]:

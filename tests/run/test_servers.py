@@ -5,19 +5,17 @@ from typing import Any
 
 import pytest
 
-from kvmark import catalog
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.plan.compile import compile_run
 from kvmark.plan.names import KeyNames
 from kvmark.run.existing import DatasetClaim, check_existing, make_room
 from kvmark.run.faults import ServerInfo, find_servers
 from kvmark.secret import Secret
 from kvmark.spec.faults import parse_fault
-from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed.console import connect
 from kvmark.testbed.redis.data import MARK
 from kvmark.testbed.state import Testbed
+from plans import plan_of
 from redis_testbeds import Up
 
 OWN = DatasetClaim("c1a1", lambda: KeyNames((), re.compile("user[0-9]+")))
@@ -25,8 +23,7 @@ NOWHERE = "redis://127.0.0.1:1"
 
 
 def servers_of(url: str) -> ServerInfo:
-    spec = RunSpec(workload=catalog.load("ycsb/a"), system=parse_system_url(url))
-    return find_servers(compile_run(spec))
+    return find_servers(plan_of("ycsb/a", url))
 
 
 def ask(testbed: Testbed, *command: str | int, database: int = 0) -> Any:

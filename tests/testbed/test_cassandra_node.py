@@ -1,8 +1,9 @@
-"""One real node of Cassandra: found, observed, described, broken, and stopped."""
+"""One real node of Cassandra: failed starts, then observed, described, broken, and stopped."""
 
 import io
 import json
 import re
+import socket
 import stat
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
+from kvmark.testbed import cassandra
 from kvmark.testbed.cassandra.server import connect
 from kvmark.testbed.console import Console
 from kvmark.testbed.control import (
@@ -30,6 +32,7 @@ from kvmark.testbed.control import (
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import make_group, remove_group, wait_until
 from kvmark.testbed.state import Testbed, owner_of
+from redis_testbeds import Run
 
 FIRST = "node-1"
 PATIENCE_S = 300.0
@@ -85,6 +88,39 @@ def started(with_cassandra: None, tmp_path_factory: pytest.TempPathFactory) -> I
 def node(started: Started) -> Testbed:
     """That node, with its current process."""
     return Testbed.read(started.folder)
+
+
+def test_a_setting_that_cassandra_refuses_is_reported_and_nothing_is_left(
+    root: Path, with_cassandra: None, kvmark: Run
+) -> None:
+    options = ["--heap", "512M", "--set", "read_request_timeout=5"]
+    code, _, err = kvmark("up", "cassandra", *options)
+    sentence = "kvmark: Cassandra refused a setting: read_request_timeout: Invalid dur"
+    assert (code, err.splitlines()[-1].startswith(sentence)) == (2, True)
+    assert not list(root.iterdir())
+
+
+def test_a_node_that_ends_leaves_the_log_that_the_error_names(
+    root: Path, with_cassandra: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A heap that the virtual machine can't lay out in its regions.
+    monkeypatch.setattr(cassandra, "check_memory", lambda *_: None)
+    with pytest.raises(SystemUnderTestError) as ended:
+        cassandra.up(cassandra.CassandraOptions(heap_bytes=2**50), root)
+    pattern = r"cassandra/node-1 ended by itself; line (\d+) of (.*): .+"
+    found = re.fullmatch(pattern, str(ended.value))
+    assert found is not None
+    assert len(Path(found[2]).read_text().splitlines()) >= int(found[1])
+
+
+def test_a_port_in_use_on_another_address_is_refused(root: Path, with_cassandra: None) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.2", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port} of 127.0.0.2 is in use: give another"):
+            cassandra.up(cassandra.CassandraOptions(nodes=2, heap_bytes=GIB // 2, port=port), root)
+    assert not root.exists()
 
 
 def test_up_prints_json_and_bounds_memory(started: Started, node: Testbed) -> None:

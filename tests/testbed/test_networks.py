@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,9 +24,8 @@ from kvmark.testbed.control import (
 from kvmark.testbed.network import Network
 from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
-from redis_testbeds import PATIENCE_S, Up, answers
+from redis_testbeds import PATIENCE_S, Ask, Up, answers
 
-Ask = Callable[..., Any]
 Programs = Callable[..., Path]
 BENCHMARKS = ipaddress.ip_network("198.18.0.0/15")
 PLANNED = Network(name="kv1", prefix="198.18.7", servers=("one", "two", "three"))

@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ from kvmark.testbed.network import choose_ports
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.proxy import Target, built_path, command, files
 from kvmark.testbed.state import Node, Testbed, owner_of
-from redis_testbeds import Up
-
-Run = Callable[..., tuple[int, str, str]]
+from redis_testbeds import Run, Up
 
 REDIS = Target("redis", "127.0.0.1:6379", "redis://127.0.0.1:6379")
 CQL = Target("cql", "db", "cql://db")

@@ -4,7 +4,6 @@ import shutil
 import socket
 import ssl
 import stat
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +25,11 @@ from kvmark.testbed.control import (
     resume_node,
     take_down,
 )
-from kvmark.testbed.memcached import contents
+from kvmark.testbed.memcached.data import contents
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import kill, start, wait_until
 from kvmark.testbed.state import Testbed, owner_of
-from redis_testbeds import FIRST, PATIENCE_S, Up
-
-Ask = Callable[..., Any]
+from redis_testbeds import FIRST, PATIENCE_S, Ask, Up
 
 SECRET = "open-sesame#1"
 

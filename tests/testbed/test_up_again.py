@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,7 @@ from kvmark.testbed.network import choose_network
 from kvmark.testbed.process import exclusive
 from kvmark.testbed.state import Node, Testbed, known_testbed
 from kvmark.testbed.system import made_with
-from redis_testbeds import FIRST, Up
-
-Ask = Callable[..., Any]
-Run = Callable[..., tuple[int, str, str]]
+from redis_testbeds import FIRST, Ask, Run, Up
 
 SECRET = "open sesame #1"
 

@@ -1,12 +1,12 @@
 """The commands `kvmark up` and `kvmark down`, as a user types them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Run = Callable[..., tuple[int, str, str]]
+from redis_testbeds import Run
+
 CASSANDRA = ("up", "cassandra")
 
 

@@ -25,6 +25,7 @@ from kvmark.testbed import network as networks
 from kvmark.testbed import state
 from kvmark.testbed.cassandra import server
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
+from kvmark.testbed.cassandra.data import tables
 from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
 from kvmark.testbed.launch import Certificates, PortTakenError, launch, planned
@@ -484,6 +485,6 @@ SYSTEM: Final = System(
     version_of=server.version_of,
     keeps_log=True,
     driver=DRIVER,
-    tables=server.tables,
+    tables=tables,
     check_again=_check_again,
 )

@@ -1,8 +1,6 @@
 """Nodes of a Cassandra testbed: health, the reason of a failure, version, settings and counters.
 
-It also inspects CQL servers elsewhere, and drops or empties their tables. A table that kvmark makes
-for an imitated tool has a mark in its comment, which doesn't affect measurements: the table is
-kvmark's with all rows.
+It also inspects CQL servers elsewhere, before tables are made on them.
 """
 
 from __future__ import annotations
@@ -18,12 +16,11 @@ from urllib.parse import quote
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
-from kvmark.spec.owned_tables import TableRemoval
 from kvmark.testbed import console
 from kvmark.testbed.console import Console
 from kvmark.testbed.process import ran_out, wait_until
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import Counted, DriverOptions, Meter, Tables
+from kvmark.testbed.system import Counted, Meter
 
 DRIVER: Final = "cql"
 USER: Final = "cassandra"
@@ -57,9 +54,6 @@ _PLACES: Final = re.compile(
     r"cluster_name|initial_token|seed_provider.*|.*_port|.*_(address|interface)"
     r"|.*director(y|ies)|.*(key|trust)store"
 )
-
-_EMPTYING_MS: Final = "600000"
-"""Emptying a table takes a snapshot on each node."""
 
 _METER_TIMEOUT_S: Final = 0.2
 _GC_COUNT: Final = "jvm_gc_collection_seconds_count"
@@ -193,32 +187,6 @@ def _lines(log: Path) -> list[tuple[int, str]]:
     except OSError:
         return []
     return list(enumerate(text.splitlines(), before + 1))
-
-
-def tables(options: DriverOptions, password: Secret | None) -> Tables:
-    """The tables of a cluster, through the first node of a URL."""
-    console = Console(DRIVER, options, password)
-    patient = Console(DRIVER, {**options, "connect_timeout_ms": _EMPTYING_MS}, password)
-
-    def comment(removal: TableRemoval) -> str | None:
-        keyspace, table = _parts(removal, "'")
-        of = "tables" if removal.kind == "TABLE" else "views"
-        named = f"keyspace_name = '{keyspace}' AND {of[:-1]}_name = '{table}'"
-        rows = console.ask(f"SELECT comment FROM system_schema.{of} WHERE {named}")  # noqa: S608
-        return str(rows[0]["comment"] or "") if rows else None
-
-    def remove(removal: TableRemoval) -> None:
-        keyspace, table = _parts(removal, '"')
-        statement = f"DROP {removal.kind} IF EXISTS" if removal.drops else "TRUNCATE"
-        patient.ask(f'{statement} "{keyspace}"."{table}"')
-
-    return Tables(comment, remove)
-
-
-def _parts(removal: TableRemoval, quote: str) -> tuple[str, str]:
-    """Keyspace and table, escaped for these quotation marks."""
-    keyspace, _, table = removal.name.replace(quote, 2 * quote).partition(".")
-    return keyspace, table
 
 
 @dataclass(frozen=True, slots=True)
