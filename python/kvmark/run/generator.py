@@ -233,7 +233,7 @@ class _Process:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def send(self, lock: int | None = None, **message: object) -> None:
+    def send(self, lock: int | None = None, /, **message: object) -> None:
         """Sends a message, with an open file that belongs to it.
 
         Raises:
