@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.common.comparison import say
 
 from kvmark.testbed import cassandra, memcached, redis
-from kvmark.testbed.cassandra.config import CassandraOptions
+from kvmark.testbed.cassandra import CassandraOptions
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 

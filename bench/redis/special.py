@@ -31,7 +31,7 @@ from bench.redis.peers import Case, Job, kvmark_words, redis_benchmark_words, ru
 from kvmark.analysis.peers import PeerFigure
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import pause_node, resume_node
-from kvmark.testbed.redis.server import info_fields
+from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
 
 ADDED: Final = PeerFigure(name="memory added", heading="memory added, MB")

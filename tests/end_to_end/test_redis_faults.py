@@ -11,7 +11,7 @@ from kvmark.errors import UsageError
 from kvmark.spec.faults import parse_fault
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import check_fault
-from kvmark.testbed.redis.server import info_fields
+from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
 
 FAILOVER = "--rate 300 --clients 128 --interval 250ms --timeout 1s --records 300 --verify -q --json"

@@ -8,30 +8,18 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 
 PATIENCE_S = 300.0
-NODES = 3
 TRIES = 3
 # The smallest that Ray takes.
 STORE_BYTES = 78_643_200
-
-
-def environment(folder: Path, token: str | None) -> dict[str, str]:
-    """What every process of the cluster and every driver must have in its environment."""
-    secret = {} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-    return {
-        **os.environ,
-        **secret,
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_TMPDIR": str(folder),
-        # A busy machine takes its time to start three of everything.
-        "RAY_worker_register_timeout_seconds": "120",
-    }
 
 
 @dataclass
@@ -49,9 +37,18 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        return environment(self.folder, self.token)
+        """What every process of the cluster and every driver must have in its environment."""
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
+        return {
+            **os.environ,
+            **token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_TMPDIR": str(self.folder),
+            # A busy machine takes its time to start three of everything.
+            "RAY_worker_register_timeout_seconds": "120",
+        }
 
-    def start(self, nodes: int = NODES) -> None:
+    def start(self, nodes: int) -> None:
         """Starts the head, then the others; returns when all of them are members."""
         with socket.socket() as free:
             free.bind((_own_address(0), 0))
@@ -93,6 +90,18 @@ class Cluster:
                 return
             _end(node)
         raise AssertionError(f"node {number} doesn't start:\n{path.read_text()}")
+
+
+@contextmanager
+def running(nodes: int, **options: str | None) -> Iterator[Cluster]:
+    """A cluster; the path of Ray's sockets must be shorter than pytest's folders are."""
+    with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        made = Cluster(Path(folder), **options)
+        try:
+            made.start(nodes)
+            yield made
+        finally:
+            made.stop()
 
 
 def _is_up(node: subprocess.Popen[bytes], log: Path) -> bool:

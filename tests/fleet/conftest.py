@@ -1,7 +1,7 @@
 """Fleets of this process; the helpers are modules of this folder."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,3 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield made
         for crew in made.crews:
             crew.close()
-
-
-@pytest.fixture
-def plan() -> Callable[..., Plan]:
-    """Makes plans of arguments."""
-    return Fleet.plan

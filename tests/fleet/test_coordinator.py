@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -91,16 +92,13 @@ def test_all_begin_at_one_instant_despite_different_clocks(fleet: Any) -> None:
     team = fleet.crew()
     # As if the second machine's clock were ahead: it begins later by its own clock.
     ahead_ns = 150_000_000
-    skewed = team.machines[1].__class__("machine-1", {}, ahead_ns, 1000)
-    team.machines[1] = skewed
+    team.machines[1] = team.machines[1].__class__("machine-1", {}, ahead_ns, 1000)
     run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "300"), team)
     (first, second, third) = [wall_ns for phase, wall_ns in team.begun() if phase == 1]
     assert (second - first, third - first) == (ahead_ns, 0)
-    agents = run.manifest.engine.agents
-    agreed_ns = run.manifest.engine.phases[-1].start_ns
-    assert [one.clock_offset_ns for one in agents] == [0, ahead_ns, 0]
-    for one in agents:
-        assert one.starts_ns[1] >= agreed_ns
+    engine = run.manifest.engine
+    assert [one.clock_offset_ns for one in engine.agents] == [0, ahead_ns, 0]
+    assert all(one.starts_ns[1] >= engine.phases[-1].start_ns for one in engine.agents)
 
 
 def test_a_warm_up_continues_into_the_measurement_on_all_machines(fleet: Any) -> None:
@@ -113,23 +111,17 @@ def test_a_warm_up_continues_into_the_measurement_on_all_machines(fleet: Any) ->
     assert [phase for phase, _ in team.begun()] == [0, 0, 0, 1, 1, 1]
     kinds = [(event["kind"], event.get("phase")) for event in run.events]
     begun = [kind for kind in kinds if kind[0] in {"phase_started", "phase_ended"}]
-    assert sorted(begun) == sorted(
-        (kind, phase) for kind in ("phase_started", "phase_ended") for phase in (0, 1)
-    )
-    rows = run.intervals.filter(
-        (run.intervals["phase"] == measure.index) & (run.intervals["operation"] == "TOTAL")
-    )
-    window = rows.filter(~rows["drain"])
+    assert sorted(begun) == sorted(product(("phase_started", "phase_ended"), (0, 1)))
+    totals = run.intervals.filter(run.intervals["operation"] == "TOTAL")
+    window = totals.filter((totals["phase"] == measure.index) & ~totals["drain"])
     length_ns = run.manifest.plan["interval_ns"]
     assert window["start_ns"].to_list() == [
         warm_up.start_ns + 400_000_000 + number * length_ns for number in range(len(window))
     ]
     for phase in (warm_up, measure):
-        total = sum(one.count for one in run.totals(phase.index))
-        mine = run.intervals.filter(
-            (run.intervals["phase"] == phase.index) & (run.intervals["operation"] == "TOTAL")
-        )
-        assert int((mine["count"] - mine["carried"]).sum()) == total
+        mine = totals.filter(totals["phase"] == phase.index)
+        counted = sum(one.count for one in run.totals(phase.index))
+        assert int((mine["count"] - mine["carried"]).sum()) == counted
 
 
 def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(fleet: Any) -> None:
@@ -159,47 +151,39 @@ def test_intervals_stream_into_the_folder_during_the_run(fleet: Any) -> None:
     assert sorted(seen) == seen
 
 
-def test_the_others_records_are_kept_when_an_agent_is_killed(fleet: Any) -> None:
+@pytest.mark.parametrize(
+    ("crashes", "cause"), [(False, "it was killed"), (True, "crashed with SIGSEGV")]
+)
+def test_the_others_records_are_kept_when_an_agent_or_its_engine_dies(
+    fleet: Any,
+    crashes: bool,  # noqa: FBT001 - a parameter of the test
+    cause: str,
+) -> None:
     team = fleet.crew()
-    seen: Counter[int] = Counter()
+    intervals: list[bytes] = []
 
-    def kill_in_the_middle(share: int, report: Any) -> None:
-        seen[share] += len(report.intervals.splitlines())
-        if share == 1 and seen[share] >= 2 and share not in team.lost:
-            team.kill(1)
+    def die_in_the_middle(share: int, report: Any) -> None:
+        before = len(intervals)
+        if share == 1:
+            intervals.extend(report.logs[files.INTERVAL_LOG].splitlines())
+        if before < 2 <= len(intervals):
+            if crashes:
+                os.kill(team.agents[1].generator.pid, signal.SIGSEGV)
+            else:
+                team.kill(1)
 
-    team.watch = kill_in_the_middle
-    whole = fleet.plan("ycsb/c", *SLOW, "--operations", "6000")
-    run = fleet.run(whole, team)
-    kept = done(run)
-    assert 4_000 < sum(kept.values()) < 6_000
+    team.watch = die_in_the_middle
+    run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "6000"), team)
+    assert 4_000 < sum(done(run).values()) < 6_000
     (lost,) = [agent for agent in run.manifest.engine.agents if agent.lost]
     assert (lost.share, lost.machine) == (1, "machine-1")
+    assert cause in lost.lost.reason
     assert 0 < lost.lost.missing < 1 / 3
     verdict = judge(run)
     (reason,) = [one for one in verdict.reasons if one.code == "lost_share"]
     assert reason.sentence.startswith("Share 2 of 3, generated by machine-1, was lost in the")
     assert verdict.judgement.value in {"SUSPECT", "INVALID"}
     assert any(event["kind"] == "agent_lost" for event in run.events)
-
-
-def test_the_others_records_are_kept_when_an_engine_crashes(fleet: Any) -> None:
-    team = fleet.crew()
-    seen: Counter[int] = Counter()
-
-    def crash_in_the_middle(share: int, report: Any) -> None:
-        seen[share] += len(report.intervals.splitlines())
-        if share == 1 and 2 <= seen[share] < 1000:
-            seen[share] = 1000
-            os.kill(team.agents[1].generator.pid, signal.SIGSEGV)
-
-    team.watch = crash_in_the_middle
-    run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "6000"), team)
-    assert 4_000 < sum(done(run).values()) < 6_000
-    (lost,) = [agent for agent in run.manifest.engine.agents if agent.lost]
-    assert lost.share == 1
-    assert "crashed with SIGSEGV" in lost.lost.reason
-    assert {reason.code for reason in judge(run).reasons} >= {"lost_share"}
 
 
 def test_agents_stop_without_a_renewal_of_their_lease(fleet: Any) -> None:
@@ -222,7 +206,7 @@ def test_an_interrupt_ends_all_agents_and_keeps_the_records(fleet: Any) -> None:
     team = fleet.crew()
 
     def interrupt(told: Any) -> None:
-        team.stops = 1 if told["completed"] > 100 else 0
+        team.stops = int(told["completed"] > 100)
 
     whole = fleet.plan("ycsb/c", *SLOW, "--duration", "1h")
     executed = fleet.execute(whole, team, progress=interrupt)
@@ -233,13 +217,12 @@ def test_an_interrupt_ends_all_agents_and_keeps_the_records(fleet: Any) -> None:
     assert sum(done(run).values()) > 100
 
 
-def test_a_machine_that_cannot_open_the_system_is_named_and_no_run_is_left(fleet: Any) -> None:
+def test_a_machine_that_fails_or_is_lost_before_the_measurement_is_named_and_no_run_is_left(
+    fleet: Any,
+) -> None:
     with pytest.raises(SystemUnderTestError, match=r"^machine-0: .*127\.0\.0\.1:1"):
         fleet.execute(fleet.plan("ycsb/a", "--system", "redis://127.0.0.1:1"), fleet.crew())
     assert list(fleet.records.root.iterdir()) == []
-
-
-def test_a_machine_lost_before_the_measurement_leaves_no_run(fleet: Any) -> None:
     team = fleet.crew()
     team.watch = lambda share, report: team.kill(2) if 2 in team.agents and not team.lost else None
     with pytest.raises(FleetError, match="machine-2 was lost before the run began"):

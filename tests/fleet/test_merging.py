@@ -100,9 +100,9 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
     for share in range(3):
         more = {"issued": 10 + share, "late": 1, "late_busy": share, "read_late": 2}
         take(intervals, share, *interval(0, parts[share], slow[share], **more))
-    (merged,) = intervals.ready()
+    ((merged, lines_of_log),) = intervals.ready()
     ok, failed = list(chain(*parts)), list(chain(*slow))
-    rows = {(row["operation"], row["outcome"]): row for row in merged.rows}
+    rows = {(row["operation"], row["outcome"]): row for row in merged}
     for key, values in {
         ("TOTAL", "any"): [*ok, *failed], ("READ", "ok"): ok, ("READ", "timeout"): failed,
     }.items():  # fmt: skip
@@ -113,7 +113,7 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
             assert row[name] == pytest.approx(value, rel=1e-12), name
     assert (rows["TOTAL", "any"]["issued"], rows["TOTAL", "any"]["late"]) == (33, 3)
     assert (rows["TOTAL", "any"]["late_busy"], rows["TOTAL", "any"]["read_late"]) == (3, 6)
-    lines = {line.split(",")[0]: line.split(",") for line in merged.lines}
+    lines = {line.split(",")[0]: line.split(",") for line in lines_of_log}
     kept = decode(lines["Tag=READ-rt"][4])
     whole = as_kept(ok)
     assert np.array_equal(kept.low, whole.low)
@@ -128,7 +128,7 @@ def test_an_interval_waits_for_the_slowest_share(intervals: Intervals) -> None:
             take(intervals, share, *interval(number, [1000], []))
     assert list(intervals.ready()) == []
     take(intervals, 2, *interval(0, [1000], []))
-    assert [merged.rows[0]["count"] for merged in intervals.ready()] == [3]
+    assert [rows[0]["count"] for rows, _ in intervals.ready()] == [3]
 
 
 def test_a_lost_or_complete_share_is_not_waited_for(intervals: Intervals) -> None:
@@ -138,7 +138,7 @@ def test_a_lost_or_complete_share_is_not_waited_for(intervals: Intervals) -> Non
         take(intervals, 1, *interval(number, [1000], [], issued=5 + number, in_flight=1))
     assert list(intervals.ready()) == []
     intervals.end(2)
-    first, second = (merged.rows[0] for merged in intervals.ready())
+    first, second = (rows[0] for rows, _ in intervals.ready())
     assert (first["count"], second["count"]) == (2, 1)
     # Operations of a complete share stay issued, and aren't in flight.
     assert (first["issued"], second["issued"]) == (9, 10)
@@ -187,6 +187,6 @@ def test_the_lag_is_in_the_merged_log(intervals: Intervals) -> None:
         rows, log = interval(0, [1000], [])
         line = f"Tag=generator-lag,0.000000000,1.000000000,9.0,{encode(Counts.of(values))}\n"
         take(intervals, share, rows, log + line.encode())
-    (merged,) = intervals.ready()
-    (line,) = (line for line in merged.lines if line.startswith("Tag=generator-lag,5.000000000,"))
+    ((_, merged),) = intervals.ready()
+    (line,) = (line for line in merged if line.startswith("Tag=generator-lag,5.000000000,"))
     assert np.array_equal(decode(line.split(",")[4]).count, as_kept(list(chain(*lags))).count)

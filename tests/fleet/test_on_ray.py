@@ -9,23 +9,25 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
 import pytest
 
-from kvmark.records import Records, files
+from kvmark.records import Records, files, read_events
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'kvmark[fleet]'")
 
-from cluster import Cluster
+from cluster import Cluster, running
 
 from waiting import PATIENCE_S, wait_until
+
+Command = Callable[..., subprocess.Popen[str]]
 
 COUNTED = ("run", "ycsb/a", "--system", "null:", "--operations", "30001", "--clients", "6")
 ENDLESS = ("run", "ycsb/c", "--system", "sim:?mean_us=2000&servers=100", "--clients", "6",
            "--duration", "1h", "--interval", "100ms")  # fmt: skip
+AGENT, GENERATOR = "ray::Agent", "kvmark.run.worker"
 STUDY = """
 name: lost-in-the-middle
 question: Does a study go on when a machine is gone?
@@ -40,18 +42,18 @@ factors:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three nodes; the path of Ray's sockets must be shorter than pytest's folders are."""
-    with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        made = Cluster(Path(folder))
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    with running(3) as made:
+        yield made
+
+
+def ended(command: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a command, and its output and errors."""
+    out, err = command.communicate(timeout=PATIENCE_S)
+    return command.returncode, out + err
 
 
 @pytest.fixture
-def kvmark(cluster: Cluster, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def kvmark(cluster: Cluster, tmp_path: Path) -> Command:
     """Starts the command with the cluster's token."""
 
     def start(*words: str, **more: str) -> subprocess.Popen[str]:
@@ -72,26 +74,16 @@ def measured_lines(folder: Path) -> int:
     runs = sorted(path.parent for path in folder.glob(f"runs/*/{files.INTERVAL_LOG}"))
     if not runs:
         return 0
-    events = [json.loads(line) for line in (runs[-1] / files.EVENTS).read_text().splitlines()]
-    measure = [
-        event["phase"]
-        for event in events
-        if event["kind"] == "phase_started" and event["name"] == "measure"
-    ]
+    begun = [one for one in read_events(runs[-1] / files.EVENTS) if one["kind"] == "phase_started"]
+    measure = [event["phase"] for event in begun if event["name"] == "measure"]
     lines = (runs[-1] / files.INTERVAL_LOG).read_text().splitlines()
     return sum(json.loads(line)["phase"] in measure for line in lines[:-1])
 
 
-def agents() -> set[int]:
-    """The processes of agents."""
+def processes(command: str) -> set[int]:
+    """The processes with this in their command: agents, or those that generate load."""
     found = psutil.process_iter(["pid", "cmdline"])
-    return {one.pid for one in found if (one.info["cmdline"] or [""])[0].startswith("ray::Agent")}
-
-
-def generators() -> set[int]:
-    """The processes that generate load."""
-    found = psutil.process_iter(["pid", "cmdline"])
-    return {one.pid for one in found if "kvmark.run.worker" in (one.info["cmdline"] or [])}
+    return {one.pid for one in found if command in " ".join(one.info["cmdline"] or [])}
 
 
 def counts(run: Any) -> dict[Any, int]:
@@ -100,29 +92,28 @@ def counts(run: Any) -> dict[Any, int]:
 
 
 def test_three_nodes_do_the_operations_of_one_machine(
-    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+    cluster: Cluster, kvmark: Command, tmp_path: Path
 ) -> None:
     alone = kvmark(*COUNTED)
     together = kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "3")
     for process in (alone, together):
-        _, err = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, err
+        code, told = ended(process)
+        assert code == 0, told
     records = Records(tmp_path / "runs")
     opened = [records.open(entry.id) for entry in records.list()]
     one, three = sorted(opened, key=lambda run: len(run.manifest.engine.agents))
     assert counts(three) == counts(one)
     assert sum(counts(three).values()) == 30_001
-    told = three.manifest.engine.agents
-    assert [agent.share for agent in told] == [0, 1, 2]
-    assert len({agent.machine for agent in told}) == 3
+    agents = three.manifest.engine.agents
+    assert [agent.share for agent in agents] == [0, 1, 2]
+    assert len({agent.machine for agent in agents}) == 3
     agreed_ns = three.manifest.engine.phases[-1].start_ns
-    assert all(agent.starts_ns[2] >= agreed_ns for agent in told)
-    assert all(agent.clock_round_trip_ns > 0 for agent in told)
-    assert all(agent.host["cores"] > 0 for agent in told)
+    assert all(agent.starts_ns[2] >= agreed_ns for agent in agents)
+    assert all(agent.clock_round_trip_ns > 0 < agent.host["cores"] for agent in agents)
 
 
 def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
-    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+    cluster: Cluster, kvmark: Command, tmp_path: Path
 ) -> None:
     rows = (
         f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
@@ -140,9 +131,9 @@ def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
     together = kvmark(*words, *fleet, **own)
     swept = kvmark(*words[:4], *fleet, "--clients", "6", "--sweep", "speed=10,max", **own)
     for process in (alone, together, swept):
-        _, err = process.communicate(timeout=PATIENCE_S)
+        code, told = ended(process)
         # A busy machine may be late, which makes a run no worse here.
-        assert process.returncode in (0, 1), err
+        assert code in (0, 1), told
     records = Records(tmp_path / "runs")
     opened = [records.open(entry.id) for entry in records.list()]
     (one,) = [run for run in opened if not run.manifest.engine.agents]
@@ -157,53 +148,49 @@ def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
 
 
 def test_stress_is_divided_among_machines(
-    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+    cluster: Cluster, kvmark: Command, tmp_path: Path
 ) -> None:
     own = ("stress", "--fleet", cluster.address, "--machines", "3", "--commit", "abc")
     words = ("write", "n=3001", "no-warmup", "-rate", "threads=6", "-node", "null:")
-    process = kvmark(*own, *words)
-    _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, err
+    code, told = ended(kvmark(*own, *words))
+    assert code == 0, told
     run = Records(tmp_path / "runs").open("last")
     assert sum(counts(run).values()) == 3001
     assert len(run.manifest.engine.agents) == 3
     assert run.manifest.commit == "abc"
 
 
-def test_more_machines_than_there_are_is_wrong_use(
-    cluster: Cluster, kvmark: Callable[..., Any]
-) -> None:
-    asked = kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "4")
-    _, err = asked.communicate(timeout=PATIENCE_S)
-    assert asked.returncode == 2
-    assert "fleet: 4 machines are wanted and 3 of the cluster" in err
+def test_more_machines_than_there_are_is_wrong_use(cluster: Cluster, kvmark: Command) -> None:
+    code, told = ended(kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "4"))
+    assert code == 2
+    assert "fleet: 4 machines are wanted and 3 of the cluster" in told
 
 
 def test_load_stops_when_the_command_is_killed(
-    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+    cluster: Cluster, kvmark: Command, tmp_path: Path
 ) -> None:
-    before, generating = agents(), generators()
+    before, generating = processes(AGENT), processes(GENERATOR)
     command = kvmark(*ENDLESS, "--fleet", cluster.address)
     wait_until(lambda: measured_lines(tmp_path) > 3, "intervals stream in")
-    assert len(agents() - before) == 3
+    assert len(processes(AGENT) - before) == 3
     # Ray would have them give way to all other programs of their machines.
-    loading = [psutil.Process(each) for each in generators() - generating]
+    loading = [psutil.Process(each) for each in processes(GENERATOR) - generating]
     assert {each.nice() for each in loading} == {psutil.Process().nice()}
     os.kill(command.pid, signal.SIGKILL)
     command.communicate(timeout=PATIENCE_S)
-    wait_until(lambda: not agents() - before, "the agents are gone")
-    wait_until(lambda: not generators() - generating, "what they started to generate load is gone")
+    wait_until(lambda: not processes(AGENT) - before, "the agents are gone")
+    wait_until(lambda: not processes(GENERATOR) - generating, "nothing generates load any more")
 
 
 def test_a_study_goes_on_when_a_node_is_killed_in_the_middle(
-    cluster: Cluster, kvmark: Callable[..., Any], tmp_path: Path
+    cluster: Cluster, kvmark: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     command = kvmark("study", "study.yaml", "--fleet", cluster.address, "--report", "none")
     wait_until(lambda: measured_lines(tmp_path) > 10, "the first case is being measured")
     cluster.kill(2)
-    out, err = command.communicate(timeout=PATIENCE_S)
-    assert command.returncode == 1, out + err
+    code, told = ended(command)
+    assert code == 1, told
     records = Records(tmp_path / "runs")
     first, second = (records.open(entry.id) for entry in reversed(records.list()))
     (lost,) = [agent for agent in first.manifest.engine.agents if agent.lost]
@@ -211,8 +198,7 @@ def test_a_study_goes_on_when_a_node_is_killed_in_the_middle(
     assert sum(counts(first).values()) > 0
     assert first.manifest.engine.phases[-1].stopped_by == "duration"
     verdict = json.loads(records.verdict_path(first.id).read_text())
-    sentences = [one["sentence"] for one in verdict["reasons"] if one["code"] == "lost_share"]
-    (sentence,) = sentences
+    (sentence,) = [one["sentence"] for one in verdict["reasons"] if one["code"] == "lost_share"]
     assert sentence.startswith(f"Share {lost.share + 1} of 3, generated by {lost.machine}")
     assert len(second.manifest.engine.agents) == 2
     assert all(agent.lost is None for agent in second.manifest.engine.agents)

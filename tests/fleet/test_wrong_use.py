@@ -44,17 +44,24 @@ def test_a_missing_ray_is_reported_with_the_extra(
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "variables", "sentence"),
     [
-        (["--fleet", "nonsense"], "'nonsense' is not HOST:PORT of a Ray cluster's head"),
-        (["--fleet", "ray://127.0.0.1:10001"], "is for Ray's client"),
-        (["--machines", "3"], "give --fleet ADDRESS too"),
+        (["--fleet", "nonsense"], {}, "'nonsense' is not HOST:PORT of a Ray cluster's head"),
+        (["--fleet", "ray://127.0.0.1:10001"], {}, "is for Ray's client"),
+        (["--machines", "3"], {}, "give --fleet ADDRESS too"),
+        (["--fleet", "127.0.0.1:6379"], {"RAY_AUTH_MODE": "token"}, "set RAY_AUTH_TOKEN"),
     ],
 )
-def test_wrong_arguments_are_reported(
-    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+def test_wrong_arguments_and_a_missing_token_are_reported(
+    words: list[str],
+    variables: dict[str, str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("ray")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     assert sentence in error(words, capsys)
 
 
@@ -66,11 +73,3 @@ def test_an_address_without_an_answer_is_reported_at_once(
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert f"nothing answers at {address}" in error(["--fleet", address], capsys)
-
-
-def test_a_missing_token_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    assert "set RAY_AUTH_TOKEN" in error(["--fleet", "127.0.0.1:6379"], capsys)

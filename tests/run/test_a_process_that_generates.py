@@ -13,21 +13,17 @@ from typing import Any
 import psutil
 import pytest
 
-from kvmark import catalog
 from kvmark.cli.registry import GROUPS
 from kvmark.errors import GeneratorDied, Interrupted, RunError
-from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, RunFolder, files
-from kvmark.records.files import HISTOGRAMS
-from kvmark.records.files import INTERVAL_LOG as INTERVALS
 from kvmark.run.context import RunContext
 from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.worker import read_messages
 from kvmark.secret import Secret
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import PASSWORD_VARIABLE, parse_system_url
+from kvmark.spec.url import PASSWORD_VARIABLE
+from plans import plan_of
 
 ANSWERS = {
     "altair", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy", "starlette",
@@ -58,9 +54,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def planned(system: str = "null:", **more: Any) -> Plan:
-    url = parse_system_url(system)
-    given = {"operations": 1000, "load": "never", **more}
-    return compile_run(RunSpec(workload=catalog.load("ycsb/c"), system=url, **given))
+    return plan_of("ycsb/c", system, **{"operations": 1000, "load": "never", **more})
 
 
 SIM = "sim:?clock=virtual"
@@ -115,7 +109,9 @@ def test_a_crash_leaves_a_run_that_is_recovered_and_the_next_has_a_new_process(
 
     def crash(folder: RunFolder, told: Mapping[str, Any]) -> None:
         # Without a whole line, the run isn't kept.
-        logs = [files.whole_lines(folder.path / name) for name in (INTERVALS, HISTOGRAMS)]
+        logs = [
+            files.whole_lines(folder.path / name) for name in (files.INTERVAL_LOG, files.HISTOGRAMS)
+        ]
         if told["completed"] and logs[0] and b"Tag=" in logs[1]:
             os.kill(first, signal.SIGSEGV)
 
@@ -131,8 +127,7 @@ def test_a_crash_leaves_a_run_that_is_recovered_and_the_next_has_a_new_process(
 def test_its_last_output_is_reported_and_a_run_without_records_is_not_kept(
     generator: LocalGenerator, tmp_path: Path, replaced: Callable[[str], None]
 ) -> None:
-    dying = "import sys; sys.exit('terminate called after throwing std::bad_alloc')"
-    replaced(dying)
+    replaced("import sys; sys.exit('terminate called after throwing std::bad_alloc')")
     with pytest.raises(GeneratorDied, match="exit code 1, and said last: terminate called after"):
         executed(generator, tmp_path, planned())
     assert Records(tmp_path).list() == []
@@ -190,23 +185,19 @@ def test_a_password_is_a_variable_of_one_plan_only(
         process = psutil.Process(generator.pid)
         seen.append(" ".join([*process.cmdline(), *process.environ().values()]))
 
-    folder = tmp_path / "one"
-    folder.mkdir()
     plan = planned(operations=None, duration_ns=10**8, interval_ns=10**7)
     # The driver reads the variable; the next plan doesn't find it.
-    generator.run(plan.to_json(), folder, Caller(look), password=Secret("hunter2"))
+    generator.run(plan.to_json(), tmp_path, Caller(look), password=Secret("hunter2"))
     assert seen
     assert not any("hunter2" in text for text in seen)
     redis = planned(f"redis://127.0.0.1:1?password_env={PASSWORD_VARIABLE}")
-    folder = tmp_path / "two"
-    folder.mkdir()
     with pytest.raises(Exception, match=PASSWORD_VARIABLE):
-        generator.run(redis.to_json(), folder, Caller(look))
+        generator.run(redis.to_json(), tmp_path, Caller(look))
 
 
 def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
-    with child("-X", "importtime", "-c", "from kvmark.cli import main; main(['--help'])",
-               stderr=subprocess.PIPE) as process:  # fmt: skip
+    words = ("-X", "importtime", "-c", "from kvmark.cli import main; main(['--help'])")
+    with child(*words, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=PATIENCE_S)
     loaded = {line.rpartition("|")[2].strip() for line in err.splitlines()}
     assert ANSWERS.isdisjoint(loaded)
@@ -220,10 +211,8 @@ def test_the_list_of_commands_has_every_purpose_and_loads_no_library() -> None:
 def test_nothing_is_imported_from_the_current_folder(
     generator: LocalGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    (here / "queue.py").write_text("raise SystemExit('another queue')\n")
-    monkeypatch.chdir(here)
+    (tmp_path / "queue.py").write_text("raise SystemExit('another queue')\n")
+    monkeypatch.chdir(tmp_path)
     assert executed(generator, tmp_path / "runs", planned()).failure is None
 
 
@@ -260,6 +249,12 @@ for number, line in enumerate(sys.stdin):
         print("a word of the first plan", file=sys.stderr, flush=True)
     print('{"problem": ["RunError", "the disk is full"]}', flush=True)
 """
+HANGING = """
+import sys
+for line in sys.stdin:
+    if "plan" in line:
+        print('{"result": {"record": {}, "failure": null, "abandoned": true}}', flush=True)
+"""
 
 
 def test_output_during_another_plan_is_not_reported(
@@ -272,14 +267,6 @@ def test_output_during_another_plan_is_not_reported(
             generator.run("{}", tmp_path, Caller(lambda _: None))
         said.append(str(raised.value))
     assert said == ["the disk is full, and said last: a word of the first plan", "the disk is full"]
-
-
-HANGING = """
-import sys
-for line in sys.stdin:
-    if "plan" in line:
-        print('{"result": {"record": {}, "failure": null, "abandoned": true}}', flush=True)
-"""
 
 
 def test_a_process_with_hanging_threads_is_replaced(

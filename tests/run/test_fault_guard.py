@@ -5,22 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from kvmark.errors import SystemUnderTestError
 from kvmark.spec.faults import parse_fault
-from kvmark.testbed.console import connect
 from kvmark.testbed.control import FaultGuard, begin_fault, guard, kill_node, resume_node
 from kvmark.testbed.state import Testbed
+from redis_testbeds import FIRST, Up, answers, state_of
+from waiting import wait_until
 
-Up = Callable[..., Testbed]
-Wait = Callable[[Callable[[], object], str], None]
-State = Callable[[Testbed], str | None]
-NODE = "primary-1"
 STOPPED = {"T", None}
 
 PAUSE_AND_WAIT = """
@@ -70,9 +66,7 @@ def python(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @contextmanager
-def pausing(
-    testbed: Testbed, wait_until: Wait, state_of: State, ended: str = ""
-) -> Iterator[subprocess.Popen[str]]:
+def pausing(testbed: Testbed, ended: str = "") -> Iterator[subprocess.Popen[str]]:
     """A process that has paused a server, and waits."""
     with python(PAUSE_AND_WAIT, str(testbed.folder), ended) as process:
         assert process.stdout is not None
@@ -89,22 +83,17 @@ def messages(*faults: str) -> list[str]:
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_a_paused_server_is_resumed_when_kvmark_is_killed(
-    up: Up, wait_until: Wait, state_of: State, *, group: bool
-) -> None:
+def test_a_paused_server_is_resumed_when_kvmark_is_killed(up: Up, *, group: bool) -> None:
     testbed = up()
-    with pausing(testbed, wait_until, state_of) as process:
-        if group:
-            # As when a terminal is closed by force: all of its processes are killed at once.
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+    with pausing(testbed) as process:
+        # All of its processes are killed at once when a terminal is closed by force.
+        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
         wait_until(lambda: state_of(testbed) not in STOPPED, "the server is resumed")
 
 
 @pytest.mark.parametrize(("do", "state"), [("pause", "T"), ("kill", None)])
 def test_a_fault_ends_when_the_process_of_the_run_is_killed(
-    up: Up, tmp_path: Path, wait_until: Wait, state_of: State, do: str, state: str | None
+    up: Up, tmp_path: Path, do: str, state: str | None
 ) -> None:
     testbed, folder = up(), tmp_path / "run"
     folder.mkdir()
@@ -114,47 +103,38 @@ def test_a_fault_ends_when_the_process_of_the_run_is_killed(
         wait_until(lambda: state_of(testbed) not in STOPPED, "the server is restored")
 
 
-def test_a_restored_server_is_ignored(up: Up, wait_until: Wait, state_of: State) -> None:
+def test_a_restored_server_is_ignored(up: Up) -> None:
     testbed = up()
-    with pausing(testbed, wait_until, state_of, "ended") as process:
+    with pausing(testbed, "ended") as process:
         assert process.stdin is not None
         # The context and the guard end.
         process.stdin.close()
         process.wait()
         assert state_of(testbed) == "T"
-    resume_node(testbed, NODE)
+    resume_node(testbed, FIRST)
 
 
-def test_a_killed_server_is_started_again_despite_an_error_with_another(
-    up: Up, state_of: State
-) -> None:
+def test_a_killed_server_is_started_again_despite_an_error_with_another(up: Up) -> None:
     testbed = up()
-    kill_node(testbed, NODE)
-    guard(testbed.folder, messages("pause nobody", f"kill {NODE}"))
+    kill_node(testbed, FIRST)
+    guard(testbed.folder, messages("pause nobody", f"kill {FIRST}"))
     assert state_of(testbed) not in STOPPED
 
 
 def test_a_server_that_was_not_killed_yet_is_not_started_twice(up: Up) -> None:
     testbed = up()
-    guard(testbed.folder, messages(f"kill {NODE}"))
-    assert Testbed.read(testbed.folder).node(NODE).process == testbed.node(NODE).process
+    guard(testbed.folder, messages(f"kill {FIRST}"))
+    assert Testbed.read(testbed.folder).node(FIRST).process == testbed.node(FIRST).process
 
 
 @pytest.mark.parametrize("towards", ["", " from replica-1"])
 def test_a_cut_link_is_healed(pair: Testbed, towards: str) -> None:
-    cut = f"partition {NODE}{towards}"
+    cut = f"partition {FIRST}{towards}"
     begin_fault(pair, parse_fault(f"0s {cut}"))
     assert has_wrong_neighbour(pair) == bool(towards)
     guard(pair.folder, messages(cut))
     assert not has_wrong_neighbour(pair)
     assert answers(pair)
-
-
-def answers(testbed: Testbed) -> bool:
-    try:
-        return connect(testbed, testbed.node(NODE), 300.0).ask("PING") == "PONG"
-    except SystemUnderTestError:
-        return False
 
 
 def has_wrong_neighbour(testbed: Testbed) -> bool:
@@ -170,11 +150,11 @@ def test_the_guard_ignores_signals_and_modules_of_the_user(
 ) -> None:
     for name in ("json", "random", "string"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
-    testbed, fault = up(), parse_fault(f"0s pause {NODE}")
+    testbed, fault = up(), parse_fault(f"0s pause {FIRST}")
     monkeypatch.chdir(tmp_path)
     with FaultGuard(testbed.folder) as started:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            os.kill(started.pid, number)
+            os.kill(started.process.pid, number)
         started.note(fault, acts=True)
         started.note(fault, acts=False)
-        assert started.is_running
+        assert started.process.poll() is None

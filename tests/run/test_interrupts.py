@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from kvmark import catalog
 from kvmark.errors import Interrupted, RunError, SystemUnderTestError
-from kvmark.plan.compile import compile_run
 from kvmark.records import Records, close_run
 from kvmark.run.context import make_run_context
 from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.generator import LocalGenerator
 from kvmark.run.sampler import Sampler
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
 SECOND = 1_000_000_000
 AtTheEnd = Callable[[Callable[[], object]], None]
@@ -24,17 +21,11 @@ AtTheEnd = Callable[[Callable[[], object]], None]
 
 def executed(folder: Path, duration_s: float = 3600, **more: Any) -> ExecutedRun:
     """A run on a store that takes a millisecond for each operation."""
-    spec = RunSpec(
-        workload=catalog.find("ycsb/c"),
-        system=parse_system_url("sim:?mean_us=1000"),
-        load="never",
-        duration_ns=int(duration_s * SECOND),
-        interval_ns=SECOND // 20,
-    )
-    plan = compile_run(spec)
+    times = {"duration_ns": int(duration_s * SECOND), "interval_ns": SECOND // 20}
+    plan = plan_of("ycsb/c", "sim:?mean_us=1000", load="never", **times)
     with LocalGenerator() as generator:
         context = make_run_context(("kvmark",), plan, generator, Records(folder))
-        return execute(plan, spec.as_json(), context, lambda *_: None, **more)
+        return execute(plan, {}, context, lambda *_: None, **more)
 
 
 @pytest.fixture
@@ -78,26 +69,20 @@ def test_a_complete_run_is_not_ended_by_the_caller(tmp_path: Path, at_the_end: A
     assert not close_run(ended.folder.path).manifest.engine.interrupted
 
 
-def test_an_interrupt_after_the_engine_returned_keeps_the_whole_run(
-    tmp_path: Path, at_the_end: AtTheEnd
-) -> None:
-    at_the_end(raising(KeyboardInterrupt()))
-    ended = executed(tmp_path, 0.2)
-    assert isinstance(ended.failure, Interrupted)
-    manifest = close_run(ended.folder.path).manifest
-    assert manifest.closed_by == "engine"
-    assert manifest.engine.phases[-1].stopped_by == "duration"
-
-
 @pytest.mark.parametrize(
     ("problem", "kind", "sentence"),
     [
         (SystemUnderTestError("the server isn't back"), SystemUnderTestError, "isn't back"),
         (OSError("the samples can't be read"), RunError, "the samples can't be read"),
+        (KeyboardInterrupt(), Interrupted, "interrupted: what was measured until then is"),
     ],
 )
 def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
-    tmp_path: Path, at_the_end: AtTheEnd, problem: Exception, kind: type[Exception], sentence: str
+    tmp_path: Path,
+    at_the_end: AtTheEnd,
+    problem: BaseException,
+    kind: type[Exception],
+    sentence: str,
 ) -> None:
     at_the_end(raising(problem))
     ended = executed(tmp_path, 0.2)
@@ -106,6 +91,7 @@ def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
     assert f"kept as run {ended.folder.id}" in str(ended.failure)
     manifest = close_run(ended.folder.path).manifest
     assert manifest.closed_by == "engine"
+    assert manifest.engine.phases[-1].stopped_by == "duration"
     assert manifest.rate > 0
 
 

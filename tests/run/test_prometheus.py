@@ -21,14 +21,11 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvmark import catalog
 from kvmark.errors import UsageError
-from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.prometheus import NAMES, Exporter, exporting
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
 ROOT = Path(__file__).parent.parent.parent
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
@@ -70,9 +67,7 @@ def run(exporter: Exporter, tmp_path: Path) -> Iterator[Followed]:
 
 def plan() -> Plan:
     """The open model with at most four in flight."""
-    asked: dict[str, Any] = {"clients": 4, "rate": 500.0, "duration_ns": SECOND}
-    workload, system = catalog.find("ycsb/a"), parse_system_url("null:")
-    return compile_run(RunSpec(workload=workload, system=system, **asked))
+    return plan_of("ycsb/a", clients=4, rate=500.0, duration_ns=SECOND)
 
 
 def row(second: int, operation: str, outcome: str, count: int, **more: Any) -> dict[str, Any]:
@@ -117,17 +112,13 @@ def test_times_and_rates_are_those_of_the_newest_interval(run: Followed) -> None
     assert found["kvmark_late_operations_total", "clients"] == 3
 
 
-def test_an_incomplete_line_waits_for_its_end(run: Followed) -> None:
+def test_incomplete_lines_and_parts_of_operations_are_not_counted(run: Followed) -> None:
     line = json.dumps(row(0, "READ", "ok", 100)) + "\n"
     log = run.folder.path / "intervals.jsonl"
     log.write_text(line[:30])
     assert READ not in run.scraped()
     log.write_text(line)
-    assert run.scraped()[READ] == 100
-
-
-def test_parts_of_operations_are_not_counted_twice(run: Followed) -> None:
-    run.write(row(0, "READ", "ok", 100), row(0, "READ", "ok", 40, part=True))
+    run.write(row(0, "READ", "ok", 40, part=True))
     assert run.scraped()[READ] == 100
 
 
@@ -187,18 +178,14 @@ def test_a_port_in_use_is_one_sentence() -> None:
             exporting(port).__enter__()
 
 
-def test_the_dashboard_uses_only_these_metrics() -> None:
-    text = (ROOT / "docs/grafana/kvmark.json").read_text()
-    panels = json.loads(text)["panels"]
+def test_the_guide_names_every_metric_and_the_dashboard_uses_only_these() -> None:
+    guide = (ROOT / "docs/guide/prometheus.md").read_text()
+    assert set(re.findall(r"`(kvmark_\w+)", guide)) == set(NAMES)
+    panels = json.loads((ROOT / "docs/grafana/kvmark.json").read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     asked = set(re.findall(r"\bkvmark_\w+", " ".join(queries)))
     assert asked <= set(NAMES)
     assert len(asked) >= 10
-
-
-def test_the_guide_names_every_metric() -> None:
-    text = (ROOT / "docs/guide/prometheus.md").read_text()
-    assert set(re.findall(r"`(kvmark_\w+)", text)) == set(NAMES)
 
 
 def test_a_command_is_scraped(tmp_path: Path) -> None:
@@ -206,11 +193,8 @@ def test_a_command_is_scraped(tmp_path: Path) -> None:
     words += ["--records", "100", "--interval", "100ms", "--prometheus", "0"]
     process = subprocess.Popen(
         [*KVMARK, *words],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
     try:
         assert process.stderr is not None
         line = process.stderr.readline()

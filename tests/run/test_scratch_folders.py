@@ -17,13 +17,16 @@ with scratch_folder(Path(sys.argv[1])) as folder:
 """
 
 
-def test_only_folders_of_killed_commands_are_removed(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", HOLD, str(tmp_path)]
+def test_only_folders_of_killed_commands_without_files_of_the_user_are_removed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "20260101-000000-mine-abcd").mkdir()
     (tmp_path / "scratch-file").write_text("no folder")
     for notes in ("scratch-notes", "scratch-0badcafe"):
         (tmp_path / notes).mkdir()
         (tmp_path / notes / "notes.txt").write_text("mine")
+    before = {path.name for path in tmp_path.iterdir()}
+    words = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         left = Path(other.stdout.readline().strip())
@@ -34,17 +37,9 @@ def test_only_folders_of_killed_commands_are_removed(tmp_path: Path) -> None:
         other.kill()
     with scratch_folder(tmp_path) as own:
         assert not left.exists()
-        assert own.is_dir()
-    names = {path.name for path in tmp_path.iterdir()}
-    users = {"scratch-notes", "scratch-0badcafe"}
-    assert names == {"20260101-000000-mine-abcd", "scratch-file", *users}
-    assert all((tmp_path / notes / "notes.txt").read_text() == "mine" for notes in users)
-
-
-def test_a_folder_with_a_file_of_the_user_stays(tmp_path: Path) -> None:
-    with scratch_folder(tmp_path) as own:
         (own / "notes.txt").write_text("mine")
-    assert (own / "notes.txt").read_text() == "mine"
     with scratch_folder(tmp_path):
         pass
-    assert (own / "notes.txt").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {*before, own.name}
+    for notes in ("scratch-notes", "scratch-0badcafe", own.name):
+        assert (tmp_path / notes / "notes.txt").read_text() == "mine"

@@ -43,7 +43,7 @@ def test_without_a_driver_crates_resolve_and_up_offers_other_systems(
     for name in MANIFESTS:
         remove_lines(tmp_path / name, rf"kvmark[-_]{driver.replace('-', '[-_]')}\b")
     shutil.rmtree(tmp_path / "python/kvmark/testbed" / testbed)
-    systems = tmp_path / "python/kvmark/testbed/systems.py"
+    systems = tmp_path / "python/kvmark/testbed/system.py"
     remove_lines(systems, rf'^    "{testbed}": ')
 
     resolve = ["cargo", "metadata", "--quiet", "--offline", "--format-version=1"]

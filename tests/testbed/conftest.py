@@ -1,39 +1,20 @@
 """Testbeds of real servers in a test's folder; all are stopped when the test ends."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kvmark.cli import main
 from kvmark.errors import UsageError
-from kvmark.testbed import redis
 from kvmark.testbed.cassandra.artifacts import find_java
 from kvmark.testbed.console import connect
-from kvmark.testbed.control import take_down
-from kvmark.testbed.proxy.programs import find_program
+from kvmark.testbed.proxy import find_program
 from kvmark.testbed.state import Testbed
+from redis_testbeds import PATIENCE_S, pair, root, up, with_redis
 
-Up = Callable[..., Testbed]
-PATIENCE_S = 300.0
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of testbeds, also for commands."""
-    root = tmp_path / "testbeds"
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
-    yield root
-    take_down(root)
-
-
-@pytest.fixture
-def with_redis() -> None:
-    """Skips the test without a Redis server."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+__all__ = ["pair", "root", "up", "with_redis"]
 
 
 @pytest.fixture
@@ -43,21 +24,6 @@ def with_haproxy() -> None:
         find_program("haproxy", "release", lambda _: None)
     except UsageError as missing:
         pytest.skip(str(missing))
-
-
-@pytest.fixture
-def up(root: Path, with_redis: None) -> Up:
-    """Starts a Redis testbed with these options."""
-    return lambda **options: redis.up(redis.RedisOptions(**options), root)
-
-
-@pytest.fixture
-def pair(up: Up) -> Testbed:
-    """A primary and its replica, each with its own link."""
-    try:
-        return up(replicas=1, network=True)
-    except UsageError as refused:
-        pytest.skip(str(refused))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmark.testbed.cassandra.server import counted, fingerprint, reason_in, refused_setting
+from kvmark.testbed.cassandra.server import counted, fingerprint, reason_in, refusal
 from kvmark.testbed.system import Counted
 
 STARTS = "INFO  [main] 2026-01-01 00:00:00,000 CassandraDaemon.java:629 - Hostname: here:9042\n"
@@ -14,62 +14,64 @@ REFUSED = (
 )
 
 
+ERROR = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - no luck\n"
+PORT = "/127.0.0.1:7000 is in use by another process.  Change listen_address:storage_port"
+MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "server.log"
 
 
-def test_a_failed_start_is_reported_before_the_lines_of_its_trace(log: Path) -> None:
-    log.write_text(f"one\n{REFUSED}concurrent_reads must be at least 2, but was 1\n\tat here\n")
-    assert reason_in(log) == (2, "concurrent_reads must be at least 2, but was 1")
-    assert refused_setting(log) == "concurrent_reads must be at least 2, but was 1"
-
-
-def test_a_taken_port_is_reported_instead_of_a_fatal_error(log: Path) -> None:
-    reason = "/127.0.0.1:7000 is in use by another process.  Change listen_address:storage_port"
-    error = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - Fatal configuration error\n"
-    exception = f"org.apache.cassandra.exceptions.ConfigurationException: {reason}\n\tat here\n"
-    log.write_text(f"{STARTS}{error}{exception}INFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n")
-    assert reason_in(log) == (3, reason)
-
-
-def test_an_error_before_the_last_start_is_no_reason(log: Path) -> None:
-    error = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - no luck\n"
-    log.write_text(error + STARTS + "INFO  fine\n")
-    assert reason_in(log) == (3, "INFO  fine")
-    log.write_text(STARTS + error + "INFO  fine\n")
-    assert reason_in(log) == (2, "no luck")
-
-
-def test_exhausted_memory_is_the_reason_despite_later_errors(log: Path) -> None:
-    reason = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
-    log.write_text(f"{STARTS}{reason}\nERROR [a] 2026-01-01 00:00:00,000 Here.java:1 - late\n")
-    assert reason_in(log) == (2, reason)
-
-
-def test_an_empty_log_has_no_reason(log: Path) -> None:
-    assert reason_in(log) is None
-    log.write_text("\n\n")
-    assert reason_in(log) is None
-    assert refused_setting(log) is None
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", None),
+        ("\n\n", None),
+        # A failed start comes before the lines of its trace.
+        (f"one\n{REFUSED}reads must be at least 2\n\tat h\n", (2, "reads must be at least 2")),
+        # A taken port is the reason of a fatal error.
+        (
+            f"{STARTS}{ERROR}org.apache.cassandra.exceptions.ConfigurationException: {PORT}\n"
+            "\tat here\nINFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n",
+            (3, PORT),
+        ),
+        # An error before the last start is none.
+        (f"{ERROR}{STARTS}INFO  fine\n", (3, "INFO  fine")),
+        (f"{STARTS}{ERROR}INFO  fine\n", (2, "no luck")),
+        # Exhausted memory causes later errors.
+        (f"{STARTS}{MEMORY}\n{ERROR}", (2, MEMORY)),
+    ],
+)
+def test_the_reason_why_a_node_ended_is_found_in_its_log(
+    log: Path, text: str, reason: tuple[int, str] | None
+) -> None:
+    log.write_text(text)
+    assert reason_in(log) == reason
 
 
 def test_lines_are_counted_from_the_beginning_of_a_very_long_log(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert reason_in(log) is None
     monkeypatch.setattr("kvmark.testbed.cassandra.server._MOST_LOG_BYTES", 60)
     log.write_text("a line of some twenty\n" * 9 + "Error: the end\n")
     assert reason_in(log) == (10, "the end")
 
 
-def test_a_value_of_the_wrong_type_is_reported_with_its_setting(log: Path) -> None:
+def test_a_refused_setting_or_a_value_of_the_wrong_type_is_reported(log: Path) -> None:
+    assert refusal(log) is None
+    log.write_text(f"one\n{REFUSED}reads must be at least 2\n\tat here\n")
+    assert refusal(log) == "Cassandra refused a setting: reads must be at least 2"
     log.write_text(
         f"{REFUSED}Invalid yaml: file:/cassandra.yaml\n"
         "Caused by: x.ConstructorException: Cannot create property=memtable for JavaBean=a\n"
         "Caused by: x.ConstructorException: Cannot create property=configurations for JavaBean=b\n"
         'Caused by: java.lang.NumberFormatException: For input string: "many"\n'
     )
-    assert refused_setting(log) == 'memtable.configurations: For input string: "many"'
+    setting = 'memtable.configurations: For input string: "many"'
+    assert refusal(log) == f"Cassandra refused a setting: {setting}"
 
 
 def test_counters_are_added_up_over_collectors_clients_and_peers() -> None:

@@ -1,10 +1,9 @@
-"""One real node of Cassandra: found, observed, described, broken, and stopped."""
+"""One real node of Cassandra: failed starts, then observed, described, broken, and stopped."""
 
 import io
 import json
 import re
 import socket
-import ssl
 import stat
 import uuid
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
+from kvmark.testbed import cassandra
 from kvmark.testbed.cassandra.server import connect
 from kvmark.testbed.console import Console
 from kvmark.testbed.control import (
@@ -32,6 +32,7 @@ from kvmark.testbed.control import (
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import make_group, remove_group, wait_until
 from kvmark.testbed.state import Testbed, owner_of
+from redis_testbeds import Run
 
 FIRST = "node-1"
 PATIENCE_S = 300.0
@@ -89,6 +90,39 @@ def node(started: Started) -> Testbed:
     return Testbed.read(started.folder)
 
 
+def test_a_setting_that_cassandra_refuses_is_reported_and_nothing_is_left(
+    root: Path, with_cassandra: None, kvmark: Run
+) -> None:
+    options = ["--heap", "512M", "--set", "read_request_timeout=5"]
+    code, _, err = kvmark("up", "cassandra", *options)
+    sentence = "kvmark: Cassandra refused a setting: read_request_timeout: Invalid dur"
+    assert (code, err.splitlines()[-1].startswith(sentence)) == (2, True)
+    assert not list(root.iterdir())
+
+
+def test_a_node_that_ends_leaves_the_log_that_the_error_names(
+    root: Path, with_cassandra: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A heap that the virtual machine can't lay out in its regions.
+    monkeypatch.setattr(cassandra, "check_memory", lambda *_: None)
+    with pytest.raises(SystemUnderTestError) as ended:
+        cassandra.up(cassandra.CassandraOptions(heap_bytes=2**50), root)
+    pattern = r"cassandra/node-1 ended by itself; line (\d+) of (.*): .+"
+    found = re.fullmatch(pattern, str(ended.value))
+    assert found is not None
+    assert len(Path(found[2]).read_text().splitlines()) >= int(found[1])
+
+
+def test_a_port_in_use_on_another_address_is_refused(root: Path, with_cassandra: None) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.2", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port} of 127.0.0.2 is in use: give another"):
+            cassandra.up(cassandra.CassandraOptions(nodes=2, heap_bytes=GIB // 2, port=port), root)
+    assert not root.exists()
+
+
 def test_up_prints_json_and_bounds_memory(started: Started, node: Testbed) -> None:
     shown = json.loads(started.out)
     assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in started.err
@@ -112,9 +146,7 @@ def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
         f"&tls=true&ca_file={node.folder}/tls/ca.crt"
     )
     for address in (first.address, f"localhost,127.0.0.9:{first.port}/ycsb"):
-        owner = owner_of(address, node.folder.parent)
-        assert owner is not None
-        assert owner.name == "cassandra"
+        assert owner_of(address, node.folder.parent) == node
 
 
 def test_values_of_all_types_are_read(node: Testbed) -> None:
@@ -135,20 +167,11 @@ def test_values_of_all_types_are_read(node: Testbed) -> None:
         "INSERT INTO some.kinds (i, big, yes, l, u, b, m, p) VALUES (-1, 5000000000, true,"
         " [1, 2], 00000000-0000-0000-0000-000000000001, 0x0102, {'a': 1}, (1, 'b'))"
     )
-    quorum = connect(node, node.nodes[0], PATIENCE_S, "quorum")
-    (row,) = quorum.ask("SELECT * FROM some.kinds")
+    (row,) = connect(node, node.nodes[0], PATIENCE_S, "quorum").ask("SELECT * FROM some.kinds")
     assert row == {
-        "i": -1,
-        "b": "0x0102",
-        "m": "{'a':1}",
-        "p": "(1,'b')",
-        "big": 5_000_000_000,
-        "yes": True,
-        "t": None,
-        "l": [1, 2],
-        "n": None,
-        "u": "00000000-0000-0000-0000-000000000001",
-    }
+        "i": -1, "b": "0x0102", "m": "{'a':1}", "p": "(1,'b')", "big": 5_000_000_000, "yes": True,
+        "t": None, "l": [1, 2], "n": None, "u": "00000000-0000-0000-0000-000000000001",
+    }  # fmt: skip
 
 
 def test_password_and_tls_are_required(node: Testbed) -> None:
@@ -169,18 +192,6 @@ def is_refused(place: dict[str, str], password: str) -> bool:
     except SystemUnderTestError as refused:
         return "uthentication" in str(refused)
     return False
-
-
-def test_the_certificate_is_for_the_nodes_own_addresses(node: Testbed) -> None:
-    context = ssl.create_default_context(cafile=node.facts["ca_file"])
-    for name in ("127.0.0.1", "localhost"):
-        with (
-            socket.create_connection(
-                ("127.0.0.1", node.nodes[0].port), timeout=PATIENCE_S
-            ) as plain,
-            context.wrap_socket(plain, server_hostname=name),
-        ):
-            pass
 
 
 def test_the_password_is_in_a_private_file_only(node: Testbed) -> None:
@@ -225,11 +236,9 @@ def test_observing_shows_the_resource_usage_of_the_node(node: Testbed) -> None:
         wait_for_counters(observer, node, before["network_received_bytes"] + 60_000)
         after = observer.sample()[0]
     assert after["node"] == FIRST
-    assert after["gc_count"] > 0
-    assert after["gc_time_s"] > 0
+    least = {"gc_count": 0, "gc_time_s": 0, "cpu_user_s": 1, "disk_written_bytes": 0}
+    assert all(after[name] > value for name, value in least.items())
     assert after["resident_bytes"] > 100_000_000
-    assert after["cpu_user_s"] > 1
-    assert after["disk_written_bytes"] > 0
 
 
 def test_a_paused_node_is_observed_without_its_own_counters(node: Testbed) -> None:

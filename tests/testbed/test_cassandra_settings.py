@@ -9,10 +9,8 @@ from ruamel.yaml import YAML
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra.artifacts import Artifacts, Java
-from kvmark.testbed.cassandra.config import (
+from kvmark.testbed.cassandra import (
     CassandraOptions,
-    Keystore,
     check_bound,
     check_memory,
     heap_of,
@@ -21,7 +19,8 @@ from kvmark.testbed.cassandra.config import (
     settings_tree,
     token,
 )
-from kvmark.testbed.launch import PortTakenError
+from kvmark.testbed.cassandra.artifacts import Artifacts, Java
+from kvmark.testbed.launch import Certificates, PortTakenError
 from kvmark.testbed.state import Node, Testbed
 
 GIB = 2**30
@@ -43,10 +42,13 @@ def planned(hosts: tuple[str, ...] = HOSTS, cores: tuple[int, ...] = ()) -> Test
 
 
 def settings(
-    index: int = 0, keystore: Keystore | None = None, hosts: tuple[str, ...] = HOSTS, **options: Any
+    index: int = 0,
+    certificates: Certificates | None = None,
+    hosts: tuple[str, ...] = HOSTS,
+    **options: Any,
 ) -> dict[str, Any]:
     made = planned(hosts)
-    text = settings_text(CassandraOptions(**options), made, made.nodes[index], keystore)
+    text = settings_text(CassandraOptions(**options), made, made.nodes[index], certificates)
     found: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     return found
 
@@ -68,10 +70,8 @@ def test_each_node_listens_on_its_own_address_and_has_an_equal_part_of_the_ring(
     ]
     for nodes in (1, 2, 5, 64):
         ends = [token(index, nodes) for index in range(nodes)]
-        parts = [
-            (after - end) % 2**64 or 2**64
-            for end, after in zip(ends, [*ends[1:], ends[0]], strict=True)
-        ]
+        after = [*ends[1:], ends[0]]
+        parts = [(b - a) % 2**64 or 2**64 for a, b in zip(ends, after, strict=True)]
         assert sum(parts) == 2**64
         assert max(parts) - min(parts) <= 1
 
@@ -99,15 +99,14 @@ def test_settings_are_nested_by_dots_and_read_as_yaml() -> None:
     }
 
 
-def test_further_settings_are_merged_into_those_of_the_testbed() -> None:
-    keystore = Keystore(Path("/testbeds/cassandra/tls/server.p12"), "word")
+def test_further_settings_are_merged_into_those_of_the_testbed(tmp_path: Path) -> None:
+    made = Certificates(tmp_path)
+    made.keystore_password.write_text("word")
     more = (("client_encryption_options.require_client_auth", "false"),)
-    found = settings(keystore=keystore, settings=more)["client_encryption_options"]
-    assert found["enabled"] is True
-    assert found["require_client_auth"] is False
+    found = settings(certificates=made, settings=more)["client_encryption_options"]
+    assert (found["enabled"], found["require_client_auth"]) == (True, False)
     accord = settings(version="6.0", settings=(("accord.queue_shard_count", "2"),))["accord"]
-    assert accord["enabled"] is True
-    assert accord["queue_shard_count"] == 2
+    assert (accord["enabled"], accord["queue_shard_count"]) == (True, 2)
 
 
 def test_a_killed_node_of_cassandra_6_may_start_again() -> None:
@@ -150,15 +149,12 @@ def test_the_heap_follows_the_machine_and_the_number_of_nodes(
     assert heap_of(total_gib * GIB, nodes) == heap_mib * 2**20
 
 
-def test_too_little_memory_is_refused_with_the_figures() -> None:
+def test_too_little_memory_or_too_small_a_bound_is_refused_with_the_figures() -> None:
     check_memory(512 * 2**20, 3, 4 * GIB)
     with pytest.raises(UsageError, match=r"3 nodes .* 512 MiB .* need 2796 MiB .* 2048 MiB are"):
         check_memory(512 * 2**20, 3, 2 * GIB)
     with pytest.raises(UsageError, match="heap: 128 MiB are too little for Cassandra"):
         check_memory(128 * 2**20, 1, 24 * GIB)
-
-
-def test_a_bound_in_which_a_node_has_no_room_is_refused() -> None:
     check_bound(GIB, 512 * 2**20)
     with pytest.raises(UsageError, match=r"512 MiB .* doesn't fit in 900 MiB: give at least 932M"):
         check_bound(900 * 2**20, 512 * 2**20)
@@ -177,9 +173,9 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
             raise PortTakenError(Node(name="node-1", role="peer", host="h", port=1, command=()))
         return "up"
 
-    monkeypatch.setattr(cassandra, "find_java", lambda: Java("java", "17.0.1", 17))
+    monkeypatch.setattr(cassandra, "find_java", lambda: Java("java", "17.0.1"))
     monkeypatch.setattr(cassandra, "fetch", lambda *_: None)
-    monkeypatch.setattr(cassandra.config, "check_memory", lambda *_: None)
+    monkeypatch.setattr(cassandra, "check_memory", lambda *_: None)
     monkeypatch.setattr(cassandra, "launch", launch)
     monkeypatch.setattr("kvmark.testbed.network.is_free", lambda *_: True)
     if taken < starts:

@@ -34,20 +34,23 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return make
 
 
-def test_a_group_of_version_1_is_made_inside_the_process_s_own(kernel: Kernel) -> None:
-    mount = kernel("4:memory:/job/1\n0::/\n", "memory/job/1")
+@pytest.mark.parametrize(
+    ("own", "parent", "bound", "swap"),
+    [
+        # Version 1: inside the process's own group. Version 2: next to it.
+        ("4:memory:/job/1\n0::/\n", "memory/job/1", "limit_in_bytes", "swappiness"),
+        ("0::/user.slice/session-1.scope\n", "user.slice", "max", "swap.max"),
+    ],
+)
+def test_a_group_is_made_with_its_bound_and_without_swap(
+    kernel: Kernel, own: str, parent: str, bound: str, swap: str
+) -> None:
+    mount = kernel(own, parent)
+    (mount / parent / "cgroup.subtree_control").write_text("cpu memory pids\n")
     group = make_group("kvmark-1-node-1", GIB)
-    assert group == mount / "memory/job/1/kvmark-1-node-1"
-    assert (group / "memory.limit_in_bytes").read_text() == str(GIB)
-
-
-def test_a_group_of_version_2_is_made_next_to_the_process_s_own(kernel: Kernel) -> None:
-    mount = kernel("0::/user.slice/session-1.scope\n", "user.slice")
-    (mount / "user.slice/cgroup.subtree_control").write_text("cpu memory pids\n")
-    group = make_group("kvmark-1-node-1", GIB)
-    assert group == mount / "user.slice/kvmark-1-node-1"
-    assert (group / "memory.max").read_text() == str(GIB)
-    assert (group / "memory.swap.max").read_text() == "0"
+    assert group == mount / parent / "kvmark-1-node-1"
+    assert (group / f"memory.{bound}").read_text() == str(GIB)
+    assert (group / f"memory.{swap}").read_text() == "0"
 
 
 @pytest.mark.parametrize("controllers", ["cpu pids\n", None])

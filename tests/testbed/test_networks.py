@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,19 +22,18 @@ from kvmark.testbed.control import (
     take_down,
 )
 from kvmark.testbed.network import Network
-from kvmark.testbed.redis.server import info_fields
+from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
+from redis_testbeds import PATIENCE_S, Ask, Up, answers
 
-Up = Callable[..., Testbed]
-Ask = Callable[..., Any]
+Programs = Callable[..., Path]
 BENCHMARKS = ipaddress.ip_network("198.18.0.0/15")
 PLANNED = Network(name="kv1", prefix="198.18.7", servers=("one", "two", "three"))
 SOON_S = 0.3
-PATIENCE_S = 300.0
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     """Replaces the programs `ip`, `tc` and `nsenter`."""
 
     def put(**refused: str) -> Path:
@@ -65,14 +63,6 @@ def fault(text: str) -> FaultSpec:
     return parse_fault(f"0s {text}")
 
 
-def answers(testbed: Testbed, node: str, within_s: float = PATIENCE_S) -> bool:
-    """Whether a server answers in time."""
-    try:
-        return connect(testbed, testbed.node(node), within_s).ask("PING") == "PONG"
-    except SystemUnderTestError:
-        return False
-
-
 def copies(testbed: Testbed, within_s: float = PATIENCE_S) -> object:
     """The number of replicas with a write after that time."""
     client = connect(testbed, testbed.node("primary-1"), 2 * PATIENCE_S)
@@ -80,7 +70,9 @@ def copies(testbed: Testbed, within_s: float = PATIENCE_S) -> object:
     return client.ask("WAIT", 1, round(within_s * 1000))
 
 
-def test_servers_have_addresses_of_their_own_and_no_way_out(pair: Testbed) -> None:
+def test_servers_have_addresses_of_their_own_and_no_way_out_until_they_are_down(
+    pair: Testbed,
+) -> None:
     assert pair.network is not None
     hosts = [node.host for node in pair.nodes]
     assert len(set(hosts)) == 2
@@ -89,6 +81,14 @@ def test_servers_have_addresses_of_their_own_and_no_way_out(pair: Testbed) -> No
     for node in pair.nodes:
         routes = output("ip", "-n", pair.network.namespace(node.name), "route").splitlines()
         assert [line.split()[0] for line in routes] == [pair.network.subnet]
+    settings = (pair.folder / "primary-1" / "redis.conf").read_text()
+    assert "protected-mode no" in settings
+    assert "bind 0.0.0.0\n" in settings
+    name = pair.network.name
+    assert name in output("ip", "netns", "list")
+    take_down(pair.folder.parent)
+    assert name not in output("ip", "netns", "list")
+    assert name not in output("ip", "link", "show")
 
 
 @pytest.mark.parametrize(
@@ -149,18 +149,7 @@ def test_only_a_replica_that_clients_find_can_be_promoted(up: Up, pair: Testbed)
         check_fault(plain, fault("promote replica-1"))
 
 
-def test_a_testbed_that_is_down_leaves_no_namespace_and_no_link(pair: Testbed) -> None:
-    assert pair.network is not None
-    name = pair.network.name
-    assert name in output("ip", "netns", "list")
-    take_down(pair.folder.parent)
-    assert name not in output("ip", "netns", "list")
-    assert name not in output("ip", "link", "show")
-
-
-def test_an_incomplete_network_is_removed(
-    up: Up, root: Path, programs: Callable[..., Path]
-) -> None:
+def test_an_incomplete_network_is_removed(up: Up, root: Path, programs: Programs) -> None:
     log = programs(ip="type veth")
     with pytest.raises(UsageError, match=r"network: .* \(`ip -n kv\w+-switch link add .*No: "):
         up(network=True)
@@ -172,20 +161,19 @@ def test_an_incomplete_network_is_removed(
     assert len(made) == 2
 
 
-def test_a_network_needs_root(up: Up, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_needs_root_and_programs(
+    up: Up, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UsageError, match=r"network: .*\(only root may .*leave --network out"):
         up(network=True)
     assert not root.exists()
-
-
-def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/none")
     with pytest.raises(UsageError, match=r"the program ip is missing: apt-get install iproute2"):
         network.choose_network(["one"])
 
 
-def test_a_kernel_without_netem_is_reported_before_a_fault(programs: Callable[..., Path]) -> None:
+def test_a_kernel_without_netem_is_reported_before_a_fault(programs: Programs) -> None:
     log = programs(tc="qdisc add")
     with pytest.raises(UsageError, match=r"kernel knows no delay of packets .*sch_netem"):
         network.check_disturbance(PLANNED, fault("delay one by 1ms"))
@@ -200,7 +188,7 @@ def test_a_kernel_without_netem_is_reported_before_a_fault(programs: Callable[..
     ("text", "netem"), [("delay two by 20ms", "delay 20000us"), ("loss two by 5%", "loss 5.0000%")]
 )
 def test_both_ends_of_a_link_are_disturbed_and_healed(
-    programs: Callable[..., Path], text: str, netem: str
+    programs: Programs, text: str, netem: str
 ) -> None:
     log = programs()
     network.disturb(PLANNED, fault(text))
@@ -213,7 +201,7 @@ def test_both_ends_of_a_link_are_disturbed_and_healed(
     ]
 
 
-def test_a_delay_towards_one_server_leaves_the_others_alone(programs: Callable[..., Path]) -> None:
+def test_a_delay_towards_one_server_leaves_the_others_alone(programs: Programs) -> None:
     log = programs()
     network.disturb(PLANNED, fault("delay two by 1ms from three"))
     own = [line for line in log.read_text().splitlines() if "kv1-two" in line]
@@ -225,7 +213,7 @@ def test_a_delay_towards_one_server_leaves_the_others_alone(programs: Callable[.
     ]
 
 
-def test_a_disturbance_that_fails_halfway_is_undone(programs: Callable[..., Path]) -> None:
+def test_a_disturbance_that_fails_halfway_is_undone(programs: Programs) -> None:
     log = programs(tc="dev two")
     with pytest.raises(SystemUnderTestError, match="the link can't be changed: `tc"):
         network.disturb(PLANNED, fault("loss two by 50%"))
@@ -244,14 +232,3 @@ def test_a_delay_is_in_every_answer(pair: Testbed, ask: Ask) -> None:
         connect(pair, pair.node("primary-1"), 0.05).ask("PING")
     end_fault(pair, slow)
     assert ask(pair, "primary-1", "PING") == "PONG"
-
-
-def test_settings_of_a_testbed_with_a_network_let_this_machine_in(pair: Testbed) -> None:
-    text = (pair.folder / "primary-1" / "redis.conf").read_text()
-    assert "protected-mode no" in text
-    assert "bind 0.0.0.0\n" in text
-
-
-def test_a_command_becomes_itself_in_a_namespace() -> None:
-    words = network.inside(PLANNED, "one", ("redis-server", "redis.conf"))
-    assert " ".join(words) == "nsenter --net=/run/netns/kv1-one redis-server redis.conf"

@@ -7,9 +7,8 @@ import pytest
 
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
-from kvmark.testbed import memcached, redis
-from kvmark.testbed.cassandra import config
-from kvmark.testbed.cassandra.config import CassandraOptions
+from kvmark.testbed import cassandra, memcached, redis
+from kvmark.testbed.cassandra import CassandraOptions
 from kvmark.testbed.memcached import MemcachedOptions
 from kvmark.testbed.redis import RedisOptions
 from kvmark.testbed.state import Node, Testbed
@@ -18,7 +17,7 @@ from kvmark.testbed.system import TestbedOptions, read_size
 CHECKS = {
     RedisOptions: redis.check,
     MemcachedOptions: memcached.check,
-    CassandraOptions: config.check,
+    CassandraOptions: cassandra.check,
 }
 NODE = Node(name="primary-1", role="primary", host="127.0.0.1", port=16379, command=())
 TESTBED = Testbed(
@@ -44,21 +43,18 @@ def test_a_size_is_written_as_java_and_memcached_do(text: str, size: int) -> Non
         read_size("heap", "much")
 
 
-def test_redis_keeps_nothing_on_the_disk_by_default() -> None:
-    assert {"appendonly no", 'save ""'} <= set(lines())
-
-
-def test_redis_takes_connections_of_the_testbed_in_addition_to_those_of_clients() -> None:
-    assert "maxclients 10032" in lines()
-    assert "maxclients 132" in lines(maxclients=100)
-
-
-def test_snapshots_are_one_line_each() -> None:
-    assert {"save 3600 1", "save 60 10000"} <= set(lines(save="3600 1 60 10000"))
-
-
-def test_a_password_with_blanks_and_quotation_marks_stays_one_word() -> None:
-    assert r'requirepass "a \"b\" \\c #d"' in lines(password=Secret(r'a "b" \c #d'))
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # Nothing is kept on the disk by default, and the testbed has connections of its own.
+        ({}, ["appendonly no", 'save ""', "maxclients 10032"]),
+        ({"maxclients": 100}, ["maxclients 132"]),
+        ({"save": "3600 1 60 10000"}, ["save 3600 1", "save 60 10000"]),
+        ({"password": Secret(r'a "b" \c #d')}, [r'requirepass "a \"b\" \\c #d"']),
+    ],
+)
+def test_options_become_settings_of_redis(options: dict[str, Any], expected: list[str]) -> None:
+    assert set(expected) <= set(lines(**options))
 
 
 def test_further_settings_come_last_and_may_be_empty() -> None:
@@ -66,22 +62,28 @@ def test_further_settings_come_last_and_may_be_empty() -> None:
     assert lines(settings=settings)[-2:] == ["maxmemory 1gb", 'notify-keyspace-events ""']
 
 
-def test_memcached_listens_on_this_machine_with_room_for_a_dataset_and_its_clients() -> None:
-    usual = {"--listen=127.0.0.1", "--port=11211", "--udp-port=0", "--memory-limit=1024"}
-    assert usual | {"--conn-limit=10032"} <= arguments()
-
-
-def test_options_become_memcacheds_own() -> None:
-    settings = (("slab-growth-factor", "1.1"), ("disable-evictions", "yes"))
-    found = arguments(threads=2, item_size_bytes=2**23, memory_bytes=2**26, settings=settings)
-    expected = {"--threads=2", "--max-item-size=8388608", "--memory-limit=64"}
-    assert expected | {"--slab-growth-factor=1.1", "--disable-evictions"} <= found
-
-
-def test_users_and_certificates_of_memcached_are_files() -> None:
-    found = arguments(password=Secret("sesame"), tls=True)
-    files = "--extended=ssl_chain_cert=t/tls/server.crt,ssl_key=t/tls/server.key"
-    assert {"--auth-file=t/users", "--enable-ssl", files} <= found
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "--listen=127.0.0.1 --port=11211 --udp-port=0 --memory-limit=1024 --conn-limit=10032"),
+        (
+            {"threads": 2, "item_size_bytes": 2**23, "memory_bytes": 2**26},
+            "--threads=2 --max-item-size=8388608 --memory-limit=64",
+        ),
+        (
+            {"settings": (("slab-growth-factor", "1.1"), ("disable-evictions", "yes"))},
+            "--slab-growth-factor=1.1 --disable-evictions",
+        ),
+        (
+            {"password": Secret("sesame"), "tls": True},
+            "--auth-file=t/users --enable-ssl"
+            " --extended=ssl_chain_cert=t/tls/server.crt,ssl_key=t/tls/server.key",
+        ),
+    ],
+)
+def test_options_become_arguments_of_memcached(options: dict[str, Any], expected: str) -> None:
+    found = arguments(**options)
+    assert set(expected.split()) <= found
     assert "sesame" not in repr(found)
 
 

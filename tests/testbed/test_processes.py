@@ -104,7 +104,9 @@ def test_a_paused_process_is_resumed_or_stopped(start: Start, log: Path) -> None
     assert process.stop([one]) == [one]
 
 
-def test_another_process_with_the_same_number_is_not_signalled(start: Start) -> None:
+def test_another_process_with_the_same_number_is_not_signalled_nor_one_that_has_ended(
+    start: Start,
+) -> None:
     one = start()
     boot, _, ticks = one.started.rpartition("/")
     former = Identity(pid=one.pid, started=f"{boot}/{int(ticks) - 1}")
@@ -112,10 +114,6 @@ def test_another_process_with_the_same_number_is_not_signalled(start: Start) -> 
     assert not process.kill(former)
     assert not process.pause(former)
     assert process.lives(one)
-
-
-def test_a_process_that_has_ended_is_not_stopped_again(start: Start) -> None:
-    one = start()
     assert process.kill(one)
     assert not process.kill(one)
     assert process.stop([one]) == []
@@ -150,19 +148,14 @@ def test_missing_cores_are_reported_and_ended_processes_are_ignored(start: Start
     process.bind(Identity(pid=os.getpid(), started="long ago"), [4095])
 
 
-def test_waiting_for_a_process_that_ends_quotes_its_last_line(log: Path) -> None:
+def test_a_process_that_ends_or_takes_too_long_or_is_missing_is_reported(
+    start: Start, log: Path
+) -> None:
+    with pytest.raises(SystemUnderTestError, match=r"longer than 0.01 s to dance.*is: ready$"):
+        wait_for(lambda: False, start(), log, 0.01)
     one = process.start([sys.executable, "-c", "print('no luck today\\n\\n')"], log)
     with pytest.raises(SystemUnderTestError, match=r"^program ended by itself: no luck today$"):
         wait_for(lambda: False, one, log)
-
-
-def test_waiting_too_long_is_reported_with_the_purpose_and_the_log(start: Start, log: Path) -> None:
-    one = start()
-    with pytest.raises(SystemUnderTestError, match=r"longer than 0.01 s to dance.*is: ready$"):
-        wait_for(lambda: False, one, log, 0.01)
-
-
-def test_a_missing_program_is_reported(log: Path) -> None:
     with pytest.raises(SystemUnderTestError, match="no-such-program can't be started because No"):
         process.start(["/no-such-program"], log)
 

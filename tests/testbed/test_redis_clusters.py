@@ -1,8 +1,6 @@
 """Several real Redis servers: a replicated pair and a cluster."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,10 +8,7 @@ from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
 from kvmark.testbed.control import kill_node, restart_node, take_down, wait_until_healthy
 from kvmark.testbed.redis import slots_of
-from kvmark.testbed.state import Testbed
-
-Up = Callable[..., Testbed]
-Ask = Callable[..., Any]
+from redis_testbeds import Ask, Up
 
 
 def test_a_replica_has_its_primarys_data_also_after_it_was_killed(up: Up, ask: Ask) -> None:

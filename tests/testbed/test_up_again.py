@@ -1,11 +1,8 @@
 """`kvmark up` after `kvmark down` or a crash starts a testbed again on its data."""
 
-import fcntl
 import json
-import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +11,14 @@ import pytest
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import proxy, redis
-from kvmark.testbed.control import bring_back, kill_node, take_down
+from kvmark.testbed.control import kill_node, take_down
+from kvmark.testbed.launch import bring_back
 from kvmark.testbed.network import choose_network
+from kvmark.testbed.process import exclusive
 from kvmark.testbed.state import Node, Testbed, known_testbed
 from kvmark.testbed.system import made_with
+from redis_testbeds import FIRST, Ask, Run, Up
 
-Up = Callable[..., Testbed]
-Ask = Callable[..., Any]
-Run = Callable[..., tuple[int, str, str]]
-
-FIRST = "primary-1"
 SECRET = "open sesame #1"
 
 
@@ -31,19 +26,9 @@ def pids(testbed: Testbed) -> list[int]:
     return [node.process.pid for node in testbed.nodes if node.process]
 
 
-@pytest.fixture
-def taken_port(root: Path, up: Up) -> Iterator[int]:
-    """The port of a testbed that is down and another program listens on."""
-    port = up(appendonly=True).nodes[0].port
-    take_down(root)
-    with socket.create_server(("127.0.0.1", port)):
-        yield port
-
-
 def test_a_name_with_the_prefix_of_studies_is_refused(kvmark: Run, root: Path) -> None:
     code, _, err = kvmark("up", "redis", "--name", "study-smoke")
-    assert code == 2
-    assert "whose names begin with 'study-'" in err
+    assert (code, "whose names begin with 'study-'" in err) == (2, True)
     assert not list(root.glob("*"))
 
 
@@ -188,16 +173,11 @@ def test_options_that_contradict_a_testbed_are_one_sentence_and_change_nothing(
     options = redis.RedisOptions(name="cache", appendonly=True, settings=(("hz", "20"),))
     folder = root / "cache"
     folder.mkdir(parents=True)
+    node = Node(name=FIRST, role="primary", host="127.0.0.1", port=7, command=())
     made = Testbed(
-        name="cache",
-        system="redis",
-        version="7.0.15",
-        created="",
-        url="redis://127.0.0.1:7",
-        nodes=(Node(name=FIRST, role="primary", host="127.0.0.1", port=7, command=()),),
-        made_with=made_with(options, port=7),
-        folder=folder,
-    )
+        name="cache", system="redis", version="7.0.15", created="", url="redis://127.0.0.1:7",
+        nodes=(node,), made_with=made_with(options, port=7), folder=folder,
+    )  # fmt: skip
     made.write()
     code, out, err = kvmark("up", *words)
     assert (code, out) == (2, "")
@@ -236,19 +216,20 @@ def test_a_testbed_that_is_down_is_reported_with_the_command(
 # When it can't.
 
 
-def test_a_taken_port_is_reported(taken_port: int, kvmark: Run) -> None:
-    code, _, err = kvmark("up", "redis")
+def test_a_taken_port_is_reported_and_a_testbed_that_has_it_is_named(
+    up: Up, root: Path, kvmark: Run
+) -> None:
+    made = up()
+    port = made.nodes[0].port
+    take_down(root)
+    with socket.create_server(("127.0.0.1", port)):
+        code, _, err = kvmark("up", "redis")
     assert code == 2
     assert err == (
-        f"kvmark: port {taken_port} of 127.0.0.1, which testbed 'redis' listened on, is in use by"
+        f"kvmark: port {port} of 127.0.0.1, which testbed 'redis' listened on, is in use by"
         " another program: stop that first, or start another testbed with --new\n"
     )
-
-
-def test_the_testbed_with_the_port_is_named(up: Up, root: Path) -> None:
-    made = up()
-    take_down(root)
-    up(name="other", port=made.nodes[0].port)
+    up(name="other", port=port)
     with pytest.raises(UsageError, match="is in use by testbed 'other': stop that first"):
         bring_back(Testbed.read(made.folder))
 
@@ -281,13 +262,9 @@ def test_an_incomplete_testbed_is_not_started_again(up: Up, root: Path, kvmark: 
 def test_two_commands_do_not_start_the_same_servers(up: Up, root: Path) -> None:
     made = up()
     take_down(root)
-    handle = os.open(made.folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another kvmark is starting testbed 'redis' just now"):
-            bring_back(made)
-    finally:
-        os.close(handle)
+    sentence = "another kvmark is starting testbed 'redis' just now"
+    with exclusive(made.folder), pytest.raises(UsageError, match=sentence):
+        bring_back(made)
     assert bring_back(made).lives
 
 

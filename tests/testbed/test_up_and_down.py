@@ -1,12 +1,13 @@
 """The commands `kvmark up` and `kvmark down`, as a user types them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Run = Callable[..., tuple[int, str, str]]
+from redis_testbeds import Run
+
+CASSANDRA = ("up", "cassandra")
 
 
 def test_up_prints_the_url_first_and_down_the_stopped_servers(
@@ -52,14 +53,27 @@ def test_a_password_never_reaches_the_output(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (["up", "redis", "--nodes", "3"], "kvmark: --nodes is no option of redis: leave it out"),
+        (["up", "redis", "--memory", "1G"], "kvmark: --memory is no option of redis: leave it out"),
         (["up", "redis", "--server", "no-redis"], "kvmark: no-redis is missing: install it with"),
         (["up", "redis", "--set", "hz"], "kvmark: set: 'hz' has no value; write --set key=value"),
         (["up", "redis", "--password-file", "/none"], "kvmark: the password file /none can't be"),
         (["down", "redis"], "kvmark: there is no testbed 'redis' in"),
+        ([*CASSANDRA, "--cluster", "3"], "kvmark: --cluster is no option of cassandra: leave"),
+        ([*CASSANDRA, "--heap", "much"], "kvmark: heap: 'much' is not a size; write it like"),
+        ([*CASSANDRA, "--memory", "much"], "kvmark: memory: 'much' is not a size; write it"),
+        (
+            [*CASSANDRA, "--heap", "512M", "--memory", "600M"],
+            "kvmark: memory: a node with a heap of 512 MiB and 420 MiB beside it doesn't fit",
+        ),
+        ([*CASSANDRA, "--version", "2.1"], "kvmark: version: '2.1' of Cassandra can't be"),
+        ([*CASSANDRA, "--heap", "900000G"], "kvmark: 1 node with a heap of"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(
-    root: Path, words: list[str], sentence: str, kvmark: Run
+    request: pytest.FixtureRequest, root: Path, words: list[str], sentence: str, kvmark: Run
 ) -> None:
+    if "cassandra" in words:
+        request.getfixturevalue("with_cassandra")
     code, _, err = kvmark(*words)
     assert (code, err.startswith(sentence), err.count("\n")) == (2, True, 1)

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -44,6 +44,7 @@ _REPORT_S: Final = 1.0
 """The longest time between two reports."""
 
 _PIECE_BYTES: Final = 8 << 20
+_LOGS: Final = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
 
 
 def version() -> str:
@@ -55,10 +56,8 @@ def version() -> str:
 class Report:
     """One message of an agent; the last one has a result or a problem."""
 
-    intervals: bytes = b""
-    """New whole lines of this log, as the engine wrote them."""
-    histograms: bytes = b""
-    events: bytes = b""
+    logs: Mapping[str, bytes] = field(default_factory=lambda: dict.fromkeys(_LOGS, b""))
+    """New whole lines of each log, by its name, as the engine wrote them."""
     progress: Mapping[str, Any] | None = None
     """The engine's progress, if it is new."""
     waits_for: int | None = None
@@ -74,17 +73,6 @@ class Report:
     def is_last(self) -> bool:
         """Whether nothing follows."""
         return self.result is not None or self.problem is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some bytes of a tape."""
-
-    name: str
-    """The name of the tape's file."""
-    offset: int
-    data: bytes
-    is_last: bool
 
 
 class Agent:
@@ -119,21 +107,21 @@ class Agent:
         except OSError:
             return True
 
-    def take_piece(self, piece: Piece) -> None:
-        """Writes the next piece of a tape, which gets its name when it is complete.
+    def take_piece(self, name: str, offset: int, data: bytes, size_bytes: int) -> None:
+        """Writes the next piece of a tape, which gets its name when it has all its bytes.
 
         Raises:
             OSError: it can't be written.
         """
-        tape = _local_tape(piece.name)
+        tape = _local_tape(name)
         # Several agents on one machine may get the same tape.
         partial = tape.with_suffix(f".{os.getpid()}")
         try:
             tape.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("r+b" if piece.offset else "wb") as file:
-                file.seek(piece.offset)
-                file.write(piece.data)
-            if piece.is_last:
+            with partial.open("r+b" if offset else "wb") as file:
+                file.seek(offset)
+                file.write(data)
+            if offset + len(data) >= size_bytes:
                 partial.rename(tape)
         except OSError:
             with suppress(OSError):
@@ -194,8 +182,7 @@ class _Engine:
         self.reports: SimpleQueue[Report] = SimpleQueue()
         self._agent = agent
         self._folder = folder
-        names = (files.INTERVAL_LOG, files.HISTOGRAMS, files.EVENTS)
-        self._logs = tuple(Tail(folder / name) for name in names)
+        self._logs = {name: Tail(folder / name) for name in _LOGS}
         self._begun = 0
         self._waits_for = (-1, "")
         """The last phase that waited, and its name."""
@@ -219,7 +206,7 @@ class _Engine:
             self._report(problem=("RunError", f"the engine stopped: {problem!r}"))
 
     def _may_begin(self, name: str) -> bool | int:
-        if self._logs[-1].has_new:
+        if self._logs[files.EVENTS].has_new:
             self._report()
         # The engine asks for the measurement before a warm-up that continues into it has begun.
         index, waiting = self._waits_for
@@ -230,10 +217,10 @@ class _Engine:
         return self._agent.starts_ns.get(index, False)
 
     def _report(self, **news: Any) -> None:
-        intervals, histograms, events = (log.lines() for log in self._logs)
-        begun = {"phase_started", "phase_skipped"}
-        self._begun += sum(json.loads(line).get("kind") in begun for line in events.splitlines())
-        self.reports.put(Report(intervals, histograms, events, **news))
+        logs = {name: log.lines() for name, log in self._logs.items()}
+        kinds = (json.loads(line).get("kind") for line in logs[files.EVENTS].splitlines())
+        self._begun += sum(kind in {"phase_started", "phase_skipped"} for kind in kinds)
+        self.reports.put(Report(logs, **news))
 
 
 def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iterator[Report]:
@@ -260,28 +247,22 @@ def _together(one: Report, next_one: Report) -> Report:
     """Two reports as one message."""
     return replace(
         next_one,
-        intervals=one.intervals + next_one.intervals,
-        histograms=one.histograms + next_one.histograms,
-        events=one.events + next_one.events,
+        logs={name: one.logs[name] + text for name, text in next_one.logs.items()},
         progress=next_one.progress or one.progress,
         waits_for=one.waits_for if next_one.waits_for is None else next_one.waits_for,
     )
 
 
-def tapes_of(plan: Plan) -> tuple[Path, ...]:
+def tapes_of(plan: Plan) -> list[Path]:
     """The tapes that a plan needs."""
-    arrivals = (group.arrival for group in plan.groups)
-    return tuple(Path(one.path) for one in arrivals if isinstance(one, OnTape))
+    return [Path(one.arrival.path) for one in plan.groups if isinstance(one.arrival, OnTape)]
 
 
-def pieces(tape: Path) -> Iterator[Piece]:
-    """A tape in pieces, at least one."""
+def pieces(tape: Path) -> Iterator[tuple[int, bytes]]:
+    """A tape in pieces, at least one: offset and bytes."""
     with tape.open("rb") as file:
-        size, offset = os.fstat(file.fileno()).st_size, 0
-        while offset < size or not offset:
-            data = file.read(_PIECE_BYTES)
-            yield Piece(tape.name, offset, data, is_last=offset + len(data) >= size)
-            offset += max(len(data), 1)
+        for offset in range(0, max(tape.stat().st_size, 1), _PIECE_BYTES):
+            yield offset, file.read(_PIECE_BYTES)
 
 
 def _with_local_tapes(plan: Plan) -> Plan:

@@ -235,26 +235,16 @@ class _Coordinator:
                 self._crew.send(index, command, **arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """The other clock minus this one, and the round trip of the reading.
-
-    The clock is taken to be read in the middle of the round trip, so the error is at most half of
-    it.
-    """
-
-    offset_ns: int
-    round_trip_ns: int
-
-
 def clock_offset(
     read_ns: Callable[[], int],
     round_trips: int = _ROUND_TRIPS,
     now_ns: Callable[[], int] = time.time_ns,
-) -> Offset:
-    """The offset by the quickest of several round trips (Cristian 1989)."""
-    offsets = []
-    for _ in range(round_trips):
-        before_ns, theirs_ns, after_ns = now_ns(), read_ns(), now_ns()
-        offsets.append(Offset(theirs_ns - (before_ns + after_ns) // 2, after_ns - before_ns))
-    return min(offsets, key=lambda one: one.round_trip_ns)
+) -> tuple[int, int]:
+    """The other clock minus this one by the quickest of several round trips, and its duration.
+
+    The clock is taken to be read in the middle of the round trip, so the error is at most half of
+    it (Cristian 1989).
+    """
+    readings = ((now_ns(), read_ns(), now_ns()) for _ in range(round_trips))
+    before_ns, theirs_ns, after_ns = min(readings, key=lambda one: one[2] - one[0])
+    return theirs_ns - (before_ns + after_ns) // 2, after_ns - before_ns

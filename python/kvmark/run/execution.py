@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -80,6 +80,7 @@ def execute(
     folder = context.records.new(plan.name)
     folder.begin(_header(plan, spec, context, servers))
     result: Mapping[str, Any] | None = None
+    cores = _cores(plan, servers)
     try:
         caller = Caller(
             partial(progress, folder),
@@ -87,7 +88,7 @@ def execute(
             recording=context.recording,
         )
         with (
-            _sampler(plan, folder, servers, exporters, context.generator.processes),
+            Sampler(folder, servers.testbeds, exporters, context.generator.processes, cores),
             _with_faults(caller, plan, folder, servers, faults) as caller,
             removed_if_refused(plan),
             context.exporter.following(folder, plan) if context.exporter else nullcontext(),
@@ -97,25 +98,16 @@ def execute(
             result = context.generator.generate(
                 plan, folder, caller, password=password, all_cores=all_cores
             )
-    except KeyboardInterrupt:
-        if result is None:
-            folder.abandon()
-            raise
-        # The engine had returned: the run is complete, but nothing may follow it.
-        return _kept(plan, folder, result, _interrupted(folder.id))
     except GeneratorDied as died:
         if folder.abandon():
             raise
         return _recovered(plan, folder, died)
-    except Exception as problem:
-        if result is None:
+    except BaseException as problem:
+        if result is None or not isinstance(problem, Exception | KeyboardInterrupt):
             folder.abandon()
             raise
-        # The end of the sampler or of faults failed: the measurement is complete.
+        # The engine had returned: the measurement is complete.
         return _kept(plan, folder, result, _failed_after(problem, result, folder.id))
-    except BaseException:
-        folder.abandon()
-        raise
     return _kept(plan, folder, result, _failure(result, folder.id))
 
 
@@ -147,17 +139,10 @@ def _with_faults(
         yield replace(caller, may_begin=broken.may_begin, is_disturbed=broken.acts)
 
 
-def _sampler(
-    plan: Plan,
-    folder: RunFolder,
-    servers: ServerInfo,
-    exporters: Sequence[NodeExporter],
-    processes: Mapping[str, int],
-) -> AbstractContextManager[object]:
-    """Also samples the speed of the cores of servers, or of an embedded store's workers."""
+def _cores(plan: Plan, servers: ServerInfo) -> Sequence[int]:
+    """The cores of servers, or of an embedded store's workers."""
     bound = {core for each in servers.testbeds for node in each.nodes for core in node.cores}
-    own = plan.pin if is_embedded(plan.system.driver) else ()
-    return Sampler(folder, servers.testbeds, exporters, processes, sorted(bound) or own)
+    return sorted(bound) or (plan.pin if is_embedded(plan.system.driver) else ())
 
 
 def _recovered(plan: Plan, folder: RunFolder, died: GeneratorDied) -> ExecutedRun:
@@ -209,15 +194,18 @@ def _failure(result: Mapping[str, Any], run: str) -> KvmarkError | None:
     return kind(f"{failure['message']}; the run is kept as {run}")
 
 
-def _failed_after(problem: Exception, result: Mapping[str, Any], run: str) -> KvmarkError:
+def _failed_after(
+    problem: Exception | KeyboardInterrupt, result: Mapping[str, Any], run: str
+) -> KvmarkError:
     """The error after the engine had returned, following the engine's own failure."""
-    kind = type(problem) if isinstance(problem, KvmarkError) else RunError
-    text = str(problem) if isinstance(problem, KvmarkError) else repr(problem)
+    if isinstance(problem, KeyboardInterrupt):
+        return _interrupted(run)
+    own = problem if isinstance(problem, KvmarkError) else RunError(repr(problem))
     failure = _failure(result, run)
     if failure is not None:
-        combined: KvmarkError = type(failure)(f"{failure}; after it: {text}")
+        combined: KvmarkError = type(failure)(f"{failure}; after it: {own}")
     else:
-        combined = kind(f"{text}; what was measured before is whole and kept as run {run}")
+        combined = type(own)(f"{own}; what was measured before is whole and kept as run {run}")
     combined.__cause__ = problem
     return combined
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from kvmark.drivers import is_embedded
 from kvmark.errors import ForeignFile, GeneratorDied, KvmarkError, SystemUnderTestError, UsageError
 from kvmark.plan.model import Plan
 from kvmark.plan.names import KeyNames
 from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 from kvmark.spec.url import SystemUrl
-from kvmark.testbed.system import Contents
-from kvmark.testbed.systems import store_of, tables_of
+from kvmark.testbed import rocksdb
+from kvmark.testbed.system import Contents, driven_by
 
 OnExisting: TypeAlias = Literal["refuse", "keep", "remove"]
 """For existing records: refuse those that aren't proven to be kvmark's, load over all of them, or
@@ -82,19 +81,19 @@ def remove_tables(
     """
     if on_existing == "keep" or not removals:
         return
-    access = tables_of(system.driver)
-    if access is None:
+    kind = driven_by(system.driver)
+    if kind is None or kind.tables is None:
         return
-    tables = access(system.options, system.password)
-    existing = [(one, comment) for one in removals if (comment := tables.comment(one)) is not None]
-    if on_existing == "refuse":
-        for one, comment in existing:
-            if TABLE_MARK not in comment:
-                raise UsageError(
-                    f"{system} has a {one.kind.lower()} {one.name} that kvmark can't show to have"
-                    f" made: {one.verb} it with --on-existing remove, keep it with --on-existing"
-                    " keep, or name another"
-                )
+    tables = kind.tables(system.options, system.password)
+    comments = [(one, tables.comment(one)) for one in removals]
+    existing = [(one, comment) for one, comment in comments if comment is not None]
+    for one, comment in existing:
+        if on_existing == "refuse" and TABLE_MARK not in comment:
+            raise UsageError(
+                f"{system} has a {one.kind.lower()} {one.name} that kvmark can't show to have"
+                f" made: {one.verb} it with --on-existing remove, keep it with --on-existing"
+                " keep, or name another"
+            )
     for one, _ in existing:
         tables.remove(one)
 
@@ -103,7 +102,7 @@ def remove_tables(
 def removed_if_refused(plan: Plan) -> Iterator[None]:
     """Removes a new database when the run within can't begin."""
     path = str(plan.system.options.get("path", ""))
-    made = is_embedded(plan.system.driver) and path != "" and _is_vacant(plan.system.driver, path)
+    made = plan.system.driver == rocksdb.DRIVER and path != "" and _is_vacant(path)
     try:
         yield
     except GeneratorDied:
@@ -113,29 +112,26 @@ def removed_if_refused(plan: Plan) -> Iterator[None]:
         if made:
             # Foreign files keep the folder, but don't hide the error.
             with suppress(ForeignFile, SystemUnderTestError):
-                contents = _folder_contents(plan.system.driver, path)
-                if contents is not None:
-                    contents.remove()
+                rocksdb.contents(path).remove()
         raise
 
 
-def _is_vacant(driver: str, path: str) -> bool:
+def _is_vacant(path: str) -> bool:
     """Whether the folder is missing, or has only kvmark's mark."""
     if not Path(path).exists():
         return True
-    contents = _folder_contents(driver, path)
-    return contents is not None and contents.found is None and contents.claim is not None
-
-
-def _folder_contents(driver: str, path: str) -> Contents | None:
-    store = store_of(driver)
-    return None if store is None else store.contents({"path": path}, None)
+    contents = rocksdb.contents(path)
+    return contents.found is None and contents.claim is not None
 
 
 def _contents(system: SystemUrl, on_existing: OnExisting) -> Contents | None:
     """The records of a system; None if nothing is to be removed, or if it can't report them."""
-    store = None if on_existing == "keep" else store_of(system.driver)
-    return None if store is None else store.contents(system.options, system.password)
+    if on_existing == "keep":
+        return None
+    if system.driver == rocksdb.DRIVER:
+        return rocksdb.contents(system.options["path"])
+    kind = driven_by(system.driver)
+    return None if kind is None else kind.contents(system.options, system.password)
 
 
 def _prove(system: SystemUrl, contents: Contents, claim: DatasetClaim | None) -> None:

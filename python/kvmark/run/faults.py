@@ -22,20 +22,13 @@ from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
 from kvmark.testbed.control import FaultGuard
 from kvmark.testbed.state import Testbed, owner_of
-from kvmark.testbed.systems import system_of
+from kvmark.testbed.system import system_of
 
 State = Literal["begun", "ended", "failed", "not_reached"]
 
 _START_POLL_S: Final = 0.01
 _END_POLL_S: Final = 0.1
 _HEALTH_POLL_S: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    at_ns: int
-    fault: FaultSpec
-    begins: bool
 
 
 class Faults:
@@ -51,7 +44,6 @@ class Faults:
         self._origin_wall_ns = 0
         self._measure_wall_ns = 0
         self._acting: dict[str, FaultSpec] = {}
-        self._is_acting = False
         self._last: FaultSpec | None = None
         self._log_bytes = 0
         self._guard = FaultGuard(testbed.folder)
@@ -78,37 +70,38 @@ class Faults:
 
     def acts(self) -> bool:
         """Whether a server is broken, or being broken or restored."""
-        return self._is_acting
+        return bool(self._acting)
 
     def may_begin(self, phase: str) -> bool:
         """Whether the servers are ready for this phase."""
         return phase != "verify" or self._settled.is_set()
 
     def _run(self) -> None:
-        todo = sorted(self._steps(), key=_order)
+        todo = sorted(self._steps(), key=lambda step: (*step[:2], _is_promotion(step[2])))
         try:
             if self._wait_for_measurement():
-                while todo and self._wait_until(todo[0].at_ns):
-                    step = todo.pop(0)
-                    (self._begin if step.begins else self._end)(step.fault)
+                while todo and self._wait_until(todo[0][0]):
+                    _, begins, fault = todo.pop(0)
+                    (self._begin if begins else self._end)(fault)
         finally:
             for fault in sorted(self._acting.values(), key=_is_promotion):
                 self._end(fault)
-            for step in todo:
-                if step.begins:
-                    self._write(step.fault, "not_reached", "the run was over before")
+            for _, begins, fault in todo:
+                if begins:
+                    self._write(fault, "not_reached", "the run was over before")
             try:
                 if self._last is not None:
                     self._wait_until_healthy(self._last)
             finally:
                 self._settled.set()
 
-    def _steps(self) -> Iterator[_Step]:
+    def _steps(self) -> Iterator[tuple[int, bool, FaultSpec]]:
+        """Instants of faults, and whether each begins or ends then."""
         for fault in self._faults:
-            yield _Step(fault.at_ns, fault, begins=True)
+            yield fault.at_ns, True, fault
             end_ns = self._limit_ns if fault.end_ns is None else fault.end_ns
             if end_ns is not None and end_ns > fault.at_ns:
-                yield _Step(end_ns, fault, begins=False)
+                yield end_ns, False, fault
 
     def _wait_for_measurement(self) -> bool:
         """Reads the run's instants from its log; False if it ended before it measured."""
@@ -143,7 +136,7 @@ class Faults:
 
     def _begin(self, fault: FaultSpec) -> None:
         self._guard.note(fault, acts=True)
-        self._is_acting = True
+        self._acting[fault.node] = fault
         at_wall_ns = time.time_ns()
         try:
             begun = control.begin_fault(self._testbed, fault)
@@ -151,18 +144,17 @@ class Faults:
         except (KvmarkError, OSError) as failed:
             problem = str(failed)
         if problem:
+            del self._acting[fault.node]
             self._guard.note(fault, acts=False)
-            self._is_acting = bool(self._acting)
             self._write(fault, "failed", problem)
             return
-        self._acting[fault.node] = fault
         self._write(fault, "begun", at_wall_ns=at_wall_ns)
         if fault.end_ns == fault.at_ns:
             self._end(fault)
 
     def _end(self, fault: FaultSpec) -> None:
         """Restores a server if it is broken."""
-        if self._acting.pop(fault.node, None) is None:
+        if fault.node not in self._acting:
             return
         self._last = fault
         try:
@@ -171,8 +163,8 @@ class Faults:
             self._write(fault, "failed", f"the server isn't back: {problem}")
             return
         finally:
+            del self._acting[fault.node]
             self._guard.note(fault, acts=False)
-            self._is_acting = bool(self._acting)
         if restored is None:
             self._write(fault, "failed", "the server ended while it was paused")
             return
@@ -210,10 +202,6 @@ class Faults:
         # A disk error also stops the engine, which reports it.
         with suppress(KvmarkError):
             self._folder.append_event({**event, "problem": problem} if problem else event)
-
-
-def _order(step: _Step) -> tuple[int, bool, bool]:
-    return step.at_ns, step.begins, _is_promotion(step.fault)
 
 
 def _is_promotion(fault: FaultSpec) -> bool:

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,9 @@ from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
 from kvmark.secret import Secret
+
+_Node = tuple[str, str]
+"""Its address and its id."""
 
 _CONNECT_S: Final = 3.0
 _POLL_S: Final = 0.2
@@ -152,7 +156,8 @@ class RayFleet:
         nodes = self._nodes()
         self._most = max(self._most, len(nodes))
         used = machines_used(plan, self.machines or len(nodes))
-        check_reachable(plan, [node.address for node in nodes], _own_address(self.ray))
+        here = str(self.ray.util.get_node_ip_address())
+        check_reachable(plan, [address for address, _ in nodes], here)
         crew = self._placed(nodes[:used], plan)
         crew.all_cores, crew.password = all_cores, password
         try:
@@ -162,7 +167,7 @@ class RayFleet:
             self.dismiss()
             raise
         if crew.lost:
-            self._gone |= {crew.nodes[share].id for share in crew.lost}
+            self._gone |= {crew.nodes[share][1] for share in crew.lost}
             self.dismiss()
         wanted = machines_used(plan, self.machines or self._most)
         answer["record"]["machines_wanted"] = wanted
@@ -175,14 +180,14 @@ class RayFleet:
             crew.close()
 
     def _nodes(self) -> list[_Node]:
-        """The machines that can take an agent.
+        """The machines that can take an agent, in order.
 
         Raises:
             UsageError: there are too few.
         """
         alive = [node for node in self.ray.nodes() if node["Alive"]]
         nodes = [
-            _Node(node["NodeID"], node["NodeManagerAddress"])
+            (str(node["NodeManagerAddress"]), str(node["NodeID"]))
             for node in alive
             if node["Resources"].get("CPU", 0) >= 1 and node["NodeID"] not in self._gone
         ]
@@ -193,7 +198,7 @@ class RayFleet:
                 f" {self.address} can take an engine; start more with ray start --address="
                 f"{self.address}, or ask for fewer with --machines"
             )
-        return sorted(nodes, key=lambda node: (node.address, node.id))
+        return sorted(nodes)
 
     def _placed(self, nodes: Sequence[_Node], plan: Plan) -> _Crew:
         if self._crew is not None and self._crew.is_complete(nodes):
@@ -210,12 +215,6 @@ class RayFleet:
             self.dismiss()
             raise
         return self._crew
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    id: str
-    address: str
 
 
 @dataclass
@@ -242,7 +241,7 @@ class _Crew:
         """
         util = self.ray.util
         # The resource of its address places a bundle on that node only.
-        bundles = [{"CPU": 1, f"node:{node.address}": 0.001} for node in self.nodes]
+        bundles = [{"CPU": 1, f"node:{address}": 0.001} for address, _ in self.nodes]
         self._group = util.placement_group(bundles, strategy="STRICT_SPREAD")
         until_s = time.monotonic() + _PLACE_S
         while not (placed := self._group.wait(_POLL_S)) and time.monotonic() < until_s:
@@ -269,10 +268,8 @@ class _Crew:
                 "fleet: the machines have different versions of kvmark"
                 f" ({', '.join(sorted(versions))}); install the same one everywhere"
             )
-        hosts = [one["host"] for one in descriptions]
-        self.machines = [
-            Machine(name, host, 0, 0) for name, host in zip(_names(self.nodes), hosts, strict=True)
-        ]
+        pairs = zip(_names(self.nodes), descriptions, strict=True)
+        self.machines = [Machine(name, one["host"], 0, 0) for name, one in pairs]
         self.measure_clocks()
 
     def send_tapes(self, plan: Plan) -> None:
@@ -284,10 +281,10 @@ class _Crew:
         for tape in tapes_of(plan):
             lack = self._ask_all("lacks_tape", tape.name, tape.stat().st_size)
             lacking = [agent for agent, lacks in zip(self._agents, lack, strict=True) if lacks]
-            for piece in pieces(tape) if lacking else ():
-                reference = self.ray.put(piece)
+            for offset, data in pieces(tape) if lacking else ():
+                piece = (tape.name, offset, self.ray.put(data), tape.stat().st_size)
                 try:
-                    self._get([agent.take_piece.remote(reference) for agent in lacking])
+                    self._get([agent.take_piece.remote(*piece) for agent in lacking])
                 except self.ray.exceptions.RayError as problem:
                     raise FleetError(
                         f"the trace's tape {tape} can't be sent to each machine ({_why(problem)});"
@@ -303,7 +300,7 @@ class _Crew:
         """
         for index, agent in enumerate(self._agents):
             try:
-                offset = clock_offset(partial(self._wall_ns, agent))
+                offset_ns, round_trip_ns = clock_offset(partial(self._ask, agent, "wall_ns"))
             except self.ray.exceptions.RayError as problem:
                 self.lost.add(index)
                 name = self.machines[index].name
@@ -311,9 +308,7 @@ class _Crew:
                     f"the machine {name} was lost between two runs ({_why(problem)})"
                 ) from problem
             self.machines[index] = replace(
-                self.machines[index],
-                clock_offset_ns=offset.offset_ns,
-                clock_round_trip_ns=offset.round_trip_ns,
+                self.machines[index], clock_offset_ns=offset_ns, clock_round_trip_ns=round_trip_ns
             )
 
     def is_complete(self, nodes: Sequence[_Node]) -> bool:
@@ -333,7 +328,12 @@ class _Crew:
         reports: list[tuple[int, Report | Lost]] = []
         ready = self._ready(timeout_s, 1)
         while ready:
-            reports += [(share, one) for share in ready if (one := self._next(share)) is not None]
+            for share in ready:
+                report = self._next(share)
+                if not isinstance(report, Report) or report.is_last:
+                    del self._streams[share]
+                if report is not None:
+                    reports.append((share, report))
             ready = self._ready(0, len(self._streams))
         return reports
 
@@ -342,7 +342,6 @@ class _Crew:
         if not self._streams:
             return []
         streams = list(self._streams.values())
-        number = min(number, len(streams))
         ready, _ = self.ray.wait(streams, num_returns=number, timeout=timeout_s, fetch_local=False)
         return [share for share, one in self._streams.items() if any(one is it for it in ready)]
 
@@ -350,14 +349,10 @@ class _Crew:
         try:
             report: Report = self.ray.get(next(self._streams[share]))
         except StopIteration:
-            del self._streams[share]
             return None
         except self.ray.exceptions.RayError as problem:
-            del self._streams[share]
             self.lost.add(share)
             return Lost(_why(problem))
-        if report.is_last:
-            del self._streams[share]
         return report
 
     def send(self, share: int, command: Command, **arguments: int) -> None:
@@ -394,8 +389,8 @@ class _Crew:
             with suppress(self.ray.exceptions.GetTimeoutError):
                 return self.ray.get(references, timeout=_POLL_S)
 
-    def _wall_ns(self, agent: Any) -> int:
-        return int(self._get(agent.wall_ns.remote()))
+    def _ask(self, agent: Any, method: str) -> Any:
+        return self._get(getattr(agent, method).remote())
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         references = [getattr(agent, method).remote(*arguments) for agent in self._agents]
@@ -471,13 +466,5 @@ def _why(problem: Exception) -> str:
 
 def _names(nodes: Sequence[_Node]) -> list[str]:
     """The names of machines: their addresses, with the node's id if an address isn't unique."""
-    addresses = [node.address for node in nodes]
-    return [
-        one.address if addresses.count(one.address) == 1 else f"{one.address} (node {one.id[:6]})"
-        for one in nodes
-    ]
-
-
-def _own_address(ray: Any) -> str:
-    """The address of this machine in the cluster."""
-    return str(ray.util.get_node_ip_address())
+    counts = Counter(address for address, _ in nodes)
+    return [one if counts[one] == 1 else f"{one} (node {node[:6]})" for one, node in nodes]

@@ -18,17 +18,8 @@ from kvmark.errors import FleetError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
 from kvmark.records.recovery import record_of_logs
+from kvmark.run import merging
 from kvmark.run.agent import Report
-from kvmark.run.merging import (
-    Intervals,
-    Merged,
-    Part,
-    add_known,
-    main_cause,
-    merge_records,
-    missing_part,
-    slices,
-)
 from kvmark.run.shares import clients_of
 
 _OVER = frozenset({"phase_ended", "phase_skipped"})
@@ -103,12 +94,14 @@ class Gathering:
             for index, phase in enumerate(plan.phases)
         }
         several = len(plan.groups) > 1
-        self._intervals = Intervals(len(plans), plan.interval_ns, several, starts)
+        self._intervals = merging.Intervals(len(plans), plan.interval_ns, several, starts)
         self._origin_wall_ns: int | None = None
         self._newest_p99_ns: int | None = None
         self._ended = -1
         self._announced: set[int] = set()
-        self._rules = _rules(plan)
+        rules = ((index, phase.until) for index, phase in enumerate(plan.phases))
+        self._rules = {index: StopRule(one.model_dump_json()) for index, one in rules if one}
+        """The rules that end phases, by the index of the phase."""
 
     def take(self, index: int, report: Report) -> None:
         """Takes an agent's report.
@@ -118,19 +111,15 @@ class Gathering:
         """
         share = self.shares[index]
         share.heard_s = time.monotonic()
-        logs = {
-            files.INTERVAL_LOG: report.intervals,
-            files.HISTOGRAMS: report.histograms,
-            files.EVENTS: report.events,
-        }
-        for name, text in logs.items():
+        for name, text in report.logs.items():
             if text:
                 with (share.logs / name).open("ab") as log:
                     log.write(text)
-        events = [json.loads(line) for line in report.events.splitlines()]
+        events = [json.loads(line) for line in report.logs[files.EVENTS].splitlines()]
         for event in events:
             self._take_event(index, event)
-        for one in slices(report.intervals, report.histograms):
+        intervals, histograms = report.logs[files.INTERVAL_LOG], report.logs[files.HISTOGRAMS]
+        for one in merging.slices(intervals, histograms):
             self._intervals.take(index, one)
         # After the intervals: the last ones of a phase come with the event of its end.
         for event in events:
@@ -189,7 +178,8 @@ class Gathering:
             if phase not in self._announced:
                 self._announce("phase_skipped", phase, max(ends)[0])
                 continue
-            name, cause = self._plan.phases[phase].name, main_cause(cause for _, cause in ends)
+            name = self._plan.phases[phase].name
+            cause = merging.main_cause(stopped_by for _, stopped_by in ends)
             self.write_event("phase_ended", max(ends)[0], phase=phase, name=name, stopped_by=cause)
 
     def _is_over(self, phase: int) -> bool:
@@ -201,12 +191,13 @@ class Gathering:
         Raises:
             RunError: the run's folder can't be written.
         """
-        for merged in self._intervals.ready():
-            rows = "".join(json.dumps(row) + "\n" for row in merged.rows)
-            self._append(files.INTERVAL_LOG, rows)
-            self._append(files.HISTOGRAMS, "".join(f"{line}\n" for line in merged.lines))
-            _push(self._rules.get(merged.phase), merged)
-            totals = (row for row in merged.rows if row["operation"] == "TOTAL")
+        for rows, lines in self._intervals.ready():
+            self._append(files.INTERVAL_LOG, "".join(json.dumps(row) + "\n" for row in rows))
+            self._append(files.HISTOGRAMS, "".join(f"{line}\n" for line in lines))
+            rule = self._rules.get(rows[0]["phase"])
+            if rule is not None and not rows[0]["drain"]:
+                _push(rule, rows)
+            totals = (row for row in rows if row["operation"] == "TOTAL")
             p99s_ns = [row["response_ns_p99"] for row in totals if row["response_ns_p99"]]
             self._newest_p99_ns = max(p99s_ns, default=self._newest_p99_ns)
 
@@ -229,7 +220,7 @@ class Gathering:
         silences_ns = [one["silent_ns"] for one in current]
         return {
             **current[0],
-            **{name: add_known(one[name] for one in current) for name in names},
+            **{name: merging.add_known(one[name] for one in current) for name in names},
             "elapsed_ns": max(one["elapsed_ns"] for one in current),
             # None if a share has no outstanding operation.
             "silent_ns": None if None in silences_ns else min(silences_ns),
@@ -249,7 +240,7 @@ class Gathering:
                 " fleet is up and run again"
             )
         of, origin_ns = len(self.shares), self._origin_wall_ns or 0
-        record = merge_records(parts, self._plan, of, origin_ns, interrupted=interrupted)
+        record = merging.merge_records(parts, self._plan, of, origin_ns, interrupted=interrupted)
         record["agents"] = [self._agent(index, parts) for index in range(of)]
         return record
 
@@ -296,7 +287,7 @@ class Gathering:
             self._append(files.HISTOGRAMS, _log_head(share.origin_wall_ns))
         self._intervals.shifts_ns[index] = share.origin_wall_ns - self._origin_wall_ns
 
-    def _part(self, index: int) -> Part | None:
+    def _part(self, index: int) -> merging.Part | None:
         share = self.shares[index]
         if share.origin_wall_ns is None:
             return None
@@ -306,14 +297,15 @@ class Gathering:
         else:
             record = share.result["record"]
         shift_ns = self._intervals.shifts_ns[index]
-        return Part(index, share.machine.name, shift_ns, record, share.lost is not None)
+        return merging.Part(index, share.machine.name, shift_ns, record, share.lost is not None)
 
-    def _agent(self, index: int, parts: Sequence[Part]) -> dict[str, Any]:
+    def _agent(self, index: int, parts: Sequence[merging.Part]) -> dict[str, Any]:
         share, of = self.shares[index], len(self.shares)
         lost = None
         if share.lost is not None:
             reason, phase = share.lost
-            lost = {"phase": phase, "reason": reason, "missing": missing_part(parts, index, of)}
+            missing = merging.missing_part(parts, index, of)
+            lost = {"phase": phase, "reason": reason, "missing": missing}
         shift_ns = self._intervals.shifts_ns.get(index, 0)
         return {
             "share": index,
@@ -339,18 +331,10 @@ class Gathering:
             ) from problem
 
 
-def _rules(plan: Plan) -> dict[int, StopRule]:
-    """The rules that end phases, by the index of the phase."""
-    phases = enumerate(plan.phases)
-    return {index: StopRule(one.until.model_dump_json()) for index, one in phases if one.until}
-
-
-def _push(rule: StopRule | None, merged: Merged) -> None:
+def _push(rule: StopRule, interval: Sequence[Mapping[str, Any]]) -> None:
     """Adds the next interval of its phase's window to a rule."""
-    first = merged.rows[0]
-    if rule is None or first["drain"]:
-        return
-    whole = [row for row in merged.rows if row["operation"] != "TOTAL" and not row["part"]]
+    first = interval[0]
+    whole = [row for row in interval if row["operation"] != "TOTAL" and not row["part"]]
     done = [row for row in whole if row["outcome"] in _ANSWERED]
     rows = sum(max(row["rows"] or 0, row["count"]) for row in done)
     succeeded = sum(row["count"] for row in whole if row["outcome"] == "ok")

@@ -157,8 +157,8 @@ class LocalGenerator:
         """
         process, recording = self._running(), caller.recording
         try:
-            process.lend(lock)
             process.send(
+                lock,
                 plan=plan,
                 folder=str(folder),
                 variables={} if password is None else {PASSWORD_VARIABLE: password.reveal()},
@@ -233,8 +233,8 @@ class _Process:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def send(self, **message: object) -> None:
-        """Sends a message.
+    def send(self, lock: int | None = None, /, **message: object) -> None:
+        """Sends a message, with an open file that belongs to it.
 
         Raises:
             GeneratorDied: the process is gone.
@@ -243,20 +243,9 @@ class _Process:
             self._sent = _IDLE
             self._output_before = self._output.seek(0, os.SEEK_END)
         try:
+            if lock is not None:
+                socket.send_fds(self._line, [b" "], [lock])
             self._line.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            raise self._died() from None
-
-    def lend(self, lock: int | None) -> None:
-        """Sends an open file before the message that it belongs to.
-
-        Raises:
-            GeneratorDied: the process is gone.
-        """
-        if lock is None:
-            return
-        try:
-            socket.send_fds(self._line, [b" "], [lock])
         except OSError:
             raise self._died() from None
 

@@ -61,20 +61,6 @@ class Slice:
     length_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """One interval of all shares."""
-
-    rows: tuple[dict[str, Any], ...]
-    lines: tuple[str, ...]
-    """Lines of the log of histograms."""
-
-    @property
-    def phase(self) -> int:
-        """Index of the phase."""
-        return int(self.rows[0]["phase"])
-
-
 def slices(intervals: bytes, histograms: bytes) -> Iterator[Slice]:
     """The intervals in whole lines of both logs."""
     rows = [json.loads(line) for line in intervals.splitlines()]
@@ -127,13 +113,15 @@ class Intervals:
         """A share has sent all intervals."""
         self._reached[share] = _AFTER_ALL
 
-    def ready(self) -> Iterator[Merged]:
-        """The complete intervals, in order."""
+    def ready(self) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
+        """The rows of each complete interval, and its lines of the log of histograms, in order."""
         reached = min(self._reached.get(share, _BEFORE_ALL) for share in range(self.shares))
         for place in sorted(place for place in self._open if place <= reached):
             yield self._merged(place, self._open.pop(place))
 
-    def _merged(self, place: _Place, parts: Mapping[int, Slice]) -> Merged:
+    def _merged(
+        self, place: _Place, parts: Mapping[int, Slice]
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         start_ns, end_ns = self._span(place, parts)
         counts = _counts(parts.values())
         own = [one.rows for one in parts.values()]
@@ -142,8 +130,7 @@ class Intervals:
             row.update(start_ns=start_ns, end_ns=end_ns)
             if row["operation"] == _TOTAL:
                 row.update(self._account(place[0], row["group"], parts))
-        lines = tuple(_lines(start_ns, end_ns, list(parts.values()), counts))
-        return Merged(tuple(rows), lines)
+        return rows, list(_lines(start_ns, end_ns, list(parts.values()), counts))
 
     def _span(self, place: _Place, parts: Mapping[int, Slice]) -> tuple[int, int]:
         phase, stage, number = place
@@ -300,7 +287,18 @@ def merge_records(
         "clock": first["clock"],
         "phases": [_phase(number, parts, plan, of) for number in numbers],
         "totals": merge_totals(total for part in parts for total in part.record["totals"]),
-        "notices": [_notice(notice, part) for part in parts for notice in part.record["notices"]],
+        "notices": [
+            {
+                **one,
+                "evidence": {
+                    **one.get("evidence", {}),
+                    "machine": part.machine,
+                    "share": part.share,
+                },
+            }
+            for part in parts
+            for one in part.record["notices"]
+        ],
         "interrupted": interrupted,
     }
 
@@ -314,7 +312,10 @@ def merge_totals(totals: Iterable[Record]) -> list[dict[str, Any]]:
         {
             **dict(zip(_SERIES, key, strict=True)),
             **{name: sum(one[name] for one in same) for name in ("count", "in_window", "rows")},
-            **{time: _time(same, time) for time in TIME_TAGS},
+            **{
+                time: _together([one[time] for one in same], [one["count"] for one in same])
+                for time in TIME_TAGS
+            },
         }
         for key, same in together.items()
     ]
@@ -337,19 +338,16 @@ def main_cause(stopped_by: Iterable[str]) -> str:
 
 def missing_part(parts: Sequence[Part], share: int, of: int) -> float:
     """The share of the counted phases that wasn't measured because of a loss, in [0, 1]."""
-    everyone = [phase for part in parts for phase in part.record["phases"]]
-    names = {phase["name"] for phase in everyone}
+    everyone = [(part.share, phase) for part in parts for phase in part.record["phases"]]
+    names = {phase["name"] for _, phase in everyone}
     counted = "measure" if "measure" in names else "load"
-    windows: dict[int, int] = {}
-    for phase in everyone:
+    windows: dict[int, dict[int, int]] = {}
+    for number, phase in everyone:
         if phase["name"] == counted:
             length_ns = phase["end_ns"] - phase["start_ns"]
-            windows[phase["index"]] = max(windows.get(phase["index"], 0), length_ns)
-    own = [phase for part in parts if part.share == share for phase in part.record["phases"]]
-    covered_ns = sum(
-        phase["end_ns"] - phase["start_ns"] for phase in own if phase["index"] in windows
-    )
-    whole_ns = sum(windows.values())
+            windows.setdefault(phase["index"], {})[number] = length_ns
+    covered_ns = sum(lengths_ns.get(share, 0) for lengths_ns in windows.values())
+    whole_ns = sum(max(lengths_ns.values()) for lengths_ns in windows.values())
     return (1 - covered_ns / whole_ns if whole_ns else 1.0) / of
 
 
@@ -376,7 +374,12 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
         "stopped_by": main_cause(ended),
         "relative_stderr": None,
         "groups": list(_groups(found, plan, of)),
-        "workers": _workers(phases),
+        "workers": [
+            {**worker, "worker": number}
+            for number, worker in enumerate(
+                one for each in phases for one in each.get("workers", ())
+            )
+        ],
         "process": {
             name: add_known(phase.get("process", {}).get(name) for phase in phases)
             for name in _PROCESS
@@ -396,23 +399,15 @@ def _groups(found: Sequence[tuple[Part, Record]], plan: Plan, of: int) -> Iterat
         for group in phase["groups"]:
             together.setdefault(group["group"], {})[part.share] = group
     for name, of_share in together.items():
+        groups = of_share.values()
         known = [of_share[share]["frontier"] if share in of_share else None for share in range(of)]
         yield {
             "group": name,
-            **{
-                field: add_known(group.get(field) for group in of_share.values()) or 0
-                for field in _RECORD_SUMS
-            },
-            "due": add_known(group["due"] for group in of_share.values()),
-            "read_late": add_known(group.get("read_late") for group in of_share.values()),
+            **{field: add_known(one.get(field) for one in groups) or 0 for field in _RECORD_SUMS},
+            "due": add_known(one["due"] for one in groups),
+            "read_late": add_known(one.get("read_late") for one in groups),
             "frontier": acknowledged([start if one is None else one for one in known], start),
         }
-
-
-def _workers(phases: Sequence[Record]) -> list[dict[str, Any]]:
-    """The workers of all machines, with consecutive numbers."""
-    workers = [worker for phase in phases for worker in phase.get("workers", ())]
-    return [{**worker, "worker": number} for number, worker in enumerate(workers)]
 
 
 def _statistics(phases: Sequence[Record], driver: str) -> dict[str, dict[str, float]]:
@@ -426,15 +421,6 @@ def _statistics(phases: Sequence[Record], driver: str) -> dict[str, dict[str, fl
         }
         for name in all_of[0]
     }
-
-
-def _notice(notice: Record, part: Part) -> dict[str, Any]:
-    evidence = {**notice.get("evidence", {}), "machine": part.machine, "share": part.share}
-    return {**notice, "evidence": evidence}
-
-
-def _time(totals: Sequence[Record], time: str) -> dict[str, Any]:
-    return _together([total[time] for total in totals], [total["count"] for total in totals])
 
 
 def _together(same: Sequence[Record], numbers: Sequence[int]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -146,7 +147,7 @@ class Exporter(Collector):
             if self._run is None:
                 return
             self._run.read()
-            values = dict(self._run.values())
+            values = self._run.values()
         for name, (help_text, labels) in NAMES.items():
             counts = name.endswith("_total")
             kind = CounterMetricFamily if counts else GaugeMetricFamily
@@ -165,16 +166,13 @@ class _Followed:
     """One run, as far as its logs go."""
 
     def __init__(self, folder: RunFolder, plan: Plan) -> None:
-        self._plan = plan
         self._intervals = Tail(folder.path / files.INTERVAL_LOG)
         self._resources = Tail(folder.path / files.RESOURCE_LOG)
         self._events = Tail(folder.events)
-        self._counts: dict[_Key, float] = {}
+        self._values = dict(_planned(folder.id, plan))
         self._newest: dict[_Key, float] = {}
-        self._measured: dict[_Key, float] = {}
-        self._phase = ""
         self._newest_ns = -1
-        self._known = dict(_planned(folder.id, plan))
+        self._phase = ""
 
     def read(self) -> None:
         """Reads new lines of the logs."""
@@ -184,15 +182,12 @@ class _Followed:
         for row in self._intervals.objects():
             self._count(row)
         for row in self._resources.objects():
-            self._measured.update(_resources(row))
+            self._values.update(_resources(row))
 
-    def values(self) -> Iterator[tuple[_Key, float]]:
+    def values(self) -> dict[_Key, float]:
         """Each value by metric and labels."""
-        yield from self._known.items()
-        if self._phase:
-            yield ("kvmark_phase", self._phase), 1.0
-        for known in (self._counts, self._newest, self._measured):
-            yield from known.items()
+        phase = {("kvmark_phase", self._phase): 1.0} if self._phase else {}
+        return {**self._values, **phase, **self._newest}
 
     def _count(self, row: Mapping[str, Any]) -> None:
         if row["part"]:
@@ -222,15 +217,14 @@ class _Followed:
             self._newest.update(_quantiles(row, group, operation))
 
     def _add(self, place: _Key, count: float | None) -> None:
-        self._counts[place] = self._counts.get(place, 0) + (count or 0)
+        self._values[place] = self._values.get(place, 0) + (count or 0)
 
 
 def _quantiles(row: Mapping[str, Any], group: str, operation: str) -> Iterator[tuple[_Key, float]]:
-    for time in _TIMES:
-        for name, q in _QUANTILES.items():
-            value_ns = row.get(f"{time}_ns_{name}")
-            if value_ns is not None:
-                yield (f"kvmark_{time}_seconds", group, operation, q), value_ns / _NS_PER_S
+    for time, (name, q) in product(_TIMES, _QUANTILES.items()):
+        value_ns = row.get(f"{time}_ns_{name}")
+        if value_ns is not None:
+            yield (f"kvmark_{time}_seconds", group, operation, q), value_ns / _NS_PER_S
 
 
 def _planned(run: str, plan: Plan) -> Iterator[tuple[_Key, float]]:

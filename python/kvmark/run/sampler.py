@@ -101,8 +101,7 @@ class Sampler:
             rows += [sample(process, name) for name, process in self._generators.items()]
         take = process_row if self._generators else sample
         rows.append({**take(self._own, COORDINATOR), FIXED_WORK: fixed_work_ns(next(self._cores))})
-        for servers in self._servers:
-            rows += servers.sample()
+        rows += [row for servers in self._servers for row in servers.sample()]
         rows += [row for one in self._exporters if (row := one.sample()) is not None]
         try:
             self._folder.append_resources(rows)

@@ -81,12 +81,11 @@ def acknowledged(frontiers: Sequence[int], start: int) -> int:
         start: the ordinal of the first insert.
     """
     of = len(frontiers)
-    return min(_next_own(frontier, start + index, of) for index, frontier in enumerate(frontiers))
-
-
-def _next_own(frontier: int, first: int, of: int) -> int:
-    """The least ordinal of a share, whose first is `first`, at or after its frontier."""
-    return first + max(0, -(-(frontier - first) // of)) * of
+    # The least ordinal of each share at or after its frontier.
+    return min(
+        start + index + max(0, -(-(frontier - start - index) // of)) * of
+        for index, frontier in enumerate(frontiers)
+    )
 
 
 def _is_loopback(address: str) -> bool:

@@ -22,10 +22,6 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 
 _MOST_BYTES: Final = 1 << 16
-_NEW_PEAK: Final = "5"
-"""Resets the kernel's peak of resident memory (proc(5), ``/proc/pid/clear_refs``)."""
-
-
 _IDLE: Final[dict[str, Any]] = {"stops": 0, "ended_phase": None, "disturbed": False}
 """The requests to a plan when it begins."""
 
@@ -67,9 +63,9 @@ class Worker:
         try:
             answer = b'{"result":' + self._result(message).encode() + b"}"
         except KvmarkError as problem:
-            answer = _problem(type(problem).__name__, str(problem))
+            answer = _line(problem=[type(problem).__name__, str(problem)])
         except BaseException as problem:  # noqa: BLE001 - kvmark waits for an answer
-            answer = _problem("RunError", f"the engine stopped: {problem!r}")
+            answer = _line(problem=["RunError", f"the engine stopped: {problem!r}"])
         finally:
             for name in message["variables"]:
                 del os.environ[name]
@@ -84,7 +80,7 @@ class Worker:
         return _engine.run(
             message["plan"],
             message["folder"],
-            self._progress,
+            lambda text: self._send(b'{"progress":' + text.encode() + b"}"),
             may_begin,
             lambda: self._requests["stops"],
             (recording[0], bytes.fromhex(recording[1])) if recording else None,
@@ -92,11 +88,8 @@ class Worker:
             lambda: self._requests["ended_phase"],
         )
 
-    def _progress(self, text: str) -> None:
-        self._send(b'{"progress":' + text.encode() + b"}")
-
     def _may_begin(self, phase: str) -> bool | int:
-        self._send(json.dumps({"asks": phase}).encode())
+        self._send(_line(asks=phase))
         return self._answers.get()
 
     def _send(self, line: bytes) -> None:
@@ -120,14 +113,15 @@ def read_messages(line: socket.socket) -> Iterator[dict[str, Any]]:
         lent += files
 
 
-def _problem(kind: str, sentence: str) -> bytes:
-    return json.dumps({"problem": [kind, sentence]}).encode()
+def _line(**message: object) -> bytes:
+    return json.dumps(message).encode()
 
 
 def _forget_peak() -> None:
     """Resets the peak of memory; on other systems than Linux it covers the whole process."""
     with suppress(OSError), open("/proc/self/clear_refs", "w") as mark:  # noqa: PTH123 - no pathlib
-        mark.write(_NEW_PEAK)
+        # See proc(5).
+        mark.write("5")
 
 
 def _main() -> None:

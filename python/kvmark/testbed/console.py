@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -23,8 +24,12 @@ from kvmark.testbed.system import Counted, DriverOptions, Meter
 _LOGIN: Final = {"username", "password_env", "password_file"}
 """Options that name a user, or where the password is."""
 
+_TIMEOUT_S: Final = 5.0
 _METER_TIMEOUT_S: Final = 0.1
 """Short, so that no sample waits for a server."""
+
+CANNOT_EMPTY: Final = "can't be emptied (--on-existing keep loads over its records)"
+CANNOT_MARK: Final = "can't be marked as kvmark's own (--on-existing keep loads without a mark)"
 
 
 class Console:
@@ -53,7 +58,7 @@ class Console:
         return json.loads(wait_for(lambda: self._console.ask(words)))
 
 
-def connect(testbed: Testbed, node: Node, timeout_s: float = 5.0, **options: str) -> Console:
+def connect(testbed: Testbed, node: Node, timeout_s: float = _TIMEOUT_S, **options: str) -> Console:
     """One server of a testbed, with the options of the testbed's URL.
 
     Args:
@@ -88,15 +93,15 @@ def naming_server(address: str, failure: str) -> Iterator[None]:
 
 
 def settings_of(
-    testbed: Testbed, node: Node, read: Callable[[], Mapping[str, Any]]
+    testbed: Testbed, node: Node, read: Callable[[Console], Mapping[str, Any]], **options: str
 ) -> dict[str, Any]:
-    """The effective settings of a server, by name.
+    """The effective settings of a server, by name; `options` are for the connection.
 
     Raises:
         SystemUnderTestError: the server doesn't return them.
     """
     try:
-        settings = read()
+        settings = read(connect(testbed, node, _TIMEOUT_S, **options))
     except SystemUnderTestError as problem:
         raise SystemUnderTestError(
             f"{testbed.name}/{node.name} doesn't return its settings: {problem}"
@@ -107,6 +112,21 @@ def settings_of(
 def fingerprint(values: Mapping[str, object]) -> str:
     """A hash of a configuration."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def describe(
+    testbed: Testbed, read: Callable[[Console], Mapping[str, Any]], places: re.Pattern[str]
+) -> Mapping[str, Any]:
+    """Version, servers, the first one's settings and their fingerprint, for a manifest.
+
+    Settings that match `places` differ between testbeds and don't affect measurements.
+
+    Raises:
+        SystemUnderTestError: the first server doesn't return its settings.
+    """
+    settings = settings_of(testbed, testbed.nodes[0], read)
+    counted = {name: value for name, value in settings.items() if not places.fullmatch(name)}
+    return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
 
 
 class NetworkMeter(Meter):

@@ -20,12 +20,11 @@ from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
 from kvmark.removal import remove_folder
 from kvmark.spec.faults import FaultSpec, parse_fault
 from kvmark.testbed import network, process
-from kvmark.testbed.launch import start_again, start_node, stop_servers
+from kvmark.testbed.launch import start_node, stop_servers
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
-from kvmark.testbed.system import Promotion, Tell
-from kvmark.testbed.systems import system_of
+from kvmark.testbed.system import Promotion, system_of
 
 _READY: Final = "ready"
 
@@ -55,16 +54,6 @@ def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> l
         for testbed in chosen:
             remove_folder(testbed.folder, system_of(testbed).own_files)
     return stopped
-
-
-def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
-    """Starts the servers of a testbed that are down, and waits until all are healthy.
-
-    Raises:
-        UsageError: a port or address isn't free any more; or the testbed never was up.
-        SystemUnderTestError: a server doesn't start; all files are kept.
-    """
-    return start_again(testbed, system_of(testbed), tell)
 
 
 def describe(testbed: Testbed) -> Mapping[str, Any]:
@@ -97,15 +86,10 @@ def _apply(testbed: Testbed, name: str, action: Callable[[Identity], bool]) -> b
     return found is not None and action(found)
 
 
-def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> Testbed:
+def restart_node(testbed: Testbed, name: str) -> Testbed:
     """Starts a server again on its data, after stopping it if it lives; waits until it answers.
 
     It doesn't wait for other servers; `wait_until_healthy` does.
-
-    Args:
-        testbed: the testbed.
-        name: the server's name.
-        within_s: the limit in seconds; None for the system's default.
 
     Returns:
         The testbed with the server's new process.
@@ -117,8 +101,7 @@ def restart_node(testbed: Testbed, name: str, within_s: float | None = None) -> 
     if node.process is not None:
         process.stop([node.process])
     changed, system = start_node(testbed, name), system_of(testbed)
-    limit_s = system.healthy_within_s if within_s is None else within_s
-    system.wait_for_answer(changed, changed.node(name), limit_s)
+    system.wait_for_answer(changed, changed.node(name), system.healthy_within_s)
     return changed
 
 
@@ -239,14 +222,14 @@ class FaultGuard:
             SystemUnderTestError: it doesn't start.
         """
         # Its own session: signals that a terminal sends to kvmark's processes don't reach it.
-        self._process = subprocess.Popen(  # noqa: S603 - the command is kvmark's
+        self.process = subprocess.Popen(  # noqa: S603 - the command is kvmark's
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
             text=True,
         )
-        if self._process.stdout is None or self._process.stdout.readline().strip() != _READY:
+        if self.process.stdout is None or self.process.stdout.readline().strip() != _READY:
             self.__exit__()
             raise SystemUnderTestError(
                 "the process that sets servers free when kvmark is killed doesn't start: nothing"
@@ -256,28 +239,18 @@ class FaultGuard:
 
     def __exit__(self, *_: object) -> None:
         """Closes the pipe and waits until all servers are restored."""
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
-        self._process.wait()
+        self.process.wait()
 
     def note(self, fault: FaultSpec, *, acts: bool) -> None:
         """Reports a fault that begins next, or that has ended."""
-        if self._process.stdin is not None:
+        if self.process.stdin is not None:
             with suppress(BrokenPipeError):
-                self._process.stdin.write(json.dumps([fault.text, acts]) + "\n")
-                self._process.stdin.flush()
-
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process exists."""
-        return self._process.poll() is None
+                self.process.stdin.write(json.dumps([fault.text, acts]) + "\n")
+                self.process.stdin.flush()
 
 
 def guard(folder: Path, lines: Iterable[str]) -> None:

@@ -11,15 +11,13 @@ from typing import Any
 import psutil
 
 _INTERVAL_S = 0.2
-_SYSCTL = Path("/proc/sys")
 _SETTINGS = (
     "net.core.somaxconn", "net.core.rmem_max", "net.core.wmem_max", "net.core.busy_poll",
     "net.ipv4.tcp_congestion_control", "net.ipv4.tcp_max_syn_backlog", "vm.swappiness",
     "vm.overcommit_memory", "vm.max_map_count", "vm.dirty_ratio", "vm.dirty_background_ratio",
     "vm.zone_reclaim_mode", "kernel.numa_balancing", "kernel.sched_autogroup_enabled",
 )  # fmt: skip
-_HUGE_PAGES = "transparent_hugepage"
-_HUGE_PAGES_FILE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_HUGE_PAGES = {"transparent_hugepage": "/sys/kernel/mm/transparent_hugepage/enabled"}
 
 
 def describe_host() -> dict[str, Any]:
@@ -29,7 +27,7 @@ def describe_host() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
-        "governor": _governor(),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "sysctl": _kernel_settings(),
         "other_busy_cores_before": round(other_busy_cores(_INTERVAL_S), 3),
     }
@@ -41,27 +39,25 @@ def other_busy_cores(interval_s: float) -> float:
 
 
 def _processor() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.machine()
+    lines = _read("/proc/cpuinfo").splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def _kernel_settings() -> dict[str, str]:
     """Readable settings of the kernel that affect stores and their clients."""
-    places = {name: _SYSCTL / name.replace(".", "/") for name in _SETTINGS}
-    settings = {}
-    for name, path in {**places, _HUGE_PAGES: _HUGE_PAGES_FILE}.items():
-        with suppress(OSError):
-            # Of several words, the one in brackets is in effect.
-            text = path.read_text().strip()
-            settings[name] = text.partition("[")[2].partition("]")[0] or text
-    return settings
+    places = {name: f"/proc/sys/{name.replace('.', '/')}" for name in _SETTINGS}
+    texts = {name: _read(path) for name, path in {**places, **_HUGE_PAGES}.items()}
+    # Of several words, the one in brackets is in effect.
+    return {
+        name: text.partition("[")[2].partition("]")[0] or text
+        for name, text in texts.items()
+        if text
+    }
 
 
-def _governor() -> str:
-    """The kernel's frequency governor; empty if unknown."""
+def _read(path: str) -> str:
+    """A file of the kernel; empty if it can't be read."""
     with suppress(OSError):
-        return Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").read_text().strip()
+        return Path(path).read_text().strip()
     return ""

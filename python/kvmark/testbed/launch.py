@@ -9,13 +9,10 @@ nothing else can make a certificate that clients of the testbed trust.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -30,32 +27,14 @@ from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
 from kvmark.testbed.process import joining, make_group, remove_group
-from kvmark.testbed.state import Node, Testbed, owner_of, write_private
-from kvmark.testbed.system import System, Tell, TestbedOptions, made_with
+from kvmark.testbed.state import Node, Testbed, owner_of, template, write_private
+from kvmark.testbed.system import System, Tell, TestbedOptions, made_with, system_of
 
 RETURNS_WITHIN_S: Final = 1800.0
 """The time in which each server starts again: it reads all its data."""
 CERTIFICATE_FILES: Final = r"tls/(ca\.crt|ca\.key|server\.(crt|key|p12)|p12-password|openssl\.cnf)"
 """The files of certificates, as paths in a testbed's folder."""
 
-_REQUEST: Final = """\
-[req]
-distinguished_name = name
-prompt = no
-[name]
-CN = kvmark testbed
-[authority]
-basicConstraints = critical, CA:TRUE
-keyUsage = critical, keyCertSign
-subjectKeyIdentifier = hash
-[server]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth, clientAuth
-subjectAltName = DNS:localhost, {addresses}
-subjectKeyIdentifier = hash
-authorityKeyIdentifier = keyid
-"""
 _PASSWORD: Final = "password"  # noqa: S105 - a file's name
 _IN_USE: Final = re.compile(
     r"address already in use|cannot bind socket|is in use by another process|failed to bind port",
@@ -153,10 +132,10 @@ def check_memory(servers: int, each_bytes: int, advice: str) -> None:
 
 def launch(
     testbed: Testbed,
-    options: TestbedOptions,
+    options: Any,
     system: System,
-    prepare: Callable[[Testbed], Testbed],
-    complete: Callable[[Testbed], None] = lambda _: None,
+    prepare: Callable[[Testbed, Any], None],
+    complete: Callable[[Testbed, Any], None] = lambda _, __: None,
 ) -> Testbed:
     """Starts a planned testbed in its empty folder, and waits until it is healthy.
 
@@ -164,7 +143,7 @@ def launch(
         testbed: the plan.
         options: the user's options.
         system: the kind of system.
-        prepare: writes the files that the servers read, except the password.
+        prepare: writes the files that the servers read, except the password, by the options.
         complete: sets up servers that were started.
 
     Raises:
@@ -181,10 +160,11 @@ def launch(
         password: Secret | None = getattr(options, "password", None)
         if password is not None:
             write_private(testbed.folder / _PASSWORD, password.reveal())
-        testbed = prepare(testbed)
+        prepare(testbed, options)
+        testbed = _with_groups(testbed, testbed.nodes)
         for node in testbed.nodes:
             testbed = start_node(testbed, node.name)
-        complete(testbed)
+        complete(testbed, options)
         for node in testbed.nodes:
             system.wait_for_node(testbed, node, system.healthy_within_s)
         known = {"version": system.version_of(testbed), "was_up": True}
@@ -217,16 +197,21 @@ def _refusal(testbed: Testbed, system: System) -> KvmarkError | None:
     return None
 
 
-def start_again(testbed: Testbed, system: System, tell: Tell) -> Testbed:
+def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
     """Starts the servers of a testbed that are down, with the same settings and on their data.
 
     Other servers continue. If it fails, the servers that it started are stopped.
 
     Raises:
-        UsageError: a port or an address of the testbed isn't free any more.
-        SystemUnderTestError: a server doesn't start, or isn't healthy in time.
+        UsageError: a port or address isn't free any more; or the testbed never was up.
+        SystemUnderTestError: a server doesn't start, or isn't healthy in time; all files are kept.
     """
-    with _locked(testbed.folder):
+    system = system_of(testbed)
+    with process.exclusive(testbed.folder) as is_locked:
+        if not is_locked:
+            raise UsageError(
+                f"another kvmark is starting testbed '{testbed.folder.name}' just now: wait for it"
+            )
         testbed = Testbed.read(testbed.folder)
         if not testbed.was_up:
             name = testbed.name
@@ -242,7 +227,10 @@ def start_again(testbed: Testbed, system: System, tell: Tell) -> Testbed:
         tell(f"Starting {testbed.name} again: {', '.join(node.name for node in gone)}")
         started: list[process.Identity | None] = []
         try:
-            testbed = _with_surroundings(testbed, gone)
+            if testbed.network is not None and len(gone) == len(testbed.nodes):
+                networks.rebuild_network(testbed.network)
+                _give_service(testbed)
+            testbed = _with_groups(testbed, gone)
             for node in gone:
                 testbed = start_node(testbed, node.name)
                 started.append(testbed.node(node.name).process)
@@ -306,43 +294,37 @@ def _check_ports(testbed: Testbed, gone: Sequence[Node]) -> None:
             )
 
 
-def _with_surroundings(testbed: Testbed, gone: Sequence[Node]) -> Testbed:
-    """The testbed after making its network and control groups, which `kvmark down` removed."""
-    if testbed.network is not None and len(gone) == len(testbed.nodes):
-        networks.rebuild_network(testbed.network)
-        _give_service(testbed)
+def _with_groups(testbed: Testbed, nodes: Sequence[Node]) -> Testbed:
+    """The testbed after making the control groups of these servers, if their memory is bounded.
+
+    Raises:
+        UsageError: there can't be a group; none is left.
+    """
+    most_bytes = testbed.facts.get("memory_bytes")
+    if most_bytes is None:
+        return testbed
     groups: dict[str, Path] = {}
-    for node in gone:
-        if node.group is not None:
-            remove_group(node.group)
-            groups[node.name] = make_group(node.group.name, testbed.facts["memory_bytes"])
-    nodes = tuple(
+    try:
+        for node in nodes:
+            if node.group is not None:
+                remove_group(node.group)
+            name = f"{testbed.facts['cluster_name'].replace(' ', '-')}-{node.name}"
+            groups[node.name] = make_group(name, most_bytes)
+    except UsageError:
+        for group in groups.values():
+            remove_group(group)
+        raise
+    changed = [
         node.model_copy(update={"group": groups.get(node.name, node.group)})
         for node in testbed.nodes
-    )
-    return testbed.model_copy(update={"nodes": nodes})
+    ]
+    return testbed.model_copy(update={"nodes": tuple(changed)})
 
 
 def _give_service(testbed: Testbed) -> None:
     """Gives the service address, if there is one, to the first server."""
     if testbed.network is not None and "service" in testbed.facts:
         networks.move_service(testbed.network, testbed.nodes[0].name)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Prevents other kvmarks from starting the same servers."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"another kvmark is starting testbed '{folder.name}' just now: wait for it"
-            ) from None
-        yield
-    finally:
-        os.close(handle)
 
 
 class Certificates:
@@ -356,6 +338,19 @@ class Certificates:
         self.key = folder / "server.key"
         self.keystore = folder / "server.p12"
         """The server's certificate and key, after `make_keystore`."""
+        self.keystore_password = folder / "p12-password"
+
+    def make_keystore(self) -> None:
+        """Makes a keystore with certificate and key for Java, and its password.
+
+        Raises:
+            UsageError: openssl isn't installed.
+            SystemUnderTestError: it failed.
+        """
+        write_private(self.keystore_password, secrets.token_urlsafe(24))
+        pair = ("-inkey", self.key, "-in", self.server, "-certfile", self.authority)
+        output = ("-out", self.keystore, "-passout", f"file:{self.keystore_password}")
+        _openssl("pkcs12", "-export", "-name", "server", *pair, *output)
 
 
 def make_certificates(testbed: Path, hosts: Sequence[str]) -> Certificates:
@@ -368,7 +363,9 @@ def make_certificates(testbed: Path, hosts: Sequence[str]) -> Certificates:
     made = Certificates(testbed / "tls")
     made.folder.mkdir(mode=0o700)
     request, signing_key = made.folder / "openssl.cnf", made.folder / "ca.key"
-    request.write_text(_REQUEST.format(addresses=", ".join(f"IP:{host}" for host in hosts)))
+    request.write_text(
+        template("openssl.cnf").format(addresses=", ".join(f"IP:{host}" for host in hosts))
+    )
     common = ("req", "-x509", "-config", request, "-days", "3650", "-nodes")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout")
     own = ("-out", made.authority, "-extensions", "authority")
@@ -377,21 +374,6 @@ def make_certificates(testbed: Path, hosts: Sequence[str]) -> Certificates:
     _openssl(*common, *key, made.key, "-out", made.server, *signed)
     remove_file(signing_key)
     return made
-
-
-def make_keystore(made: Certificates) -> str:
-    """Makes a keystore with certificate and key for Java, and returns its password.
-
-    Raises:
-        UsageError: openssl isn't installed.
-        SystemUnderTestError: it failed.
-    """
-    password, file = secrets.token_urlsafe(24), made.folder / "p12-password"
-    write_private(file, password)
-    pair = ("-inkey", made.key, "-in", made.server, "-certfile", made.authority)
-    output = ("-out", made.keystore, "-passout", f"file:{file}")
-    _openssl("pkcs12", "-export", "-name", "server", *pair, *output)
-    return password
 
 
 def _openssl(*arguments: str | Path) -> None:

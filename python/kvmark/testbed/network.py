@@ -18,6 +18,7 @@ import secrets
 import shutil
 import socket
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -107,10 +108,7 @@ def common_port(
         for host in hosts:
             _check_free(wanted, host)
         return wanted
-    end = _first_outgoing()
-    choices = range(_LOWEST_PORT, end if end > _LOWEST_PORT else _HIGHEST_PORT)
-    random_ports = (secrets.choice(choices) for _ in range(_PORT_ATTEMPTS))
-    for port in random_ports if usual is None else (usual, *random_ports):
+    for port in _random_ports() if usual is None else (usual, *_random_ports()):
         if port not in but and all(is_free(port, host) for host in hosts):
             return port
     raise SystemUnderTestError(
@@ -144,25 +142,25 @@ def _check_free(port: int, host: str) -> None:
 
 
 def _free_ports(count: int, companion: int) -> list[int]:
-    end = _first_outgoing() - companion
-    choices = range(_LOWEST_PORT, end if end > _LOWEST_PORT + count else _HIGHEST_PORT - companion)
-    ports: set[int] = set()
-    for _ in range(_PORT_ATTEMPTS):
-        port = secrets.choice(choices)
-        taken = ports | {each + companion for each in ports}
-        if taken.isdisjoint((port, port + companion)) and is_free(port):
-            if is_free(port + companion):
-                ports.add(port)
+    ports: list[int] = []
+    taken: set[int] = set()
+    for port in _random_ports(count, companion):
+        own = {port, port + companion}
+        if taken.isdisjoint(own) and all(map(is_free, own)):
+            ports.append(port)
+            taken |= own
             if len(ports) == count:
                 return sorted(ports)
     raise SystemUnderTestError(f"no {count} free ports were found on {HOST}: stop other servers")
 
 
-def _first_outgoing() -> int:
-    try:
-        return int(_OUTGOING.read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return _HIGHEST_PORT
+def _random_ports(count: int = 0, companion: int = 0) -> Iterator[int]:
+    """Ports below those of outgoing connections, if there are that many."""
+    end = _HIGHEST_PORT
+    with suppress(OSError, ValueError, IndexError):
+        end = int(_OUTGOING.read_text().split()[0])
+    most = (end if end - companion > _LOWEST_PORT + count else _HIGHEST_PORT) - companion
+    return (secrets.choice(range(_LOWEST_PORT, most)) for _ in range(_PORT_ATTEMPTS))
 
 
 class Network(BaseModel):

@@ -23,8 +23,7 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import Meter
-from kvmark.testbed.systems import system_of
+from kvmark.testbed.system import Meter, system_of
 
 _TIMEOUT_S: Final = 0.5
 _MOST_BYTES: Final = 8 << 20

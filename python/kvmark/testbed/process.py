@@ -385,29 +385,41 @@ def _refused(why: str) -> UsageError:
 
 
 @contextmanager
-def locked(lock: Path, activity: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Holds a lock file, whose folder is created; `tell` gets the other process's activity.
+def exclusive(place: Path) -> Iterator[bool]:
+    """Locks a file or folder, as a context; False if another process has locked it.
 
     The lock ends with the process.
+    """
+    handle = os.open(place, os.O_RDONLY)
+    is_locked = False
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        yield is_locked
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(lock: Path, activity: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Holds a lock file, which is created; `tell` gets the other process's activity.
 
     Raises:
         KeyboardInterrupt: the user has asked to stop.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        if not _try_lock(file.fileno()):
+    lock.touch()
+    waits = False
+    while True:
+        with exclusive(lock) as is_locked:
+            if is_locked:
+                yield
+                return
+        if not waits:
+            waits = True
             tell(f"Waiting for another kvmark that is {activity}")
-            while not _try_lock(file.fileno()):
-                interrupts.pause(_LOCK_POLL_S)
-        yield
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        interrupts.pause(_LOCK_POLL_S)
 
 
 def run_streaming(
@@ -416,12 +428,13 @@ def run_streaming(
     *,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> int:
-    """Runs a program, passes each line of its output and errors on, and returns the exit code.
+) -> tuple[int, list[str]]:
+    """Runs a program, and passes on each line of its output and errors; its exit code and lines.
 
     Raises:
         KeyboardInterrupt: the user has asked to stop, and so the program was ended.
     """
+    lines: list[str] = []
     with subprocess.Popen(  # noqa: S603 - the command is kvmark's
         command,
         cwd=folder,
@@ -433,11 +446,12 @@ def run_streaming(
     ) as running:
         try:
             for line in _lines(running.stdout):
-                on_line(line.decode(errors="replace"))
+                lines.append(line.decode(errors="replace").strip())
+                on_line(lines[-1])
         except BaseException:
             running.terminate()
             raise
-    return running.returncode
+    return running.returncode, lines
 
 
 def run_captured(
@@ -455,16 +469,12 @@ def run_captured(
 
 
 def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
-    """Each line as it comes, with its end."""
-    unread = b""
-    while stream is not None:
+    """Each line as it comes."""
+    unread, data = b"", b"."
+    while stream is not None and data:
         interrupts.wait_readable(stream.fileno())
         data = os.read(stream.fileno(), _MOST_BYTES)
-        if not data:
-            break
-        *lines, unread = (unread + data).splitlines(keepends=True) or [b""]
-        if unread.endswith(b"\n"):
-            lines, unread = [*lines, unread], b""
+        *lines, unread = (unread + data).split(b"\n")
         yield from lines
     if unread:
         yield unread

@@ -5,7 +5,6 @@ A folder that kvmark made has its mark, an additional file, from before the firs
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -17,11 +16,11 @@ from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
-from kvmark.secret import Secret
 from kvmark.testbed.console import Console
-from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey, Store
+from kvmark.testbed.process import exclusive
+from kvmark.testbed.system import Contents, IsOwnKey
 
-_DRIVER: Final = "rocksdb"
+DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
 _SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")
 _MARK: Final = ".kvmark"
@@ -40,13 +39,13 @@ _PARTIAL: Final = re.compile(
 _SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
-def _contents(options: DriverOptions, _: Secret | None) -> Contents:
+def contents(path: str) -> Contents:
     """The contents of a database's folder.
 
     Raises:
         UsageError: it is a file.
     """
-    named = Path(options["path"])
+    named = Path(path)
     # A link means its target.
     folder = named.resolve()
     if folder.exists() and not folder.is_dir():
@@ -65,10 +64,6 @@ def _contents(options: DriverOptions, _: Secret | None) -> Contents:
         remove=remove,
         mark=lambda claim: _mark(folder, claim),
     )
-
-
-STORE: Final = Store(_DRIVER, _contents)
-"""Folders of databases."""
 
 
 def _found(folder: Path) -> str | None:
@@ -118,7 +113,7 @@ def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
     if not (folder / _CURRENT).exists():
         names = sorted(path.name for path in folder.iterdir())
         return next((f"the file {name}" for name in names if not _PARTIAL.fullmatch(name)), None)
-    console = Console(_DRIVER, {"path": str(folder)})
+    console = Console(DRIVER, {"path": str(folder)})
     for table in console.ask("TABLES"):
         after: list[str] = []
         while keys := console.ask("KEYS", table, *after):
@@ -153,9 +148,8 @@ def scratch_folder(root: Path) -> Iterator[Path]:
             " --system rocksdb:PATH"
         ) from problem
     _remove_abandoned(root)
-    with _opened(hidden) as handle:
+    with exclusive(hidden):
         # The name appears only with the lock.
-        fcntl.flock(handle, fcntl.LOCK_EX)
         hidden.rename(folder)
         try:
             yield folder
@@ -168,15 +162,6 @@ def _remove_abandoned(root: Path) -> None:
     for path in root.glob(f"{_SCRATCH}*"):
         if not (_SCRATCH_NAME.fullmatch(path.name) and (path / _MARK).is_file()):
             continue
-        with suppress(OSError), _opened(path) as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            discard_folder(path, _SCRATCH_FILES)
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+        with suppress(OSError), exclusive(path) as is_locked:
+            if is_locked:
+                discard_folder(path, _SCRATCH_FILES)

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -250,6 +251,11 @@ def make_folder(root: Path, system: str, name: str | None) -> Path:
         f"the folder {root / names[-1]} is there already: give another --name, or remove it with"
         f" kvmark down {names[-1]} --remove"
     )
+
+
+def template(name: str) -> str:
+    """The text of a file in this package's folder, such as `cassandra/pom.xml`."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def write_private(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""A kind of system that testbeds can hold: its options and what can be done with its servers.
+"""The kinds of systems that testbeds can hold: their options, and functions for their servers.
 
 Options are the fields of a `TestbedOptions` class that `option` makes. They become options of
 `kvmark up` and keys of a study's `testbed`. `password`, `tls`, `network` and `cores` need no spec.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args, get_type_hints
 
-from kvmark.errors import SpecError, UsageError
+from kvmark.errors import SpecError, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.quantity import size_bytes
@@ -171,15 +172,7 @@ def check_options(
         UsageError: names the option.
     """
     check_bounds(options)
-    _check_settings(options, names, decided)
-    _check_password(options.password, longest_password_bytes)
-
-
-def _check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, str]) -> None:
-    """Refuses settings with an invalid name or value, and those that the testbed decides itself.
-
-    Options with the same name decide settings as well.
-    """
+    # Options with the same name decide settings as well.
     written = (spec.name.replace("_", "-") for spec in option_specs(type(options)).values())
     advice = {name: f"give --{name}" for name in written}
     advice |= {name: text for text, several in decided.items() for name in several.split()}
@@ -191,17 +184,13 @@ def _check_settings(options: Any, names: re.Pattern[str], decided: Mapping[str, 
         first = name.partition(".")[0].lower()
         if first in advice:
             raise UsageError(f"set: {first} is the testbed's own; {advice[first]}")
-
-
-def _check_password(password: Secret | None, longest_bytes: int) -> None:
-    """Refuses a password that is too long, empty, or more than one line."""
-    if password is None:
+    if options.password is None:
         return
-    text = password.reveal()
-    length_bytes = len(text.encode())
-    if not 0 < length_bytes <= longest_bytes:
-        raise UsageError(f"the password must have 1 to {longest_bytes} bytes, not {length_bytes}")
-    if not text.isprintable():
+    password = options.password.reveal()
+    length_bytes, most = len(password.encode()), longest_password_bytes
+    if not 0 < length_bytes <= most:
+        raise UsageError(f"the password must have 1 to {most} bytes, not {length_bytes}")
+    if not password.isprintable():
         raise UsageError("the password must be one line of printable characters")
 
 
@@ -270,15 +259,6 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """The records of a driver's systems."""
-
-    driver: str
-    contents: Callable[[DriverOptions, Secret | None], Contents | None]
-    """Takes a password that isn't among the options. None where the system reports nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class System:
     """One kind of system."""
 
@@ -305,7 +285,8 @@ class System:
     """Whether a failed start leaves the folder with the log that its error names."""
     driver: str | None = None
     """None where another system's driver connects to it."""
-    store: Store | None = None
+    contents: Callable[[DriverOptions, Secret | None], Contents | None] = lambda _, __: None
+    """Takes a password that isn't among the options. None where the system reports nothing."""
     tables: Callable[[DriverOptions, Secret | None], Tables] | None = None
     """Takes a password that isn't among the options."""
     named_by: str | None = None
@@ -318,3 +299,51 @@ class System:
     """None where replicas can't be promoted from outside."""
     check_again: Callable[[Testbed, Tell], None] = lambda _, __: None
     """Checks the requirements of servers before they are started again."""
+
+
+_DRIVERS: Final[Mapping[str, str | None]] = {
+    "cassandra": "cql",
+    "memcached": "memcached",
+    "proxy": None,
+    "redis": "redis",
+}
+"""The modules of this folder that have a `SYSTEM`, and the systems' drivers."""
+
+
+class _Systems(Mapping[str, System]):
+    """The systems by name. A module is loaded when its system is used."""
+
+    def __getitem__(self, name: str) -> System:
+        if name not in _DRIVERS:
+            raise KeyError(name)
+        system: System = import_module(f"kvmark.testbed.{name}").SYSTEM
+        return system
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_DRIVERS)
+
+    def __len__(self) -> int:
+        return len(_DRIVERS)
+
+
+SYSTEMS: Final[Mapping[str, System]] = _Systems()
+
+
+def system_of(testbed: Testbed) -> System:
+    """The kind of system of a testbed.
+
+    Raises:
+        SystemUnderTestError: this kvmark has no such kind.
+    """
+    try:
+        return SYSTEMS[testbed.system]
+    except KeyError:
+        raise SystemUnderTestError(
+            f"testbed {testbed.name} holds {testbed.system}, which this kvmark doesn't know: stop"
+            " it with the kvmark that started it"
+        ) from None
+
+
+def driven_by(driver: str) -> System | None:
+    """The kind of system that a driver connects to; None without one."""
+    return next((SYSTEMS[name] for name, own in _DRIVERS.items() if own == driver), None)

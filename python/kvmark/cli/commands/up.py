@@ -47,8 +47,7 @@ class _Common:
 
 def _with_options(up: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of all systems, those of several systems first."""
-    from kvmark.testbed.system import option_specs
-    from kvmark.testbed.systems import SYSTEMS
+    from kvmark.testbed.system import SYSTEMS, option_specs
 
     *most, last = SYSTEMS
     systems = f"{', '.join(most)} or {last}, or the name of a stopped testbed."

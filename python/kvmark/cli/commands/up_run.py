@@ -19,10 +19,10 @@ from kvmark.secret import Secret
 from kvmark.spec.quantity import count, listed
 from kvmark.spec.url import SystemName
 from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy, testbeds_root
-from kvmark.testbed.control import Stopped, bring_back
+from kvmark.testbed.control import Stopped
+from kvmark.testbed.launch import bring_back
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
-from kvmark.testbed.system import System, option_specs
-from kvmark.testbed.systems import SYSTEMS, system_of
+from kvmark.testbed.system import SYSTEMS, System, option_specs, system_of
 
 State: TypeAlias = Literal["up", "up again", "up already"]
 _PASSWORD_BYTES: Final = 24

@@ -23,8 +23,7 @@ from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.workload import WorkloadSpec
 from kvmark.spec.yaml_file import Count, Document, Strict, at_key, read_text
-from kvmark.testbed.system import YES_OR_NO, option_specs
-from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.system import SYSTEMS, YES_OR_NO, option_specs
 
 # Settings of servers whose value is a password.
 _SECRET: Final = re.compile(r"(pass|password|auth|^user)$")

@@ -23,8 +23,7 @@ from kvmark.testbed import STUDY_PREFIX, testbeds_root
 from kvmark.testbed.control import take_down, wait_until_healthy
 from kvmark.testbed.process import Identity, bind
 from kvmark.testbed.state import Testbed, all_testbeds
-from kvmark.testbed.system import option_specs
-from kvmark.testbed.systems import SYSTEMS
+from kvmark.testbed.system import SYSTEMS, option_specs
 
 _LONGEST: Final = 40
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
@@ -19,17 +23,25 @@ from kvmark.spec.url import parse_system_url
 from kvmark.testbed import launch as launching
 from kvmark.testbed import network as networks
 from kvmark.testbed import state
-from kvmark.testbed.cassandra import config, server
+from kvmark.testbed.cassandra import server
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
-from kvmark.testbed.cassandra.config import CassandraOptions, Keystore
 from kvmark.testbed.cassandra.data import tables
 from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
-from kvmark.testbed.launch import PortTakenError, launch, planned
+from kvmark.testbed.launch import Certificates, PortTakenError, launch, planned
 from kvmark.testbed.network import Network
-from kvmark.testbed.process import make_group, remove_group
-from kvmark.testbed.state import Node, Testbed, make_folder, write_private
-from kvmark.testbed.system import System, Tell
+from kvmark.testbed.state import Node, Testbed, make_folder, template, write_private
+from kvmark.testbed.system import (
+    Settings,
+    System,
+    Tell,
+    TestbedOptions,
+    check_options,
+    option,
+    port_option,
+    settings_option,
+    size_option,
+)
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
@@ -47,6 +59,248 @@ _FIRST_PASSWORD: Final = Secret("cassandra")
 _MOST_STARTS: Final = 3
 """Attempts with other ports: another program may take one before a node listens there."""
 
+_MOST_NODES: Final = 64
+_LONGEST_PASSWORD: Final = 72
+"""The limit of bcrypt, with which the server stores passwords; in bytes."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*(\.[\w-]+)*", re.IGNORECASE)
+_RING: Final = 2**64
+
+# Settings that a testbed decides itself, by the advice.
+_DECIDED: Final = {
+    "give --port": "native_transport_port",
+    "give --password": "authenticator authorizer role_manager",
+    "a testbed listens on this machine only": "listen_address rpc_address listen_interface"
+    " rpc_interface",
+    "kvmark chooses it": "broadcast_address broadcast_rpc_address cluster_name seed_provider",
+    "kvmark chooses a free one": "storage_port ssl_storage_port",
+    "each node has an equal part of the ring": "num_tokens initial_token auto_bootstrap"
+    " partitioner",
+    "nodes have own folders": "data_file_directories commitlog_directory hints_directory"
+    " saved_caches_directory cdc_raw_directory local_system_data_file_directory",
+}
+_TLS: Final = "client_encryption_options"
+_TLS_DECIDED: Final = ("enabled", "keystore", "keystore_password", "store_type", "optional")
+_LOGIN: Final = {
+    "authenticator": "PasswordAuthenticator",
+    "authorizer": "CassandraAuthorizer",
+    "role_manager": "CassandraRoleManager",
+}
+
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+_LEAST_HEAP_BYTES: Final = 256 * _MIB
+"""With less, a node starts but only collects garbage."""
+_OVERHEAD_BYTES: Final = 420 * _MIB
+"""Resident memory of a node without its heap, measured under load."""
+_LEAST_DEFAULT_BYTES: Final = 512 * _MIB
+_STEP_BYTES: Final = 64 * _MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CassandraOptions(TestbedOptions):
+    """The options of a Cassandra testbed."""
+
+    nodes: int = option(
+        1, "nodes, at 127.0.0.1, 127.0.0.2 and so on.", "N", least=1, most=_MOST_NODES
+    )
+    version: str = option("5.0", "5.0, 6.0, or an exact version.", "VERSION", read=exact_version)
+    """A key of `artifacts.VERSIONS`, or an exact version."""
+    heap_bytes: int | None = size_option(
+        None, "of each node, such as 512M; else as the machine has it.", "heap"
+    )
+    """Of each node; None for a default by the machine and the number of nodes."""
+    memory_bytes: int | None = size_option(
+        None, "most of each node, its files in the page cache too, such as 1G; as root.", "memory"
+    )
+    """The bound on a node and the page cache for its files together; None for no bound."""
+    port: int | None = port_option("of all nodes; else 9042 or a free one.")
+    """Where clients connect, on each node's own address; None for 9042, or a free one if taken."""
+    password: Secret | None = None
+    """Of the user `cassandra`; None for nodes without login."""
+    tls: bool = False
+    settings: Settings = settings_option("any setting of cassandra.yaml, nested ones with dots.")
+    """Settings of cassandra.yaml; values are YAML."""
+    network: bool = False
+    """Whether each node has its own address and link, which faults can disturb."""
+
+
+def check(options: CassandraOptions) -> None:
+    """Refuses options that can't be used.
+
+    Raises:
+        UsageError: a value is outside its range, or a setting is the testbed's own.
+    """
+    exact_version(options.version)
+    check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
+    for name, _ in options.settings:
+        first, _, rest = name.partition(".")
+        if first == _TLS and (not rest or rest in _TLS_DECIDED):
+            raise UsageError(f"set: {name} is the testbed's own; give --tls")
+    # Contradictions are refused before anything is fetched.
+    settings_tree(options.settings)
+
+
+def token(index: int, nodes: int) -> int:
+    """The end of a node's part of the ring; all parts are equal."""
+    return -_RING // 2 + index * _RING // nodes
+
+
+def settings_text(
+    options: CassandraOptions, testbed: Testbed, node: Node, certificates: Certificates | None
+) -> str:
+    """The text of cassandra.yaml for one node; private, as it may have the keystore's password."""
+    hosts = [each.host for each in testbed.nodes]
+    storage_port, _ = node.more_ports
+    has_accord = exact_version(options.version).startswith("6.")
+    # A node of 5.0 that starts again needs any living seed. One of 6.0 remembers the others, and
+    # agrees with them sooner at its first start if there is one seed to ask.
+    seeds = ",".join(f"{host}:{storage_port}" for host in (hosts[:1] if has_accord else hosts))
+    text = template("cassandra/cassandra.yaml").format(
+        cluster_name=testbed.facts["cluster_name"],
+        seeds=seeds,
+        host=node.host,
+        storage_port=storage_port,
+        port=node.port,
+        token=token(hosts.index(node.host), len(hosts)),
+    )
+    settings: dict[str, Any] = _yaml().load(text)
+    if options.password is not None:
+        settings |= _LOGIN
+    if has_accord:
+        # After it was killed, a node doesn't know its votes in transactions and refuses to start.
+        # With other nodes it can learn again; alone it may continue, as no other node has a vote.
+        policy = "REBOOTSTRAP" if len(hosts) > 1 else "ALLOW_UNSAFE_STARTUP"
+        settings["accord"] = {"enabled": True, "journal": {"stop_marker_failure_policy": policy}}
+    _merge(settings, settings_tree(options.settings))
+    if settings["commitlog_sync"] == "periodic":
+        settings.setdefault("commitlog_sync_period", "10000ms")
+    if certificates is not None:
+        encryption = {
+            "enabled": True,
+            "optional": False,
+            "keystore": str(certificates.keystore),
+            "keystore_password": certificates.keystore_password.read_text(),
+            "store_type": "PKCS12",
+        }
+        _merge(settings, {_TLS: encryption})
+    output = io.StringIO()
+    _yaml().dump(settings, output)
+    return output.getvalue()
+
+
+def settings_tree(settings: Settings) -> dict[str, Any]:
+    """Settings as a tree: names are split at their dots, values are read as YAML.
+
+    Raises:
+        UsageError: a value isn't YAML, or a setting is both a value and a group of others.
+    """
+    tree: dict[str, Any] = {}
+    for name, text in settings:
+        *groups, last = name.split(".")
+        branch = tree
+        for group in groups:
+            inner = branch.setdefault(group, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"set: {name} is inside {group}, which was given a value already")
+            branch = inner
+        try:
+            branch[last] = _yaml().load(text)
+        except (YAMLError, ValueError) as problem:
+            lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+            reason = lines[0] if lines else type(problem).__name__
+            raise UsageError(f"set: the value of {name} is not YAML: {reason}") from problem
+    return tree
+
+
+def jvm_text(testbed: Testbed, node: Node, artifacts: Artifacts, heap_bytes: int) -> str:
+    """The options of a node's virtual machine, as an `@` file of Java.
+
+    A node with bound cores uses their number, even while it may use more.
+    """
+    _, exporter_port = node.more_ports
+    folder = testbed.folder_of(node)
+    values = {
+        "heap_mib": heap_bytes // _MIB,
+        "jamm": next(path for path in artifacts.jars if path.name.startswith("jamm-")),
+        "exporter": artifacts.exporter,
+        "exporter_address": f"{node.host}:{exporter_port}",
+        "config": (folder / "cassandra.yaml").as_uri(),
+        "folder": folder,
+        "copies": min(3, len(testbed.nodes)),
+        "jars": ":".join(map(str, artifacts.jars)),
+    }
+    # They are in quotation marks.
+    escaped = {
+        name: str(value).replace("\\", "\\\\").replace('"', '\\"') for name, value in values.items()
+    }
+    cores = f'"-XX:ActiveProcessorCount={len(node.cores)}"\n' if node.cores else ""
+    return cores + template("cassandra/jvm.args").format(**escaped)
+
+
+def _merge(settings: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Adds settings to others; groups are merged, values replace those before them."""
+    for name, value in more.items():
+        before = settings.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            _merge(before, value)
+        else:
+            settings[name] = value
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="safe", pure=True)
+    # The server's version of YAML, in which `yes` and `off` are truth values.
+    yaml.version = (1, 1)
+    yaml.default_flow_style = False
+    return yaml
+
+
+def heap_of(total_bytes: int, nodes: int) -> int:
+    """The default heap of each node, by Cassandra's own rule for an equal part of the machine.
+
+    The rule: half of the memory up to 1 GiB, or a quarter of it up to 8 GiB, whichever is more. It
+    depends on the machine's total memory, not on free memory, so that it is the same each time.
+    """
+    share = total_bytes // nodes
+    heap = max(min(share // 2, _GIB), min(share // 4, 8 * _GIB))
+    return max(_LEAST_DEFAULT_BYTES, heap // _STEP_BYTES * _STEP_BYTES)
+
+
+def check_memory(heap_bytes: int, nodes: int, available_bytes: int) -> None:
+    """Refuses heaps that are too small, or that need more memory than is available.
+
+    Raises:
+        UsageError: with the figures.
+    """
+    if heap_bytes < _LEAST_HEAP_BYTES:
+        raise UsageError(
+            f"heap: {heap_bytes // _MIB} MiB are too little for Cassandra; give at least"
+            f" {_LEAST_HEAP_BYTES // _MIB}M"
+        )
+    needed = nodes * (heap_bytes + _OVERHEAD_BYTES)
+    if needed > available_bytes:
+        count = "1 node" if nodes == 1 else f"{nodes} nodes"
+        raise UsageError(
+            f"{count} with a heap of {heap_bytes // _MIB} MiB and {_OVERHEAD_BYTES // _MIB} MiB"
+            f" beside it need {needed // _MIB} MiB of memory, and {available_bytes // _MIB} MiB"
+            " are available: start fewer --nodes, or lower --heap"
+        )
+
+
+def check_bound(bound_bytes: int, heap_bytes: int) -> None:
+    """Refuses a bound on a node's memory that is less than the node needs.
+
+    Raises:
+        UsageError: with the figures.
+    """
+    needed = heap_bytes + _OVERHEAD_BYTES
+    if bound_bytes < needed:
+        raise UsageError(
+            f"memory: a node with a heap of {heap_bytes // _MIB} MiB and {_OVERHEAD_BYTES // _MIB}"
+            f" MiB beside it doesn't fit in {bound_bytes // _MIB} MiB: give at least"
+            f" {needed // _MIB}M, or lower --heap"
+        )
+
 
 def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Testbed:
     """Starts a testbed in a new folder below `root`, and waits until it is healthy.
@@ -62,30 +316,35 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
         UsageError: the testbed can't be started here.
         SystemUnderTestError: a node doesn't start, or isn't healthy in time.
     """
-    config.check(options)
+    check(options)
     java = find_java()
     memory = psutil.virtual_memory()
-    heap_bytes = options.heap_bytes or config.heap_of(memory.total, options.nodes)
-    config.check_memory(heap_bytes, options.nodes, memory.available)
+    heap_bytes = options.heap_bytes or heap_of(memory.total, options.nodes)
+    check_memory(heap_bytes, options.nodes, memory.available)
     if options.memory_bytes is not None:
-        config.check_bound(options.memory_bytes, heap_bytes)
+        check_bound(options.memory_bytes, heap_bytes)
     names = [f"node-{index + 1}" for index in range(options.nodes)]
     network = networks.choose_network(names) if options.network else None
     artifacts = fetch(exact_version(options.version), tell)
-    facts = {"heap_bytes": heap_bytes, "memory_bytes": options.memory_bytes, "java": java.version}
-
-    def prepare(testbed: Testbed) -> Testbed:
-        return _prepare(options, testbed, artifacts)
-
-    def complete(testbed: Testbed) -> None:
-        _complete(options, testbed, tell)
-
+    prepare, complete = partial(_prepare, artifacts), partial(_complete, tell)
     starts = 1
     while True:
-        ports = _ports(options, network, first=starts == 1)
+        hosts, ports = _places(options, network, first=starts == 1)
         folder = make_folder(root, "cassandra", options.name)
+        nodes = [
+            Node(
+                name=name,
+                role="peer",
+                host=host,
+                port=ports[0],
+                command=networks.inside(network, name, _command(java.program, folder / name)),
+                cores=options.cores,
+                more_ports=tuple(ports[1:]),
+            )
+            for name, host in zip(names, hosts, strict=True)
+        ]
         try:
-            testbed = _planned(options, folder, java.program, ports, facts, network)
+            testbed = _planned(options, folder, nodes, heap_bytes, java.version, network)
             return launch(testbed, options, SYSTEM, prepare, complete)
         except PortTakenError:
             if starts == _MOST_STARTS:
@@ -97,76 +356,60 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
 def _check_again(testbed: Testbed, tell: Tell) -> None:
     """Checks the memory for nodes that are down, and fetches their program if it is missing."""
     gone = sum(not node.lives for node in testbed.nodes)
-    config.check_memory(testbed.facts["heap_bytes"], gone, psutil.virtual_memory().available)
+    check_memory(testbed.facts["heap_bytes"], gone, psutil.virtual_memory().available)
     fetch(testbed.made_with.get("version", testbed.version), tell)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ports:
-    """The ports of the nodes, which are the same on each node's address."""
+def _places(
+    options: CassandraOptions, network: Network | None, *, first: bool
+) -> tuple[list[str], list[int]]:
+    """The nodes' addresses, and the ports on each: for clients, storage and the exporter.
 
-    hosts: tuple[str, ...]
-    clients: int
-    storage: int
-    exporter: int
-
-
-def _ports(options: CassandraOptions, network: Network | None, *, first: bool) -> _Ports:
-    """Ports that are free now; at the first attempt the usual ones if possible.
-
-    Two testbeds that start at the same time would conflict on the usual ports again and again.
+    The ports are free now; at the first attempt the usual ones if possible. Two testbeds that start
+    at the same time would conflict on the usual ports again and again.
     """
     if network is not None:
-        hosts = tuple(map(network.host, network.servers))
+        hosts = list(map(network.host, network.servers))
         (clients,) = networks.consecutive_ports(options.port or _USUAL_PORT, 1)
         if clients in {_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT}:
             raise UsageError(f"port {clients} is the nodes' own: choose another --port")
-        return _Ports(hosts, clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT)
-    hosts = tuple(f"127.0.0.{index + 1}" for index in range(options.nodes))
+        return hosts, [clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT]
+    hosts = [f"127.0.0.{index + 1}" for index in range(options.nodes)]
     ports = [networks.common_port(hosts, _USUAL_PORT if first else None, options.port)]
     for usual in (_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
         ports.append(networks.common_port(hosts, usual if first else None, but=ports))
-    return _Ports(hosts, *ports)
+    return hosts, ports
 
 
 def _planned(
     options: CassandraOptions,
     folder: Path,
+    nodes: list[Node],
+    heap_bytes: int,
     java: str,
-    ports: _Ports,
-    facts: Mapping[str, Any],
     network: Network | None,
 ) -> Testbed:
     """The testbed before its first process."""
-    names = [f"node-{index + 1}" for index in range(options.nodes)]
-    nodes = [
-        Node(
-            name=name,
-            role="peer",
-            host=host,
-            port=ports.clients,
-            command=networks.inside(network, name, _command(java, folder / name)),
-            cores=options.cores,
-            more_ports=(ports.storage, ports.exporter),
-        )
-        for name, host in zip(names, ports.hosts, strict=True)
-    ]
-    version = exact_version(options.version)
-    # The name is unique, so that nodes of other clusters on this machine don't join.
-    cluster_name = f"kvmark {secrets.token_hex(4)}"
-    testbed = planned(
+    facts = {
+        "heap_bytes": heap_bytes,
+        "memory_bytes": options.memory_bytes,
+        "java": java,
+        # Unique, so that nodes of other clusters on this machine don't join.
+        "cluster_name": f"kvmark {secrets.token_hex(4)}",
+        "exporter_port": nodes[0].more_ports[1],
+    }
+    return planned(
         "cassandra",
         folder,
         options,
         nodes,
         f"cql://{','.join(node.address for node in nodes)}",
-        facts={**facts, "cluster_name": cluster_name, "exporter_port": ports.exporter},
+        facts=facts,
         username=USER,
         network=network,
-        version=version,
-        heap_bytes=facts["heap_bytes"],
+        version=exact_version(options.version),
+        heap_bytes=heap_bytes,
     )
-    return testbed.model_copy(update={"version": version})
 
 
 def _command(java: str, folder: Path) -> tuple[str, ...]:
@@ -179,48 +422,30 @@ def _command(java: str, folder: Path) -> tuple[str, ...]:
     return (*words, java, f"@{folder / 'jvm.args'}")
 
 
-def _prepare(options: CassandraOptions, testbed: Testbed, artifacts: Artifacts) -> Testbed:
-    """Writes the files of the nodes, and makes control groups if memory is bounded."""
-    keystore = None
+def _prepare(artifacts: Artifacts, testbed: Testbed, options: CassandraOptions) -> None:
+    """Writes the files of the nodes."""
+    certificates = None
     if options.tls:
         hosts = [node.host for node in testbed.nodes]
-        made = launching.make_certificates(testbed.folder, hosts)
-        keystore = Keystore(made.keystore, launching.make_keystore(made))
+        certificates = launching.make_certificates(testbed.folder, hosts)
+        certificates.make_keystore()
     for node in testbed.nodes:
         folder = testbed.folder_of(node)
         (folder / "tmp").mkdir(parents=True)
-        text = config.settings_text(options, testbed, node, keystore)
+        text = settings_text(options, testbed, node, certificates)
         write_private(folder / "cassandra.yaml", text)
-        jvm = config.jvm_text(testbed, node, artifacts, testbed.facts["heap_bytes"])
+        jvm = jvm_text(testbed, node, artifacts, testbed.facts["heap_bytes"])
         (folder / "jvm.args").write_text(jvm, encoding="utf-8")
         for name in ("logback.xml", "jmx-exporter.yaml"):
-            (folder / name).write_text(config.companion(name), encoding="utf-8")
-    return _bounded(options, testbed)
+            (folder / name).write_text(template(f"cassandra/{name}"), encoding="utf-8")
 
 
-def _bounded(options: CassandraOptions, testbed: Testbed) -> Testbed:
-    """The testbed with a control group for each node, if memory is bounded."""
-    if options.memory_bytes is None:
-        return testbed
-    cluster = str(testbed.facts["cluster_name"]).replace(" ", "-")
-    nodes: list[Node] = []
-    try:
-        for node in testbed.nodes:
-            group = make_group(f"{cluster}-{node.name}", options.memory_bytes)
-            nodes.append(node.model_copy(update={"group": group}))
-    except UsageError:
-        for node in nodes:
-            if node.group is not None:
-                remove_group(node.group)
-        raise
-    return testbed.model_copy(update={"nodes": tuple(nodes)})
-
-
-def _complete(options: CassandraOptions, testbed: Testbed, tell: Tell) -> None:
+def _complete(tell: Tell, testbed: Testbed, options: CassandraOptions) -> None:
     """Sets the password, and reports progress until all nodes answer."""
     count = len(testbed.nodes)
     heap = f"with a heap of {testbed.facts['heap_bytes'] // 2**20} MiB"
-    tell(f"Starting Cassandra {testbed.version}, {count} {'nodes' if count > 1 else 'node'} {heap}")
+    number = f"{count} {'nodes' if count > 1 else 'node'}"
+    tell(f"Starting Cassandra {testbed.made_with['version']}, {number} {heap}")
     if options.password is not None:
         _change_password(testbed, options.password)
     for index, node in enumerate(testbed.nodes):
@@ -246,12 +471,6 @@ def _change_password(testbed: Testbed, password: Secret) -> None:
     server.wait(testbed, first, changed, "take its password", _HEALTHY_WITHIN_S)
 
 
-def _refusal(log: Path) -> str | None:
-    """The setting that a node refused, if that is why it ended."""
-    setting = server.refused_setting(log)
-    return setting and f"Cassandra refused a setting: {setting}"
-
-
 SYSTEM: Final = System(
     "cassandra",
     CassandraOptions,
@@ -262,7 +481,7 @@ SYSTEM: Final = System(
     server.ExporterMeter,
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
-    refusal=_refusal,
+    refusal=server.refusal,
     version_of=server.version_of,
     keeps_log=True,
     driver=DRIVER,

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder
 from kvmark.testbed.process import locked, run_captured, run_streaming
+from kvmark.testbed.state import template
 from kvmark.testbed.system import Tell
 
 VERSIONS: Final[Mapping[str, str]] = {"5.0": "5.0.9", "6.0": "6.0-alpha2"}
@@ -45,38 +47,11 @@ _MISSING: Final = re.compile(
 )
 _ERROR: Final = re.compile(r"^\[ERROR\] (.+?)(?: -> \[Help 1\])?$", re.MULTILINE)
 _LONGEST: Final = 300
-_POM: Final = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>kvmark</groupId>
-  <artifactId>cassandra-testbed</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.cassandra</groupId>
-      <artifactId>cassandra-all</artifactId>
-      <version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>io.prometheus.jmx</groupId>
-      <artifactId>jmx_prometheus_javaagent</artifactId>
-      <version>{agent}</version>
-      <exclusions>
-        <exclusion>
-          <groupId>*</groupId>
-          <artifactId>*</artifactId>
-        </exclusion>
-      </exclusions>
-    </dependency>
-  </dependencies>
-</project>
-"""
 
 _MAJOR: Final = 17
 """The version of Java that runs both Cassandra 5.0 and 6.0 with kvmark's options."""
 
-_VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
+_VERSION: Final = re.compile(r'version "(\d[^"]*)"')
 _INSTALLED: Final = Path("/usr/lib/jvm")
 _ANSWERS_WITHIN_S: Final = 30.0
 
@@ -190,18 +165,15 @@ def _run_maven(maven: str, folder: Path, version: str, tell: Tell) -> None:
     command = [maven, "--batch-mode", "--strict-checksums", "--update-snapshots", _PLUGIN]
     command += ["--file", str(folder / "pom.xml"), f"-DoutputDirectory={folder / 'lib'}"]
     command += ["-DincludeScope=runtime", f"-DexcludeClassifiers={others}"]
-    lines: list[str] = []
-    fetched = 0
+    numbers = count(1)
 
     def on_line(line: str) -> None:
-        nonlocal fetched
-        lines.append(line)
         if jar := _FETCHED.search(line):
-            fetched += 1
-            tell(f"Fetching Cassandra {version} with Maven: {fetched} files, {jar[1]}")
+            tell(f"Fetching Cassandra {version} with Maven: {next(numbers)} files, {jar[1]}")
 
-    if run_streaming(command, on_line) != 0:
-        raise _refusal("".join(lines), version)
+    code, lines = run_streaming(command, on_line)
+    if code != 0:
+        raise _refusal("\n".join(lines), version)
 
 
 def _refusal(output: str, version: str) -> SystemUnderTestError | UsageError:
@@ -219,7 +191,7 @@ def _refusal(output: str, version: str) -> SystemUnderTestError | UsageError:
 
 
 def _pom(version: str) -> str:
-    return _POM.format(version=version, agent=_AGENT)
+    return template("cassandra/pom.xml").format(version=version, agent=_AGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +200,6 @@ class Java:
 
     program: str
     version: str
-    major: int
 
 
 def find_java() -> Java:
@@ -239,7 +210,7 @@ def find_java() -> Java:
     """
     found = [java for program in _programs() if (java := _inspect(program)) is not None]
     for java in found:
-        if java.major == _MAJOR:
+        if re.match(rf"{_MAJOR}\b", java.version):
             return java
     package = f"install it with `sudo apt-get install openjdk-{_MAJOR}-jre-headless`"
     if not found:
@@ -267,4 +238,4 @@ def _inspect(program: str) -> Java | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = _VERSION.search(answer.stderr)
-    return Java(program, version[1], int(version[2])) if version else None
+    return Java(program, version[1]) if version else None

@@ -165,15 +165,16 @@ def reason_in(log: Path) -> tuple[int, str] | None:
     return None
 
 
-def refused_setting(log: Path) -> str | None:
-    """The setting that a node refused at its only start, and the reason; None without one."""
+def refusal(log: Path) -> str | None:
+    """The setting that a node refused at its only start, if that is why it ended."""
     text = "\n".join(line for _, line in _lines(log))
     refused = _REFUSED.search(text)
     if refused is None:
         return None
     names = ".".join(dict.fromkeys(_SETTING.findall(text)))
     causes = _CAUSE.findall(text)
-    return (f"{names}: {causes[-1]}" if names and causes else refused[1])[:_LONGEST]
+    reason = f"{names}: {causes[-1]}" if names and causes else refused[1]
+    return f"Cassandra refused a setting: {reason[:_LONGEST]}"
 
 
 def _lines(log: Path) -> list[tuple[int, str]]:
@@ -265,7 +266,7 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
         SystemUnderTestError: the node doesn't return its settings.
     """
     node = next((each for each in testbed.nodes if each.lives), testbed.nodes[0])
-    settings = console.settings_of(testbed, node, lambda: _settings(connect(testbed, node)))
+    settings = console.settings_of(testbed, node, _settings, consistency="one")
     heap_bytes = int(testbed.facts["heap_bytes"])
     memory_bytes: int | None = testbed.facts.get("memory_bytes")
     return {

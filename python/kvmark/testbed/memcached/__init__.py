@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
+from kvmark.testbed import console as consoles
 from kvmark.testbed import launch as launching
 from kvmark.testbed import process, state
-from kvmark.testbed.console import Console, NetworkMeter, connect, fingerprint, settings_of
+from kvmark.testbed.console import Console, connect
 from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.memcached.data import contents, stats
 from kvmark.testbed.network import HOST, choose_ports
@@ -22,7 +22,6 @@ from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
 from kvmark.testbed.system import (
     Settings,
-    Store,
     System,
     Tell,
     TestbedOptions,
@@ -71,11 +70,8 @@ _DECIDED: Final = {
 }
 
 # These differ between testbeds and don't affect measurements.
-_PLACES: Final = frozenset(
-    {
-        *("tcpport", "udpport", "inter", "oldest", "auth_enabled_ascii"),
-        *("ssl_chain_cert", "ssl_key", "ssl_ca_cert"),
-    }
+_PLACES: Final = re.compile(
+    "tcpport|udpport|inter|oldest|auth_enabled_ascii|ssl_chain_cert|ssl_key|ssl_ca_cert"
 )
 
 
@@ -151,7 +147,7 @@ def up(options: MemcachedOptions, root: Path, _tell: Tell = lambda _: None) -> T
     ]
     url = f"memcached://{','.join(node.address for node in nodes)}"
     testbed = planned("memcached", folder, options, nodes, url, username=_USERNAME)
-    return launch(testbed, options, SYSTEM, lambda made: _prepare(options, made))
+    return launch(testbed, options, SYSTEM, _prepare)
 
 
 def arguments(options: MemcachedOptions, folder: Path, port: int) -> list[str]:
@@ -177,7 +173,7 @@ def arguments(options: MemcachedOptions, folder: Path, port: int) -> list[str]:
     return found
 
 
-def _prepare(options: MemcachedOptions, testbed: Testbed) -> Testbed:
+def _prepare(testbed: Testbed, options: MemcachedOptions) -> None:
     """Writes the files that the servers read."""
     if options.password is not None:
         write_private(testbed.folder / "users", f"{_USERNAME}:{options.password.reveal()}\n")
@@ -185,7 +181,6 @@ def _prepare(options: MemcachedOptions, testbed: Testbed) -> Testbed:
         launching.make_certificates(testbed.folder, [HOST])
     for node in testbed.nodes:
         testbed.folder_of(node).mkdir()
-    return testbed
 
 
 def _version_of(testbed: Testbed) -> str:
@@ -218,14 +213,6 @@ def _answers(testbed: Testbed, node: Node) -> bool:
     return node.process is not None and pid == str(node.process.pid)
 
 
-def _describe(testbed: Testbed) -> Mapping[str, Any]:
-    """Version, servers, the first one's settings and their fingerprint, for a manifest."""
-    node = testbed.nodes[0]
-    settings = settings_of(testbed, node, lambda: stats(connect(testbed, node), "settings"))
-    counted = {name: value for name, value in settings.items() if name not in _PLACES}
-    return {**testbed.described(), "fingerprint": fingerprint(counted), "settings": settings}
-
-
 def _carried(console: Console) -> tuple[str, str]:
     counters = stats(console)
     return counters["bytes_written"], counters["bytes_read"]
@@ -237,13 +224,13 @@ SYSTEM: Final = System(
     up,
     _wait_for_answer,
     _wait_for_answer,
-    _describe,
-    partial(NetworkMeter, carried=_carried),
+    partial(consoles.describe, read=lambda one: stats(one, "settings"), places=_PLACES),
+    partial(consoles.NetworkMeter, carried=_carried),
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
     refusal=_refusal,
     version_of=_version_of,
     driver="memcached",
-    store=Store("memcached", contents),
+    contents=contents,
     forgets=lambda _: "memcached keeps its data in memory only",
 )

@@ -7,8 +7,7 @@ item, its mark, which isn't counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -16,6 +15,7 @@ from urllib.parse import unquote
 from kvmark.errors import SystemUnderTestError
 from kvmark.interrupts import pause
 from kvmark.secret import Secret
+from kvmark.testbed import console as consoles
 from kvmark.testbed.console import Console, naming_server
 from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey
 
@@ -46,7 +46,7 @@ class _Server:
 
     def items(self) -> int | None:
         """The number of items without the mark; None if the server doesn't count them."""
-        with self._naming("doesn't report its contents"):
+        with naming_server(self.address, "doesn't report its contents"):
             count = stats(self.console).get("curr_items")
         if count is None:
             return None
@@ -58,7 +58,7 @@ class _Server:
 
     def claim(self) -> str | None:
         """The claim in the server's mark; None without one."""
-        with self._naming("doesn't report its contents"):
+        with naming_server(self.address, "doesn't report its contents"):
             lines = self.console.ask("get", _MARK).splitlines()
         return str(lines[1]) if len(lines) > 1 else None
 
@@ -72,13 +72,12 @@ class _Server:
 
     def remove(self) -> None:
         """Removes all items."""
-        with self._naming("can't be emptied (--on-existing keep loads over its records)"):
+        with naming_server(self.address, consoles.CANNOT_EMPTY):
             self.console.ask("flush_all")
 
     def mark(self, claim: str) -> None:
         """Writes the mark."""
-        refusal = "can't be marked as kvmark's own (--on-existing keep loads without a mark)"
-        with self._naming(refusal):
+        with naming_server(self.address, consoles.CANNOT_MARK):
             self.console.ask("set", _MARK, 0, 0, f"{len(claim)}\r\n{claim}")
 
     def _keys(self) -> Sequence[str] | None:
@@ -97,9 +96,6 @@ class _Server:
             pause(_PAUSE_S)
         return None
 
-    def _naming(self, failure: str) -> AbstractContextManager[None]:
-        return naming_server(self.address, failure)
-
 
 def contents(options: DriverOptions, password: Secret | None) -> Contents | None:
     """The items of the servers; None if one doesn't count them.
@@ -108,7 +104,15 @@ def contents(options: DriverOptions, password: Secret | None) -> Contents | None
         SystemUnderTestError: a server can't be reached, or refuses.
         UsageError: the password can't be read.
     """
-    servers = [_server(options, each, password) for each in options["address"].split(",")]
+    patient = {**options, "connect_timeout_ms": str(_LISTING_MS)}
+    servers = [
+        _Server(
+            address,
+            Console("memcached", {**options, "address": address}, password),
+            Console("memcached", {**patient, "address": address}, password),
+        )
+        for address in options["address"].split(",")
+    ]
     counts = [server.items() for server in servers]
     if None in counts:
         return None
@@ -118,24 +122,15 @@ def contents(options: DriverOptions, password: Secret | None) -> Contents | None
     def foreign(is_own: IsOwnKey) -> str | None:
         return next(filter(None, (server.foreign_key(is_own) for server in servers)), None)
 
-    return Contents(
-        found=f"{items:,} items" if items else None,
-        others="name an empty server",
-        # A server with items and no mark was replaced, restarted or full: the items may be others'.
-        claim=claims.pop() if len(claims) == 1 else None,
-        foreign=foreign,
-        remove=lambda: _each(servers, _Server.remove),
-        mark=lambda claim: _each(servers, lambda server: server.mark(claim)),
-    )
+    def remove() -> None:
+        for server in servers:
+            server.remove()
 
+    def mark(claim: str) -> None:
+        for server in servers:
+            server.mark(claim)
 
-def _server(options: DriverOptions, address: str, password: Secret | None) -> _Server:
-    own = {**options, "address": address}
-    patient = {**own, "connect_timeout_ms": str(_LISTING_MS)}
-    consoles = (Console("memcached", each, password) for each in (own, patient))
-    return _Server(address, *consoles)
-
-
-def _each(servers: Sequence[_Server], do: Callable[[_Server], None]) -> None:
-    for server in servers:
-        do(server)
+    # A server with items and no mark was replaced, restarted or full: the items may be others'.
+    own = claims.pop() if len(claims) == 1 else None
+    found = f"{items:,} items" if items else None
+    return Contents(found, "name an empty server", own, foreign, remove, mark)

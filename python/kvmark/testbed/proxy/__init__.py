@@ -1,6 +1,10 @@
 """Proxies in front of a system: HAProxy, Shotover and cql-proxy.
 
 They only pass requests on, so that a measurement shows the cost of the additional hop.
+
+HAProxy is installed; the others are built once, at exact versions, in kvmark's folder in the user's
+cache. Shotover is a library, which a program of a few lines makes a proxy; cql-proxy is a module of
+Go.
 """
 
 from __future__ import annotations
@@ -8,24 +12,28 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 import psutil
 
+from kvmark.cache import cache_folder
 from kvmark.drivers import drivers, schemes
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import state
 from kvmark.testbed.console import fingerprint
 from kvmark.testbed.launch import launch, planned
 from kvmark.testbed.network import HOST, choose_ports
-from kvmark.testbed.process import wait_until
-from kvmark.testbed.proxy.programs import Build, Kind, Program, find_program
-from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, write_private
+from kvmark.testbed.process import locked, run_captured, run_streaming, wait_until
+from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, template, write_private
 from kvmark.testbed.system import Meter, System, Tell, TestbedOptions, check_bounds, option
+
+Kind = Literal["haproxy", "shotover", "cql-proxy"]
+Build = Literal["debug", "release"]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -48,40 +56,36 @@ _MOST_CONNECTIONS: Final = 20_000
 _RESERVED_FILES: Final = 200
 _FILES_PER_CONNECTION: Final = 2
 
-_HAPROXY: Final = """\
-global
-    nbthread {threads}
-    maxconn {connections}
-defaults
-    mode tcp
-    timeout connect 5s
-    timeout client 1h
-    timeout server 1h
-listen kvmark
-    bind {host}:{port}
-    server system {to_host}:{to_port}
-"""
-_SHOTOVER: Final = """\
----
-sources:
-  - {source}:
-      name: "kvmark"
-      listen_addr: "{host}:{port}"
-      connection_limit: {connections}
-      chain:
-        - {sink}:
-            remote_address: "{to_host}:{to_port}"
-            connect_timeout_ms: 5000
-"""
-_SHOTOVER_LOG: Final = """\
----
-main_log_level: "warn"
-"""
-_CQL_PROXY: Final = """\
-contact-points: ["{to_host}"]
-port: {to_port}
-bind: "{host}:{port}"
-"""
+
+_FILES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "haproxy": ("haproxy.cfg",),
+    "shotover": ("topology.yaml", "config.yaml"),
+    "cql-proxy": ("cql-proxy.yaml",),
+}
+_COMMANDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "haproxy": ("{program}", "-db", "-f", "{folder}/haproxy.cfg"),
+    "shotover": (
+        *("{program}", "--topology-file", "{folder}/topology.yaml"),
+        *("--config-file", "{folder}/config.yaml", "--core-threads", "{threads}"),
+    ),
+    # Go's runtime takes the number of its threads from its environment only.
+    "cql-proxy": (
+        "env",
+        "GOMAXPROCS={threads}",
+        "{program}",
+        "--config",
+        "{folder}/cql-proxy.yaml",
+    ),
+}
+"""The commands that run proxies in the foreground."""
+
+_SHOTOVER: Final = "0.7.4"
+_CQL_PROXY: Final = "0.2.0"
+_GO_MODULE: Final = "github.com/datastax/cql-proxy"
+_VERSION: Final = re.compile(r"version (\d[\w.]*)")
+_PROFILES: Final[Mapping[Build, str]] = {"debug": "dev", "release": "release"}
+"""Cargo's names of the builds."""
+_LONGEST: Final = 300
 
 # Addresses differ between testbeds and don't affect measurements.
 _PLACE: Final = re.compile(r"([\w.-]+|\[[0-9a-f:]+\]):\d+|(?<=port: )\d+")
@@ -103,17 +107,8 @@ class Target:
     """Whether clients get the addresses of other nodes."""
 
     @property
-    def host(self) -> str:
-        """The host, or its address."""
-        return self._parts[0]
-
-    @property
-    def port(self) -> int:
-        """The port."""
-        return self._parts[1]
-
-    @property
-    def _parts(self) -> tuple[str, int]:
+    def place(self) -> tuple[str, int]:
+        """The host, or its address, and the port."""
         host, colon, port = self.address.rpartition(":")
         if colon and port.isdecimal() and len(port) <= _LONGEST_PORT:
             return host.strip("[]"), int(port)
@@ -184,7 +179,7 @@ def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbe
     """
     check(options)
     _check_nodes(options, root)
-    _check_target(options.to.host, options.to.port)
+    _check_target(*options.to.place)
     program = find_program(options.kind, options.build or "release", tell)
     (port,) = choose_ports(options.port, 1)
     folder = make_folder(root, options.kind, options.name)
@@ -198,12 +193,11 @@ def _check_again(testbed: Testbed, tell: Tell) -> None:
     find_program(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
 
 
-def _prepare(testbed: Testbed) -> Testbed:
+def _prepare(testbed: Testbed, _: ProxyOptions) -> None:
     folder = testbed.folder_of(testbed.nodes[0])
     folder.mkdir()
     for name, text in testbed.facts["files"].items():
         write_private(folder / name, text)
-    return testbed
 
 
 def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -> Testbed:
@@ -212,10 +206,11 @@ def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -
     threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
     facts: dict[str, Any] = {
         "kind": kind,
+        "version": f"{kind} {program.version}",
         "build": program.build,
         "threads": threads,
         "to": to.text,
-        "behind": f"{to.host}:{to.port}",
+        "behind": "{}:{}".format(*to.place),
         "files": files(kind, port, to, threads),
     }
     node = Node(
@@ -227,21 +222,15 @@ def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -
         cores=options.cores,
     )
     decided: dict[str, Any] = {"to": to.text, "threads": threads, "build": program.build or None}
-    url = _url(to, node.address)
-    testbed = planned("proxy", folder, options, [node], url, facts=facts, **decided)
-    return testbed.model_copy(update={"version": f"{kind} {program.version}"})
-
-
-def _url(to: Target, address: str) -> str:
-    """The system's URL with the proxy's address."""
     scheme, _, rest = to.text.partition("://")
-    hosts = re.match(r"[^/?]*", rest)
-    return f"{scheme}://{address}{rest[hosts.end() if hosts else 0 :]}"
+    # The system's URL with the proxy's address.
+    url = f"{scheme}://{node.address}{re.sub(r'^[^/?]*', '', rest)}"
+    return planned("proxy", folder, options, [node], url, facts=facts, **decided)
 
 
 def _check_nodes(options: ProxyOptions, root: Path) -> None:
     """Refuses a testbed of several nodes behind a proxy that doesn't hide nodes."""
-    owner = owner_of(f"{options.to.host}:{options.to.port}", root)
+    owner = owner_of("{}:{}".format(*options.to.place), root)
     nodes = 0 if owner is None else sum(node.role == "peer" for node in owner.nodes)
     if owner is not None and nodes > 1 and options.kind != "cql-proxy":
         raise UsageError(
@@ -253,38 +242,24 @@ def _check_nodes(options: ProxyOptions, root: Path) -> None:
 def files(kind: Kind, port: int, to: Target, threads: int) -> dict[str, str]:
     """The files that a proxy reads, by name."""
     source, sink = _SHOTOVER_PROTOCOLS.get(to.driver, ("", ""))
+    to_host, to_port = to.place
     values = {
         "host": HOST,
         "port": port,
-        "to_host": f"[{to.host}]" if ":" in to.host else to.host,
-        "to_port": to.port,
+        "to_host": f"[{to_host}]" if ":" in to_host else to_host,
+        "to_port": to_port,
         "threads": threads,
         "connections": _connections(),
         "source": source,
         "sink": sink,
     }
-    match kind:
-        case "haproxy":
-            return {"haproxy.cfg": _HAPROXY.format(**values)}
-        case "shotover":
-            return {"topology.yaml": _SHOTOVER.format(**values), "config.yaml": _SHOTOVER_LOG}
-        case "cql-proxy":
-            return {"cql-proxy.yaml": _CQL_PROXY.format(**values)}
+    return {name: template(f"proxy/{name}").format(**values) for name in _FILES[kind]}
 
 
 def command(kind: Kind, program: str, folder: Path, threads: int) -> tuple[str, ...]:
     """The command that runs a proxy in the foreground."""
-    match kind:
-        case "haproxy":
-            return (program, "-db", "-f", str(folder / "haproxy.cfg"))
-        case "shotover":
-            topology, config = str(folder / "topology.yaml"), str(folder / "config.yaml")
-            read = ("--topology-file", topology, "--config-file", config)
-            return (program, *read, "--core-threads", str(threads))
-        case "cql-proxy":
-            # Go's runtime takes the number of its threads from its environment only.
-            config = str(folder / "cql-proxy.yaml")
-            return ("env", f"GOMAXPROCS={threads}", program, "--config", config)
+    values = {"program": program, "folder": folder, "threads": threads}
+    return tuple(word.format(**values) for word in _COMMANDS[kind])
 
 
 def _connections() -> int:
@@ -348,6 +323,127 @@ def _describe(testbed: Testbed) -> Mapping[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A proxy's program on this machine."""
+
+    path: str
+    version: str
+    build: str = ""
+    """Empty for a program that has one build."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """The files and the command that build a program in its folder, for a build and its profile."""
+
+    name: str
+    version: str
+    files: Mapping[str, str]
+    command: tuple[str, ...]
+    product: str
+    """The program, as a path in the folder."""
+    tool: str
+    """The error if the tool that builds it is missing."""
+
+
+_RECIPES: Final[Mapping[Kind, _Recipe]] = {
+    "shotover": _Recipe(
+        name=f"shotover-{_SHOTOVER}",
+        version=_SHOTOVER,
+        files={
+            "Cargo.toml": template("proxy/shotover.toml").format(version=_SHOTOVER),
+            "src/main.rs": template("proxy/shotover.rs"),
+        },
+        command=("cargo", "build", "--profile", "{profile}"),
+        product="target/{build}/kvmark-shotover",
+        tool="Cargo, which builds Shotover, is missing: install Rust",
+    ),
+    "cql-proxy": _Recipe(
+        name=f"cql-proxy-{_CQL_PROXY}",
+        version=_CQL_PROXY,
+        files={
+            "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{_CQL_PROXY}\n"
+        },
+        command=("go", "build", "-mod=mod", "-o", "cql-proxy", _GO_MODULE),
+        product="cql-proxy",
+        tool="Go, which builds cql-proxy, is missing: install it with `sudo apt-get install"
+        " golang-go`",
+    ),
+}
+
+
+def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
+    """A proxy's program. If it is missing, it is built, which takes minutes.
+
+    Raises:
+        UsageError: it, or its build tool, is missing.
+        SystemUnderTestError: it can't be built.
+    """
+    if kind == "haproxy":
+        return _haproxy()
+    program = built_path(kind, build)
+    if not program.exists():
+        _build(kind, build, tell)
+    return Program(str(program), _RECIPES[kind].version, build if kind == "shotover" else "")
+
+
+def built_path(kind: Kind, build: Build = "release") -> Path:
+    """The path of a proxy's program after it is built."""
+    recipe = _RECIPES[kind]
+    return cache_folder() / recipe.name / recipe.product.format(build=build)
+
+
+def _haproxy() -> Program:
+    path = shutil.which("haproxy")
+    # Debian's folder is only in root's search path.
+    path = path or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    if path is None:
+        raise UsageError("haproxy is missing: install it with `sudo apt-get install haproxy`")
+    version = _VERSION.search(run_captured([path, "-v"]).stdout)
+    return Program(path, version[1] if version else "")
+
+
+def _build(kind: Kind, build: Build, tell: Tell) -> None:
+    recipe = _RECIPES[kind]
+    tool, folder = shutil.which(recipe.command[0]), cache_folder() / recipe.name
+    if tool is None:
+        raise UsageError(recipe.tool)
+    try:
+        with locked(folder / ".lock", f"building {recipe.name}", tell):
+            if built_path(kind, build).exists():
+                return
+            for name, text in recipe.files.items():
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            words = [word.format(profile=_PROFILES[build]) for word in recipe.command[1:]]
+            _run([tool, *words], folder, recipe.name, tell)
+    except OSError as problem:
+        raise UsageError(
+            f"{recipe.name} can't be built in {folder} because {problem.strerror}: name another"
+            " cache folder with XDG_CACHE_HOME"
+        ) from problem
+
+
+def _run(command: Sequence[str], folder: Path, name: str, tell: Tell) -> None:
+    """Builds; reports each line. If it fails, the last one is the reason."""
+    step = f"Building {name}, which takes some minutes once"
+    tell(step)
+    # Settings of the user's other builds don't apply.
+    own = {k: v for k, v in os.environ.items() if k not in {"CARGO_TARGET_DIR", "RUSTFLAGS"}}
+    code, lines = run_streaming(
+        command, lambda line: tell(f"{step}: {line}"), folder=folder, environment=own
+    )
+    if code != 0:
+        reasons = [line for line in lines if line.startswith("error")] or list(filter(None, lines))
+        reason = (reasons or ["it printed nothing"])[-1]
+        raise SystemUnderTestError(
+            f"{name} can't be built with {Path(command[0]).name}, look at the network and at its"
+            f" registry: {reason[:_LONGEST]}"
+        )
+
+
 SYSTEM: Final = System(
     "proxy",
     ProxyOptions,
@@ -359,6 +455,7 @@ SYSTEM: Final = System(
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
     named_by="kind",
+    version_of=lambda testbed: str(testbed.facts["version"]),
     required=f"a proxy needs its kind and a system: write --kind {'|'.join(KINDS)} --to URL",
     check_again=_check_again,
 )

@@ -1,33 +1,39 @@
-"""Redis, and servers that are started like it: one server, a replicated pair, or a cluster."""
+"""Redis, and servers that are started like it: one server, a replicated pair, or a cluster.
+
+A replica takes its primary's place, and gives it back, as with a watchdog of Redis.
+
+Clients know one address, which moves to the new primary, like a virtual address in a network. So
+their connections are reset and they connect again. Writes that the old primary acknowledged and
+didn't replicate are lost, if it is gone permanently or has to follow the new one.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from kvmark.errors import SpecError, UsageError
+from kvmark.errors import SpecError, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.quantity import size_bytes
+from kvmark.testbed import console as consoles
 from kvmark.testbed import launch as launching
 from kvmark.testbed import network as networks
 from kvmark.testbed import process, state
-from kvmark.testbed.console import Console, connect
+from kvmark.testbed.console import Console, connect, settings_of
 from kvmark.testbed.launch import Certificates, find_server, launch, planned
-from kvmark.testbed.network import HOST, Network
+from kvmark.testbed.network import HOST, Network, move_service
 from kvmark.testbed.process import wait_until
-from kvmark.testbed.redis import server
 from kvmark.testbed.redis.data import contents
-from kvmark.testbed.state import Node, Role, Testbed, make_folder, write_private
+from kvmark.testbed.state import Node, Role, Testbed, make_folder, template, write_private
 from kvmark.testbed.system import (
     YES_OR_NO,
     Promotion,
     Settings,
-    Store,
     System,
     Tell,
     TestbedOptions,
@@ -62,6 +68,19 @@ _FSYNC: Final = ("always", "everysec", "no")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - in a network of this machine only
 _SAVE: Final = re.compile(r"\d+ \d+(?: \d+ \d+)*")
+
+_SLOTS: Final = 16_384
+"""Slots of a Redis Cluster."""
+
+_SECRET: Final = re.compile(r"pass$|^masterauth$|^masteruser$")
+# These differ between testbeds and don't affect measurements.
+_PLACES: Final = re.compile(
+    r"(tls-|cluster-announce-(tls-|bus-)?|replica-announce-|slave-announce-|cluster-)?port"
+    r"|(cluster-announce|replica-announce|slave-announce)-(ip|hostname)"
+    r"|dir|pidfile|logfile|unixsocket|replicaof|slaveof|aclfile|.*-file|proc-title-template"
+)
+
+_HANDOVER_WITHIN_S: Final = 60.0
 
 # Settings that a testbed decides itself, by the advice.
 _DECIDED: Final = {
@@ -107,16 +126,6 @@ class RedisOptions(TestbedOptions):
     network: bool = False
     """Whether each server has its own address and link, which faults can disturb."""
 
-    @property
-    def primaries(self) -> int:
-        """The number of servers that take writes."""
-        return 1 if self.cluster is None else self.cluster
-
-    @property
-    def servers(self) -> int:
-        """The number of all servers."""
-        return self.primaries * (1 + self.replicas)
-
 
 def check(options: RedisOptions) -> None:
     """Refuses options that can't be used.
@@ -152,24 +161,25 @@ def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testb
     """
     check(options)
     program = find_server(options.server, "redis-server")
-    _check_memory(options)
+    roles = _roles(options)
+    each_bytes = _LEAST_BYTES
+    with suppress(SpecError):  # The server rejects an invalid value itself.
+        most_bytes = size_bytes(dict(options.settings).get("maxmemory", "0"), _SIZES)
+        each_bytes = max(each_bytes, most_bytes)
+    launching.check_memory(len(roles), each_bytes, "start fewer, or lower maxmemory")
     bus = 0 if options.cluster is None else _BUS_DISTANCE
     network = None
     if options.network:
-        network = networks.choose_network([name for name, _ in _names(options)])
-        ports = networks.consecutive_ports(options.port or _USUAL_PORT, options.servers, bus)
+        network = networks.choose_network(list(roles))
+        ports = networks.consecutive_ports(options.port or _USUAL_PORT, len(roles), bus)
         if options.cluster is None:
             # The service address moves to a replica with its port.
-            ports = [ports[0]] * options.servers
+            ports = [ports[0]] * len(roles)
     else:
-        ports = networks.choose_ports(options.port, options.servers, bus)
+        ports = networks.choose_ports(options.port, len(roles), bus)
     folder = make_folder(root, "redis", options.name)
     testbed = _planned(options, folder, program, ports, network)
-
-    def prepare(made: Testbed) -> Testbed:
-        return _prepare(options, made)
-
-    return launch(testbed, options, SYSTEM, prepare, lambda made: _complete(options, made))
+    return launch(testbed, options, SYSTEM, _prepare, _complete)
 
 
 def _planned(
@@ -186,7 +196,7 @@ def _planned(
             cores=options.cores,
             more_ports=() if options.cluster is None else (port + _BUS_DISTANCE,),
         )
-        for (name, role), port in zip(_names(options), ports, strict=True)
+        for (name, role), port in zip(_roles(options).items(), ports, strict=True)
     ]
     facts: dict[str, Any] = {"cluster": options.cluster is not None}
     if network is not None and options.cluster is None:
@@ -198,15 +208,14 @@ def _planned(
     return planned("redis", folder, options, nodes, url, facts=facts, network=network)
 
 
-def _names(options: RedisOptions) -> Iterator[tuple[str, Role]]:
-    """Primaries first, then the replicas of each in turn."""
-    for index in range(options.primaries):
-        yield f"primary-{index + 1}", "primary"
-    for index in range(options.primaries * options.replicas):
-        yield f"replica-{index + 1}", "replica"
+def _roles(options: RedisOptions) -> dict[str, Role]:
+    """The servers by name: primaries first, then the replicas of each in turn."""
+    primaries = options.cluster or 1
+    counts: dict[Role, int] = {"primary": primaries, "replica": primaries * options.replicas}
+    return {f"{role}-{i + 1}": role for role, count in counts.items() for i in range(count)}
 
 
-def _prepare(options: RedisOptions, testbed: Testbed) -> Testbed:
+def _prepare(testbed: Testbed, options: RedisOptions) -> None:
     """Writes the files that the servers read."""
     hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
     hosts += [testbed.network.service] if testbed.network else []
@@ -215,7 +224,6 @@ def _prepare(options: RedisOptions, testbed: Testbed) -> Testbed:
         folder = testbed.folder_of(node)
         folder.mkdir()
         write_private(folder / "redis.conf", settings_text(options, testbed, node, made))
-    return testbed
 
 
 def settings_text(
@@ -223,19 +231,27 @@ def settings_text(
 ) -> str:
     """The text of redis.conf for one server. It has the password: keep it private."""
     lines = [
-        # The service address comes to a server when it is promoted.
-        f"bind {_EVERY_ADDRESS if options.network else node.host}",
-        f"dir {_quoted(testbed.folder_of(node))}",
-        "daemonize no",
-        'logfile ""',
-        f"appendonly {'yes' if options.appendonly else 'no'}",
-        f"appendfsync {options.appendfsync}",
+        template("redis/redis.conf").format(
+            # The service address comes to a server when it is promoted.
+            bind=_EVERY_ADDRESS if options.network else node.host,
+            folder=_quoted(testbed.folder_of(node)),
+            appendonly="yes" if options.appendonly else "no",
+            appendfsync=options.appendfsync,
+            maxclients=options.maxclients + _RESERVED_CLIENTS,
+        ),
         *_snapshots(options.save),
-        f"maxclients {options.maxclients + _RESERVED_CLIENTS}",
-        # A new replica needn't wait for others to join it.
-        "repl-diskless-sync-delay 0",
-        *_listening(node.port, certificates),
     ]
+    if certificates is None:
+        lines.append(f"port {node.port}")
+    else:
+        lines.append(
+            template("redis/tls.conf").format(
+                port=node.port,
+                certificate=_quoted(certificates.server),
+                key=_quoted(certificates.key),
+                authority=_quoted(certificates.authority),
+            )
+        )
     if options.io_threads is not None:
         lines.append(f"io-threads {options.io_threads}")
     if options.password is not None:
@@ -254,21 +270,6 @@ def settings_text(
     return "\n".join(lines) + "\n"
 
 
-def _listening(port: int, certificates: Certificates | None) -> list[str]:
-    if certificates is None:
-        return [f"port {port}"]
-    return [
-        "port 0",
-        f"tls-port {port}",
-        f"tls-cert-file {_quoted(certificates.server)}",
-        f"tls-key-file {_quoted(certificates.key)}",
-        f"tls-ca-cert-file {_quoted(certificates.authority)}",
-        "tls-auth-clients no",
-        "tls-replication yes",
-        "tls-cluster yes",
-    ]
-
-
 def _snapshots(save: str) -> list[str]:
     numbers = save.split()
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
@@ -281,28 +282,21 @@ def _quoted(text: str | Path) -> str:
     return f'"{escaped}"'
 
 
-def _complete(options: RedisOptions, testbed: Testbed) -> None:
+def _complete(testbed: Testbed, options: RedisOptions) -> None:
     """Forms the cluster, and checks the number of clients."""
     for node in testbed.nodes:
-        server.wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
+        _wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
     if options.cluster is not None:
         _form_cluster(testbed, options.replicas)
     # A server that may not open enough files lowers maxclients and only logs it.
-    effective = int(server.effective_settings(testbed, testbed.nodes[0])["maxclients"])
+    settings = settings_of(testbed, testbed.nodes[0], _public_settings)
+    effective = int(settings["maxclients"])
     if effective < options.maxclients + _RESERVED_CLIENTS:
         raise UsageError(
             f"the server takes {effective - _RESERVED_CLIENTS} clients and not"
             f" {options.maxclients}, because it may not open more files: raise `ulimit -n`, or"
             " lower --maxclients"
         )
-
-
-def _check_memory(options: RedisOptions) -> None:
-    """Each server needs some memory, or the value of `maxmemory`."""
-    each = _LEAST_BYTES
-    with suppress(SpecError):  # The server rejects an invalid value itself.
-        each = max(each, size_bytes(dict(options.settings).get("maxmemory", "0"), _SIZES))
-    launching.check_memory(options.servers, each, "start fewer, or lower maxmemory")
 
 
 def _refusal(log: Path) -> str | None:
@@ -313,7 +307,7 @@ def _refusal(log: Path) -> str | None:
 
 def slots_of(index: int, primaries: int) -> range:
     """The slots of one primary: equal shares, in order."""
-    return range(index * server.SLOTS // primaries, (index + 1) * server.SLOTS // primaries)
+    return range(index * _SLOTS // primaries, (index + 1) * _SLOTS // primaries)
 
 
 def _form_cluster(testbed: Testbed, replicas: int) -> None:
@@ -330,7 +324,7 @@ def _form_cluster(testbed: Testbed, replicas: int) -> None:
         console.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
     _introduce(testbed, testbed.nodes)
     for index, node in enumerate(followers):
-        _follow(testbed, node, primaries[index // replicas])
+        _join(testbed, node, primaries[index // replicas])
     # A server announces its primary and its progress when it meets others: gossip takes long.
     _introduce(testbed, followers)
     _wait_for_all(testbed, _announces_all, "tell clients of all servers")
@@ -346,7 +340,7 @@ def _introduce(testbed: Testbed, nodes: Sequence[Node]) -> None:
     _wait_for_all(testbed, _knows_all, "know all servers")
 
 
-def _follow(testbed: Testbed, node: Node, primary: Node) -> None:
+def _join(testbed: Testbed, node: Node, primary: Node) -> None:
     """Assigns a replica to its primary, and waits until it has received data.
 
     Servers don't announce a replica without data to clients.
@@ -357,7 +351,7 @@ def _follow(testbed: Testbed, node: Node, primary: Node) -> None:
     def has_data() -> bool:
         # Waiting for more replicas than exist sends a request to each.
         source.ask("WAIT", len(testbed.nodes), 10)
-        fields = server.info_fields(follower.ask("INFO", "replication"))
+        fields = info_fields(follower.ask("INFO", "replication"))
         return int(fields.get("slave_repl_offset", 0)) > 0
 
     watched = testbed.watched(node, primary)
@@ -385,20 +379,186 @@ def _announces_all(console: Console, testbed: Testbed) -> bool:
     return ports == {node.port for node in testbed.nodes}
 
 
+def _wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
+    """Waits until a server answers.
+
+    Raises:
+        SystemUnderTestError: it ends, or the time is over.
+    """
+    wait_until(lambda: _answers(testbed, node), "answer PING", testbed.watched(node), within_s)
+
+
+def _wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
+    """Waits until a server answers, sees its cluster and follows its primary.
+
+    Raises:
+        SystemUnderTestError: it ends, or the time is over.
+    """
+    _wait_for_answer(testbed, node, within_s)
+    watched = testbed.watched(node)
+    if testbed.facts.get("cluster"):
+        wait_until(lambda: _sees_cluster(testbed, node), "see its cluster", watched, within_s)
+    wait_until(lambda: _is_in_step(testbed, node), "follow its primary", watched, within_s)
+
+
+def _answers(testbed: Testbed, node: Node) -> bool:
+    """Whether the server answers, and not another program that has taken the port."""
+    pid = _fields(testbed, node, "INFO", "server").get("process_id")
+    return node.process is not None and pid == str(node.process.pid)
+
+
+def _is_in_step(testbed: Testbed, node: Node) -> bool:
+    """Whether it has its primary's data, or is a primary: in a cluster, roles may have changed."""
+    fields = _fields(testbed, node, "INFO", "replication")
+    return fields.get("role") == "master" or fields.get("master_link_status") == "up"
+
+
+def _is_primary(testbed: Testbed, node: Node) -> bool:
+    return _fields(testbed, node, "INFO", "replication").get("role") == "master"
+
+
+def _sees_cluster(testbed: Testbed, node: Node) -> bool:
+    fields = _fields(testbed, node, "CLUSTER", "INFO")
+    return (
+        fields.get("cluster_state") == "ok"
+        and fields.get("cluster_slots_ok") == str(_SLOTS)
+        and fields.get("cluster_known_nodes") == str(len(testbed.nodes))
+    )
+
+
+def _fields(testbed: Testbed, node: Node, *command: str) -> dict[str, str]:
+    """The fields of a reply; none while the server isn't ready."""
+    try:
+        return info_fields(connect(testbed, node).ask(*command))
+    except SystemUnderTestError:
+        return {}
+
+
+def info_fields(text: str) -> dict[str, str]:
+    """The lines `name:value` of a reply such as that of INFO."""
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name: value for name, colon, value in lines if colon}
+
+
+def _version_of(testbed: Testbed) -> str:
+    """The version of its first server."""
+    fields = info_fields(connect(testbed, testbed.nodes[0]).ask("INFO", "server"))
+    return fields.get("valkey_version") or fields.get("redis_version", "")
+
+
+def _public_settings(console: Console) -> dict[str, str]:
+    """The effective settings of a server, without its secrets."""
+    reply = console.ask("CONFIG", "GET", "*")
+    pairs = zip(reply[::2], reply[1::2], strict=True)
+    return {name: value for name, value in pairs if not _SECRET.search(name)}
+
+
+def _carried(console: Console) -> tuple[str, str]:
+    fields = info_fields(console.ask("INFO", "stats"))
+    return fields["total_net_output_bytes"], fields["total_net_input_bytes"]
+
+
+def _check_promotion(testbed: Testbed, name: str) -> None:
+    """Checks that a server of a testbed can be promoted.
+
+    Raises:
+        UsageError: it can't.
+    """
+    _service(testbed)
+    if testbed.node(name).role != "replica":
+        raise UsageError(f"{name} is no replica, and only those can be promoted")
+
+
+def _promote(testbed: Testbed, name: str) -> None:
+    """Makes a replica the primary, gives it the service address, and lets the others follow it.
+
+    Servers that can't be reached stay as they are.
+
+    Raises:
+        SystemUnderTestError: the replica refuses.
+    """
+    node = testbed.node(name)
+    _ask(testbed, node, "REPLICAOF", "NO", "ONE")
+    move_service(_service(testbed), name)
+    for other in testbed.nodes:
+        if other != node:
+            with suppress(SystemUnderTestError):
+                _replicate(testbed, other, node)
+
+
+def _demote(testbed: Testbed, name: str) -> None:
+    """Makes the first server the primary again, after it has received the replica's data.
+
+    FAILOVER (since Redis 6.2) does it without loss.
+
+    Raises:
+        SystemUnderTestError: a server is gone, or the time is over.
+    """
+    primary, promoted = testbed.nodes[0], testbed.node(name)
+    watched, back = testbed.watched(primary, promoted), f"take its place back from {name}"
+    _replicate(testbed, primary, promoted)
+    for condition, purpose in (
+        (lambda: _is_in_step(testbed, primary), f"follow {name}"),
+        (lambda: _hands_over(testbed, promoted, primary), back),
+        (lambda: _is_primary(testbed, primary), back),
+    ):
+        wait_until(condition, purpose, watched, _HANDOVER_WITHIN_S)
+    move_service(_service(testbed), primary.name)
+    for node in testbed.nodes:
+        if node not in (primary, promoted):
+            _replicate(testbed, node, primary)
+
+
+def _service(testbed: Testbed) -> Network:
+    """The network whose service address can move to another server."""
+    if testbed.facts.get("cluster"):
+        raise UsageError(
+            f"testbed {testbed.name} is a cluster, which promotes replicas itself: kill a primary"
+        )
+    if testbed.network is None:
+        raise UsageError(
+            f"the clients of testbed {testbed.name} couldn't find another primary: start it with"
+            " kvmark up redis --replicas 1 --network, as root"
+        )
+    return testbed.network
+
+
+def _replicate(testbed: Testbed, node: Node, primary: Node) -> None:
+    _ask(testbed, node, "REPLICAOF", primary.host, primary.port)
+
+
+def _hands_over(testbed: Testbed, node: Node, to: Node) -> bool:
+    """Whether a primary starts the failover; it may not know yet that the other follows it."""
+    try:
+        _ask(testbed, node, "FAILOVER", "TO", to.host, to.port)
+    except SystemUnderTestError:
+        return False
+    return True
+
+
+def _ask(testbed: Testbed, node: Node, *command: str | int) -> None:
+    try:
+        connect(testbed, node, 1.0).ask(*command)
+    except SystemUnderTestError as problem:
+        raise SystemUnderTestError(
+            f"{testbed.name}/{node.name} doesn't change its part: {problem}"
+        ) from problem
+
+
 SYSTEM: Final = System(
     "redis",
     RedisOptions,
     up,
-    server.wait_for_answer,
-    server.wait_for_node,
-    server.describe,
-    server.meter,
+    _wait_for_answer,
+    _wait_for_node,
+    partial(consoles.describe, read=_public_settings, places=_PLACES),
+    partial(consoles.NetworkMeter, carried=_carried),
     _OWN_FILES,
     _HEALTHY_WITHIN_S,
     refusal=_refusal,
-    version_of=server.version_of,
+    version_of=_version_of,
     driver="redis",
-    store=Store("redis", contents),
+    contents=contents,
     forgets=_forgets,
-    promotion=Promotion(server.check_promotion, server.promote, server.demote),
+    promotion=Promotion(_check_promotion, _promote, _demote),
 )

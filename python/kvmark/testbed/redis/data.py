@@ -7,14 +7,14 @@ its mark: it isn't counted, and no scan of records returns it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
-from kvmark.testbed.console import Console, naming_server
+from kvmark.testbed.console import CANNOT_EMPTY, CANNOT_MARK, Console, naming_server
 from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey
 
 MARK: Final = "kvmark:dataset"
@@ -59,7 +59,7 @@ class _Database:
 
     def keys(self) -> int | None:
         """The number of keys without the mark; None if a server doesn't count them."""
-        with self._naming("doesn't report its contents"):
+        with naming_server(self.options["address"], "doesn't report its contents"):
             counts = [_unless(_UNKNOWN, one, "DBSIZE") for one in self.consoles]
             if None in counts:
                 return None
@@ -67,7 +67,7 @@ class _Database:
 
     def foreign_key(self, is_own: IsOwnKey) -> str | None:
         """A description of a key that isn't one's own; None without one."""
-        with self._naming("doesn't list its keys"):
+        with naming_server(self.options["address"], "doesn't list its keys"):
             for console in self.consoles:
                 for key in _scan(console):
                     if key not in _OWN and not is_own(key):
@@ -77,20 +77,16 @@ class _Database:
     def remove_keys(self) -> None:
         """Removes all keys, the mark's server last: it proves the ownership of the rest."""
         last = None if self.marked is None else self.marked[0]
-        with self._naming("can't be emptied (--on-existing keep loads over its records)"):
+        with naming_server(self.options["address"], CANNOT_EMPTY):
             for console in sorted(self.consoles, key=lambda console: console is last):
                 console.ask("FLUSHDB")
 
     def mark(self, claim: str) -> None:
         """Writes the mark to the server that has its slot."""
-        refusal = "can't be marked as kvmark's own (--on-existing keep loads without a mark)"
-        with self._naming(refusal):
+        with naming_server(self.options["address"], CANNOT_MARK):
             for console in self.consoles:
                 if _unless(_ELSEWHERE, console, "SET", MARK, claim):
                     return
-
-    def _naming(self, failure: str) -> AbstractContextManager[None]:
-        return naming_server(self.options["address"], failure)
 
 
 def contents(options: DriverOptions, password: Secret | None) -> Contents | None:
