@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final
 
 from kvmark.analysis import Judgement
 from kvmark.cli.experiment import execute_design, open_journal, report_maker
-from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import document, print_json, terminal_width, write_report
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
@@ -24,6 +23,7 @@ from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, experi
 from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.cassandra_stress import output
+from kvmark.frontends.cassandra_stress.grammar import StressOptions
 from kvmark.frontends.cassandra_stress.options import StressSpec, ThreadRamp
 from kvmark.frontends.cassandra_stress.plan import GROUP, WARMING, StressPlans, driver_options
 from kvmark.frontends.cassandra_stress.profiles import load_profile
@@ -36,7 +36,7 @@ from kvmark.report.model.units import writable
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.run import charts_text
 from kvmark.run.execution import ExecutedRun
-from kvmark.run.existing import OnExisting, remove_tables
+from kvmark.run.existing import remove_tables
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.run import check_pin
@@ -239,24 +239,14 @@ def _running(spec: StressSpec, clients: int) -> str:
     return f"Running {mix} with {clients} threads {length}"
 
 
-@dataclass(frozen=True, slots=True)
-class StressOptions:
-    """kvmark's own options of the command."""
-
-    pin: tuple[int, ...]
-    repetitions: int
-    report: Path | None
-    on_existing: OnExisting
-    strict: bool
-
-
-def execute_stress(spec: StressSpec, options: StressOptions, shared: ExperimentOptions) -> None:
+def execute_stress(spec: StressSpec, options: StressOptions) -> None:
     """Executes a command line.
 
     Raises:
         KvmarkError: it can't be executed, a run failed or was interrupted, or operations failed.
     """
-    check_pin(options.pin)
+    pin = tuple(options.pin or ())
+    check_pin(pin)
     files = {"-log: hdrfile= ": spec.log.hdr_file, "-graph: file= ": spec.log.graph_file}
     for name, path in files.items():
         if path is not None:
@@ -266,22 +256,22 @@ def execute_stress(spec: StressSpec, options: StressOptions, shared: ExperimentO
     system = _system(spec)
     profiles = tuple(map(load_profile, spec.profiles))
     runs = StressRuns(
-        plans=StressPlans(spec, profiles, system.driver, system.options, len(options.pin)),
+        plans=StressPlans(spec, profiles, system.driver, system.options, len(pin)),
         system=system.text,
         password=system.password,
-        pin=options.pin,
+        pin=pin,
         repetitions=options.repetitions,
         empty=partial(remove_tables, system, on_existing=options.on_existing),
     )
     _check_pending(spec, runs.typical_plan())
-    with _output(spec, shared) as runs.out:
+    with _output(spec, options) as runs.out:
         if spec.log.settings:
             runs.out(_settings_text(spec))
-        shared = replace(shared, tags=(*shared.tags, *spec.log.tags))
-        journal = open_journal(runs, shared)
+        options = replace(options, tags=(*options.tags, *spec.log.tags))
+        journal = open_journal(runs, options)
         again = "kvmark stress --resume and the same words"
-        with execute_design(runs, shared, journal, again, shown=False) as problem:
-            _report(runs, journal.records, options, problem, json=shared.json)
+        with execute_design(runs, options, journal, again, shown=False) as problem:
+            _report(runs, journal.records, options, problem)
 
 
 def _system(spec: StressSpec) -> SystemUrl:
@@ -311,9 +301,9 @@ def _check_pending(spec: StressSpec, plan: Plan) -> None:
 
 
 @contextmanager
-def _output(spec: StressSpec, shared: ExperimentOptions) -> Iterator[_Print]:
+def _output(spec: StressSpec, options: StressOptions) -> Iterator[_Print]:
     """Prints to -log's file, or to standard output; with --json to standard error."""
-    stream = sys.stdout if not shared.json else None if shared.quiet else sys.stderr
+    stream = sys.stdout if not options.json else None if options.quiet else sys.stderr
     log = nullcontext(stream) if spec.log.file is None else append_output(spec.log.file)
     with log as target:
 
@@ -347,12 +337,7 @@ def _setting(name: str, value: Any) -> str:
 
 
 def _report(
-    runs: StressRuns,
-    records: Records,
-    options: StressOptions,
-    problem: KvmarkError | None,
-    *,
-    json: bool,
+    runs: StressRuns, records: Records, options: StressOptions, problem: KvmarkError | None
 ) -> None:
     """Prints the Results blocks, writes the files and raises the command's error, if any."""
     spec, out = runs.spec, runs.out
@@ -361,11 +346,10 @@ def _report(
         raise problem or RunError("no level was executed")
     rules = output.CountingRules.of(spec, runs.plan(ended[0].clients))
     judged = [close_and_judge(records, str(level.outcome.run)) for level in ended]
-    results = [
-        output.StressRun(one.run.id, output.stress_results(one.run, rules)) for one in judged
-    ]
-    for one, result in zip(judged, results, strict=True):
-        _print_results(spec, one.run, result.results, out)
+    results = []
+    for run, _ in judged:
+        results.append(output.StressRun(run.id, output.stress_results(run, rules)))
+        _print_results(spec, run, results[-1].results, out)
     if spec.log.graph_file is not None:
         _write_graph(judged[-1], spec.log.graph_file, out)
     if spec.log.summary and spec.threads is None:
@@ -379,7 +363,7 @@ def _report(
         out(f"The report is in {options.report.resolve()}")
     errors = 0 if spec.ignores_errors else sum(one.results.total.errors for one in results)
     out("FAILURE" if errors or problem is not None else "END")
-    if json:
+    if options.json:
         print_json("stress", {"runs": [asdict(one) for one in results]})
     if problem is not None:
         raise problem

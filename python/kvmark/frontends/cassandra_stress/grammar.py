@@ -10,8 +10,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
+from kvmark.cli import options
+from kvmark.cli.options import ExperimentOptions
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
@@ -31,6 +33,21 @@ Distributions (DIST):
   GAUSSIAN(min..max)  GAUSSIAN(min..max,range)  GAUSSIAN(min..max,mean,stdev)
   UNIFORM(min..max)  FIXED(value)  SEQ(min..max); ~ before a name inverts it
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class StressOptions(ExperimentOptions):
+    """kvmark's own options, before the command line."""
+
+    pin: options.Pin = None
+    repetitions: Annotated[
+        int, options.option("N", "Number of executions of the command line.", min=1)
+    ] = 1
+    on_existing: options.OnExisting = "refuse"
+    strict: Annotated[
+        bool, options.flag("Exit 1 if the run is INVALID, as other commands do.", "--strict")
+    ] = False
+    report: options.RunReport = None
 
 
 @dataclass(frozen=True, slots=True)
