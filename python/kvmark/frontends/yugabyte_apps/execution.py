@@ -30,7 +30,14 @@ from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.yugabyte_apps import dialect
 from kvmark.frontends.yugabyte_apps import workload as workloads
 from kvmark.frontends.yugabyte_apps.flags import AppRequest
-from kvmark.frontends.yugabyte_apps.table import AppTable, app_section, app_table, app_text
+from kvmark.frontends.yugabyte_apps.table import (
+    GROUPS,
+    AppTable,
+    app_section,
+    app_table,
+    app_text,
+    commands_per_operation,
+)
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records
@@ -124,25 +131,30 @@ def execute_app(request: AppRequest) -> None:
     if request.has("skip_workload"):
         _drop_table(request, system, existing)
         return
-    workload = workloads.workload_of(request, server)
     report, shared = _report(request), _experiment_options(request)
     notes = dialect.server_notes(request, server)
+
+    def make() -> RunSpec:
+        return workloads.run_of(request, workloads.workload_of(request, server), system)
+
+    spec = make()
+    commands = commands_per_operation(compile_run(spec).model_dump(mode="json"))
+    groups = {group.name for group in spec.workload.groups}
     runs = AppRuns(
-        make=lambda: workloads.run_of(request, workloads.workload_of(request, server), system),
+        make=make,
         application={
             "name": request.app.name,
             "server": server.kind,
             "flags": request.as_json(),
-            "commands": workloads.operations_per_request(request, workload),
+            "commands": {side: commands.get(g, 1) for side, g in GROUPS.items() if g in groups},
             "notes": notes,
         },
         repetitions=request.whole("repetitions") or 1,
         exporters=tuple(NodeExporter(url) for url in request.repeated.get("observe", ())),
         prepare=partial(
-            remove_tables, system, dialect.removals(workload.prepare, request), existing
+            remove_tables, system, dialect.removals(spec.workload.prepare, request), existing
         ),
     )
-    runs.typical_plan()
     for sentence in () if shared.quiet else (*request.unused_flags, *notes):
         typer.echo(f"kvmark: {sentence}", err=True)
     strict = request.has("strict") or request.has("sanity_check_at_end")
@@ -194,16 +206,15 @@ def _report(request: AppRequest) -> Path | None:
 
 
 def _experiment_options(request: AppRequest) -> ExperimentOptions:
-    folder, machines = request.text("runs"), request.whole("machines")
-    insecure = request.has("insecure-fleet")
+    folder = request.text("runs")
     return ExperimentOptions(
         tags=request.repeated.get("tag", ()),
         commit=request.text("commit"),
         resume=request.has("resume"),
         prometheus=request.whole("prometheus"),
         fleet=request.text("fleet"),
-        machines=machines,
-        insecure_fleet=insecure,
+        machines=request.whole("machines"),
+        insecure_fleet=request.has("insecure-fleet"),
         stall_limit_ns=request.whole("stall-limit"),
         folder=None if folder is None else Path(folder),
         json=request.has("json") or request.has("output_json_metrics"),

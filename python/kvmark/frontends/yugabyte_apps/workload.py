@@ -56,16 +56,6 @@ def workload_of(request: AppRequest, server: Server) -> WorkloadSpec:
     return document.check_part(adapt_tables(content, request, server), WorkloadSpec)
 
 
-def operations_per_request(request: AppRequest, workload: WorkloadSpec) -> dict[str, int]:
-    """Operations of the published table in one request of readers and writers."""
-    sides = {"readers": "Read", "writers": "Write"}
-    content = workload.model_dump(mode="json")
-    return {
-        sides[group["name"]]: _operations_per_request(content, group, request)
-        for group in content["groups"]
-    }
-
-
 def _check(request: AppRequest) -> None:
     if request.has("read_only") and not (request.has("uuid") or request.has("nouuid")):
         raise SpecError("--read_only reads keys of an earlier run: give its --uuid, or --nouuid")
