@@ -23,10 +23,8 @@ from kvmark.frontends.cassandra_stress.output import (
     StressResults,
     adjusted_rate,
     line_text,
-    ramp_table,
     relative_stderr,
     results_text,
-    times_table,
 )
 from kvmark.records import files
 
@@ -152,14 +150,6 @@ def test_collections_before_the_first_line_do_not_count(tmp_path: Path) -> None:
     assert (later.count, later.sum_ms, later.max_ms) == (1, pytest.approx(100), pytest.approx(100))
 
 
-def test_unknown_values_are_not_a_number() -> None:
-    rows = [row("TOTAL", "any", 5, 9.0), row("WRITE", "ok", 5, 5.0)]
-    (total,) = LineMaker(CountingRules("response", {}, frozenset())).lines(rows, Collections())
-    text = line_text(total)
-    assert len(text) == len(HEAD)
-    assert text.endswith("NaN,     NaN,     NaN,     NaN,     NaN")
-
-
 def test_the_adjusted_rate_divides_by_the_rest_of_the_interval() -> None:
     assert adjusted_rate(100, 1.0, 0.5) == 200
     assert adjusted_rate(100, 1.0, 1.5) == -200
@@ -180,21 +170,3 @@ def test_a_ramp_ends_when_more_clients_bring_no_gain(line: Callable[[str], Stres
     assert not continues(until, slow)
     assert continues(counted, slow)
     assert continues(line("write -rate threads>=4"), [100, 99, 98, 97])
-
-
-def test_the_ramp_s_table_has_a_line_for_each_level(data: Path) -> None:
-    line = read((data / "cassandra-stress-direct.log").read_text().splitlines()[2])
-    table = ramp_table([("4 threadCount", line), ("16 threadCount", line)]).splitlines()
-    assert table[0].endswith(HEAD)
-    assert table[1].startswith(" 4 threadCount, total,")
-    assert len({len(one) for one in table}) == 1
-
-
-def test_a_fixed_rate_prints_response_service_and_wait_time(data: Path) -> None:
-    results, _ = published(data)
-    sorts = {"response": (2.0,) * 6, "service": (1.0,) * 6, "wait": (1.0,) * 6}
-    total = Figures("total", 1, 1, 1, 1, sorts, 1, 0)
-    text = times_table(StressResults(total, (), "response", 1, results.garbage))
-    heads = [line.split()[0] for line in text.splitlines()]
-    assert heads == ["time", "response", "service", "wait"]
-    assert text.splitlines()[1].split()[1:] == ["2.0"] * 6

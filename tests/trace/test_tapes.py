@@ -108,35 +108,28 @@ def test_a_tape_has_each_operation_in_its_order(tmp_path: Path) -> None:
     assert [found.mix[number][0] for number in records["statement"]] == taken
 
 
-def test_only_what_is_read_before_it_is_written_is_loaded_first(tmp_path: Path) -> None:
-    found = made(tmp_path, MIXED)
-    records = read(found.preload_path)
-    assert list(records["key"]) == [1 << 20 | 12]
-    # Its size is unknown: the mean of the others.
-    assert list(records["value_size"]) == [40]
-    assert found.preloaded == 1
-
-
-def test_a_read_that_returned_nothing_is_not_loaded(tmp_path: Path) -> None:
-    rows: Sequence[Row] = [
-        (0, "read", "get {key}", 256, 10, 0),
-        (1, "read", "get {key}", 512, 10, 7),
-    ]
-    found = made(tmp_path, rows)
-    assert list(read(found.preload_path)["value_size"]) == [7]
-
-
-def test_a_read_without_a_size_returned_nothing_if_others_of_its_verb_have_sizes(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("rows", "part", "loaded"),
+    [
+        # Its size is unknown: the mean of the others.
+        (MIXED, WHOLE, [(1 << 20 | 12, 40)]),
+        # A read that returned nothing.
+        ([(0, "read", "get {key}", 256, 10, 0), (1, "read", "get {key}", 512, 10, 7)], WHOLE,
+         [(512 | 10, 7)]),
+        # One without a size, while others of its verb have sizes, returned nothing, too.
+        ([(0, "read", "GET {key}", 256, 10, None), (1, "read", "GET {key}", 512, 10, 7),
+          (2, "read", "EXISTS {key}", 768, 10, None)], TapePart(statements=(("READ", "read"),)),
+         [(512 | 10, 7), (768 | 10, 7)]),
+    ],
+    ids=["written before it is read", "nothing returned", "no size"],
+)  # fmt: skip
+def test_only_what_is_read_before_it_is_written_is_loaded_first(
+    tmp_path: Path, rows: Sequence[Row], part: TapePart, loaded: list[tuple[int, int]]
 ) -> None:
-    rows: Sequence[Row] = [
-        (0, "read", "GET {key}", 256, 10, None),
-        (1, "read", "GET {key}", 512, 10, 7),
-        (2, "read", "EXISTS {key}", 768, 10, None),
-    ]
-    names = (("READ", "read"),)
-    found = tapes(trace(tmp_path, rows), TapePart(statements=names))
-    assert list(read(found.preload_path)["key"]) == [512 | 10, 768 | 10]
+    found = made(tmp_path, rows, part)
+    records = read(found.preload_path)
+    assert list(zip(records["key"], records["value_size"], strict=True)) == loaded
+    assert found.preloaded == len(loaded)
 
 
 def test_a_sample_has_all_operations_of_its_keys(tmp_path: Path) -> None:
@@ -158,20 +151,13 @@ def test_a_sample_has_all_operations_of_its_keys(tmp_path: Path) -> None:
     assert kept[0.1] < kept[0.5]
 
 
-def test_part_of_a_trace_begins_at_0(tmp_path: Path) -> None:
-    found = made(tmp_path, MIXED, TapePart(from_ns=5, until_ns=9))
-    assert list(read(found.path)["at_ns"]) == [0, 0]
+def test_part_of_a_trace_begins_at_0_and_ends_with_the_trace_at_the_latest(tmp_path: Path) -> None:
+    recorded = trace(tmp_path, MIXED)
+    assert list(read(tapes(recorded, TapePart(from_ns=5, until_ns=9)).path)["at_ns"]) == [0, 0]
+    parts = (TapePart(from_ns=5, until_ns=until_ns) for until_ns in (None, 7, 1000))
+    assert [tapes(recorded, part).length_ns for part in parts] == [5, 2, 5]
     with pytest.raises(UsageError, match="no operation in the part"):
-        tapes(Trace.open(tmp_path / "X.trace"), TapePart(from_ns=10))
-
-
-def test_a_part_beyond_the_trace_ends_with_the_trace(tmp_path: Path) -> None:
-    lengths = [
-        tapes(recorded, TapePart(from_ns=5, until_ns=until_ns)).length_ns
-        for recorded in [trace(tmp_path, MIXED)]
-        for until_ns in (None, 7, 1000)
-    ]
-    assert lengths == [5, 2, 5]
+        tapes(recorded, TapePart(from_ns=10))
 
 
 def test_operations_without_a_statement_are_rejected_or_excluded_by_name(
@@ -209,10 +195,8 @@ def test_a_statement_is_chosen_by_expiry_and_verb_before_kind(
 
 
 def test_changes_of_the_replay_are_reported_with_their_count(tmp_path: Path) -> None:
-    rows: Sequence[Row] = [
-        (0, "read", "GET {key}", 256, 3, None),
-        (1, "update", "SET {key} {value}", 512, 300, 1 << 25),
-    ]
+    rows: Sequence[Row] = [(0, "read", "GET {key}", 256, 3, None),
+                           (1, "update", "SET {key} {value}", 512, 300, 1 << 25)]  # fmt: skip
     told = made(tmp_path, rows).told
     assert "keys shorter than 10 bytes or longer than 255 are as long as these: 2" in told
     assert "values are no longer than 16 MiB: 1" in told
@@ -250,7 +234,7 @@ def test_a_tape_has_kept_keys_and_values(tmp_path: Path) -> None:
     assert found.told == ()
 
 
-def test_scans_need_kept_keys(tmp_path: Path) -> None:
+def test_scans_need_kept_keys_which_are_not_multiplied(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"scan \(1\) \(scans need --keep-keys .* by --skip scan"):
         made(tmp_path, SCANNED)
     recorded = trace(tmp_path, SCANNED, "kept.trace", keep=Keep(keys=True), key_content=KEYS)
@@ -260,11 +244,6 @@ def test_scans_need_kept_keys(tmp_path: Path) -> None:
     found = tapes(recorded, TapePart(statements=(*without, ("SCAN", "scan"))))
     assert ("SCAN", "scan", 1) in found.mix
     assert found.told == ("a scan without a number of records reads 100: 1",)
-
-
-def test_kept_keys_are_not_multiplied(tmp_path: Path) -> None:
-    keep = Keep(keys=True)
-    recorded = trace(tmp_path, SCANNED, clients=2, keep=keep, key_content=KEYS)
     with pytest.raises(UsageError, match="the very keys, which can't be multiplied"):
         tapes(recorded, TapePart(scale_keys=2))
 

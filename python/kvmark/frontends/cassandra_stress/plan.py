@@ -462,10 +462,14 @@ class StressPlans:
         phases.append(_phase("measure", 0, limit, duration_ns=spec.duration_ns, until=until))
         cores = self.cores or len(os.sched_getaffinity(0))
         workers = max(1, min(cores, clients, spec.target.connections))
+        options = dict(self.options)
+        if self.driver == "cql":
+            # Each worker has its own connections.
+            options["connections_per_node"] = str(math.ceil(spec.target.connections / workers))
         return model.Plan(
             format=model.FORMAT,
             name=f"stress/{spec.command}",
-            system=model.System(driver=self.driver, options=self._options(workers)),
+            system=model.System(driver=self.driver, options=options),
             seeds=derive_seeds(_SEED),
             share=model.Share(index=0, of=1),
             dataset=_dataset(spec),
@@ -495,13 +499,6 @@ class StressPlans:
             )
             names = {f"{spec.schema.keyspace}.{kind}1" for kind in kinds}
         return tuple(TableRemoval(name, drops=False) for name in sorted(names))
-
-    def _options(self, workers: int) -> dict[str, Any]:
-        if self.driver != "cql":
-            return dict(self.options)
-        # Each worker has its own connections.
-        each = math.ceil(self.spec.target.connections / workers)
-        return {**self.options, "connections_per_node": str(each)}
 
 
 def driver_options(spec: StressSpec) -> dict[str, str]:

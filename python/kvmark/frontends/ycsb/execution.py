@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from kvmark.analysis import Judgement
 from kvmark.cli.experiment import execute_design, open_journal
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import named_system
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.judging import close_and_judge
@@ -91,9 +92,8 @@ def _policy(repetitions: int | None, budget_s: float | None) -> scheduling.Repet
         return scheduling.RepetitionPolicy(budget_s=_BUDGET_S if budget_s is None else budget_s)
     if repetitions < 1:
         raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
-    return scheduling.RepetitionPolicy(
-        repetitions, repetitions, None, math.inf if budget_s is None else budget_s
-    )
+    limit_s = math.inf if budget_s is None else budget_s
+    return scheduling.RepetitionPolicy(repetitions, repetitions, None, limit_s)
 
 
 def execute_sequence(properties: YcsbProperties, options: YcsbOptions) -> None:
@@ -144,23 +144,19 @@ def _print_table(
 ) -> None:
     notes = closing_notes(summary, [run.manifest for run in runs])
     answer = replace(sequence_answer(runs), remarks=notes)
-    report = options.report
     if options.json:
         fields = {
             "rows": answer.rows,
             "published_source": answer.published_source,
             "runs": [run.id for run in runs],
-            "report": report,
+            "report": options.report,
             "repetitions": summary,
             "said": notes,
         }
         print_json("sequence", fields)
     else:
         print_answer(sequence_text(answer, terminal_width()))
-    if report is not None:
-        write_report(lambda page: page.sequence_page(answer), report)
-        if not options.json:
-            tell_report(report)
+    save_report(lambda page: page.sequence_page(answer), options.report, quiet=options.json)
     invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
     if invalid:
         raise AnswerIsNo(
@@ -188,7 +184,7 @@ class ProgressMessages:
         summary = self._scheduler.summary()
         if self._stage == 0:
             yield announcement(self._sequence.study, summary)
-        if not self._has_cost and self._scheduler.expected_s() is not None:
+        if not self._has_cost and self._scheduler.has_costs:
             self._has_cost = True
             yield from self._cost(summary)
         if self._stage not in (0, self._scheduler.stage):
@@ -308,11 +304,11 @@ def _advice(manifests: Sequence[Manifest], kind: str) -> str:
 
 def _main_kind(plan: Mapping[str, Any]) -> str:
     """The most frequent kind of operation; empty if there is none."""
-    weights: dict[str, float] = {}
+    weights = Counter[str]()
     for phase in plan["phases"]:
         for active in phase["groups"] if phase["name"] == "measure" else ():
             for entry in plan["groups"][active["group"]]["mix"]:
-                weights[entry["kind"]] = weights.get(entry["kind"], 0.0) + entry["weight"]
+                weights[entry["kind"]] += entry["weight"]
     return max(weights, key=weights.__getitem__, default="")
 
 

@@ -27,17 +27,9 @@ from kvmark.experiment.design import (
 )
 from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
-from kvmark.frontends.yugabyte_apps import dialect
+from kvmark.frontends.yugabyte_apps import dialect, table
 from kvmark.frontends.yugabyte_apps import workload as workloads
 from kvmark.frontends.yugabyte_apps.flags import AppRequest
-from kvmark.frontends.yugabyte_apps.table import (
-    GROUPS,
-    AppTable,
-    app_section,
-    app_table,
-    app_text,
-    commands_per_operation,
-)
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records
@@ -138,15 +130,13 @@ def execute_app(request: AppRequest) -> None:
         return workloads.run_of(request, workloads.workload_of(request, server), system)
 
     spec = make()
-    commands = commands_per_operation(compile_run(spec).model_dump(mode="json"))
-    groups = {group.name for group in spec.workload.groups}
     runs = AppRuns(
         make=make,
         application={
             "name": request.app.name,
             "server": server.kind,
             "flags": request.as_json(),
-            "commands": {side: commands.get(g, 1) for side, g in GROUPS.items() if g in groups},
+            "commands": table.side_commands(compile_run(spec).model_dump(mode="json")),
             "notes": notes,
         },
         repetitions=request.whole("repetitions") or 1,
@@ -241,24 +231,25 @@ def _report_runs(
     if not counted:
         first = closed[0].run.id if closed else "none"
         raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
-    tables = [(one, app_table([one.run])) for one in counted]
+    answers = [(one, table.app_table([one.run])) for one in counted]
     if report is not None:
         all_runs = [one.run for one in counted]
-        write_report(report_maker(all_runs, app_section(app_table(all_runs))), report)
+        part = table.app_section(table.app_table(all_runs))
+        write_report(report_maker(all_runs, part), report)
     if json:
         documents = [
-            {"run": one.run.id, "table": table, "verdict": one.verdict} for one, table in tables
+            {"run": one.run.id, "table": answer, "verdict": one.verdict} for one, answer in answers
         ]
         single = runs.repetitions == 1
         print_json("app" if single else "app-runs", documents[0] if single else {"runs": documents})
     else:
-        _print_tables(tables)
+        _print_tables(answers)
     if problem is not None and not isinstance(problem, Interrupted):
         raise problem
-    for one, table in tables:
-        if table.mismatches:
+    for one, answer in answers:
+        if answer.mismatches:
             raise AnswerIsNo(
-                f"{table.mismatches:,} reads of run {one.run.id} returned wrong values"
+                f"{answer.mismatches:,} reads of run {one.run.id} returned wrong values"
             )
         if strict and one.verdict.judgement is not Judgement.VALID:
             judgement = one.verdict.judgement.name
@@ -267,15 +258,15 @@ def _report_runs(
         raise problem
 
 
-def _print_tables(tables: Sequence[tuple[JudgedRun, AppTable]]) -> None:
+def _print_tables(answers: Sequence[tuple[JudgedRun, table.AppTable]]) -> None:
     width = terminal_width()
-    for one, table in tables:
-        print_answer(app_text(table, one.verdict, width))
+    for one, answer in answers:
+        print_answer(table.app_text(answer, one.verdict, width))
         for text in caveat_texts(run_caveats([run_answer(one.run, one.verdict)]), width):
             typer.echo()
             print_answer(text)
         typer.echo(f"\nRun {one.run.id}", err=True)
-    if len(tables) > 1:
-        mean = case_throughput([one.run for one, _ in tables])
+    if len(answers) > 1:
+        mean = case_throughput([one.run for one, _ in answers])
         interval = "" if mean.low is None else f" ({mean.low:,.0f} to {mean.high or 0:,.0f})"
-        typer.echo(f"\n{len(tables)} runs: {mean.value:,.0f} ops/s on average{interval}")
+        typer.echo(f"\n{len(answers)} runs: {mean.value:,.0f} ops/s on average{interval}")

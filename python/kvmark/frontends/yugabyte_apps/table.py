@@ -123,8 +123,7 @@ def app_table(runs: Sequence[Run]) -> AppTable:
     """The table of the runs of a case: of `kvmark app`, or others with readers and writers."""
     manifest = runs[0].manifest
     app: Mapping[str, Any] = manifest.spec.get("app", {})
-    by_group = commands_per_operation(manifest.plan)
-    commands = {side: by_group.get(group, 1) for side, group in GROUPS.items()}
+    commands = dict.fromkeys(GROUPS, 1) | side_commands(manifest.plan)
     usage = _usage_by_node(runs)
     servers = [one for node, one in usage.items() if not is_ours(node)]
     clients = {group["name"]: group["clients"] for group in manifest.plan["groups"]}
@@ -375,6 +374,12 @@ def commands_per_operation(plan: Mapping[str, Any]) -> Mapping[str, int]:
         counted = statement if full is None else plan["statements"][full]
         commands[group["name"]] = int(counted["commands"].get("size", 1))
     return commands
+
+
+def side_commands(plan: Mapping[str, Any]) -> dict[Side, int]:
+    """Operations of the table in one operation of readers and writers."""
+    commands, groups = commands_per_operation(plan), {group["name"] for group in plan["groups"]}
+    return {side: commands.get(group, 1) for side, group in GROUPS.items() if group in groups}
 
 
 def _app(plan: Mapping[str, Any]) -> App | None:
