@@ -5,7 +5,7 @@ from applications import ACCORD, CASSANDRA, YUGABYTE, request, workload
 
 from kvmark.errors import SpecError
 from kvmark.frontends.yugabyte_apps.dialect import removals, server_notes, server_of
-from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
+from kvmark.spec.owned_tables import TABLE_MARK
 
 INDEX = "CassandraSecondaryIndex"
 PAIRS = "CassandraTransactionalKeyValue"
@@ -21,16 +21,26 @@ def test_a_server_s_kind_follows_from_its_version_and_system_tables() -> None:
     assert (yugabyte.kind, yugabyte.has_transactions) == ("yugabyte", True)
 
 
-def removed(line: str) -> tuple[TableRemoval, ...]:
-    return removals(workload(line).prepare, request(line))
-
-
-def test_flags_drop_keep_or_empty_the_table() -> None:
-    name = "ybdemo_keyspace.cassandrakeyvalue"
-    assert removed("CassandraKeyValue") == (TableRemoval(name, drops=True),)
-    assert removed("CassandraKeyValue --truncate") == (TableRemoval(name, drops=False),)
-    assert removed("CassandraKeyValue --keep_table") == ()
-    assert removed("CassandraKeyValue --skip_ddl") == ()
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("CassandraKeyValue", [("TABLE", "keyvalue", True)]),
+        ("CassandraKeyValue --truncate", [("TABLE", "keyvalue", False)]),
+        ("CassandraKeyValue --keep_table", []),
+        ("CassandraKeyValue --skip_ddl", []),
+        # A view is dropped before its table.
+        (f"{INDEX} --index view",
+         [("MATERIALIZED VIEW", "secondaryindexbyvalue", True), ("TABLE", "secondaryindex", True)]),
+        (f"{INDEX} --index view --truncate", [("TABLE", "secondaryindex", False)]),
+    ],
+)  # fmt: skip
+def test_flags_drop_keep_or_empty_the_table(
+    line: str, expected: list[tuple[str, str, bool]]
+) -> None:
+    removed = removals(workload(line).prepare, request(line))
+    names = [f"ybdemo_keyspace.cassandra{name}" for _, name, _ in expected]
+    assert [one.name for one in removed] == names
+    assert [(one.kind, one.drops) for one in removed] == [(kind, d) for kind, _, d in expected]
 
 
 def test_created_tables_have_kvmark_s_mark() -> None:
@@ -112,12 +122,6 @@ def test_cassandra_looks_rows_up_in_the_requested_kind_of_index() -> None:
     assert second("sai") == f"{plain} USING 'sai'"
     assert second("view").startswith("CREATE MATERIALIZED VIEW IF NOT EXISTS ybdemo_keyspace.")
     assert second("table").startswith("CREATE TABLE IF NOT EXISTS ybdemo_keyspace.")
-
-
-def test_a_view_is_dropped_before_its_table() -> None:
-    assert [one.kind for one in removed(f"{INDEX} --index view")] == ["MATERIALIZED VIEW", "TABLE"]
-    (emptied,) = removed(f"{INDEX} --index view --truncate")
-    assert (emptied.kind, emptied.name) == ("TABLE", "ybdemo_keyspace.cassandrasecondaryindex")
 
 
 def test_a_second_table_is_written_with_the_first_and_read() -> None:
