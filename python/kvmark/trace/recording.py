@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -357,11 +356,6 @@ class TapSettings:
     memory_bytes: int
     disk_bytes: int
 
-    @property
-    def keep(self) -> Keep:
-        """The contents that are kept."""
-        return Keep(keys=self.keep_keys, values=self.keep_values)
-
 
 @dataclass(frozen=True, slots=True)
 class TapProgress:
@@ -388,9 +382,10 @@ def record(
         UsageError: the port or the folder can't be used.
         RunError: nothing was recorded, or the trace can't be written; the tapes are kept then.
     """
-    writer = TraceWriter(path, source, settings.keep)
+    keep = Keep(keys=settings.keep_keys, values=settings.keep_values)
+    writer = TraceWriter(path, source, keep)
     try:
-        write_about(path, source, settings.keep)
+        write_about(path, source, keep)
         counts = json.loads(
             _engine.tap(
                 json.dumps(asdict(settings)),
@@ -404,10 +399,10 @@ def record(
         discard_folder(path, OWN_FILES)
         raise
     try:
-        write_operations(path, writer, settings.keep)
+        write_operations(path, writer, keep)
     except KvmarkError as problem:
         raise RunError(f"{problem}; what was recorded is kept in {path}") from problem
-    info = writer.close(_notes(counts))
+    info = writer.close(tuple(_notes(counts)))
     if not info.operations:
         discard_folder(path, OWN_FILES)
         why = "; ".join(info.told)
@@ -445,29 +440,23 @@ _COUNTED: Final = (
     ),
     ("moved", "replies that sent clients past the tap (MOVED): {:,}; put one before each node"),
     ("asked", "replies that sent clients past the tap for once (ASK): {:,}"),
+    ("not_recorded", "connections that weren't recorded any more, because of {first}: {:,}"),
+    (
+        "garbage",
+        "connections whose bytes weren't the protocol, and weren't recorded any more: {:,}"
+        " ({first})",
+    ),
+    ("unreachable", "connections for which the server couldn't be reached: {:,} ({first})"),
+    ("ended", "recording ended before forwarding did: {}"),
 )
 
 
-def _notes(counts: Mapping[str, Any]) -> Sequence[str]:
+def _notes(counts: Mapping[str, Any]) -> Iterator[str]:
     """Notes for readers of the trace."""
-    notes = [text.format(counts[name]) for name, text in _COUNTED if counts[name]]
-    notes += [
-        f"connections that weren't recorded any more, because of {reason}: {count:,}"
-        for reason, count in counts["not_recorded"].items()
-    ]
-    if counts["garbage"]:
-        notes.append(
-            "connections whose bytes weren't the protocol, and weren't recorded any more:"
-            f" {counts['garbage']:,} ({counts['first_garbage']})"
-        )
-    if counts["unreachable"]:
-        notes.append(
-            f"connections for which the server couldn't be reached: {counts['unreachable']:,}"
-            f" ({counts['first_unreachable']})"
-        )
-    if counts["ended"]:
-        notes.append(f"recording ended before forwarding did: {counts['ended']}")
-    return notes
+    for name, text in _COUNTED:
+        found, first = counts[name], counts.get(f"first_{name}")
+        several = found.items() if isinstance(found, dict) else [(first, found)]
+        yield from (text.format(count, first=reason) for reason, count in several if count)
 
 
 class RunRecording:
@@ -498,12 +487,7 @@ class RunRecording:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Makes the trace, also of a failed run.
 
         Raises:
