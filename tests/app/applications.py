@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kvmark.frontends.yugabyte_apps.dialect import Server
 from kvmark.frontends.yugabyte_apps.flags import AppRequest, parse_request
 from kvmark.frontends.yugabyte_apps.workload import (
+    Server,
     nodes_url,
     run_of,
     with_flag_options,

@@ -4,7 +4,7 @@ import pytest
 from applications import ACCORD, CASSANDRA, YUGABYTE, request, workload
 
 from kvmark.errors import SpecError
-from kvmark.frontends.yugabyte_apps.dialect import removals, server_notes, server_of
+from kvmark.frontends.yugabyte_apps.workload import removals, server_notes, server_of
 from kvmark.spec.owned_tables import TABLE_MARK
 
 INDEX = "CassandraSecondaryIndex"

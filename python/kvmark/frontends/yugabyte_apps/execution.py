@@ -27,7 +27,7 @@ from kvmark.experiment.design import (
 )
 from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
-from kvmark.frontends.yugabyte_apps import dialect, table
+from kvmark.frontends.yugabyte_apps import table
 from kvmark.frontends.yugabyte_apps import workload as workloads
 from kvmark.frontends.yugabyte_apps.flags import AppRequest
 from kvmark.plan.compile import compile_run
@@ -124,7 +124,7 @@ def execute_app(request: AppRequest) -> None:
         _drop_table(request, system, existing)
         return
     report, shared = _report(request), _experiment_options(request)
-    notes = dialect.server_notes(request, server)
+    notes = workloads.server_notes(request, server)
 
     def make() -> RunSpec:
         return workloads.run_of(request, workloads.workload_of(request, server), system)
@@ -142,7 +142,7 @@ def execute_app(request: AppRequest) -> None:
         repetitions=request.whole("repetitions") or 1,
         exporters=tuple(NodeExporter(url) for url in request.repeated.get("observe", ())),
         prepare=partial(
-            remove_tables, system, dialect.removals(spec.workload.prepare, request), existing
+            remove_tables, system, workloads.removals(spec.workload.prepare, request), existing
         ),
     )
     for sentence in () if shared.quiet else (*request.unused_flags, *notes):
@@ -162,19 +162,19 @@ def _system(request: AppRequest) -> SystemUrl:
     return named_system(system)
 
 
-def _server(request: AppRequest, system: SystemUrl) -> dialect.Server:
+def _server(request: AppRequest, system: SystemUrl) -> workloads.Server:
     """The kind of server. It is only contacted if tables or statements depend on it."""
     if request.app.store == "redis":
-        return dialect.Server("redis")
-    if system.driver != "cql" or request.app.name not in (dialect.PAIRS, dialect.INDEXED):
-        return dialect.Server("cassandra")
+        return workloads.Server("redis")
+    if system.driver != "cql" or request.app.name not in (workloads.PAIRS, workloads.INDEXED):
+        return workloads.Server("cassandra")
     options, login = system.options, None
     if "username" in options:
         password = os.environ.get(options.get("password_env", ""), "")
         login = (options["username"], system.password.reveal() if system.password else password)
     authority = Path(options["ca_file"]) if "ca_file" in options else None
     cql = look_at(options["address"], login, authority)
-    return dialect.server_of(cql.version, cql.system_tables, accord=cql.accord)
+    return workloads.server_of(cql.version, cql.system_tables, accord=cql.accord)
 
 
 def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) -> None:
@@ -184,7 +184,7 @@ def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) ->
     if not name.isidentifier():
         raise SpecError(f"{shown(name)} can't name a table: use letters, digits and _")
     remove_tables(
-        system, [TableRemoval(f"{dialect.KEYSPACE}.{name.lower()}", drops=True)], existing
+        system, [TableRemoval(f"{workloads.KEYSPACE}.{name.lower()}", drops=True)], existing
     )
 
 
