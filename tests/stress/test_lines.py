@@ -3,14 +3,13 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvmark.frontends.cassandra_stress.execution import continues, levels
-from kvmark.frontends.cassandra_stress.options import StressSpec, ThreadRamp
+from kvmark.frontends.cassandra_stress.options import ThreadRamp, read_stress
 from kvmark.frontends.cassandra_stress.output import (
     HEAD,
     Collections,
@@ -162,11 +161,12 @@ def test_the_ramp_s_levels_are_those_of_current_cassandra_stress() -> None:
     assert list(levels(ThreadRamp(10, 10))) == [10]
 
 
-def test_a_ramp_ends_when_more_clients_bring_no_gain(line: Callable[[str], StressSpec]) -> None:
-    until, counted = line("write"), line("write n=5 -rate auto")
+def test_a_ramp_ends_when_more_clients_bring_no_gain() -> None:
+    lines = ("write", "write n=5 -rate auto", "write -rate threads>=4")
+    until, counted, endless = (read_stress(one.split()) for one in lines)
     assert continues(until, [100, 200, 300])
     assert not continues(until, [100, 99, 98, 97])
     slow = [100, 101, 102, 103, 104, 105]
     assert not continues(until, slow)
     assert continues(counted, slow)
-    assert continues(line("write -rate threads>=4"), [100, 99, 98, 97])
+    assert continues(endless, [100, 99, 98, 97])

@@ -170,15 +170,18 @@ class LineMaker:
         self, kind: str, figures: Row, rows: Sequence[Row], length_s: float, gc: Collections
     ) -> Line:
         counted, is_error = self._operations, self._rules.is_error
-        names = ("mean", "p50", "p95", "p99", "p999", "max")
-        times_ns = (figures[f"{self._rules.time}_ns_{name}"] for name in names)
+        times = {}
+        for name in ("mean", "p50", "p95", "p99", "p999", "max"):
+            time_ns = figures[f"{self._rules.time}_ns_{name}"]
+            own = "median" if name == "p50" else name
+            times[own] = math.nan if time_ns is None else time_ns / _NS_PER_MS
         return Line(
-            kind,
-            counted.total() if kind == "total" else counted[kind],
-            figures["count"] / length_s,
-            self._partitions(rows) / length_s,
-            _row_count(rows) / length_s,
-            *(math.nan if time_ns is None else time_ns / _NS_PER_MS for time_ns in times_ns),
+            kind=kind,
+            operations=counted.total() if kind == "total" else counted[kind],
+            op_rate=figures["count"] / length_s,
+            partition_rate=self._partitions(rows) / length_s,
+            row_rate=_row_count(rows) / length_s,
+            **times,
             time_s=(figures["end_ns"] - (self._start_ns or 0)) / _NS_PER_S,
             stderr=relative_stderr(self._rates),
             errors=sum(row["count"] for row in rows if is_error(row["operation"], row["outcome"])),
