@@ -27,12 +27,6 @@ _LONGEST: Final = 4_000
 _GRAMMAR: Final = tomllib.loads((files(__package__) / "grammar.toml").read_text("utf-8"))
 UNSUPPORTED_OPTIONS: Final[Mapping[str, str]] = _GRAMMAR["unsupported"]["options"]
 _UNSUPPORTED_COMMANDS: Final[Mapping[str, str]] = _GRAMMAR["unsupported"]["commands"]
-_LAWS: Final = """\
-Distributions (DIST):
-  EXP(min..max)  EXTREME(min..max,shape)  QEXTREME(min..max,shape,quantas)
-  GAUSSIAN(min..max)  GAUSSIAN(min..max,range)  GAUSSIAN(min..max,mean,stdev)
-  UNIFORM(min..max)  FIXED(value)  SEQ(min..max); ~ before a name inverts it
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +233,11 @@ def help_text(topic: Sequence[str] = ()) -> str:
         SpecError: the topic is unknown.
     """
     if not topic:
-        return _overview()
+        commands, options = (
+            "\n".join(f"  {name:<14} {section.help}" for name, section in sections.items())
+            for sections in (COMMANDS, OPTIONS)
+        )
+        return str(_GRAMMAR["overview"]).format(commands=commands, options=options)
     name = topic[0].lower()
     if name in UNSUPPORTED_OPTIONS:
         return f"{name}\n  not supported: {UNSUPPORTED_OPTIONS[name]}\n"
@@ -254,24 +252,3 @@ def help_text(topic: Sequence[str] = ()) -> str:
         meaning = f"not supported: {one.unsupported}" if one.unsupported else one.help + default
         lines.append(f"  {one.usage:<{width}}  {meaning}")
     return "\n".join(lines) + "\n"
-
-
-def _overview() -> str:
-    commands = {name: section.help for name, section in COMMANDS.items()}
-    commands |= {"help": "show this, or the help of a command or an option", "version": "version"}
-    return "\n".join(
-        [
-            "kvmark stress COMMAND [PARAMETER]… [OPTION [PARAMETER]…]…",
-            "",
-            "The command line of cassandra-stress. Unsupported parameters are rejected by name.",
-            "",
-            "Commands:",
-            *(f"  {name:<14} {text}" for name, text in commands.items()),
-            "",
-            "Options:",
-            *(f"  {name:<14} {section.help}" for name, section in OPTIONS.items()),
-            "",
-            _LAWS,
-            "kvmark stress help NAME shows the parameters of a command or an option.\n",
-        ]
-    )

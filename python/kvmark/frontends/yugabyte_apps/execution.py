@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 import typer
 
@@ -29,7 +29,7 @@ from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.yugabyte_apps import table
 from kvmark.frontends.yugabyte_apps import workload as workloads
-from kvmark.frontends.yugabyte_apps.flags import AppRequest
+from kvmark.frontends.yugabyte_apps.flags import OF_THE_COMMAND, AppRequest
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records
@@ -42,14 +42,6 @@ from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.cassandra.server import look_at
 from kvmark.testbed.observe import NodeExporter
-
-_FLAGS_OF_THE_COMMAND: Final = frozenset(
-    (
-        "commit", "fleet", "insecure-fleet", "json", "machines", "output_json_metrics",
-        "prometheus", "quiet", "on-existing", "report", "resume", "runs", "strict", "tag",
-    )
-)  # fmt: skip
-"""Flags about execution and output: with other values it is still the same experiment."""
 
 
 @dataclass(kw_only=True)
@@ -75,7 +67,7 @@ class AppRuns:
 
     def definition(self) -> Mapping[str, Any]:
         flags = self.application["flags"]
-        own = {name: value for name, value in flags.items() if name not in _FLAGS_OF_THE_COMMAND}
+        own = {name: value for name, value in flags.items() if name not in OF_THE_COMMAND}
         application = {**self.application, "flags": own}
         return {"application": application, "repetitions": self.repetitions}
 
