@@ -1,6 +1,6 @@
 """The tapes that a trace is replayed from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,33 +52,31 @@ def trace(
     return Trace.open(folder / name)
 
 
-def read(path: Path) -> npt.NDArray[np.void]:
-    """All records of a tape, by its heads."""
-    data, place, parts = path.read_bytes(), 0, [np.zeros(0, RECORD)]
+def blocks(path: Path) -> Iterator[tuple[npt.NDArray[np.void], bytes]]:
+    """The records of each block of a tape, and its heap."""
+    data, place, before = path.read_bytes(), 0, 0
     while place < len(data):
         assert data[place : place + 8] == b"KVTAPE01"
-        count = int.from_bytes(data[place + 8 : place + 12], "little")
-        before = int.from_bytes(data[place + 32 : place + 40], "little")
-        assert before == sum(map(len, parts))
-        start = place + HEAD_BYTES
-        parts.append(np.frombuffer(data, RECORD, count, start))
-        place = start + count * RECORD.itemsize
-        place += int.from_bytes(data[start - 52 : start - 48], "little")
-    return np.concatenate(parts)
+        count, length = np.frombuffer(data, "<u4", 2, place + 8)
+        assert length <= HEAP_MAX
+        assert np.frombuffer(data, "<u8", 1, place + 32)[0] == before
+        records = np.frombuffer(data, RECORD, count, place + HEAD_BYTES)
+        heap = place + HEAD_BYTES + records.nbytes
+        place, before = heap + int(length), before + len(records)
+        yield records, data[heap:place]
+
+
+def read(path: Path) -> npt.NDArray[np.void]:
+    """All records of a tape."""
+    return np.concatenate([np.zeros(0, RECORD), *(records for records, _ in blocks(path))])
 
 
 def contents(path: Path) -> list[bytes]:
     """The content of each record in the heaps of a tape."""
-    data, place, found = path.read_bytes(), 0, []
-    while place < len(data):
-        count, length = np.frombuffer(data, "<u4", 2, place + 8)
-        assert length <= HEAP_MAX
-        records = np.frombuffer(data, RECORD, count, place + HEAD_BYTES)
-        start = place + HEAD_BYTES + count * RECORD.itemsize
-        ends = [*records["heap"][1:], length]
-        heads = zip(records["heap"], ends, strict=True)
-        found += [data[start + first : start + end] for first, end in heads]
-        place = int(start + length)
+    found: list[bytes] = []
+    for records, heap in blocks(path):
+        ends = (*records["heap"][1:], len(heap))
+        found += [heap[first:end] for first, end in zip(records["heap"], ends, strict=True)]
     return found
 
 
@@ -98,14 +96,14 @@ MIXED: Sequence[Row] = (
 def test_a_tape_has_each_operation_in_its_order(tmp_path: Path) -> None:
     found = made(tmp_path, MIXED)
     records = read(found.path)
-    assert list(records["at_ns"]) == [0, 5, 5, 9, 9]
-    taken = [row[1].replace("update", "insert") for row in MIXED]
-    assert [KINDS[kind] for kind in records["kind"]] == taken
-    assert list(records["key"]) == [row[3] | 12 for row in MIXED]
-    assert list(records["value_size"]) == [0, 30, 50, 0, 0]
     mix = (("delete", "delete", 1), ("insert", "insert", 2), ("read", "read", 2))
     assert (found.operations, found.mix) == (5, mix)
+    taken = [row[1].replace("update", "insert") for row in MIXED]
+    assert [KINDS[kind] for kind in records["kind"]] == taken
     assert [found.mix[number][0] for number in records["statement"]] == taken
+    assert list(records["at_ns"]) == [0, 5, 5, 9, 9]
+    assert list(records["key"]) == [row[3] | 12 for row in MIXED]
+    assert list(records["value_size"]) == [0, 30, 50, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 import pytest
@@ -102,32 +103,27 @@ def test_keys_are_hashed_alike_under_one_hash_key_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("content", "sentence", "options"),
     [
-        ("", "is empty"),
-        ("at,key,kind\n", "has no operations"),
-        ("at,kind\n0,read\n", "line 1: which column is key"),
-        ("at,key,kind\n5,x,read\n3,x,read\n", "line 3: time goes back by 2 s; sort the file"),
-        ("at,key,kind\n5,x,read\nsoon,x,read\n", "line 3: the time is 'soon', and not a number"),
-        ("at,key,kind,ttl\n5,x,read,1\n6,x,read,long\n", "line 3: ttl is 'long', and not a whole"),
-        ("at,key,kind\n5,x,read\n6,x,read,more\n", "line 3: it has 4 fields and not 3"),
-        ("at,key,kind,value_size\n5,x,read,5000000000\n", "line 2: value_size is '5000000000'"),
+        ("", "is empty", {}),
+        ("at,key,kind\n", "has no operations", {}),
+        ("at,kind\n0,read\n", "line 1: which column is key", {}),
+        ("at,key,kind\n5,x,read\n3,x,read\n", "line 3: time goes back by 2 s; sort the file", {}),
+        ("at,key,kind\n5,x,read\nsoon,x,read\n", "line 3: the time is 'soon', and not a", {}),
+        ("at,key,kind,ttl\n5,x,read,1\n6,x,read,long\n", "line 3: ttl is 'long', and not", {}),
+        ("at,key,kind\n5,x,read\n6,x,read,more\n", "line 3: it has 4 fields and not 3", {}),
+        ("at,key,kind,value_size\n5,x,read,5000000000\n", "line 2: value_size is '5000000000'", {}),
+        ("at,key,kind\n0,x,read\n", "there is no column 'ts'", {"named": {"at": "ts"}}),
+        ("at,key,kind\n0,x,read\n", "'when' is none of at, key", {"named": {"when": "at"}}),
+        ("at,key,kind\n0,x,read\n", "name one by --columns value=", {"keep": Keep(values=True)}),
     ],
 )
 def test_an_error_is_reported_with_its_line_and_leaves_no_trace(
-    tmp_path: Path, content: str, sentence: str
+    tmp_path: Path, content: str, sentence: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ImportFileError, match=sentence):
-        imported(tmp_path, content)
+        imported(tmp_path, content, **options)
     assert not (tmp_path / "X.trace").exists()
-
-
-def test_missing_columns_are_rejected(tmp_path: Path) -> None:
-    content = "at,key,kind\n0,x,read\n"
-    with pytest.raises(ImportFileError, match="there is no column 'ts'"):
-        imported(tmp_path, content, named={"at": "ts"})
-    with pytest.raises(ImportFileError, match="'when' is none of at, key, kind"):
-        imported(tmp_path, content, named={"when": "at"})
 
 
 OPERATIONS = st.lists(
@@ -200,8 +196,3 @@ def test_contents_are_there_only_where_they_were_to_be_kept(tmp_path: Path) -> N
             "value_content": [b"one", None, None],
         }
         assert rows(trace, names).to_dict(as_series=False) == {one: contents[one] for one in names}
-
-
-def test_values_that_a_file_does_not_hold_cannot_be_kept(tmp_path: Path) -> None:
-    with pytest.raises(ImportFileError, match="no column of values; name one by --columns value="):
-        imported(tmp_path, "\n".join(TWITTER), keep=Keep(values=True))
