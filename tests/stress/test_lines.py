@@ -1,6 +1,5 @@
 """Lines and the Results block, compared with the published logs."""
 
-import json
 import math
 import re
 from pathlib import Path
@@ -12,20 +11,19 @@ from kvmark.frontends.cassandra_stress.execution import continues, levels
 from kvmark.frontends.cassandra_stress.options import ThreadRamp, read_stress
 from kvmark.frontends.cassandra_stress.output import (
     HEAD,
+    CollectionCounter,
     Collections,
     CountingRules,
     Figures,
     Garbage,
     Line,
     LineMaker,
-    LogTail,
     StressResults,
     adjusted_rate,
     line_text,
     relative_stderr,
     results_text,
 )
-from kvmark.records import files
 
 LOGS = [
     "cassandra-stress-direct",
@@ -132,20 +130,11 @@ def test_an_unchecked_missing_record_is_no_error() -> None:
     assert total.errors == 0
 
 
-def test_collections_before_the_first_line_do_not_count(tmp_path: Path) -> None:
-    log = tmp_path / files.RESOURCE_LOG
-    tail = LogTail(tmp_path)
-    assert math.isnan(tail.collections().count)
-
-    def sample(count: int, time_s: float) -> None:
-        with log.open("a") as lines:
-            row = {"node": "node-1", "gc_count": count, "gc_time_s": time_s}
-            lines.write(json.dumps(row) + "\n")
-
-    sample(7, 1.5)
-    assert tail.collections().count == 0
-    sample(8, 1.6)
-    later = tail.collections()
+def test_collections_before_the_first_sample_do_not_count() -> None:
+    counter = CollectionCounter()
+    assert math.isnan(counter.count([]).count)
+    assert counter.count([{"node": "node-1", "gc_count": 7, "gc_time_s": 1.5}]).count == 0
+    later = counter.count([{"node": "node-1", "gc_count": 8, "gc_time_s": 1.6}])
     assert (later.count, later.sum_ms, later.max_ms) == (1, pytest.approx(100), pytest.approx(100))
 
 

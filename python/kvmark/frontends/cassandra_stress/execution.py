@@ -89,28 +89,6 @@ class RampLevel:
         return self.last.operations / self.last.time_s if self.last and self.last.time_s else 0.0
 
 
-class _LinePrinter:
-    """Prints the lines of a run's log while it is written."""
-
-    def __init__(self, rules: output.CountingRules, out: _Print) -> None:
-        #: The last line of all operations.
-        self.last: output.Line | None = None
-        self._maker, self._out = output.LineMaker(rules), out
-        self._tail: output.LogTail | None = None
-
-    def catch_up(self, folder: Path) -> None:
-        """Prints the lines of the intervals since the last call."""
-        self._tail = self._tail or output.LogTail(folder)
-        intervals = list(self._tail.intervals())
-        if not intervals and self.last is None:
-            # output.Collections during the warm-up belong to no line.
-            self._tail.collections()
-        for rows in intervals:
-            for line in self._maker.lines(rows, self._tail.collections()):
-                self._out(output.line_text(line))
-                self.last = line
-
-
 @dataclass(kw_only=True)
 class StressRuns:
     """The runs of a command line: one number of clients, or a ramp."""
@@ -174,7 +152,7 @@ class StressRuns:
         # The first executed level warms up, also after levels of an earlier execution.
         warmup = self.spec.warmup if before is not None and before.carried is None else None
         plan = self.plan(clients, first=not done, warmup=warmup)
-        printer = _LinePrinter(output.CountingRules.of(self.spec, plan), self.out)
+        printer = output.LinePrinter(output.CountingRules.of(self.spec, plan), self.out)
         count = 1 if self.spec.threads else len(list(levels(self.spec.ladder)))
 
         def make() -> PreparedRun:

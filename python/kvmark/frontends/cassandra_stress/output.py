@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -204,7 +204,7 @@ def _row_count(rows: Sequence[Row]) -> int:
     return sum(max(row["rows"], row["count"]) for row in rows if row["outcome"] in ("ok", "miss"))
 
 
-class _CollectionCounter:
+class CollectionCounter:
     """Counts garbage collections by the nodes' counters."""
 
     def __init__(self) -> None:
@@ -229,23 +229,29 @@ class _CollectionCounter:
         return Collections.of(sum(count for count, _ in gains), sum(s for _, s in gains) * 1000)
 
 
-class LogTail:
-    """Reads new records of a run's logs: intervals of the measured phase, and collections."""
+class LinePrinter:
+    """Prints the lines of the measured phase while a run's logs are written."""
 
-    def __init__(self, folder: Path) -> None:
-        self._intervals = Tail(folder / files.INTERVAL_LOG)
-        self._resources = Tail(folder / files.RESOURCE_LOG)
-        self._counter = _CollectionCounter()
+    def __init__(self, rules: CountingRules, out: Callable[[str], None]) -> None:
+        #: The last line of all operations.
+        self.last: Line | None = None
+        self._maker, self._counter, self._out = LineMaker(rules), CollectionCounter(), out
+        self._logs: tuple[Tail, ...] = ()
 
-    def intervals(self) -> Iterator[list[Row]]:
-        """The rows of each interval that was closed since the last call."""
-        rows = (row for row in self._intervals.objects() if row["phase_name"] == "measure")
-        for _, interval in groupby(rows, lambda row: (row["start_ns"], row["drain"])):
-            yield list(interval)
-
-    def collections(self) -> Collections:
-        """Collections since the last call; NaN if no node reports them."""
-        return self._counter.count(self._resources.objects())
+    def catch_up(self, folder: Path) -> None:
+        """Prints the lines of the intervals since the last call."""
+        names = (files.INTERVAL_LOG, files.RESOURCE_LOG)
+        self._logs = self._logs or tuple(Tail(folder / name) for name in names)
+        intervals, resources = self._logs
+        measured = [row for row in intervals.objects() if row["phase_name"] == "measure"]
+        if not measured and self.last is None:
+            # Collections during the warm-up belong to no line.
+            self._counter.count(resources.objects())
+        for _, rows in groupby(measured, itemgetter("start_ns", "drain")):
+            collections = self._counter.count(resources.objects())
+            for line in self._maker.lines(list(rows), collections):
+                self._out(line_text(line))
+                self.last = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +456,7 @@ def text_of_run(run: Run) -> str:
     names = {total.operation for total in run.manifest.engine.totals}
     reads = frozenset(name for name in names if name.endswith("READ"))
     rules = CountingRules("service" if spec["rate"] is None else "response", {}, reads)
-    maker, counter, lines = LineMaker(rules), _CollectionCounter(), [HEAD]
+    maker, counter, lines = LineMaker(rules), CollectionCounter(), [HEAD]
     samples = sorted(run.resources.iter_rows(named=True), key=itemgetter("at_wall_ns"))
 
     def collections(until_ns: int) -> Collections:
