@@ -421,13 +421,9 @@ def _step_workload(step: str, properties: YcsbProperties) -> WorkloadSpec:
     workload = properties.to_workload(f"ycsb/{step}")
     if step == "run":
         return workload
-    original = replace(
-        _core_workload(step),
-        recordcount=properties.recordcount,
-        operationcount=properties.operationcount,
-        insertstart=properties.insertstart,
-        insertcount=properties.insertcount,
-    )
+    sizes = ("recordcount", "operationcount", "insertstart", "insertcount")
+    own: dict[str, Any] = {name: getattr(properties, name) for name in sizes}
+    original = replace(_core_workload(step), **own)
     if workload.groups == original.to_workload(workload.name).groups:
         return workload
     # Tables must not show a changed workload under the original's name.
