@@ -47,7 +47,7 @@ token_range_queries:
 def planned(ops: str, *profiles: Profile, more: str = "") -> Plan:
     """The plan of operations of these profiles, for four clients."""
     spec = read_stress(f"user profile=p.yaml ops({ops}) n=10 no-warmup {more}".split())
-    return StressPlans(spec, profiles, "cql", {}, cores=2).plan(4)
+    return StressPlans(spec, profiles, "cql", {}).plan(4)
 
 
 def compiled(ops: str, text: str = PROFILE, more: str = "") -> Plan:

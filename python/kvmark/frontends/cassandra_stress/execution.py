@@ -99,7 +99,6 @@ class StressRuns:
     plans: StressPlans
     system: str
     password: Secret | None
-    pin: tuple[int, ...]
     repetitions: int
     #: Empties tables before a level.
     empty: Callable[[Sequence[TableRemoval]], None]
@@ -116,20 +115,15 @@ class StressRuns:
         return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
-        own = {"system": self.system, "pin": self.pin, "repetitions": self.repetitions}
+        own = {"system": self.system, "pin": self.plans.pin, "repetitions": self.repetitions}
         profiles = [repr(profile) for profile in self.plans.profiles]
         return {**own, "profiles": profiles, **self.spec.as_json()}
 
     def typical_plan(self) -> Plan:
-        return self.plan(self.spec.threads or self.spec.ladder.first)
+        return self.plans.plan(self.spec.threads or self.spec.ladder.first)
 
     def other_plans(self) -> Mapping[str, Plan]:
         return {}
-
-    def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
-        """The plan of a level."""
-        plan = self.plans.plan(clients, first=first, warmup=warmup)
-        return plan.model_copy(update={"pin": self.pin}) if self.pin else plan
 
     def execute(self, runs: Executor) -> None:
         for repetition in range(self.repetitions):
@@ -151,7 +145,7 @@ class StressRuns:
         before = done[-1].outcome if done else None
         # The first executed level warms up, also after levels of an earlier execution.
         warmup = self.spec.warmup if before is not None and before.carried is None else None
-        plan = self.plan(clients, first=not done, warmup=warmup)
+        plan = self.plans.plan(clients, first=not done, warmup=warmup)
         printer = output.LinePrinter(output.CountingRules.of(self.spec, plan), self.out)
         count = 1 if self.spec.threads else len(list(levels(self.spec.ladder)))
 
@@ -234,10 +228,9 @@ def execute_stress(spec: StressSpec, options: StressOptions) -> None:
     system = _system(spec)
     profiles = tuple(map(load_profile, spec.profiles))
     runs = StressRuns(
-        plans=StressPlans(spec, profiles, system.driver, system.options, len(pin)),
+        plans=StressPlans(spec, profiles, system.driver, system.options, pin),
         system=system.text,
         password=system.password,
-        pin=pin,
         repetitions=options.repetitions,
         empty=partial(remove_tables, system, on_existing=options.on_existing),
     )
@@ -322,7 +315,7 @@ def _report(
     ended = [level for level in runs.ended if level.outcome.run is not None]
     if not ended:
         raise problem or RunError("no level was executed")
-    rules = output.CountingRules.of(spec, runs.plan(ended[0].clients))
+    rules = output.CountingRules.of(spec, runs.plans.plan(ended[0].clients))
     judged = [close_and_judge(records, str(level.outcome.run)) for level in ended]
     results = []
     for run, _ in judged:

@@ -422,8 +422,8 @@ class StressPlans:
     driver: str
     options: Mapping[str, Any]
     """The driver's options, without those that depend on the number of clients."""
-    cores: int = 0
-    """Cores of the workers; 0 for all that this process may use."""
+    pin: tuple[int, ...] = ()
+    """Cores of the workers; empty for all that this process may use."""
 
     def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> model.Plan:
         """The plan for a number of clients; the first one warms up, unless `warmup` decides.
@@ -460,7 +460,7 @@ class StressPlans:
         if spec.until is not None:
             until = model.Until(rule="cassandra-stress", **asdict(spec.until))
         phases.append(_phase("measure", 0, limit, duration_ns=spec.duration_ns, until=until))
-        cores = self.cores or len(os.sched_getaffinity(0))
+        cores = len(self.pin or os.sched_getaffinity(0))
         workers = max(1, min(cores, clients, spec.target.connections))
         options = dict(self.options)
         if self.driver == "cql":
@@ -483,7 +483,7 @@ class StressPlans:
             verify_memory_bytes=None,
             stall_limit_ns=STALL_LIMIT_NS,
             workers=workers,
-            pin=(),
+            pin=self.pin,
         )
 
     def removals(self, *, first: bool) -> tuple[TableRemoval, ...]:
