@@ -195,9 +195,9 @@ UNSUPPORTED = [
 
 PROPERTY_NAMES = [
     *(
-        field.metadata["name"]
-        for field in YcsbProperties.__dataclass_fields__.values()
-        if "name" in field.metadata
+        field.metadata["name"] or name
+        for name, field in YcsbProperties.__dataclass_fields__.items()
+        if field.metadata
     ),
     *ALWAYS,
     *REFUSED,
