@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import random
@@ -62,17 +61,22 @@ def workload_of(request: AppRequest, server: Server) -> WorkloadSpec:
         SpecError: flags contradict each other, or a value is impossible.
     """
     _check(request)
-    name = f"apps/{request.app.name}"
-    document = read_document(catalog.text(name), f"{request.app.name}.yaml")
-    content: Any = copy.deepcopy(document.value)
+    app = request.app
+    text = catalog.text(f"apps/{app.name}")
+    if app.table:
+        text = text.replace(app.table, _table_name(request))
+    document = read_document(text, f"{app.name}.yaml")
+    content: Any = document.value
     _set_keys(content, request)
     _set_values(content, request)
     _set_batches(content, request)
-    if request.app.name in _OWN_FLAGS:
-        _OWN_FLAGS[request.app.name](content, request)
+    if app.name in _OWN_FLAGS:
+        _OWN_FLAGS[app.name](content, request)
     _set_groups(content, request)
     _set_present_keys(content, request)
-    return document.check_part(adapt_tables(content, request, server), WorkloadSpec)
+    if app.store == "cql":
+        _adapt_tables(content, request, server)
+    return document.check_part(content, WorkloadSpec)
 
 
 def _check(request: AppRequest) -> None:
@@ -304,35 +308,21 @@ def server_of(version: str, system_tables: frozenset[str], *, accord: bool | Non
     return Server("cassandra", version, has_transactions=has_accord and accord is not False)
 
 
-def adapt_tables(content: Content, request: AppRequest, server: Server) -> Content:
-    """A workload's content with the requested tables, in the server's dialect.
-
-    Raises:
-        SpecError: a table's name is invalid, or the server lacks the kind of index.
-    """
-    app = request.app
-    if app.store == "redis":
-        return content
-    table = _table_name(request)
-    prepare = [text.replace(app.table, table) for text in content["prepare"]]
-    statements = content["statements"]
-    for statement in statements.values():
-        run = statement["run"]
-        texts = [
-            text.replace(app.table, table) for text in ([run] if isinstance(run, str) else run)
-        ]
-        statement["run"] = texts[0] if isinstance(run, str) else texts
-    if app.name == PAIRS and server.has_transactions:
+def _adapt_tables(content: Content, request: AppRequest, server: Server) -> None:
+    """Creates tables as requested, and uses the server's dialect."""
+    prepare, statements = content["prepare"], content["statements"]
+    if request.app.name == PAIRS and server.has_transactions:
         prepare = _add_transactions(prepare, statements, server)
         content["description"] = "Pairs of numbers with a known sum, written in one transaction."
-    if app.name == INDEXED:
-        prepare = _add_index(prepare, statements, f"{KEYSPACE}.{table}", request, server)
+    if request.app.name == INDEXED:
+        table = f"{KEYSPACE}.{_table_name(request)}"
+        prepare = _add_index(prepare, statements, table, request, server)
     seconds = request.whole("table_ttl_seconds")
     if seconds is not None:
         prepare = [_with_expiry(text, seconds) for text in prepare]
     if request.has("skip_ddl"):
         prepare = []
-    return {**content, "prepare": [marked(text) if _created(text) else text for text in prepare]}
+    content["prepare"] = [marked(text) if _created(text) else text for text in prepare]
 
 
 def removals(prepare: Sequence[str], request: AppRequest) -> tuple[TableRemoval, ...]:
