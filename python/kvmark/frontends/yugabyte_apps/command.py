@@ -39,7 +39,7 @@ def app(
     """
     request = parse_request(words or ["--help"])
     if request is None or request.has("help"):
-        typer.echo(_help(request and request.app), nl=False)
+        typer.echo(_help(request.app if request else None), nl=False)
         return
     # It takes a second to load, and usage errors are reported before it.
     from kvmark.frontends.yugabyte_apps.execution import execute_app
