@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from kvmark.frontends.yugabyte_apps.dialect import Server
 from kvmark.frontends.yugabyte_apps.flags import AppRequest, parse_request
 from kvmark.frontends.yugabyte_apps.workload import (
+    Server,
     nodes_url,
     run_of,
     with_flag_options,
     workload_of,
 )
 from kvmark.plan.compile import compile_run
-from kvmark.plan.model import Plan, Statement
 from kvmark.spec.run import RunSpec
 from kvmark.spec.workload import WorkloadSpec
 
@@ -35,19 +34,20 @@ def run(line: str) -> RunSpec:
     return run_of(parsed, workload(line), with_flag_options(nodes_url(parsed), parsed))
 
 
-def plan(line: str) -> Plan:
-    return compile_run(run(line), 2)
+def plan(line: str) -> dict[str, Any]:
+    """The plan, with the number of operations that ends each group under `limits`."""
+    made = compile_run(run(line), 2)
+    limits = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
+    return made.model_dump(mode="json") | {"limits": limits}
 
 
-def statement(plan: Plan, name: str) -> Statement:
-    return next(one for one in plan.statements if one.name == name)
-
-
-def operation_limits(plan: Plan) -> dict[str, int | None]:
-    """The number of operations that ends each group."""
-    return {plan.groups[one.group].name: one.operations for one in plan.phases[0].groups}
-
-
-def generators(plan: Plan, name: str) -> dict[str, dict[str, Any]]:
-    """The argument generators of a statement."""
-    return {one.name: one.generator for one in statement(plan, name).arguments}
+def part(value: Any, path: str) -> Any:
+    """A part of a plan: keys, places in a list or names in it, separated by dots."""
+    for key in path.split("."):
+        if isinstance(value, dict):
+            value = value[key]
+        elif key.isdigit():
+            value = value[int(key)]
+        else:
+            value = next(one for one in value if one["name"] == key)
+    return value

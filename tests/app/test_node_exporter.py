@@ -42,24 +42,23 @@ class Exporter(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Exporter)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with HTTPServer(("127.0.0.1", 0), Exporter) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def test_a_row_sums_processors_and_leaves_out_what_would_count_twice() -> None:
     row = row_of(TEXT, "db1")
     assert row is not None
-    assert (row["node"], row["cores"]) == ("db1", 2)
-    assert (row["cpu_user_s"], row["cpu_system_s"]) == (31.0, 4.0)
-    assert row["resident_bytes"] == 600_000_000
-    assert row["disk_read_bytes"] == 4096
-    assert row["disk_written_bytes"] is None
-    assert row["network_sent_bytes"] == 700
+    expected = {
+        "node": "db1", "cores": 2, "cpu_user_s": 31.0, "cpu_system_s": 4.0,
+        "resident_bytes": 600_000_000, "disk_read_bytes": 4096, "disk_written_bytes": None,
+        "network_sent_bytes": 700,
+    }  # fmt: skip
+    assert {name: row[name] for name in expected} == expected
 
 
 def test_a_text_without_processors_is_no_row() -> None:
@@ -74,9 +73,10 @@ def test_the_path_may_be_left_out(url: str) -> None:
 
 
 def test_who_does_not_answer_or_is_no_exporter_is_refused_before_the_run(url: str) -> None:
-    with pytest.raises(SystemUnderTestError, match="has no node_cpu_seconds_total"):
-        NodeExporter(f"{url}/elsewhere")
-    with pytest.raises(SystemUnderTestError, match="doesn't answer"):
-        NodeExporter("http://127.0.0.1:1/metrics")
-    with pytest.raises(UsageError, match="is not a node exporter's address"):
-        NodeExporter("file:///etc/hostname")
+    for address, error, sentence in (
+        (f"{url}/elsewhere", SystemUnderTestError, "has no node_cpu_seconds_total"),
+        ("http://127.0.0.1:1/metrics", SystemUnderTestError, "doesn't answer"),
+        ("file:///etc/hostname", UsageError, "is not a node exporter's address"),
+    ):
+        with pytest.raises(error, match=sentence):
+            NodeExporter(address)

@@ -1,8 +1,6 @@
 """The published report as a study: its cases and rows, and its tables next to kvmark's."""
 
 import re
-import shutil
-from collections.abc import Iterator
 
 import pytest
 from command_line import Kvmark
@@ -12,8 +10,6 @@ from kvmark.cli.session import named_system
 from kvmark.experiment.study.cases import Case
 from kvmark.experiment.study.definition import Study, StudyRequest, published_for
 from kvmark.spec.study import parse_study
-from kvmark.testbed import redis
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 NAME = "yugabyte-1.0.7"
@@ -74,16 +70,6 @@ def test_the_transactional_application_has_accord_s_transactions(study: Study) -
     (text,) = next(one.texts for one in plan.statements if one.name == "WRITE")
     assert text.startswith("BEGIN TRANSACTION")
     assert any("transactional_mode = 'full'" in one for one in plan.prepare)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """A Redis server."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed")
-    root = tmp_path_factory.mktemp("testbeds")
-    yield redis.up(redis.RedisOptions(), root)
-    take_down(root)
 
 
 def test_the_document_has_the_published_rows_below_the_measured_ones(

@@ -1,15 +1,11 @@
 """Applications as a user runs them: on a real Redis server, and on systems that hold nothing."""
 
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from command_line import Kvmark
 
-from kvmark.testbed import redis
 from kvmark.testbed.console import Console
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 
 SHORT = ("--num_threads_read", "3", "--num_threads_write", "2", "--num_writes", "400")
@@ -20,16 +16,6 @@ ROWS = [
     "Load tester CPU, user", "Load tester CPU, system",
     "Cluster node CPU, user", "Cluster node CPU, system",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """One server, which all tests of this file use."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed")
-    root = tmp_path_factory.mktemp("testbeds")
-    yield redis.up(redis.RedisOptions(), root)
-    take_down(root)
 
 
 def table(kvmark: Kvmark, *words: object, exits: int = 0) -> Any:

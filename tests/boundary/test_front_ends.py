@@ -18,20 +18,9 @@ PACKAGE = Path(kvmark.__file__).parent
 
 def run(package: Path, *arguments: str) -> str:
     """The output of a command of a copy of the package."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from kvmark.cli import main; sys.exit(main())",
-            *arguments,
-        ],
-        env={**os.environ, "PYTHONPATH": str(package.parent)},
-        cwd=package.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    command, place = (sys.executable, "-c", MAIN, *arguments), package.parent
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    return subprocess.check_output(command, env=environment, cwd=place, text=True)
 
 
 @pytest.mark.parametrize("front_end", front_ends(), ids=FRONT_ENDS)

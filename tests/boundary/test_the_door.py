@@ -26,37 +26,34 @@ from kvmark.spec.url import parse_system_url
 
 MakePlan = Callable[..., Plan]
 ONE_SECOND = 10**9
-PATIENCE_S = 300.0
 WORKLOADS = {name: catalog.load(name) for name in catalog.names()}
-
-
-def carry_out(plan: Plan, folder: Path, progress: Callable[[str], object]) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(_engine.run(plan.to_json(), folder, progress))
-    return answer
 
 
 def ignore(_: str) -> None: ...
 
 
-def test_python_and_rust_have_one_version() -> None:
+def carry_out(
+    plan: Plan,
+    folder: Path,
+    progress: Callable[[str], object] = ignore,
+    stops: Callable[[], int] | None = None,
+) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(_engine.run(plan.to_json(), folder, progress, None, stops))
+    return answer
+
+
+def test_the_build_has_python_s_version_a_profile_and_drivers() -> None:
     assert kvmark.__version__ == _engine.version == importlib.metadata.version("kvmark")
-
-
-def test_the_build_has_a_profile_and_drivers() -> None:
     assert _engine.build_profile == "release"
     assert {"null", "sim", "rocksdb"} <= set(drivers())
 
 
-def test_the_clock_is_calibrated() -> None:
+def test_the_clock_is_calibrated_and_the_host_s_part_of_a_stamp_s_lag_measured() -> None:
     stamp_ns, resolution_ns = _engine.calibrate()
     assert stamp_ns > 0
     # The resolution is better than a millisecond.
     assert resolution_ns < 10**6
-
-
-def test_the_host_s_part_of_a_stamp_s_lag_is_measured() -> None:
-    measured = _engine.stamp_lag()
-    p50_ns, p99_ns = measured
+    p50_ns, p99_ns = _engine.stamp_lag()
     assert 0 < p50_ns <= p99_ns
 
 
@@ -129,18 +126,20 @@ def test_a_text_that_is_no_plan_is_a_plan_error(tmp_path: Path) -> None:
 
 
 def test_a_run_returns_a_record_that_python_reads(make_plan: MakePlan, tmp_path: Path) -> None:
-    answer = carry_out(make_plan("ycsb/a", "null:", operations=1000), tmp_path, ignore)
+    answer = carry_out(make_plan("ycsb/a", "null:", operations=1000), tmp_path)
     assert answer["failure"] is None
     record = RunRecord.model_validate(answer["record"])
     assert sum(total.count for total in record.totals) == 1000
+    assert answer["record"]["counting"] == _engine.counting == max(COUNTINGS)
+    opened = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[0])
+    assert opened["counting"] == _engine.counting
     assert {path.name for path in tmp_path.iterdir()} >= {"events.jsonl", "histograms.hlog"}
 
 
 def test_progress_is_reported_about_once_per_interval(make_plan: MakePlan, tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
-    plan = make_plan(
-        "ycsb/c", "sim:?clock=virtual", duration_ns=ONE_SECOND, interval_ns=ONE_SECOND // 10
-    )
+    lengths = {"duration_ns": ONE_SECOND, "interval_ns": ONE_SECOND // 10}
+    plan = make_plan("ycsb/c", "sim:?clock=virtual", **lengths)
     carry_out(plan, tmp_path, lambda text: told.append(json.loads(text)))
     assert told
     assert told[-1]["phase_name"] == "measure"
@@ -149,16 +148,15 @@ def test_progress_is_reported_about_once_per_interval(make_plan: MakePlan, tmp_p
 
 
 def test_the_errors_of_the_engine_are_python_s_classes(make_plan: MakePlan, tmp_path: Path) -> None:
-    cases: list[tuple[str, type[Exception]]] = [
-        ("sim:?servers=none", UsageError),
-        (f"rocksdb:{tmp_path}/not/there", SystemUnderTestError),
+    cases: list[tuple[str, Path, type[Exception]]] = [
+        ("sim:?servers=none", tmp_path, UsageError),
+        (f"rocksdb:{tmp_path}/not/there", tmp_path, SystemUnderTestError),
+        ("null:", tmp_path / "none", RunError),
     ]
-    for system, kind in cases:
+    for system, folder, kind in cases:
         with pytest.raises(kind) as raised:
-            carry_out(make_plan("ycsb/c", system, operations=1), tmp_path, ignore)
+            carry_out(make_plan("ycsb/c", system, operations=1), folder)
         assert type(raised.value) is kind
-    with pytest.raises(RunError):
-        carry_out(make_plan("ycsb/c", "null:", operations=1), tmp_path / "none", ignore)
 
 
 @pytest.mark.parametrize("callback", ["progress", "stops"])
@@ -169,9 +167,8 @@ def test_a_callback_that_raises_ends_the_run_with_its_error(
         raise LookupError("mine")
 
     plan = make_plan("ycsb/c", "null:", duration_ns=3600 * ONE_SECOND, interval_ns=10**7)
-    progress, stops = (fails, None) if callback == "progress" else (ignore, fails)
     with pytest.raises(LookupError, match="mine"):
-        _engine.run(plan.to_json(), tmp_path, progress, None, stops)
+        carry_out(plan, tmp_path, **{callback: fails})
 
 
 def test_other_threads_of_python_run_while_the_engine_does(
@@ -212,7 +209,7 @@ def test_a_stopped_run_keeps_the_measured_data(
         asked.append(1)
         return int(len(asked) > 3)
 
-    answer = json.loads(_engine.run(plan.to_json(), tmp_path, ignore, None, stops))
+    answer = carry_out(plan, tmp_path, stops=stops)
     assert answer["record"]["interrupted"]
     assert answer["record"]["phases"][-1]["stopped_by"] == "cancelled"
     assert sum(total["count"] for total in answer["record"]["totals"]) > 0
@@ -222,13 +219,6 @@ def test_a_run_that_is_stopped_twice_does_not_drain(make_plan: MakePlan, tmp_pat
     # Each operation takes an hour.
     plan = make_plan("ycsb/c", "sim:?service=constant&mean_us=3600000000", duration_ns=ONE_SECOND)
     plan = plan.model_copy(update={"drain_limit_ns": 3600 * ONE_SECOND})
-    answer = json.loads(_engine.run(plan.to_json(), tmp_path, ignore, None, lambda: 2))
+    answer = carry_out(plan, tmp_path, stops=lambda: 2)
     (group,) = answer["record"]["phases"][-1]["groups"]
     assert group["abandoned"] == 1
-
-
-def test_the_engine_records_its_way_of_counting(make_plan: MakePlan, tmp_path: Path) -> None:
-    answer = carry_out(make_plan("ycsb/a", "null:", operations=1000), tmp_path, ignore)
-    assert answer["record"]["counting"] == _engine.counting == max(COUNTINGS)
-    opened = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[0])
-    assert opened["counting"] == _engine.counting

@@ -56,8 +56,8 @@ def test_every_property_has_a_row() -> None:
     supported = [text for text, *_ in [*ROWS["plan"], *ROWS["stored"]]]
     texts = [*supported, *ROWS["always"], *unsupported]
     names = {line.partition("=")[0] for text in texts for line in text.splitlines()}
-    fields = YcsbProperties.__dataclass_fields__.values()
-    own = {field.metadata["name"] for field in fields if "name" in field.metadata}
+    fields = YcsbProperties.__dataclass_fields__.items()
+    own = {field.metadata["name"] or name for name, field in fields if field.metadata}
     assert {*own, *ALWAYS, *REFUSED} <= names
     assert all(any(name.startswith(prefix) for name in names) for prefix in REFUSED_PREFIXES)
 

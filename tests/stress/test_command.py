@@ -3,102 +3,85 @@
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-import preloaded
 import pytest
+from command_line import Kvmark, Result
 
 from kvmark.errors import SpecError
 from kvmark.frontends.cassandra_stress.output import HEAD, text_of_run
 from kvmark.records import Records, Run
 
-PATIENCE_S = 300.0
+Stress = Callable[..., Result]
 SIM = "sim:?service=constant&mean_us=100&servers=4&clock=virtual"
 FAST = "-node null: -log no-settings"
 
 
-@dataclass(frozen=True)
-class Output:
-    """The output and exit code of a command."""
-
-    code: int
-    output: str
-    errors: str
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines of its operations."""
-        return re.findall(r"^\w+, +\d.*$", self.output, re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Stress:
-    """Runs the command in an empty folder."""
-
-    folder: Path
-
-    def __call__(self, words: str, *own: str) -> Output:
-        variables = {**os.environ, "KVMARK_RUNS": str(self.folder / "runs")}
-        command = ("stress", *own, *words.split())
-        ended = preloaded.run(command, self.folder, variables, PATIENCE_S)
-        return Output(ended.code, ended.out, ended.err)
+@pytest.fixture
+def kvmark(tmp_path: Path) -> Kvmark:
+    """The program, in an empty folder."""
+    return Kvmark(tmp_path, tmp_path / "runs")
 
 
 @pytest.fixture
-def stress(tmp_path: Path) -> Stress:
-    """The command."""
-    return Stress(tmp_path)
+def stress(kvmark: Kvmark) -> Stress:
+    """The command, with kvmark's own options after cassandra-stress's words."""
+
+    def run(words: str, *own: str, exits: int = 0) -> Result:
+        return kvmark("stress", *own, *words.split(), exits=exits)
+
+    return run
 
 
-def stored_runs(stress: Stress) -> list[Run]:
-    records = Records(stress.folder / "runs")
+def stored_runs(kvmark: Kvmark) -> list[Run]:
+    records = Records(kvmark.runs)
     return [records.open(one.id) for one in records.list()]
 
 
-def figure(result: Output, name: str) -> float:
+def lines_of(result: Result) -> list[str]:
+    """The lines of its operations."""
+    return re.findall(r"^\w+, +\d.*$", result.out, re.MULTILINE)
+
+
+def figure(result: Result, name: str) -> float:
     """A figure of the Results block."""
-    match = re.search(rf"^{name}\s*:\s*([\d,.]+)", result.output, re.MULTILINE)
+    match = re.search(rf"^{name}\s*:\s*([\d,.]+)", result.out, re.MULTILINE)
     assert match, result
     return float(match[1].replace(",", ""))
 
 
-def test_a_stored_run_is_printed_as_before(stress: Stress) -> None:
+def test_a_stored_run_is_printed_as_before(kvmark: Kvmark, stress: Stress) -> None:
     result = stress(f"write n=200k no-warmup -rate threads=8 -node {SIM} -log no-settings")
-    (run,) = stored_runs(stress)
-    assert len(result.lines) > 1
-    assert text_of_run(run).strip() in result.output
-
-
-def test_a_run_of_another_command_has_no_output_of_cassandra_stress(stress: Stress) -> None:
-    words = ("run", "ycsb/c", "--system", "null:", "--operations", "100", "-q")
-    preloaded.run(words, stress.folder, dict(os.environ), PATIENCE_S)
-    (run,) = stored_runs(stress)
-    with pytest.raises(SpecError, match="none of kvmark stress"):
-        text_of_run(run)
+    (run,) = stored_runs(kvmark)
+    assert len(lines_of(result)) > 1
+    assert text_of_run(run).strip() in result.out
 
 
 def test_a_write_prints_cassandra_stress_s_columns_and_results(stress: Stress) -> None:
     result = stress(f"write n=20k no-warmup -rate threads=8 {FAST}")
-    assert result.code == 0, result
-    assert "Running WRITE with 8 threads for 20000 iteration" in result.output
-    assert HEAD in result.output
-    assert int(result.lines[-1].split(",")[1]) == 20_000
+    assert "Running WRITE with 8 threads for 20000 iteration" in result.out
+    assert HEAD in result.out
+    assert int(lines_of(result)[-1].split(",")[1]) == 20_000
+    assert len(lines_of(result)[-1]) == len(HEAD)
+    assert lines_of(result)[-1].endswith("NaN,     NaN,     NaN,     NaN,     NaN")
     assert figure(result, "Total partitions") == 20_000
     assert figure(result, "Total errors") == 0
-    assert "Total GC count            : not known" in result.output
-    assert result.output.rstrip().endswith("END")
+    assert "Total GC count            : not known" in result.out
+    assert result.out.rstrip().endswith("END")
 
 
-def test_a_pinned_core_has_one_worker_and_the_dataset_is_the_population(stress: Stress) -> None:
+def test_a_pinned_core_has_one_worker_and_the_dataset_is_the_population(
+    kvmark: Kvmark, stress: Stress
+) -> None:
     core = min(os.sched_getaffinity(0))
     words = f"write n=20k no-warmup -rate threads=8 -pop seq=101..300 {FAST}"
-    assert stress(words, "--pin", str(core)).code == 0
-    (run,) = stored_runs(stress)
+    stress(words, "--pin", str(core))
+    (run,) = stored_runs(kvmark)
     plan = run.manifest.plan
     assert (plan["workers"], plan["pin"]) == (1, [core])
     assert (plan["dataset"]["start"], plan["dataset"]["count"]) == (101, 200)
-    shown = preloaded.run(("runs", "show", run.id), stress.folder, dict(os.environ), PATIENCE_S)
+    shown = kvmark("runs", "show", run.id)
     assert " records of 5 fields of 34 bytes\n" in shown.out
 
 
@@ -112,19 +95,18 @@ def test_a_pinned_core_has_one_worker_and_the_dataset_is_the_population(stress: 
     ],
 )
 def test_wrong_options_are_reported_before_the_measurement(
-    stress: Stress, own: str, words: str, sentence: str
+    kvmark: Kvmark, stress: Stress, own: str, words: str, sentence: str
 ) -> None:
-    result = stress(f"write n=100 no-warmup -rate threads=2 -node null: {words}", *own.split())
-    assert result.code == 2
-    assert sentence in result.errors
-    assert result.output == ""
-    assert stored_runs(stress) == []
+    line = f"write n=100 no-warmup -rate threads=2 -node null: {words}"
+    result = stress(line, *own.split(), exits=2)
+    assert sentence in result.err
+    assert result.out == ""
+    assert stored_runs(kvmark) == []
 
 
 def test_ten_thousand_threads_are_clients_of_one_process(stress: Stress) -> None:
     """Each is served within its turn: the queue's throughput is that of its servers."""
     result = stress(f"write n=200k no-warmup -rate threads=10000 -node {SIM} -log no-settings")
-    assert result.code == 0, result
     assert figure(result, "Total partitions") == 200_000
     # Four servers of 100 µs; ten thousand clients keep them busy.
     assert figure(result, "Op rate") == pytest.approx(40_000, rel=0.01)
@@ -133,60 +115,57 @@ def test_ten_thousand_threads_are_clients_of_one_process(stress: Stress) -> None
 
 def test_a_run_ends_when_the_error_of_its_mean_is_small(stress: Stress) -> None:
     result = stress(f"write err<0.02 n>30 n<40 no-warmup -rate threads=4 -node {SIM}")
-    assert result.code == 0, result
-    lines = [line for line in result.lines if line.startswith("total,")]
+    lines = [line for line in lines_of(result) if line.startswith("total,")]
     assert 30 <= len(lines) <= 42
     assert float(lines[29].split(",")[12]) < 0.02
-    assert "******************** Stress Settings ********************" in result.output
+    assert "******************** Stress Settings ********************" in result.out
 
 
 def test_a_mix_has_a_line_for_each_operation(stress: Stress) -> None:
     # The null driver stores no values, so reads can't be checked.
     words = f"mixed ratio(write=1,read=3) n=8k no-warmup -rate threads=4 {FAST}"
     result = stress(f"{words} -errors skip-read-validation")
-    assert result.code == 0, result
-    assert {line.split(",")[0] for line in result.lines} == {"READ", "WRITE", "total"}
-    assert re.search(r"Op rate .*\[READ: [\d,]+ op/s, WRITE: [\d,]+ op/s\]", result.output)
+    assert {line.split(",")[0] for line in lines_of(result)} == {"READ", "WRITE", "total"}
+    assert re.search(r"Op rate .*\[READ: [\d,]+ op/s, WRITE: [\d,]+ op/s\]", result.out)
 
 
 def test_failed_operations_end_a_run_with_failure_unless_they_are_ignored(stress: Stress) -> None:
     words = f"write n=2k no-warmup -rate threads=4 -node {SIM}&error_share=0.1 -log no-settings"
-    failed = stress(words)
-    assert failed.code == 1
-    assert failed.output.rstrip().endswith("FAILURE")
-    assert "operations failed" in failed.errors
+    failed = stress(words, exits=1)
+    assert failed.out.rstrip().endswith("FAILURE")
+    assert "operations failed" in failed.err
     assert figure(failed, "Total errors") > 100
     ignored = stress(f"{words} -errors ignore")
-    assert ignored.code == 0
-    assert ignored.output.rstrip().endswith("END")
+    assert ignored.out.rstrip().endswith("END")
 
 
 def test_a_fixed_rate_shows_response_service_and_wait_time(stress: Stress) -> None:
     result = stress(f"write n=2k no-warmup -rate threads=50 fixed=1000/s -node {SIM}")
-    assert result.code == 0, result
-    shown = {line.split()[0] for line in result.output.splitlines() if line[:7].strip()}
-    assert {"response", "service", "wait"} <= shown
+    table = re.search(r"^time \(ms\) .*\n(response .*)\n(service .*)\n(wait .*)$", result.out, re.M)
+    assert table
+    response, service, wait = ([float(cell) for cell in row.split()[1:]] for row in table.groups())
+    assert response[0] == pytest.approx(service[0] + wait[0], abs=0.1)
+    assert len(response) == 6
     assert figure(result, "Op rate") == pytest.approx(1000, rel=0.05)
 
 
-def test_log_and_graph_files_are_written(stress: Stress) -> None:
+def test_log_and_graph_files_are_written(kvmark: Kvmark, stress: Stress) -> None:
     result = stress(
         f"write n=5k -rate threads=4 -node {SIM} -log no-settings file=out.log"
         " hdrfile=out.hdr -graph file=page.html title=first"
     )
-    assert result.code == 0, result
-    assert result.output == ""
-    assert HEAD in (stress.folder / "out.log").read_text()
-    tags = set(re.findall(r"^Tag=([^,]+),", (stress.folder / "out.hdr").read_text(), re.MULTILINE))
+    assert result.out == ""
+    assert HEAD in (kvmark.folder / "out.log").read_text()
+    tags = set(re.findall(r"^Tag=([^,]+),", (kvmark.folder / "out.hdr").read_text(), re.MULTILINE))
     assert tags == {"WRITE-rt", "WRITE-st", "WRITE-wt"}
-    assert (stress.folder / "page.html").read_text().startswith("<!")
+    assert (kvmark.folder / "page.html").read_text().startswith("<!")
 
 
 def test_a_graph_is_also_drawn_in_the_terminal(stress: Stress) -> None:
     words = f"write n=100k no-warmup -rate threads=8 -node {SIM} -log no-settings"
     plain, drawn = stress(words), stress(f"{words} -graph file=page.html")
-    assert "Timeline" not in plain.output
-    results, _, pictures = drawn.output.partition("Response time\n")
+    assert "Timeline" not in plain.out
+    results, _, pictures = drawn.out.partition("Response time\n")
     assert "Results:" in results
     assert "logarithmic axis" in pictures
     assert re.search(r"ops/s 40,0\d\d ┤██", pictures)
@@ -198,36 +177,38 @@ def test_a_ramp_ends_when_more_clients_bring_no_gain(stress: Stress) -> None:
         f"read n=2k no-warmup -rate auto threads>=2 threads<=32 -node {SIM} -log no-settings"
         " -errors skip-read-validation"
     )
-    assert result.code == 0, result
-    clients = [int(one) for one in re.findall(r"Running with (\d+) threadCount", result.output)]
+    clients = [int(one) for one in re.findall(r"Running with (\d+) threadCount", result.out)]
     assert clients == [2, 4, 8, 16, 24]
-    assert result.output.count("Improvement over") == len(clients) - 1
-    assert "id, type" in result.output
+    assert result.out.count("Improvement over") == len(clients) - 1
+    header, *rows = re.findall(r"^ *(?:id|\d+ threadCount), +.*$", result.out, re.MULTILINE)
+    assert header.endswith(HEAD)
+    assert [int(row.split()[0]) for row in rows] == clients
+    assert {len(row) for row in rows} == {len(header)}
 
 
-def test_n_counts_partitions(stress: Stress, data: Path) -> None:
+def test_n_counts_partitions(kvmark: Kvmark, stress: Stress, data: Path) -> None:
     """Uniform from 1 to 50: far fewer operations than partitions."""
     result = stress(
         f"user profile={data / 'example.yaml'},{data / 'lwt-example.yaml'} ops(wide.insert=1)"
         f" n=5003 no-warmup -rate threads=4 {FAST}"
     )
-    assert result.code == 0, result
-    assert "Running [wide.insert] with 4 threads for 5003 iteration" in result.output
+    assert "Running [wide.insert] with 4 threads for 5003 iteration" in result.out
     assert figure(result, "Total partitions") == 5003
-    assert 150 < int(result.lines[-1].split(",")[1]) < 250
+    assert 150 < int(lines_of(result)[-1].split(",")[1]) < 250
+    (run,) = stored_runs(kvmark)
+    with pytest.raises(SpecError, match="none of kvmark stress"):
+        text_of_run(run)
 
 
 def test_json_prints_one_document_on_standard_output(stress: Stress) -> None:
     result = stress(f"write n=1k no-warmup -rate threads=4 {FAST}", "--json")
-    assert result.code == 0, result
-    (run,) = json.loads(result.output)["runs"]
+    (run,) = json.loads(result.out)["runs"]
     assert run["results"]["total"]["operations"] == 1000
-    assert HEAD in result.errors
+    assert HEAD in result.err
 
 
 def test_an_unknown_parameter_exits_with_2_and_help_with_0(stress: Stress) -> None:
-    wrong = stress("write n=1 -rate threds=1")
-    assert wrong.code == 2
-    assert wrong.errors.count("\n") == 1
-    assert stress("help -rate").output.startswith("-rate\n")
-    assert stress("version").output.startswith("kvmark ")
+    wrong = stress("write n=1 -rate threds=1", exits=2)
+    assert wrong.err.count("\n") == 1
+    assert stress("help -rate").out.startswith("-rate\n")
+    assert stress("version").out.startswith("kvmark ")

@@ -1,7 +1,5 @@
 """The command line: every parameter is supported or rejected by name."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +16,6 @@ from kvmark.frontends.cassandra_stress.grammar import (
 from kvmark.frontends.cassandra_stress.options import StressSpec, UntilSpec, read_stress
 from kvmark.frontends.cassandra_stress.profiles import Law, fixed
 from kvmark.secret import Secret
-
-Line = Callable[[str], StressSpec]
 
 #: Values of parameters, if their metavariable is none.
 VALUES = {
@@ -53,6 +49,10 @@ SUPPORTED = [
 UNSUPPORTED = [(option, one) for option, one in PARAMETERS if one.unsupported]
 
 
+def line(text: str) -> StressSpec:
+    return read_stress(text.split())
+
+
 def used(option: str, parameter: Parameter) -> str:
     """A command line with this parameter."""
     value = VALUES.get(parameter.name) or parameter.default or ("5" if parameter.value else "")
@@ -64,7 +64,7 @@ def used(option: str, parameter: Parameter) -> str:
 
 @pytest.mark.parametrize(("option", "one"), SUPPORTED, ids=lambda one: getattr(one, "name", one))
 def test_every_supported_parameter_is_parsed(option: str, one: Parameter) -> None:
-    read_stress(used(option, one).split())
+    line(used(option, one))
 
 
 @pytest.mark.parametrize(("option", "one"), UNSUPPORTED, ids=lambda one: getattr(one, "name", one))
@@ -81,7 +81,7 @@ def test_an_unsupported_option_is_rejected_by_name(option: str) -> None:
         read_stress(["write", "n=1", option, "x"])
 
 
-def test_the_published_command_line_is_parsed(line: Line) -> None:
+def test_the_published_command_line_is_parsed() -> None:
     spec = line("write -rate threads=8 -mode native cql3 connectionsPerHost=8 -node 127.0.0.1")
     assert (spec.command, spec.threads, spec.until) == ("write", 8, UntilSpec(0.02, 30, 200))
     assert (spec.target.connections, spec.target.address) == (8, "127.0.0.1:9042")
@@ -89,14 +89,14 @@ def test_the_published_command_line_is_parsed(line: Line) -> None:
     assert (spec.columns.names, spec.columns.size) == (("C0", "C1", "C2", "C3", "C4"), fixed(34))
 
 
-def test_blanks_around_commas_equals_signs_and_parentheses_are_ignored(line: Line) -> None:
+def test_blanks_around_commas_equals_signs_and_parentheses_are_ignored() -> None:
     spec = line("mixed ratio ( write = 1 , read = 3 ) n = 1k -pop dist = gaussian( 1..10 , 5, 2 )")
     assert spec.shares == {"write": 1.0, "read": 3.0}
     assert spec.operations == 1000
     assert spec.population.law == Law(1, 10, "gaussian", mean=5.0, stddev=2.0)
 
 
-def test_by_default_writes_are_sequential_and_reads_gaussian(line: Line) -> None:
+def test_by_default_writes_are_sequential_and_reads_gaussian() -> None:
     assert line("write n=50").population.law is None
     assert line("counter_write n=50").population.last == 50
     law = line("read n=50").population.law
@@ -106,7 +106,7 @@ def test_by_default_writes_are_sequential_and_reads_gaussian(line: Line) -> None
     assert line("user profile=p ops(insert=1,q=1) n=50").population.law == law
 
 
-def test_a_write_of_a_number_has_200_clients_and_others_a_thread_ramp(line: Line) -> None:
+def test_a_write_of_a_number_has_200_clients_and_others_a_thread_ramp() -> None:
     assert line("write n=50").threads == 200
     assert line("write").threads is None
     assert line("read n=50").threads is None
@@ -171,7 +171,7 @@ def test_a_write_of_a_number_has_200_clients_and_others_a_thread_ramp(line: Line
 )
 def test_wrong_use_is_reported_in_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(SpecError) as error:
-        read_stress(text.split())
+        line(text)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -219,7 +219,7 @@ def test_numbers_have_suffixes(law: str, suffix: str) -> None:
     assert read_stress([f"read n=3{suffix} -pop dist={law}"]).operations == 3 * times
 
 
-def test_a_password_is_not_recorded(line: Line) -> None:
+def test_a_password_is_not_recorded() -> None:
     spec = line("write n=1 -mode user=me password=hunter2")
     assert spec.target.password == Secret("hunter2")
     assert "hunter2" not in repr(spec)

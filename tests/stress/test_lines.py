@@ -1,34 +1,29 @@
 """Lines and the Results block, compared with the published logs."""
 
-import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvmark.frontends.cassandra_stress.execution import continues, levels
-from kvmark.frontends.cassandra_stress.options import StressSpec, ThreadRamp
+from kvmark.frontends.cassandra_stress.options import ThreadRamp, read_stress
 from kvmark.frontends.cassandra_stress.output import (
     HEAD,
+    CollectionCounter,
     Collections,
     CountingRules,
     Figures,
     Garbage,
     Line,
     LineMaker,
-    LogTail,
     StressResults,
     adjusted_rate,
     line_text,
-    ramp_table,
     relative_stderr,
     results_text,
-    times_table,
 )
-from kvmark.records import files
 
 LOGS = [
     "cassandra-stress-direct",
@@ -135,29 +130,12 @@ def test_an_unchecked_missing_record_is_no_error() -> None:
     assert total.errors == 0
 
 
-def test_collections_before_the_first_line_do_not_count(tmp_path: Path) -> None:
-    log = tmp_path / files.RESOURCE_LOG
-    tail = LogTail(tmp_path)
-    assert math.isnan(tail.collections().count)
-
-    def sample(count: int, time_s: float) -> None:
-        with log.open("a") as lines:
-            row = {"node": "node-1", "gc_count": count, "gc_time_s": time_s}
-            lines.write(json.dumps(row) + "\n")
-
-    sample(7, 1.5)
-    assert tail.collections().count == 0
-    sample(8, 1.6)
-    later = tail.collections()
+def test_collections_before_the_first_sample_do_not_count() -> None:
+    counter = CollectionCounter()
+    assert math.isnan(counter.count([]).count)
+    assert counter.count([{"node": "node-1", "gc_count": 7, "gc_time_s": 1.5}]).count == 0
+    later = counter.count([{"node": "node-1", "gc_count": 8, "gc_time_s": 1.6}])
     assert (later.count, later.sum_ms, later.max_ms) == (1, pytest.approx(100), pytest.approx(100))
-
-
-def test_unknown_values_are_not_a_number() -> None:
-    rows = [row("TOTAL", "any", 5, 9.0), row("WRITE", "ok", 5, 5.0)]
-    (total,) = LineMaker(CountingRules("response", {}, frozenset())).lines(rows, Collections())
-    text = line_text(total)
-    assert len(text) == len(HEAD)
-    assert text.endswith("NaN,     NaN,     NaN,     NaN,     NaN")
 
 
 def test_the_adjusted_rate_divides_by_the_rest_of_the_interval() -> None:
@@ -172,29 +150,12 @@ def test_the_ramp_s_levels_are_those_of_current_cassandra_stress() -> None:
     assert list(levels(ThreadRamp(10, 10))) == [10]
 
 
-def test_a_ramp_ends_when_more_clients_bring_no_gain(line: Callable[[str], StressSpec]) -> None:
-    until, counted = line("write"), line("write n=5 -rate auto")
+def test_a_ramp_ends_when_more_clients_bring_no_gain() -> None:
+    lines = ("write", "write n=5 -rate auto", "write -rate threads>=4")
+    until, counted, endless = (read_stress(one.split()) for one in lines)
     assert continues(until, [100, 200, 300])
     assert not continues(until, [100, 99, 98, 97])
     slow = [100, 101, 102, 103, 104, 105]
     assert not continues(until, slow)
     assert continues(counted, slow)
-    assert continues(line("write -rate threads>=4"), [100, 99, 98, 97])
-
-
-def test_the_ramp_s_table_has_a_line_for_each_level(data: Path) -> None:
-    line = read((data / "cassandra-stress-direct.log").read_text().splitlines()[2])
-    table = ramp_table([("4 threadCount", line), ("16 threadCount", line)]).splitlines()
-    assert table[0].endswith(HEAD)
-    assert table[1].startswith(" 4 threadCount, total,")
-    assert len({len(one) for one in table}) == 1
-
-
-def test_a_fixed_rate_prints_response_service_and_wait_time(data: Path) -> None:
-    results, _ = published(data)
-    sorts = {"response": (2.0,) * 6, "service": (1.0,) * 6, "wait": (1.0,) * 6}
-    total = Figures("total", 1, 1, 1, 1, sorts, 1, 0)
-    text = times_table(StressResults(total, (), "response", 1, results.garbage))
-    heads = [line.split()[0] for line in text.splitlines()]
-    assert heads == ["time", "response", "service", "wait"]
-    assert text.splitlines()[1].split()[1:] == ["2.0"] * 6
+    assert continues(endless, [100, 99, 98, 97])

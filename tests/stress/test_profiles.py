@@ -1,16 +1,16 @@
 """User profiles: tables, distributions, statements and their plans."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvmark.errors import KvmarkError, PlanError, SpecError
-from kvmark.frontends.cassandra_stress.options import StressSpec
+from kvmark.frontends.cassandra_stress.options import read_stress
 from kvmark.frontends.cassandra_stress.plan import StressPlans
 from kvmark.frontends.cassandra_stress.profiles import (
     Law,
+    Profile,
     Type,
     create_if_missing,
     fixed,
@@ -21,8 +21,6 @@ from kvmark.frontends.cassandra_stress.profiles import (
     read_types,
 )
 from kvmark.plan.model import AtRates, Plan, Rows
-
-Line = Callable[[str], StressSpec]
 
 PROFILE = """
 keyspace: ks
@@ -45,9 +43,14 @@ token_range_queries:
 """
 
 
-def compiled(line: Line, ops: str, text: str = PROFILE, more: str = "") -> Plan:
-    spec = line(f"user profile=p.yaml ops({ops}) n=10 no-warmup {more}")
-    return StressPlans(spec, (read_profile(text, "p.yaml"),), "cql", {}, cores=2).plan(4)
+def planned(ops: str, *profiles: Profile, more: str = "") -> Plan:
+    """The plan of operations of these profiles, for four clients."""
+    spec = read_stress(f"user profile=p.yaml ops({ops}) n=10 no-warmup {more}".split())
+    return StressPlans(spec, profiles, "cql", {}).plan(4)
+
+
+def compiled(ops: str, text: str = PROFILE, more: str = "") -> Plan:
+    return planned(ops, read_profile(text, "p.yaml"), more=more)
 
 
 def rows_of(plan: Plan, place: int = 0) -> Rows:
@@ -87,8 +90,8 @@ def test_existing_objects_are_not_created() -> None:
     assert made == create_if_missing(made) == "CREATE KEYSPACE IF NOT EXISTS k WITH x = {}"
 
 
-def test_an_insert_writes_all_columns_of_some_rows_in_a_batch(line: Line) -> None:
-    plan = compiled(line, "insert=1")
+def test_an_insert_writes_all_columns_of_some_rows_in_a_batch() -> None:
+    plan = compiled("insert=1")
     statement = plan.statements[0]
     assert statement.texts == (
         'UPDATE "ks"."t" SET "d" = "d" + {c3}, "e" = {c4}, "f" = {c5}, "g" = {c6}'
@@ -102,9 +105,8 @@ def test_an_insert_writes_all_columns_of_some_rows_in_a_batch(line: Line) -> Non
     assert (count["min"], count["max"]) == (2, 5)
 
 
-def test_the_command_line_s_insert_parameters_win(line: Line) -> None:
+def test_the_command_line_s_insert_parameters_win() -> None:
     plan = compiled(
-        line,
         "insert=1",
         more="-insert batchtype=unlogged partitions=fixed(3) select-ratio=fixed(1)/1"
         " row-population-ratio=fixed(1)/2",
@@ -115,9 +117,9 @@ def test_the_command_line_s_insert_parameters_win(line: Line) -> None:
     assert plan.phases[0].groups[0].operations == 4
 
 
-def test_an_operation_s_partitions_follow_their_distribution_and_n_counts_them(line: Line) -> None:
+def test_an_operation_s_partitions_follow_their_distribution_and_n_counts_them() -> None:
     text = PROFILE.replace("batchtype: LOGGED", "partitions: uniform(1..50)")
-    plan = compiled(line, "insert=1", text, "-rate threads=4 fixed=1000/s")
+    plan = compiled("insert=1", text, "-rate threads=4 fixed=1000/s")
     rows = rows_of(plan)
     assert {*rows.partitions} == {*range(1, 51)}
     assert rows.mean_partitions == pytest.approx(25.5, rel=0.05)
@@ -126,29 +128,25 @@ def test_an_operation_s_partitions_follow_their_distribution_and_n_counts_them(l
     arrival = plan.groups[0].arrival
     assert isinstance(arrival, AtRates)
     assert arrival.rates[0].rate == pytest.approx(1000 / rows.mean_partitions)
-    mixed = compiled(line, "insert=1,one=1", text.replace("uniform(1..50)", "fixed(9)"))
+    mixed = compiled("insert=1,one=1", text.replace("uniform(1..50)", "fixed(9)"))
     assert mixed.phases[0].groups[0].operations == 2
     many = rows.model_copy(update={"partitions": (3, 1, 6), "partitions_in_all": None})
     assert [many.visited(n) for n in (0, 1, 2, 3, 4, 31)] == [0, 3, 4, 10, 13, 103]
     assert [many.operations_for(n) for n in (1, 3, 4, 5, 10, 11, 100)] == [1, 1, 2, 3, 3, 4, 30]
 
 
-def test_a_profile_has_cassandra_stress_s_defaults(line: Line) -> None:
+def test_a_profile_has_cassandra_stress_s_defaults() -> None:
     text = PROFILE.replace("insert: {batchtype: LOGGED, select: fixed(1)/2}\n", "")
     text = text.replace(", fields: multirow", "")
-    plan = compiled(line, "insert=1,one=1", text)
+    plan = compiled("insert=1,one=1", text)
     assert plan.statements[0].options == {"batch": "logged"}
     assert rows_of(plan).partitions == (1,)
     assert rows_of(plan, 1).visit == {"rows": "several"}
 
 
-def test_a_write_of_many_clustering_columns_ends_where_cassandra_stress_s_does(
-    line: Line, data: Path
-) -> None:
+def test_a_write_of_many_clustering_columns_ends_where_cassandra_stress_s_does(data: Path) -> None:
     """Compared with 3.11.4: one row of each partition, however many there could be."""
-    spec = line("user profile=p ops(insert=1) n=10 no-warmup")
-    profile = load_profile(data / "example.yaml")
-    plan = StressPlans(spec, (profile,), "cql", {}, cores=2).plan(4)
+    plan = planned("insert=1", load_profile(data / "example.yaml"))
     assert rows_of(plan).ends == (80, 0, 0, 0, 0, 0)
 
 
@@ -168,18 +166,12 @@ def test_distributions_have_cassandra_stress_s_averages() -> None:
     assert {text: parse_law(text).average for text in averages} == averages
 
 
-def test_the_operations_of_several_profiles_run_together(line: Line, data: Path) -> None:
+def test_the_operations_of_several_profiles_run_together(data: Path) -> None:
     names = ("example", "counter-example", "insanity-example", "lwt-example")
-    profiles = tuple(load_profile(data / f"{name}.yaml") for name in names)
-
-    def texts(ops: str) -> list[str]:
-        spec = line(f"user profile=a.yaml,b.yaml ops({ops}) n=1000 no-warmup")
-        plan = StressPlans(spec, profiles, "cql", {}, cores=2).plan(4)
-        return [statement.texts[0] for statement in plan.statements]
-
-    wide, counts, types, posts, first = texts(
-        "wide.insert=1,counts.insert=2,types.insert=1,posts.insert=1,simple1=1"
-    )
+    profiles = (load_profile(data / f"{name}.yaml") for name in names)
+    ops = "wide.insert=1,counts.insert=2,types.insert=1,posts.insert=1,simple1=1"
+    statements = planned(ops, *profiles).statements
+    wide, counts, types, posts, first = (one.texts[0] for one in statements)
     assert "readings" in wide
     assert "readings" in first
     assert '"count" = "count" + {c1}' in counts
@@ -188,8 +180,8 @@ def test_the_operations_of_several_profiles_run_together(line: Line, data: Path)
     assert posts.endswith("IF body = NULL")
 
 
-def test_user_defined_types_and_collections_have_values(line: Line) -> None:
-    rows = rows_of(compiled(line, "insert=1"))
+def test_user_defined_types_and_collections_have_values() -> None:
+    rows = rows_of(compiled("insert=1"))
     made: dict[str, Any] = {column["label"]: column["becomes"] for column in rows.values}
     pair = made["seed for stresse"]
     assert [part["label"] for part in pair["of"]] == ["seed for stresse.x", "seed for stresse.y"]
@@ -200,8 +192,8 @@ def test_user_defined_types_and_collections_have_values(line: Line) -> None:
     assert made["seed for stressg"]["single"]
 
 
-def test_a_query_s_markers_are_the_columns_before_them(line: Line) -> None:
-    plan = compiled(line, "one=1,put=1")
+def test_a_query_s_markers_are_the_columns_before_them() -> None:
+    plan = compiled("one=1,put=1")
     one, put = plan.statements
     assert one.texts == ("SELECT * FROM t WHERE a = {c0} AND b = {c1} AND c >= {c2}",)
     assert rows_of(plan).visit == {"rows": "several"}
@@ -210,8 +202,8 @@ def test_a_query_s_markers_are_the_columns_before_them(line: Line) -> None:
     assert [weight.kind for weight in plan.groups[0].mix] == ["read", "update"]
 
 
-def test_token_ranges_cover_the_ring_once(line: Line) -> None:
-    plan = compiled(line, "all=1", more="-tokenrange split-factor=2")
+def test_token_ranges_cover_the_ring_once() -> None:
+    plan = compiled("all=1", more="-tokenrange split-factor=2")
     (statement,) = plan.statements
     assert statement.texts == (
         'SELECT a, b FROM "ks"."t" WHERE token("a", "b") >= {first} AND token("a", "b") <= {last}',
@@ -221,7 +213,7 @@ def test_token_ranges_cover_the_ring_once(line: Line) -> None:
     assert first["start"] == -(2**63)
     assert last["start"] + 511 * last["factor"] == 2**63 - 1
     assert plan.phases[0].groups[0].operations == 10
-    wide = compiled(line, "all=1")
+    wide = compiled("all=1")
     assert wide.statements[0].options == {"page_size": 100}
 
 
@@ -259,21 +251,21 @@ def test_a_profile_s_mistakes_are_reported_with_the_file(
     ],
 )
 def test_impossible_operations_are_rejected(
-    line: Line, ops: str, change: tuple[str, str], sentence: str
+    ops: str, change: tuple[str, str], sentence: str
 ) -> None:
     with pytest.raises(PlanError, match=sentence.replace("?", r"\?")):
-        compiled(line, ops, PROFILE.replace(*change) if change[0] else PROFILE)
+        compiled(ops, PROFILE.replace(*change) if change[0] else PROFILE)
 
 
-def test_an_operation_can_be_named_by_its_profile(line: Line) -> None:
+def test_an_operation_can_be_named_by_its_profile() -> None:
     text = f"specname: mine\n{PROFILE}"
-    assert compiled(line, "mine.one=1", text).statements[0].name == "mine.one"
+    assert compiled("mine.one=1", text).statements[0].name == "mine.one"
     with pytest.raises(KvmarkError, match=r"no operation 'other\.one'"):
-        compiled(line, "other.one=1", text)
+        compiled("other.one=1", text)
 
 
-def test_columns_have_cassandra_stress_s_defaults(line: Line) -> None:
-    rows = rows_of(compiled(line, "insert=1"))
+def test_columns_have_cassandra_stress_s_defaults() -> None:
+    rows = rows_of(compiled("insert=1"))
     (a, b) = rows.partition
     assert (b["identity"]["min"], b["identity"]["max"]) == (1, 10**11)
     assert (b["size"]["min"], b["size"]["max"]) == (4, 8)

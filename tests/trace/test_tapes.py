@@ -1,6 +1,6 @@
 """The tapes that a trace is replayed from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,33 +52,31 @@ def trace(
     return Trace.open(folder / name)
 
 
-def read(path: Path) -> npt.NDArray[np.void]:
-    """All records of a tape, by its heads."""
-    data, place, parts = path.read_bytes(), 0, [np.zeros(0, RECORD)]
+def blocks(path: Path) -> Iterator[tuple[npt.NDArray[np.void], bytes]]:
+    """The records of each block of a tape, and its heap."""
+    data, place, before = path.read_bytes(), 0, 0
     while place < len(data):
         assert data[place : place + 8] == b"KVTAPE01"
-        count = int.from_bytes(data[place + 8 : place + 12], "little")
-        before = int.from_bytes(data[place + 32 : place + 40], "little")
-        assert before == sum(map(len, parts))
-        start = place + HEAD_BYTES
-        parts.append(np.frombuffer(data, RECORD, count, start))
-        place = start + count * RECORD.itemsize
-        place += int.from_bytes(data[start - 52 : start - 48], "little")
-    return np.concatenate(parts)
+        count, length = np.frombuffer(data, "<u4", 2, place + 8)
+        assert length <= HEAP_MAX
+        assert np.frombuffer(data, "<u8", 1, place + 32)[0] == before
+        records = np.frombuffer(data, RECORD, count, place + HEAD_BYTES)
+        heap = place + HEAD_BYTES + records.nbytes
+        place, before = heap + int(length), before + len(records)
+        yield records, data[heap:place]
+
+
+def read(path: Path) -> npt.NDArray[np.void]:
+    """All records of a tape."""
+    return np.concatenate([np.zeros(0, RECORD), *(records for records, _ in blocks(path))])
 
 
 def contents(path: Path) -> list[bytes]:
     """The content of each record in the heaps of a tape."""
-    data, place, found = path.read_bytes(), 0, []
-    while place < len(data):
-        count, length = np.frombuffer(data, "<u4", 2, place + 8)
-        assert length <= HEAP_MAX
-        records = np.frombuffer(data, RECORD, count, place + HEAD_BYTES)
-        start = place + HEAD_BYTES + count * RECORD.itemsize
-        ends = [*records["heap"][1:], length]
-        heads = zip(records["heap"], ends, strict=True)
-        found += [data[start + first : start + end] for first, end in heads]
-        place = int(start + length)
+    found: list[bytes] = []
+    for records, heap in blocks(path):
+        ends = (*records["heap"][1:], len(heap))
+        found += [heap[first:end] for first, end in zip(records["heap"], ends, strict=True)]
     return found
 
 
@@ -98,45 +96,38 @@ MIXED: Sequence[Row] = (
 def test_a_tape_has_each_operation_in_its_order(tmp_path: Path) -> None:
     found = made(tmp_path, MIXED)
     records = read(found.path)
-    assert list(records["at_ns"]) == [0, 5, 5, 9, 9]
-    taken = [row[1].replace("update", "insert") for row in MIXED]
-    assert [KINDS[kind] for kind in records["kind"]] == taken
-    assert list(records["key"]) == [row[3] | 12 for row in MIXED]
-    assert list(records["value_size"]) == [0, 30, 50, 0, 0]
     mix = (("delete", "delete", 1), ("insert", "insert", 2), ("read", "read", 2))
     assert (found.operations, found.mix) == (5, mix)
+    taken = [row[1].replace("update", "insert") for row in MIXED]
+    assert [KINDS[kind] for kind in records["kind"]] == taken
     assert [found.mix[number][0] for number in records["statement"]] == taken
+    assert list(records["at_ns"]) == [0, 5, 5, 9, 9]
+    assert list(records["key"]) == [row[3] | 12 for row in MIXED]
+    assert list(records["value_size"]) == [0, 30, 50, 0, 0]
 
 
-def test_only_what_is_read_before_it_is_written_is_loaded_first(tmp_path: Path) -> None:
-    found = made(tmp_path, MIXED)
-    records = read(found.preload_path)
-    assert list(records["key"]) == [1 << 20 | 12]
-    # Its size is unknown: the mean of the others.
-    assert list(records["value_size"]) == [40]
-    assert found.preloaded == 1
-
-
-def test_a_read_that_returned_nothing_is_not_loaded(tmp_path: Path) -> None:
-    rows: Sequence[Row] = [
-        (0, "read", "get {key}", 256, 10, 0),
-        (1, "read", "get {key}", 512, 10, 7),
-    ]
-    found = made(tmp_path, rows)
-    assert list(read(found.preload_path)["value_size"]) == [7]
-
-
-def test_a_read_without_a_size_returned_nothing_if_others_of_its_verb_have_sizes(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("rows", "part", "loaded"),
+    [
+        # Its size is unknown: the mean of the others.
+        (MIXED, WHOLE, [(1 << 20 | 12, 40)]),
+        # A read that returned nothing.
+        ([(0, "read", "get {key}", 256, 10, 0), (1, "read", "get {key}", 512, 10, 7)], WHOLE,
+         [(512 | 10, 7)]),
+        # One without a size, while others of its verb have sizes, returned nothing, too.
+        ([(0, "read", "GET {key}", 256, 10, None), (1, "read", "GET {key}", 512, 10, 7),
+          (2, "read", "EXISTS {key}", 768, 10, None)], TapePart(statements=(("READ", "read"),)),
+         [(512 | 10, 7), (768 | 10, 7)]),
+    ],
+    ids=["written before it is read", "nothing returned", "no size"],
+)  # fmt: skip
+def test_only_what_is_read_before_it_is_written_is_loaded_first(
+    tmp_path: Path, rows: Sequence[Row], part: TapePart, loaded: list[tuple[int, int]]
 ) -> None:
-    rows: Sequence[Row] = [
-        (0, "read", "GET {key}", 256, 10, None),
-        (1, "read", "GET {key}", 512, 10, 7),
-        (2, "read", "EXISTS {key}", 768, 10, None),
-    ]
-    names = (("READ", "read"),)
-    found = tapes(trace(tmp_path, rows), TapePart(statements=names))
-    assert list(read(found.preload_path)["key"]) == [512 | 10, 768 | 10]
+    found = made(tmp_path, rows, part)
+    records = read(found.preload_path)
+    assert list(zip(records["key"], records["value_size"], strict=True)) == loaded
+    assert found.preloaded == len(loaded)
 
 
 def test_a_sample_has_all_operations_of_its_keys(tmp_path: Path) -> None:
@@ -158,20 +149,13 @@ def test_a_sample_has_all_operations_of_its_keys(tmp_path: Path) -> None:
     assert kept[0.1] < kept[0.5]
 
 
-def test_part_of_a_trace_begins_at_0(tmp_path: Path) -> None:
-    found = made(tmp_path, MIXED, TapePart(from_ns=5, until_ns=9))
-    assert list(read(found.path)["at_ns"]) == [0, 0]
+def test_part_of_a_trace_begins_at_0_and_ends_with_the_trace_at_the_latest(tmp_path: Path) -> None:
+    recorded = trace(tmp_path, MIXED)
+    assert list(read(tapes(recorded, TapePart(from_ns=5, until_ns=9)).path)["at_ns"]) == [0, 0]
+    parts = (TapePart(from_ns=5, until_ns=until_ns) for until_ns in (None, 7, 1000))
+    assert [tapes(recorded, part).length_ns for part in parts] == [5, 2, 5]
     with pytest.raises(UsageError, match="no operation in the part"):
-        tapes(Trace.open(tmp_path / "X.trace"), TapePart(from_ns=10))
-
-
-def test_a_part_beyond_the_trace_ends_with_the_trace(tmp_path: Path) -> None:
-    lengths = [
-        tapes(recorded, TapePart(from_ns=5, until_ns=until_ns)).length_ns
-        for recorded in [trace(tmp_path, MIXED)]
-        for until_ns in (None, 7, 1000)
-    ]
-    assert lengths == [5, 2, 5]
+        tapes(recorded, TapePart(from_ns=10))
 
 
 def test_operations_without_a_statement_are_rejected_or_excluded_by_name(
@@ -209,10 +193,8 @@ def test_a_statement_is_chosen_by_expiry_and_verb_before_kind(
 
 
 def test_changes_of_the_replay_are_reported_with_their_count(tmp_path: Path) -> None:
-    rows: Sequence[Row] = [
-        (0, "read", "GET {key}", 256, 3, None),
-        (1, "update", "SET {key} {value}", 512, 300, 1 << 25),
-    ]
+    rows: Sequence[Row] = [(0, "read", "GET {key}", 256, 3, None),
+                           (1, "update", "SET {key} {value}", 512, 300, 1 << 25)]  # fmt: skip
     told = made(tmp_path, rows).told
     assert "keys shorter than 10 bytes or longer than 255 are as long as these: 2" in told
     assert "values are no longer than 16 MiB: 1" in told
@@ -250,7 +232,7 @@ def test_a_tape_has_kept_keys_and_values(tmp_path: Path) -> None:
     assert found.told == ()
 
 
-def test_scans_need_kept_keys(tmp_path: Path) -> None:
+def test_scans_need_kept_keys_which_are_not_multiplied(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"scan \(1\) \(scans need --keep-keys .* by --skip scan"):
         made(tmp_path, SCANNED)
     recorded = trace(tmp_path, SCANNED, "kept.trace", keep=Keep(keys=True), key_content=KEYS)
@@ -260,11 +242,6 @@ def test_scans_need_kept_keys(tmp_path: Path) -> None:
     found = tapes(recorded, TapePart(statements=(*without, ("SCAN", "scan"))))
     assert ("SCAN", "scan", 1) in found.mix
     assert found.told == ("a scan without a number of records reads 100: 1",)
-
-
-def test_kept_keys_are_not_multiplied(tmp_path: Path) -> None:
-    keep = Keep(keys=True)
-    recorded = trace(tmp_path, SCANNED, clients=2, keep=keep, key_content=KEYS)
     with pytest.raises(UsageError, match="the very keys, which can't be multiplied"):
         tapes(recorded, TapePart(scale_keys=2))
 

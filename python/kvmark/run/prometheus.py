@@ -186,7 +186,7 @@ class _Followed:
 
     def values(self) -> dict[_Key, float]:
         """Each value by metric and labels."""
-        phase = {("kvmark_phase", self._phase): 1.0} if self._phase else {}
+        phase: dict[_Key, float] = {("kvmark_phase", self._phase): 1.0} if self._phase else {}
         return {**self._values, **phase, **self._newest}
 
     def _count(self, row: Mapping[str, Any]) -> None:

@@ -18,8 +18,15 @@ from kvmark.trace.folder import (
     TraceWriter,
     sentences,
 )
-from kvmark.trace.recording import RunRecording, about_tapes, are_tapes
-from kvmark.trace.tap import TapProgress, TapSettings, import_tapes, record
+from kvmark.trace.recording import (
+    RunRecording,
+    TapProgress,
+    TapSettings,
+    about_tapes,
+    are_tapes,
+    import_tapes,
+    record,
+)
 from kvmark.trace.tapes import TapePart, Tapes, tapes, tapes_folder
 from kvmark.trace.text_files import (
     MONITOR,

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Final, Literal, Self
 
 import polars as pl
@@ -120,17 +119,15 @@ class TraceInfo:
 _TRACE_INFO: Final = TypeAdapter(TraceInfo)
 
 
+@dataclass(frozen=True)
 class Trace:
     """A complete trace, open for reading."""
 
-    def __init__(
-        self, path: Path, info: TraceInfo, files: Sequence[Path], optional: frozenset[str]
-    ) -> None:
-        """Use `open`."""
-        self.path, self.info = path, info
-        self.optional = optional
-        """Its columns of `OPTIONAL`."""
-        self._files = tuple(files)
+    path: Path
+    info: TraceInfo
+    files: tuple[Path, ...]
+    optional: frozenset[str]
+    """Its columns of `OPTIONAL`."""
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -155,7 +152,7 @@ class Trace:
             ) from problem
         if min(info.operations, info.rows, info.clients, info.end_ns) < 0:
             raise UsageError(f"{path / _INFO} has numbers below 0")
-        files = sorted(path.glob("operations-*.parquet"))
+        files = tuple(sorted(path.glob("operations-*.parquet")))
         checked = [_checked(file) for file in files]
         rows = sum(count for count, _ in checked)
         optional = frozenset.intersection(
@@ -172,7 +169,7 @@ class Trace:
     @property
     def digest(self) -> str:
         """Identifies the trace and the state of its files."""
-        facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self._files]
+        facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self.files]
         return repr((str(self.path.resolve()), _TRACE_INFO.dump_json(self.info), facts))
 
     def kinds(self) -> dict[str, int]:
@@ -194,7 +191,7 @@ class Trace:
         """
         # The last instant of earlier batches.
         after_ns = 0
-        for file in self._files:
+        for file in self.files:
             try:
                 lazy = pl.scan_parquet(file).select(columns)
                 for batch in lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True):
@@ -245,12 +242,7 @@ class TraceWriter:
         """The writer itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Removes an incomplete trace."""
         if kind is not None:
             discard_folder(self.path, OWN_FILES)

@@ -1,4 +1,4 @@
-"""Recordings as traces: the tapes of a tap, and the log of a run.
+"""Recordings as traces: the tapes of a tap between clients and a server, and the log of a run.
 
 A folder of tapes has for each recording thread `tape-NN.tape` with blocks of records (see
 `kvmark_trace::tape`), and `tape-NN.jsonl` with the outcomes and the statements that records refer
@@ -12,17 +12,16 @@ kill a log is valid up to its last complete record.
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from kvmark import _engine
 from kvmark.errors import ImportFileError, KvmarkError, RunError
 from kvmark.removal import discard_folder, remove_file
 from kvmark.trace.folder import (
@@ -66,7 +65,6 @@ ABOUT: Final = "tapes.json"
 """The description of a recording."""
 _FORMAT: Final = 1
 
-_HEAD: Final = struct.Struct("<8sII")
 _BYTES: Final = 64
 _UNKNOWN: Final = 2**32 - 1
 _UNANSWERED: Final = 255
@@ -206,8 +204,9 @@ class _TapeReader:
         head = self._file.read(_BYTES)
         if len(head) < _BYTES:
             return None
-        magic, records, heap = _HEAD.unpack_from(head)
-        if magic != MAGIC or records > RECORDS_MAX or heap > HEAP_MAX:
+        begin = np.frombuffer(head, dtype=HEAD)[0]
+        records, heap = int(begin["records"]), int(begin["heap"])
+        if begin["magic"] != MAGIC or records > RECORDS_MAX or heap > HEAP_MAX:
             raise self._damaged("no block begins there")
         content = self._file.read(records * _BYTES + heap)
         if len(content) < records * _BYTES + heap:
@@ -337,6 +336,128 @@ def _named(values: Sequence[str | None], numbers: pl.Series) -> pl.Series:
     return pl.Series(values, dtype=pl.String).gather(numbers.cast(pl.UInt32))
 
 
+@dataclass(frozen=True, slots=True)
+class TapSettings:
+    """The settings of a tap, in the engine's form."""
+
+    host: str
+    port: int
+    protocol: str
+    address: str
+    default_port: int
+    tls: bool
+    ca_file: str | None
+    cert_file: str | None
+    key_file: str | None
+    server_name: str | None
+    threads: int
+    keep_keys: bool
+    keep_values: bool
+    memory_bytes: int
+    disk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TapProgress:
+    """The progress of a tap."""
+
+    listens: str
+    elapsed_ns: int
+    connections: int
+    operations: int
+    bytes: int
+    recording: bool
+
+
+def record(
+    settings: TapSettings,
+    path: Path,
+    source: str,
+    hash_key: bytes,
+    goes_on: Callable[[TapProgress], bool],
+) -> TraceInfo:
+    """Forwards and records while `goes_on` returns true, and makes a trace of it.
+
+    Raises:
+        UsageError: the port or the folder can't be used.
+        RunError: nothing was recorded, or the trace can't be written; the tapes are kept then.
+    """
+    keep = Keep(keys=settings.keep_keys, values=settings.keep_values)
+    writer = TraceWriter(path, source, keep)
+    try:
+        write_about(path, source, keep)
+        counts = json.loads(
+            _engine.tap(
+                json.dumps(asdict(settings)),
+                path,
+                hash_key,
+                lambda text: goes_on(TapProgress(**json.loads(text))),
+            )
+        )
+    except KvmarkError:
+        # The recording didn't begin.
+        discard_folder(path, OWN_FILES)
+        raise
+    try:
+        write_operations(path, writer, keep)
+    except KvmarkError as problem:
+        raise RunError(f"{problem}; what was recorded is kept in {path}") from problem
+    info = writer.close(tuple(_notes(counts)))
+    if not info.operations:
+        discard_folder(path, OWN_FILES)
+        why = "; ".join(info.told)
+        raise RunError(f"nothing was recorded{': ' if why else ''}{why}")
+    for tape in (path / ABOUT, *path.glob("tape-[0-9][0-9].*")):
+        remove_file(tape)
+    return info
+
+
+def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
+    """Makes a trace of an interrupted recording.
+
+    Raises:
+        ImportFileError: a tape is damaged, or all are empty.
+    """
+    if is_log(folder):
+        write_logged_operations(folder, writer)
+    else:
+        write_operations(folder, writer, about_tapes(folder)[1])
+    info = writer.close(("the recording was interrupted: pending operations are missing",))
+    if not info.operations:
+        raise ImportFileError(f"{folder} has no operations")
+    return info
+
+
+_COUNTED: Final = {
+    "lost": "rows that the disk was too slow for are missing: {:,}",
+    "unanswered": "operations without a reply in time: {:,}",
+    "not_carried_out": "commands of transactions that weren't carried out are left out: {:,}",
+    "unknown_commands": "commands that the server doesn't know are left out: {:,}",
+    "cut_keys": "keys beyond the first 512 of an operation are left out: {:,}",
+    "cut_contents": (
+        "keys and values that aren't kept, for they were too long or memory was full: {:,}"
+    ),
+    "moved": "replies that sent clients past the tap (MOVED): {:,}; put one before each node",
+    "asked": "replies that sent clients past the tap for once (ASK): {:,}",
+    "not_recorded": "connections that weren't recorded any more, because of {first}: {:,}",
+    "garbage": (
+        "connections whose bytes weren't the protocol, and weren't recorded any more: {:,}"
+        " ({first})"
+    ),
+    "unreachable": "connections for which the server couldn't be reached: {:,} ({first})",
+    "ended": "recording ended before forwarding did: {}",
+}
+"""Sentences on the engine's counts, of which some have the first case."""
+
+
+def _notes(counts: Mapping[str, Any]) -> Iterator[str]:
+    """Notes for readers of the trace."""
+    for name, text in _COUNTED.items():
+        found, first = counts[name], counts.get(f"first_{name}")
+        several = found.items() if isinstance(found, dict) else [(first, found)]
+        yield from (text.format(count, first=reason) for reason, count in several if count)
+
+
 class RunRecording:
     """A run that is being recorded, as a context at whose end its folder is a trace.
 
@@ -365,12 +486,7 @@ class RunRecording:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Makes the trace, also of a failed run.
 
         Raises:

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -118,8 +117,12 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
         RunError: a tape can't be written.
     """
     digest = hashlib.sha256(json.dumps([_FORM, trace.digest, asdict(part)]).encode()).hexdigest()
-    facts = tapes_folder() / f"{digest}.json"
-    with _exclusive():
+    folder = tapes_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = folder / f"{digest}.json"
+    with (folder / "lock").open("w") as lock:
+        # Other processes may make the same tapes.
+        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             cached = _TAPES.validate_json(facts.read_bytes())
             if cached.path.exists() and cached.preload_path.exists():
@@ -131,20 +134,11 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
             facts.write_bytes(_TAPES.dump_json(made))
         except OSError as problem:
             raise RunError(
-                f"no tape of {trace.path} can be written to {tapes_folder()}:"
+                f"no tape of {trace.path} can be written to {folder}:"
                 f" {first_line(problem)}; set XDG_CACHE_HOME to a folder with more room, or replay"
                 " a part of the trace with --from and --until"
             ) from problem
         return made
-
-
-@contextmanager
-def _exclusive() -> Iterator[None]:
-    """Waits for other processes that make tapes."""
-    tapes_folder().mkdir(parents=True, exist_ok=True)
-    with (tapes_folder() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def tapes_folder() -> Path:
@@ -255,9 +249,10 @@ class _TapeMaker:
         for batch in self.trace.batches((*_COLUMNS, *optional)):
             rows = batch.filter(part)
             if self.part.scale_keys < 1:
-                sampled = rows.filter(self._is_sampled(rows))
-                self.changes["keys"] += len(rows) - len(sampled)
-                rows = sampled
+                # All rows of a key, or none.
+                mixed = rows["key"].to_numpy() * np.uint64(_GOLDEN)
+                rows = rows.filter(mixed < np.uint64(self.part.scale_keys * 2.0**64))
+                self.changes["keys"] += len(mixed) - len(rows)
             rows = rows.with_columns(
                 verb.alias("verb"), pl.col("ttl_ms").is_not_null().alias("expires")
             )
@@ -274,12 +269,6 @@ class _TapeMaker:
         ]
         named = distinct.with_columns(pl.Series("name", names, dtype=pl.String))
         return rows.join(named, on=keys, how="left", maintain_order="left")
-
-    def _is_sampled(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """The rows of sampled keys: all rows of a key, or none."""
-        mixed = rows["key"].to_numpy() * np.uint64(_GOLDEN)
-        sampled: npt.NDArray[np.bool_] = mixed < np.uint64(self.part.scale_keys * 2.0**64)
-        return sampled
 
     def _count_operations(self) -> tuple[list[str], float]:
         """Counts the operations, and rejects those without a statement.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -69,8 +69,9 @@ class _Conversion:
     hash_key: bytes
     time: str
     """The unit of `at`, one of `_TIME_UNITS`."""
-    place: Callable[[int], str]
-    """The place of a row for messages."""
+    file: Path
+    before: int = 0
+    """The number of lines before row 0 and of its line, for messages."""
     rows: int = 0
     others: Counter[str] = field(default_factory=Counter)
     clients: dict[object, int] = field(default_factory=dict)
@@ -78,6 +79,15 @@ class _Conversion:
     last_ns: int = 0
     whole_seconds: bool = False
     keep: Keep = HASHED
+    more_notes: list[str] = field(default_factory=list)
+
+    def write(self, batches: Iterable[pl.DataFrame], writer: TraceWriter) -> TraceInfo:
+        """Passes all operations to the writer, and ends the trace with notes."""
+        for frame in self.frames(batches):
+            writer.add(frame)
+        if not self.rows:
+            raise ImportFileError(f"{self.file} has no operations")
+        return writer.close([*self.notes(), *self.more_notes])
 
     def frames(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The operations with a trace's columns.
@@ -133,7 +143,7 @@ class _Conversion:
             place = int(falls[0])
             back_s = (int(before[place]) - int(timed["at_ns"][place])) / _S
             raise ImportFileError(
-                f"{self.place(int(timed['row'][place]))}: time goes back by"
+                f"{self.file} line {int(timed['row'][place]) + self.before}: time goes back by"
                 f" {back_s:g} s; sort the file by time"
             )
         if not timed.is_empty():
@@ -158,9 +168,10 @@ class _Conversion:
             client = number_clients(timed["client"].fill_null(""), self.clients)
         else:
             client = pl.Series("client", [0], dtype=pl.UInt32).new_from_index(0, len(timed))
-        if "value_size" in columns or "value" not in columns:
-            value_size = pl.col("value_size") if "value_size" in columns else pl.lit(None)
-        else:
+        value_size = pl.lit(None)
+        if "value_size" in columns:
+            value_size = pl.col("value_size")
+        elif "value" in columns:
             value_size = pl.col("value").str.len_bytes()
         return timed.with_columns(
             client,
@@ -282,18 +293,12 @@ def import_csv(
             f"--keep-values: {path} has no column of values; name one by --columns value=NAME, or"
             " leave it out"
         )
-    conversion = _Conversion(
-        hash_key, layout.time, lambda row: f"{path} line {row + 1 + layout.header}", keep=keep
-    )
+    conversion = _Conversion(hash_key, layout.time, path, 1 + layout.header, keep=keep)
     try:
-        for frame in conversion.frames(_csv_batches(path, layout)):
-            writer.add(frame)
+        return conversion.write(_csv_batches(path, layout), writer)
     except pl.exceptions.PolarsError as problem:
         wrong = _wrong_line(path, layout)
         raise ImportFileError(wrong or f"{path} can't be read: {first_line(problem)}") from problem
-    if not conversion.rows:
-        raise ImportFileError(f"{path} has no operations")
-    return writer.close(conversion.notes())
 
 
 def _csv_batches(path: Path, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -369,24 +374,19 @@ def import_monitor(
     Raises:
         ImportFileError: a line isn't one of MONITOR's, with its number.
     """
-    conversion = _Conversion(hash_key, "s", lambda row: f"{path} line {row}", keep=keep)
-    scripts = [0]
-    for frame in conversion.frames(_monitor_batches(path, scripts)):
-        writer.add(frame)
-    if not conversion.rows:
-        raise ImportFileError(f"{path} has no operations")
-    excluded = [f"commands that scripts sent are left out: {scripts[0]:,}"] if scripts[0] else []
-    return writer.close([*conversion.notes(), "MONITOR contains no replies", *excluded])
+    notes = ["MONITOR contains no replies"]
+    conversion = _Conversion(hash_key, "s", path, keep=keep, more_notes=notes)
+    lines = _monitor_rows(path, notes)
+    batches = (
+        pl.DataFrame(rows, schema=_MONITOR_COLUMNS, orient="row")
+        for rows in iter(lambda: list(islice(lines, _MONITOR_BATCH)), [])
+    )
+    return conversion.write(batches, writer)
 
 
-def _monitor_batches(path: Path, scripts: list[int]) -> Iterator[pl.DataFrame]:
-    """Rows of texts; counts the commands of scripts."""
-    lines = _monitor_rows(path, scripts)
-    while rows := list(islice(lines, _MONITOR_BATCH)):
-        yield pl.DataFrame(rows, schema=_MONITOR_COLUMNS, orient="row")
-
-
-def _monitor_rows(path: Path, scripts: list[int]) -> Iterator[tuple[object, ...]]:
+def _monitor_rows(path: Path, notes: list[str]) -> Iterator[tuple[object, ...]]:
+    """The rows of all commands of clients; those of scripts are noted."""
+    scripts = 0
     try:
         with path.open(encoding="utf-8", errors="surrogateescape") as file:
             for number, line in enumerate(file, start=1):
@@ -400,10 +400,12 @@ def _monitor_rows(path: Path, scripts: list[int]) -> Iterator[tuple[object, ...]
                     )
                 at, _, client, words = match.groups()
                 if client == "lua":
-                    scripts[0] += 1
+                    scripts += 1
                     continue
                 for row in command_rows(words):
                     yield (number, at, client, *row)
+        if scripts:
+            notes.append(f"commands that scripts sent are left out: {scripts:,}")
     except OSError as problem:
         raise ImportFileError(f"{path} can't be read: {problem.strerror}") from problem
 

@@ -85,12 +85,14 @@ def record(
     """Records the traffic between clients and a server as a trace, until Ctrl-C."""
     settings = _tap_settings(listen, to, threads, memory_bytes=memory, disk_bytes=disk)
     settings = replace(settings, keep_keys=keep_keys, keep_values=keep_values)
-    kept = f"; {settings.keep.words()} are kept as they are" if settings.keep.words() else ""
     key = read_hash_key(hash_key)
     # The thread that makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from kvmark.trace import Keep
     from kvmark.trace import record as record_trace
 
+    words = Keep(keys=keep_keys, values=keep_values).words()
+    kept = f"; {words} are kept as they are" if words else ""
     last: list[TapProgress] = []
     with listening() as interrupts:
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from kvmark import __version__
-from kvmark.cli import options
-from kvmark.cli.options import ExperimentOptions
-from kvmark.frontends.cassandra_stress.grammar import help_text
+from kvmark.cli.options import argument
+from kvmark.frontends.cassandra_stress.grammar import StressOptions, help_text
 
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {
     "ignore_unknown_options": True,
@@ -17,27 +16,12 @@ CONTEXT_SETTINGS: Final[dict[str, Any]] = {
 }
 """Typer passes cassandra-stress's options on: `grammar` parses them."""
 
-_Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="COMMAND [WORDS]…", help="As for cassandra-stress; see: help."),
-]
-_Repetitions = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Number of executions of the command line.")
-]
-_Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit 1 if the run is INVALID, as other commands do.")
-]
-
 
 def stress(
-    words: _Words = None,
-    pin: options.Pin = None,
-    repetitions: _Repetitions = 1,
-    on_existing: options.OnExisting = "refuse",
-    strict: _Strict = False,
-    report: options.RunReport = None,
-    *,
-    shared: ExperimentOptions,
+    options: StressOptions,
+    words: Annotated[
+        list[str] | None, argument("COMMAND [WORDS]…", "As for cassandra-stress; see: help.")
+    ] = None,
 ) -> None:
     """Takes the command line of cassandra-stress, and prints what it would print.
 
@@ -54,7 +38,6 @@ def stress(
 
     spec = read_stress(words)
     # It takes a second to load, and usage errors are reported before it.
-    from kvmark.frontends.cassandra_stress.execution import StressOptions, execute_stress
+    from kvmark.frontends.cassandra_stress.execution import execute_stress
 
-    own = StressOptions(tuple(pin or ()), repetitions, report, on_existing, strict)
-    execute_stress(spec, own, shared)
+    execute_stress(spec, options)

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import document, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
@@ -22,6 +21,7 @@ from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, experi
 from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.cassandra_stress import output
+from kvmark.frontends.cassandra_stress.grammar import StressOptions
 from kvmark.frontends.cassandra_stress.options import StressSpec, ThreadRamp
 from kvmark.frontends.cassandra_stress.plan import GROUP, WARMING, StressPlans, driver_options
 from kvmark.frontends.cassandra_stress.profiles import load_profile
@@ -34,7 +34,7 @@ from kvmark.report.model.units import writable
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.run import charts_text
 from kvmark.run.execution import ExecutedRun
-from kvmark.run.existing import OnExisting, remove_tables
+from kvmark.run.existing import remove_tables
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.run import check_pin
@@ -87,28 +87,6 @@ class RampLevel:
         return self.last.operations / self.last.time_s if self.last and self.last.time_s else 0.0
 
 
-class _LinePrinter:
-    """Prints the lines of a run's log while it is written."""
-
-    def __init__(self, rules: output.CountingRules, out: _Print) -> None:
-        #: The last line of all operations.
-        self.last: output.Line | None = None
-        self._maker, self._out = output.LineMaker(rules), out
-        self._tail: output.LogTail | None = None
-
-    def catch_up(self, folder: Path) -> None:
-        """Prints the lines of the intervals since the last call."""
-        self._tail = self._tail or output.LogTail(folder)
-        intervals = list(self._tail.intervals())
-        if not intervals and self.last is None:
-            # output.Collections during the warm-up belong to no line.
-            self._tail.collections()
-        for rows in intervals:
-            for line in self._maker.lines(rows, self._tail.collections()):
-                self._out(output.line_text(line))
-                self.last = line
-
-
 @dataclass(kw_only=True)
 class StressRuns:
     """The runs of a command line: one number of clients, or a ramp."""
@@ -119,7 +97,6 @@ class StressRuns:
     plans: StressPlans
     system: str
     password: Secret | None
-    pin: tuple[int, ...]
     repetitions: int
     #: Empties tables before a level.
     empty: Callable[[Sequence[TableRemoval]], None]
@@ -136,20 +113,15 @@ class StressRuns:
         return experiment_name(self.kind, self.definition())
 
     def definition(self) -> Mapping[str, Any]:
-        own = {"system": self.system, "pin": self.pin, "repetitions": self.repetitions}
+        own = {"system": self.system, "pin": self.plans.pin, "repetitions": self.repetitions}
         profiles = [repr(profile) for profile in self.plans.profiles]
         return {**own, "profiles": profiles, **self.spec.as_json()}
 
     def typical_plan(self) -> Plan:
-        return self.plan(self.spec.threads or self.spec.ladder.first)
+        return self.plans.plan(self.spec.threads or self.spec.ladder.first)
 
     def other_plans(self) -> Mapping[str, Plan]:
         return {}
-
-    def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> Plan:
-        """The plan of a level."""
-        plan = self.plans.plan(clients, first=first, warmup=warmup)
-        return plan.model_copy(update={"pin": self.pin}) if self.pin else plan
 
     def execute(self, runs: Executor) -> None:
         for repetition in range(self.repetitions):
@@ -171,8 +143,8 @@ class StressRuns:
         before = done[-1].outcome if done else None
         # The first executed level warms up, also after levels of an earlier execution.
         warmup = self.spec.warmup if before is not None and before.carried is None else None
-        plan = self.plan(clients, first=not done, warmup=warmup)
-        printer = _LinePrinter(output.CountingRules.of(self.spec, plan), self.out)
+        plan = self.plans.plan(clients, first=not done, warmup=warmup)
+        printer = output.LinePrinter(output.CountingRules.of(self.spec, plan), self.out)
         count = 1 if self.spec.threads else len(list(levels(self.spec.ladder)))
 
         def make() -> PreparedRun:
@@ -237,24 +209,14 @@ def _running(spec: StressSpec, clients: int) -> str:
     return f"Running {mix} with {clients} threads {length}"
 
 
-@dataclass(frozen=True, slots=True)
-class StressOptions:
-    """kvmark's own options of the command."""
-
-    pin: tuple[int, ...]
-    repetitions: int
-    report: Path | None
-    on_existing: OnExisting
-    strict: bool
-
-
-def execute_stress(spec: StressSpec, options: StressOptions, shared: ExperimentOptions) -> None:
+def execute_stress(spec: StressSpec, options: StressOptions) -> None:
     """Executes a command line.
 
     Raises:
         KvmarkError: it can't be executed, a run failed or was interrupted, or operations failed.
     """
-    check_pin(options.pin)
+    pin = tuple(options.pin or ())
+    check_pin(pin)
     files = {"-log: hdrfile= ": spec.log.hdr_file, "-graph: file= ": spec.log.graph_file}
     for name, path in files.items():
         if path is not None:
@@ -264,22 +226,21 @@ def execute_stress(spec: StressSpec, options: StressOptions, shared: ExperimentO
     system = _system(spec)
     profiles = tuple(map(load_profile, spec.profiles))
     runs = StressRuns(
-        plans=StressPlans(spec, profiles, system.driver, system.options, len(options.pin)),
+        plans=StressPlans(spec, profiles, system.driver, system.options, pin),
         system=system.text,
         password=system.password,
-        pin=options.pin,
         repetitions=options.repetitions,
         empty=partial(remove_tables, system, on_existing=options.on_existing),
     )
     _check_pending(spec, runs.typical_plan())
-    with _output(spec, shared) as runs.out:
+    with _output(spec, options) as runs.out:
         if spec.log.settings:
             runs.out(_settings_text(spec))
-        shared = replace(shared, tags=(*shared.tags, *spec.log.tags))
-        journal = open_journal(runs, shared)
+        options = replace(options, tags=(*options.tags, *spec.log.tags))
+        journal = open_journal(runs, options)
         again = "kvmark stress --resume and the same words"
-        with execute_design(runs, shared, journal, again, shown=False) as problem:
-            _report(runs, journal.records, options, problem, json=shared.json)
+        with execute_design(runs, options, journal, again, shown=False) as problem:
+            _report(runs, journal.records, options, problem)
 
 
 def _system(spec: StressSpec) -> SystemUrl:
@@ -309,9 +270,9 @@ def _check_pending(spec: StressSpec, plan: Plan) -> None:
 
 
 @contextmanager
-def _output(spec: StressSpec, shared: ExperimentOptions) -> Iterator[_Print]:
+def _output(spec: StressSpec, options: StressOptions) -> Iterator[_Print]:
     """Prints to -log's file, or to standard output; with --json to standard error."""
-    stream = sys.stdout if not shared.json else None if shared.quiet else sys.stderr
+    stream = sys.stdout if not options.json else None if options.quiet else sys.stderr
     log = nullcontext(stream) if spec.log.file is None else append_output(spec.log.file)
     with log as target:
 
@@ -345,25 +306,19 @@ def _setting(name: str, value: Any) -> str:
 
 
 def _report(
-    runs: StressRuns,
-    records: Records,
-    options: StressOptions,
-    problem: KvmarkError | None,
-    *,
-    json: bool,
+    runs: StressRuns, records: Records, options: StressOptions, problem: KvmarkError | None
 ) -> None:
     """Prints the Results blocks, writes the files and raises the command's error, if any."""
     spec, out = runs.spec, runs.out
     ended = [level for level in runs.ended if level.outcome.run is not None]
     if not ended:
         raise problem or RunError("no level was executed")
-    rules = output.CountingRules.of(spec, runs.plan(ended[0].clients))
+    rules = output.CountingRules.of(spec, runs.plans.plan(ended[0].clients))
     judged = [close_and_judge(records, str(level.outcome.run)) for level in ended]
-    results = [
-        output.StressRun(one.run.id, output.stress_results(one.run, rules)) for one in judged
-    ]
-    for one, result in zip(judged, results, strict=True):
-        _print_results(spec, one.run, result.results, out)
+    results = []
+    for run, _ in judged:
+        results.append(output.StressRun(run.id, output.stress_results(run, rules)))
+        _print_results(spec, run, results[-1].results, out)
     if spec.log.graph_file is not None:
         _write_graph(judged[-1], spec.log.graph_file, out)
     if spec.log.summary and spec.threads is None:
@@ -377,7 +332,7 @@ def _report(
         out(f"The report is in {options.report.resolve()}")
     errors = 0 if spec.ignores_errors else sum(one.results.total.errors for one in results)
     out("FAILURE" if errors or problem is not None else "END")
-    if json:
+    if options.json:
         print_json("stress", {"runs": [asdict(one) for one in results]})
     if problem is not None:
         raise problem

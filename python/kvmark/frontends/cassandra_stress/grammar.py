@@ -10,8 +10,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
+from kvmark.cli import options
+from kvmark.cli.options import ExperimentOptions
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
@@ -25,12 +27,21 @@ _LONGEST: Final = 4_000
 _GRAMMAR: Final = tomllib.loads((files(__package__) / "grammar.toml").read_text("utf-8"))
 UNSUPPORTED_OPTIONS: Final[Mapping[str, str]] = _GRAMMAR["unsupported"]["options"]
 _UNSUPPORTED_COMMANDS: Final[Mapping[str, str]] = _GRAMMAR["unsupported"]["commands"]
-_LAWS: Final = """\
-Distributions (DIST):
-  EXP(min..max)  EXTREME(min..max,shape)  QEXTREME(min..max,shape,quantas)
-  GAUSSIAN(min..max)  GAUSSIAN(min..max,range)  GAUSSIAN(min..max,mean,stdev)
-  UNIFORM(min..max)  FIXED(value)  SEQ(min..max); ~ before a name inverts it
-"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StressOptions(ExperimentOptions):
+    """kvmark's own options, before the command line."""
+
+    pin: options.Pin = None
+    repetitions: Annotated[
+        int, options.option("N", "Number of executions of the command line.", min=1)
+    ] = 1
+    on_existing: options.OnExisting = "refuse"
+    strict: Annotated[
+        bool, options.flag("Exit 1 if the run is INVALID, as other commands do.", "--strict")
+    ] = False
+    report: options.RunReport = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +233,11 @@ def help_text(topic: Sequence[str] = ()) -> str:
         SpecError: the topic is unknown.
     """
     if not topic:
-        return _overview()
+        commands, options = (
+            "\n".join(f"  {name:<14} {section.help}" for name, section in sections.items())
+            for sections in (COMMANDS, OPTIONS)
+        )
+        return str(_GRAMMAR["overview"]).format(commands=commands, options=options)
     name = topic[0].lower()
     if name in UNSUPPORTED_OPTIONS:
         return f"{name}\n  not supported: {UNSUPPORTED_OPTIONS[name]}\n"
@@ -237,24 +252,3 @@ def help_text(topic: Sequence[str] = ()) -> str:
         meaning = f"not supported: {one.unsupported}" if one.unsupported else one.help + default
         lines.append(f"  {one.usage:<{width}}  {meaning}")
     return "\n".join(lines) + "\n"
-
-
-def _overview() -> str:
-    commands = {name: section.help for name, section in COMMANDS.items()}
-    commands |= {"help": "show this, or the help of a command or an option", "version": "version"}
-    return "\n".join(
-        [
-            "kvmark stress COMMAND [PARAMETER]… [OPTION [PARAMETER]…]…",
-            "",
-            "The command line of cassandra-stress. Unsupported parameters are rejected by name.",
-            "",
-            "Commands:",
-            *(f"  {name:<14} {text}" for name, text in commands.items()),
-            "",
-            "Options:",
-            *(f"  {name:<14} {section.help}" for name, section in OPTIONS.items()),
-            "",
-            _LAWS,
-            "kvmark stress help NAME shows the parameters of a command or an option.\n",
-        ]
-    )

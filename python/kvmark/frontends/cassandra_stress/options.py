@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from kvmark.errors import SpecError
 from kvmark.frontends.cassandra_stress import profiles
@@ -18,11 +18,90 @@ from kvmark.spec.url import SystemName
 from kvmark.spec.workload import LARGEST_U32
 
 _T = TypeVar("_T")
+_Read: TypeAlias = Callable[[Arguments], object]
 _DEFAULT_RECORDS: Final = 1_000_000
 _DEFAULT_THREADS: Final = 200
 _KINDS: Final = ("read", "write", "counter_read", "counter_write")
 _URLS: Final = ("up:", "null:", "sim:", "cql:")
 """kvmark's names of systems, which -node accepts, too."""
+
+
+def _read(read: Callable[[Arguments, str], object], option: str) -> _Read:
+    """A field is read from the parameters of an option, or of the command without one."""
+    return lambda line: read(line, option or line.command)
+
+
+def _value(option: str, name: str, parse: Callable[[str], object] = str) -> _Read:
+    """A field is the value of a parameter, or its default."""
+    return _read(lambda line, section: line.parsed(section, name, parse), option)
+
+
+def _passed(option: str, name: str, parse: Callable[[str], object] = str) -> _Read:
+    """A field is the value of a parameter; None if it wasn't passed."""
+    return _read(lambda line, section: _optional(line, section, name, parse), option)
+
+
+def _flag(option: str, name: str, *, passed: bool = True) -> _Read:
+    """A field is whether a parameter was passed, or wasn't."""
+    return _read(lambda line, section: line.has(section, name) == passed, option)
+
+
+def _filled(kind: Callable[..., _T], line: Arguments, **computed: object) -> _T:
+    """A part of a command line: annotated fields are read, others are computed."""
+    hints = get_type_hints(kind, include_extras=True).items()
+    read = {name: get_args(one)[1](line) for name, one in hints if get_origin(one) is Annotated}
+    return kind(**read, **computed)
+
+
+def _optional(line: Arguments, option: str, name: str, parse: Callable[[str], _T]) -> _T | None:
+    return line.parsed(option, name, parse) if line.has(option, name) else None
+
+
+def _positive(text: str) -> int:
+    count = profiles.parse_count(text)
+    if count < 1:
+        raise SpecError(f"must be at least 1, not {count}")
+    return count
+
+
+def _clients(text: str) -> int:
+    count = _positive(text)
+    if count > LARGEST_U32:
+        raise SpecError(f"must be at most {LARGEST_U32}, not {count}")
+    return count
+
+
+def _time_ns(text: str) -> int:
+    time_ns = duration_ns(text.lower())
+    if time_ns == 0:
+        raise SpecError("must be longer than 0")
+    return time_ns
+
+
+def _interval_ns(text: str) -> int:
+    return _time_ns(f"{text}ms" if text.isdigit() else text)
+
+
+def _rate(text: str) -> int | None:
+    # In cassandra-stress, 0 means no limit.
+    return int(text.removesuffix("/s") or 0) or None
+
+
+def _pairs(name: str) -> _Read:
+    """A field is the pairs in the parentheses of a parameter of -schema."""
+
+    def read(line: Arguments, schema: str) -> Mapping[str, str]:
+        text = line.value(schema, f"{name}(")
+        pairs: dict[str, str] = {}
+        for part in text.split(",") if text else ():
+            pair = re.fullmatch(r"([\w.-]+)=([\w./:-]+)", part)
+            if pair is None:
+                wrong = f"{shown(part)} is not a pair such as strategy=SimpleStrategy"
+                raise SpecError(f"{schema}: {name}: {wrong}")
+            pairs[pair[1]] = pair[2]
+        return pairs
+
+    return _read(read, "-schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +140,36 @@ class ColumnsSpec:
     """Columns of the predefined tables, in order."""
 
     names: tuple[str, ...]
-    size: profiles.Law
-    slice: bool
-    timestamp: int | None
+    size: Annotated[profiles.Law, _value("-col", "size=", profiles.parse_law)]
+    slice: Annotated[bool, _flag("-col", "slice")]
+    timestamp: Annotated[int | None, _passed("-col", "timestamp=", int)]
 
 
 @dataclass(frozen=True, slots=True)
 class InsertSpec:
     """Values of -insert; None for the profile's."""
 
-    partitions: profiles.Law | None
-    select: profiles.Ratio | None
-    filled: profiles.Ratio | None
-    batch: str | None
+    partitions: Annotated[
+        profiles.Law | None, _passed("-insert", "partitions=", profiles.parse_partitions)
+    ]
+    select: Annotated[
+        profiles.Ratio | None, _passed("-insert", "select-ratio=", profiles.parse_select)
+    ]
+    filled: Annotated[
+        profiles.Ratio | None, _passed("-insert", "row-population-ratio=", profiles.parse_ratio)
+    ]
+    batch: Annotated[str | None, _passed("-insert", "batchtype=", str.lower)]
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaSpec:
     """Keyspace and tables to create."""
 
-    keyspace: str
-    replication: Mapping[str, str]
-    compaction: Mapping[str, str]
-    compression: str | None
-    storage: Mapping[str, str]
+    keyspace: Annotated[str, _value("-schema", "keyspace=")]
+    replication: Annotated[Mapping[str, str], _pairs("replication")]
+    compaction: Annotated[Mapping[str, str], _pairs("compaction")]
+    compression: Annotated[str | None, _passed("-schema", "compression=")]
+    storage: Annotated[Mapping[str, str], _pairs("storage")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +180,18 @@ class TargetSpec:
     """A URL in place of hosts."""
     hosts: tuple[str, ...]
     port: int
-    datacenter: str | None
-    user: str | None
-    password: Secret | None
-    compression: str
-    connections: int
+    datacenter: Annotated[str | None, _passed("-node", "datacenter=")]
+    user: Annotated[str | None, _passed("-mode", "user=")]
+    password: Annotated[
+        Secret | None, _read(lambda line, mode: line.secret(mode, "password="), "-mode")
+    ]
+    compression: Annotated[str, _value("-mode", "compression=", str.lower)]
+    connections: Annotated[int, _value("-mode", "connectionsPerHost=", _positive)]
     """To each node."""
-    max_pending: int | None
+    max_pending: Annotated[int | None, _passed("-mode", "maxPending=", _positive)]
     """Operations in flight on a connection; None if it wasn't passed."""
-    request_timeout_ms: int
-    ca_file: str | None
+    request_timeout_ms: Annotated[int, _value("-mode", "requestTimeout=", _positive)]
+    ca_file: Annotated[str | None, _passed("-transport", "truststore=")]
 
     @property
     def address(self) -> str:
@@ -121,14 +208,14 @@ class TargetSpec:
 class LogSpec:
     """Output and its files."""
 
-    level: str
-    summary: bool
-    settings: bool
-    file: Path | None
-    hdr_file: Path | None
-    graph_file: Path | None
+    level: Annotated[str, _value("-log", "level=", str.lower)]
+    summary: Annotated[bool, _flag("-log", "no-summary", passed=False)]
+    settings: Annotated[bool, _flag("-log", "no-settings", passed=False)]
+    file: Annotated[Path | None, _passed("-log", "file=", Path)]
+    hdr_file: Annotated[Path | None, _passed("-log", "hdrfile=", Path)]
+    graph_file: Annotated[Path | None, _passed("-graph", "file=", Path)]
     tags: tuple[str, ...]
-    interval_ns: int
+    interval_ns: Annotated[int, _value("-log", "interval=", _interval_ns)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +227,10 @@ class StressSpec:
     """n=, the partitions of all operations together."""
     duration_ns: int | None
     until: UntilSpec | None
-    warmup: bool
-    truncate: str
-    consistency: str
-    serial_consistency: str
+    warmup: Annotated[bool, _flag("", "no-warmup", passed=False)]
+    truncate: Annotated[str, _value("", "truncate=", str.lower)]
+    consistency: Annotated[str, _value("", "cl=", str.lower)]
+    serial_consistency: Annotated[str, _value("", "serial-cl=", str.lower)]
     key_size: int
     add: profiles.Law
     shares: Mapping[str, float]
@@ -152,20 +239,20 @@ class StressSpec:
     threads: int | None
     """None for a thread ramp."""
     ladder: ThreadRamp
-    throttle: int | None
+    throttle: Annotated[int | None, _value("-rate", "throttle=", _rate)]
     """Largest rate of the closed model, per second."""
-    rate: int | None
+    rate: Annotated[int | None, _value("-rate", "fixed=", _rate)]
     """Rate of the open model, per second."""
     population: PopulationSpec
     columns: ColumnsSpec
     insert: InsertSpec
     schema: SchemaSpec
     target: TargetSpec
-    ignores_errors: bool
-    checks_reads: bool
+    ignores_errors: Annotated[bool, _flag("-errors", "ignore")]
+    checks_reads: Annotated[bool, _flag("-errors", "skip-read-validation", passed=False)]
     log: LogSpec
-    wrap_ranges: bool
-    split_factor: int
+    wrap_ranges: Annotated[bool, _flag("-tokenrange", "wrap")]
+    split_factor: Annotated[int, _value("-tokenrange", "split-factor=", _positive)]
 
     @property
     def partitions(self) -> int | None:
@@ -199,66 +286,33 @@ def read_stress(words: Sequence[str]) -> StressSpec:
     operations, time_ns, until = _length(line)
     threads, ramp = _threads(line, operations)
     shares = _shares(line)
-    throttle, rate = _rate(line, "throttle="), _rate(line, "fixed=")
-    if throttle is not None and rate is not None:
-        raise SpecError("-rate: throttle= and fixed= both set the rate; give one")
     predefined = command != "user"
     files = "" if predefined else line.value(command, "profile=")
     if not predefined and not files:
         raise SpecError("user: needs profile=FILE")
-    return StressSpec(
+    spec = _filled(
+        StressSpec,
+        line,
         command=command,
         operations=operations,
         duration_ns=time_ns,
         until=until,
-        warmup=not line.has(command, "no-warmup"),
-        truncate=line.value(command, "truncate=").lower(),
-        consistency=line.value(command, "cl=").lower(),
-        serial_consistency=line.value(command, "serial-cl=").lower(),
         key_size=line.parsed(command, "keysize=", _positive) if predefined else 10,
         add=line.parsed(command, "add=", profiles.parse_law) if predefined else profiles.fixed(1),
         shares=shares,
         profiles=tuple(map(Path, files.split(","))) if files else (),
         threads=threads,
         ladder=ramp,
-        throttle=throttle,
-        rate=rate,
         population=_population(line, operations, shares),
         columns=_columns(line),
         insert=_insert(line),
         schema=_schema(line),
         target=_target(line),
-        ignores_errors=line.has("-errors", "ignore"),
-        checks_reads=not line.has("-errors", "skip-read-validation"),
         log=_log(line),
-        wrap_ranges=line.has("-tokenrange", "wrap"),
-        split_factor=line.parsed("-tokenrange", "split-factor=", _positive),
     )
-
-
-def _positive(text: str) -> int:
-    count = profiles.parse_count(text)
-    if count < 1:
-        raise SpecError(f"must be at least 1, not {count}")
-    return count
-
-
-def _clients(text: str) -> int:
-    count = _positive(text)
-    if count > LARGEST_U32:
-        raise SpecError(f"must be at most {LARGEST_U32}, not {count}")
-    return count
-
-
-def _time_ns(text: str) -> int:
-    time_ns = duration_ns(text.lower())
-    if time_ns == 0:
-        raise SpecError("must be longer than 0")
-    return time_ns
-
-
-def _optional(line: Arguments, option: str, name: str, parse: Callable[[str], _T]) -> _T | None:
-    return line.parsed(option, name, parse) if line.has(option, name) else None
+    if spec.throttle is not None and spec.rate is not None:
+        raise SpecError("-rate: throttle= and fixed= both set the rate; give one")
+    return spec
 
 
 def _length(line: Arguments) -> tuple[int | None, int | None, UntilSpec | None]:
@@ -299,11 +353,6 @@ def _threads(line: Arguments, operations: int | None) -> tuple[int | None, Threa
         return None, ThreadRamp(first, last, line.has("-rate", "auto"))
     writes = line.command in ("write", "counter_write") and operations is not None
     return (_DEFAULT_THREADS if writes or paced else None), ThreadRamp()
-
-
-def _rate(line: Arguments, name: str) -> int | None:
-    # In cassandra-stress, 0 means no limit.
-    return int(line.value("-rate", name).removesuffix("/s") or 0) or None
 
 
 def _shares(line: Arguments) -> Mapping[str, float]:
@@ -380,50 +429,26 @@ def _columns(line: Arguments) -> ColumnsSpec:
         raise SpecError("-col: names= sets the number of columns; leave n= out")
     if len(set(names)) < len(names):
         raise SpecError("-col: names= names a column twice; name each once")
-    size = line.parsed("-col", "size=", profiles.parse_law)
-    if size.min < 0:
+    columns = _filled(ColumnsSpec, line, names=tuple(sorted(names)))
+    if columns.size.min < 0:
         raise SpecError("-col: size= must not go below 0")
-    timestamp = _optional(line, "-col", "timestamp=", int)
-    return ColumnsSpec(tuple(sorted(names)), size, line.has("-col", "slice"), timestamp)
+    return columns
 
 
 def _insert(line: Arguments) -> InsertSpec:
     _check_fixed(line, "-insert", "visits=", "an operation depends on its number alone")
     if line.command != "user" and line.values.get("-insert", {}).keys() - {"visits="}:
         raise SpecError("-insert: the predefined tables have one row each; it is for user")
-    return InsertSpec(
-        partitions=_optional(line, "-insert", "partitions=", profiles.parse_partitions),
-        select=_optional(line, "-insert", "select-ratio=", profiles.parse_select),
-        filled=_optional(line, "-insert", "row-population-ratio=", profiles.parse_ratio),
-        batch=_optional(line, "-insert", "batchtype=", str.lower),
-    )
+    return _filled(InsertSpec, line)
 
 
 def _schema(line: Arguments) -> SchemaSpec:
     if line.command == "user" and "-schema" in line.values:
         raise SpecError("-schema: a profile has its own keyspace and tables; leave it out")
-    compaction = _pairs(line, "compaction(")
-    if compaction and "strategy" not in compaction:
+    schema = _filled(SchemaSpec, line)
+    if schema.compaction and "strategy" not in schema.compaction:
         raise SpecError("-schema: compaction(…) needs strategy=NAME")
-    return SchemaSpec(
-        keyspace=line.value("-schema", "keyspace="),
-        replication=_pairs(line, "replication("),
-        compaction=compaction,
-        compression=line.passed("-schema", "compression="),
-        storage=_pairs(line, "storage("),
-    )
-
-
-def _pairs(line: Arguments, name: str) -> Mapping[str, str]:
-    text = line.value("-schema", name)
-    pairs: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        pair = re.fullmatch(r"([\w.-]+)=([\w./:-]+)", part)
-        if pair is None:
-            place = f"-schema: {name.rstrip('(')}"
-            raise SpecError(f"{place}: {shown(part)} is not a pair such as strategy=SimpleStrategy")
-        pairs[pair[1]] = pair[2]
-    return pairs
+    return schema
 
 
 def _target(line: Arguments) -> TargetSpec:
@@ -431,10 +456,12 @@ def _target(line: Arguments) -> TargetSpec:
     port = int(line.passed("-port", "native=") or line.value("-mode", "port="))
     if not 1 <= port <= 65535:
         raise SpecError(f"-port: native= must be from 1 to 65535, not {port}")
-    user, password = line.passed("-mode", "user="), line.secret("-mode", "password=")
-    if (user is None) != (password is None):
+    url = SystemName(hosts[0]) if hosts[0].startswith(_URLS) else None
+    hosts = hosts if url is None else (str(url),)
+    target = _filled(TargetSpec, line, url=url, hosts=hosts, port=port)
+    if (target.user is None) != (target.password is None):
         raise SpecError("-mode: user= and password= go together; give both")
-    ca_file = line.passed("-transport", "truststore=")
+    ca_file = target.ca_file
     if ca_file is None and line.values.get("-transport"):
         raise SpecError("-transport: needs truststore=FILE with the authorities in PEM")
     if ca_file is not None and "-----BEGIN" not in _file_text("-transport", ca_file, "latin-1"):
@@ -442,20 +469,7 @@ def _target(line: Arguments) -> TargetSpec:
             f"-transport: {shown(ca_file)} is not a PEM file; write one with keytool -exportcert"
             " -rfc"
         )
-    url = SystemName(hosts[0]) if hosts[0].startswith(_URLS) else None
-    return TargetSpec(
-        url=url,
-        hosts=hosts if url is None else (str(url),),
-        port=port,
-        datacenter=line.passed("-node", "datacenter="),
-        user=user,
-        password=password,
-        compression=line.value("-mode", "compression=").lower(),
-        connections=line.parsed("-mode", "connectionsPerHost=", _positive),
-        max_pending=_optional(line, "-mode", "maxPending=", _positive),
-        request_timeout_ms=line.parsed("-mode", "requestTimeout=", _positive),
-        ca_file=ca_file,
-    )
+    return target
 
 
 def _hosts(line: Arguments) -> tuple[str, ...]:
@@ -483,21 +497,10 @@ def _file_text(option: str, path: str, encoding: str = "utf-8") -> str:
 
 
 def _log(line: Arguments) -> LogSpec:
-    graph = _optional(line, "-graph", "file=", Path)
-    if "-graph" in line.values and graph is None:
-        raise SpecError("-graph: needs file=FILE.html")
-    if graph is not None and graph.suffix not in (".html", ".md"):
-        raise SpecError("-graph: file= must end in .html or .md")
     tags = (line.passed("-graph", name) for name in ("revision=", "title="))
-    return LogSpec(
-        level=line.value("-log", "level=").lower(),
-        summary=not line.has("-log", "no-summary"),
-        settings=not line.has("-log", "no-settings"),
-        file=_optional(line, "-log", "file=", Path),
-        hdr_file=_optional(line, "-log", "hdrfile=", Path),
-        graph_file=graph,
-        tags=tuple(tag for tag in tags if tag),
-        interval_ns=line.parsed(
-            "-log", "interval=", lambda text: _time_ns(f"{text}ms" if text.isdigit() else text)
-        ),
-    )
+    log = _filled(LogSpec, line, tags=tuple(filter(None, tags)))
+    if "-graph" in line.values and log.graph_file is None:
+        raise SpecError("-graph: needs file=FILE.html")
+    if log.graph_file is not None and log.graph_file.suffix not in (".html", ".md"):
+        raise SpecError("-graph: file= must end in .html or .md")
+    return log

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -29,10 +31,12 @@ _QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)
 _TIME_HEADS: Final = ("mean", "med", ".95", ".99", ".999", "max")
 _PREDEFINED: Final = ("write", "read", "mixed", "counter_write", "counter_read")
 _COLUMNS: Final = {
-    "total ops": 10, "op/s": 8, "pk/s": 8, "row/s": 8, **dict.fromkeys(_TIME_HEADS, 8), "time": 7,
-    "stderr": 9, "errors": 7, "gc: #": 7, "max ms": 8, "sum ms": 8, "sdv ms": 8, "mb": 8,
+    "total ops": (10, 0), "op/s": (8, 0), "pk/s": (8, 0), "row/s": (8, 0),
+    **dict.fromkeys(_TIME_HEADS, (8, 1)), "time": (7, 1), "stderr": (9, 5), "errors": (7, 0),
+    "gc: #": (7, 0), **dict.fromkeys(("max ms", "sum ms", "sdv ms", "mb"), (8, 0)),
 }  # fmt: skip
-HEAD: Final = "type      " + ",".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
+"""Width and digits of the columns, in the order of the fields of `Line` and `Collections`."""
+HEAD: Final = "type      " + ",".join(f"{name:>{width}}" for name, (width, _) in _COLUMNS.items())
 """The header of the lines."""
 _PERCENTILES: Final = (
     "mean", "median", "95th percentile", "99th percentile", "99.9th percentile", "max",
@@ -165,23 +169,19 @@ class LineMaker:
     def _line(
         self, kind: str, figures: Row, rows: Sequence[Row], length_s: float, gc: Collections
     ) -> Line:
-        def time_ms(name: str) -> float:
-            time_ns = figures[f"{self._rules.time}_ns_{name}"]
-            return math.nan if time_ns is None else time_ns / _NS_PER_MS
-
         counted, is_error = self._operations, self._rules.is_error
+        times = {}
+        for name in ("mean", "p50", "p95", "p99", "p999", "max"):
+            time_ns = figures[f"{self._rules.time}_ns_{name}"]
+            own = "median" if name == "p50" else name
+            times[own] = math.nan if time_ns is None else time_ns / _NS_PER_MS
         return Line(
             kind=kind,
             operations=counted.total() if kind == "total" else counted[kind],
             op_rate=figures["count"] / length_s,
             partition_rate=self._partitions(rows) / length_s,
             row_rate=_row_count(rows) / length_s,
-            mean=time_ms("mean"),
-            median=time_ms("p50"),
-            p95=time_ms("p95"),
-            p99=time_ms("p99"),
-            p999=time_ms("p999"),
-            max=time_ms("max"),
+            **times,
             time_s=(figures["end_ns"] - (self._start_ns or 0)) / _NS_PER_S,
             stderr=relative_stderr(self._rates),
             errors=sum(row["count"] for row in rows if is_error(row["operation"], row["outcome"])),
@@ -204,25 +204,17 @@ def _row_count(rows: Sequence[Row]) -> int:
     return sum(max(row["rows"], row["count"]) for row in rows if row["outcome"] in ("ok", "miss"))
 
 
-class LogTail:
-    """Reads new records of a run's logs: intervals of the measured phase, and collections."""
+class CollectionCounter:
+    """Counts garbage collections by the nodes' counters."""
 
-    def __init__(self, folder: Path) -> None:
-        self._intervals = Tail(folder / files.INTERVAL_LOG)
-        self._resources = Tail(folder / files.RESOURCE_LOG)
+    def __init__(self) -> None:
         #: Number and seconds, by node.
         self._collected: dict[str, tuple[float, float]] = {}
 
-    def intervals(self) -> Iterator[list[Row]]:
-        """The rows of each interval that was closed since the last call."""
-        rows = (row for row in self._intervals.objects() if row["phase_name"] == "measure")
-        for _, interval in groupby(rows, lambda row: (row["start_ns"], row["drain"])):
-            yield list(interval)
-
-    def collections(self) -> Collections:
-        """Collections since the last call; NaN if no node reports them."""
+    def count(self, samples: Iterable[Row]) -> Collections:
+        """Collections of the next samples; NaN if no node reports them."""
         before = dict(self._collected)
-        for row in self._resources.objects():
+        for row in samples:
             if row.get("gc_count") is not None and row.get("gc_time_s") is not None:
                 self._collected[row["node"]] = (row["gc_count"], row["gc_time_s"])
                 # Collections before the first sample don't belong to this run.
@@ -235,6 +227,31 @@ class LogTail:
             for node, ends in before.items()
         ]
         return Collections.of(sum(count for count, _ in gains), sum(s for _, s in gains) * 1000)
+
+
+class LinePrinter:
+    """Prints the lines of the measured phase while a run's logs are written."""
+
+    def __init__(self, rules: CountingRules, out: Callable[[str], None]) -> None:
+        #: The last line of all operations.
+        self.last: Line | None = None
+        self._maker, self._counter, self._out = LineMaker(rules), CollectionCounter(), out
+        self._logs: tuple[Tail, ...] = ()
+
+    def catch_up(self, folder: Path) -> None:
+        """Prints the lines of the intervals since the last call."""
+        names = (files.INTERVAL_LOG, files.RESOURCE_LOG)
+        self._logs = self._logs or tuple(Tail(folder / name) for name in names)
+        intervals, resources = self._logs
+        measured = [row for row in intervals.objects() if row["phase_name"] == "measure"]
+        if not measured and self.last is None:
+            # Collections during the warm-up belong to no line.
+            self._counter.count(resources.objects())
+        for _, rows in groupby(measured, itemgetter("start_ns", "drain")):
+            collections = self._counter.count(resources.objects())
+            for line in self._maker.lines(list(rows), collections):
+                self._out(line_text(line))
+                self.last = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,19 +373,9 @@ def _garbage(run: Run) -> Garbage | None:
 
 def line_text(line: Line) -> str:
     """A line."""
-    gc = line.collections
-    times = (line.mean, line.median, line.p95, line.p99, line.p999, line.max)
-    parts = [
-        f"{line.operations:>10d}",
-        *(_padded(rate, 8, 0) for rate in (line.op_rate, line.partition_rate, line.row_rate)),
-        *(_padded(time, 8, 1) for time in times),
-        _padded(line.time_s, 7, 1),
-        _padded(line.stderr, 9, 5),
-        f"{line.errors:>7d}",
-        _padded(gc.count, 7, 0),
-        *(_padded(value, 8, 0) for value in (gc.max_ms, gc.sum_ms, gc.deviation_ms, gc.megabytes)),
-    ]
-    return f"{line.kind + ',':<10}" + ",".join(parts)
+    kind, *values, collections = astuple(line)
+    cells = zip((*values, *collections), _COLUMNS.values(), strict=True)
+    return f"{kind + ',':<10}" + ",".join(_padded(value, *column) for value, column in cells)
 
 
 def _padded(value: float, width: int, digits: int) -> str:
@@ -440,41 +447,28 @@ def text_of_run(run: Run) -> str:
     """A stored run of a predefined command as printed: header, lines and Results block.
 
     Raises:
-        SpecError: the run has no such command.
+        SpecError: the run has another command.
         RecordsError: it can't be read.
     """
-    spec = run.manifest.spec.get("stress")
-    if spec is None or spec.get("command") not in _PREDEFINED:
+    spec = run.manifest.spec["stress"]
+    if spec["command"] not in _PREDEFINED:
         raise SpecError(f"run {run.id} is none of kvmark stress {', '.join(_PREDEFINED)}")
     names = {total.operation for total in run.manifest.engine.totals}
     reads = frozenset(name for name in names if name.endswith("READ"))
     rules = CountingRules("service" if spec["rate"] is None else "response", {}, reads)
-    maker, lines = LineMaker(rules), [HEAD]
+    maker, counter, lines = LineMaker(rules), CollectionCounter(), [HEAD]
+    samples = sorted(run.resources.iter_rows(named=True), key=itemgetter("at_wall_ns"))
+
+    def collections(until_ns: int) -> Collections:
+        until_wall_ns = run.manifest.engine.started_wall_ns + until_ns
+        count = bisect_right(samples, until_wall_ns, key=itemgetter("at_wall_ns"))
+        taken, samples[:count] = samples[:count], []
+        return counter.count(taken)
+
     measured = run.intervals.filter(pl.col("phase_name") == "measure").sort("start_ns", "drain")
     for _, interval in measured.group_by("start_ns", "drain", maintain_order=True):
         rows = list(interval.iter_rows(named=True))
-        lines += map(line_text, maker.lines(rows, _collections(run, rows[0])))
+        # Collections before an interval belong to no line.
+        collections(rows[0]["start_ns"])
+        lines += map(line_text, maker.lines(rows, collections(rows[0]["end_ns"])))
     return "\n".join([*lines, results_text(stress_results(run, rules))]).rstrip()
-
-
-def _collections(run: Run, row: Row) -> Collections:
-    """Gains of the nodes' counters between the last samples before an interval's ends."""
-    if "gc_count" not in run.resources.columns:
-        return Collections()
-    origin_ns = run.manifest.engine.started_wall_ns
-    known = run.resources.filter(pl.col("gc_count").is_not_null())
-    start, end = (
-        known.filter(pl.col("at_wall_ns") <= origin_ns + row[name])
-        .group_by("node")
-        .agg(pl.col("gc_count", "gc_time_s").last())
-        for name in ("start_ns", "end_ns")
-    )
-    both = start.join(end, on="node", suffix="_until")
-    if both.is_empty():
-        return Collections()
-    # The counters of a restarted node begin at 0.
-    count, time_s = (
-        float((both[f"{name}_until"] - both[name]).clip(lower_bound=0).sum())
-        for name in ("gc_count", "gc_time_s")
-    )
-    return Collections.of(count, time_s * 1000)

@@ -8,8 +8,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from kvmark import _engine
@@ -17,7 +17,6 @@ from kvmark.errors import PlanError
 from kvmark.frontends.cassandra_stress.options import SchemaSpec, StressSpec
 from kvmark.frontends.cassandra_stress.profiles import (
     WHOLE,
-    ColumnSpec,
     Law,
     Profile,
     Query,
@@ -104,28 +103,24 @@ def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
         return _column(f"randomstr{name}", {"type": "bytes"}, _IDENTITY, spec.columns.size)
 
     key = _column("randomstrkey", {"type": "digits"}, _IDENTITY, fixed(spec.key_size))
-    values = tuple(map(value, spec.columns.names))
-    return _rows((key,), (), values, spec, _EVERY_ROW)
+    return _rows((key,), (), map(value, spec.columns.names), spec, _EVERY_ROW)
 
 
-def _profile_rows(profile: Profile, spec: StressSpec, visit: Words) -> Rows:
+def _profile_rows(profile: Profile, spec: StressSpec, visit: Words, **changes: Any) -> Rows:
     """A profile's table.
 
     Raises:
         PlanError: a column's type is unsupported.
     """
     table = profile.table
-
-    def columns(names: Sequence[str]) -> tuple[Words, ...]:
-        return tuple(
-            _typed_column(f"{_SALT}{name}", table.columns[name], profile, name) for name in names
-        )
-
     for name in table.clustering:
         if table.columns[name].of or table.columns[name].name in profile.types:
             raise PlanError(f"{name}: a clustering column can't be a collection; use another type")
-    partition, clustering = columns(table.partition), columns(table.clustering)
-    return _rows(partition, clustering, columns(table.values), spec, visit)
+    partition, clustering, values = (
+        [_typed_column(f"{_SALT}{name}", table.columns[name], profile, name) for name in names]
+        for names in (table.partition, table.clustering, table.values)
+    )
+    return _rows(partition, clustering, values, spec, visit, **changes)
 
 
 def _ends(counts: Sequence[Law]) -> tuple[int, ...]:
@@ -147,43 +142,45 @@ def _ends(counts: Sequence[Law]) -> tuple[int, ...]:
 
 def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
     """A profile's table in an insert: several partitions, with a share of the rows of each."""
-    visit = _share_of_rows(spec.insert.select or profile.insert.select)
     filled = spec.insert.filled or profile.insert.row_population
     partitions = spec.insert.partitions or profile.insert.partitions
-    drawn: tuple[int, ...] = (partitions.min,)
+    drawn: Sequence[int] = (partitions.min,)
     if not partitions.is_fixed:
-        law = json.dumps(_row_law(partitions))
-        drawn = tuple(_engine.draw_law(law, _SEED, _DRAWS))
-    columns = (profile.columns.get(name) for name in profile.table.clustering)
-    counts = [one.cluster if one and one.cluster else _SINGLE for one in columns]
-    changes = {
-        "ends": _ends(counts),
-        "partitions": drawn,
+        drawn = _engine.draw_law(json.dumps(_row_law(partitions)), _SEED, _DRAWS)
+    return _profile_rows(
+        profile,
+        spec,
+        _share_of_rows(spec.insert.select or profile.insert.select),
+        ends=_ends([profile.column(name).cluster or _SINGLE for name in profile.table.clustering]),
+        partitions=tuple(drawn),
         # In a mix, the last insert is unknown.
-        "partitions_in_all": spec.partitions if len(spec.shares) == 1 else None,
-        "filled": {"law": _row_law(filled.law), "of": filled.divisor},
-    }
-    return _profile_rows(profile, spec, visit).model_copy(update=changes)
+        partitions_in_all=spec.partitions if len(spec.shares) == 1 else None,
+        filled={"law": _row_law(filled.law), "of": filled.divisor},
+    )
 
 
 def _rows(
-    partition: tuple[Words, ...],
-    clustering: tuple[Words, ...],
-    values: tuple[Words, ...],
+    partition: Iterable[Words],
+    clustering: Iterable[Words],
+    values: Iterable[Words],
     spec: StressSpec,
     visit: Words,
+    **changes: Any,
 ) -> Rows:
-    """One whole partition in each operation."""
+    """One whole partition in each operation, apart from the changes."""
+    fields: dict[str, Any] = {
+        "ends": (),
+        "partitions": (1,),
+        "partitions_in_all": None,
+        "filled": {"law": _row_law(WHOLE.law), "of": WHOLE.divisor},
+    }
     return Rows(
-        partition=partition,
-        clustering=clustering,
-        values=values,
+        partition=tuple(partition),
+        clustering=tuple(clustering),
+        values=tuple(values),
         sorted=spec.population.sorted,
         visit=visit,
-        ends=(),
-        partitions=(1,),
-        partitions_in_all=None,
-        filled={"law": _row_law(WHOLE.law), "of": WHOLE.divisor},
+        **{**fields, **changes},
     )
 
 
@@ -193,13 +190,12 @@ def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> Words:
     def inner(kind: Type, part: str = "") -> Words:
         return _typed_column(f"{label}{part}", kind, profile, name)
 
-    fields = profile.types.get(kind.name)
-    if fields is not None:
-        parts = [inner(one, f".{field}") for field, one in fields.items()]
-        becomes: dict[str, Any] = {"type": "tuple", "of": parts}
-    elif kind.name == "tuple":
-        parts = [inner(one, f".{place}") for place, one in enumerate(kind.of)]
-        becomes = {"type": "tuple", "of": parts}
+    parts: Mapping[Any, Type] | None = profile.types.get(kind.name)
+    if kind.name == "tuple":
+        parts = dict(enumerate(kind.of))
+    if parts is not None:
+        of = [inner(one, f".{part}") for part, one in parts.items()]
+        becomes: dict[str, Any] = {"type": "tuple", "of": of}
     elif kind.name in ("list", "set"):
         # The engine seeds the elements of a list separately, under the same label.
         becomes = {"type": "list", "of": inner(kind.of[0])}
@@ -214,7 +210,7 @@ def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> Words:
     else:
         raise PlanError(f"{name}: there are no values of type {kind.name}; use another type")
     identity = _TIMES if kind.name in ("timestamp", "timeuuid") else _IDENTITY
-    spec = profile.columns.get(name, ColumnSpec(name=name))
+    spec = profile.column(name)
     return _column(
         label, becomes, spec.population or identity, spec.size or _SIZE, spec.cluster or _SINGLE
     )
@@ -232,13 +228,13 @@ class _Operation:
     """An operation of a mix."""
 
     kind: Literal["read", "update"]
-    weight: float
     statement: model.Statement
     ranges: int | None = None
     """Number of token ranges, in a token range query."""
+    weight: float = 1.0
 
 
-def _predefined(kind: str, weight: float, spec: StressSpec) -> _Operation:
+def _predefined(kind: str, spec: StressSpec) -> _Operation:
     counters, reads = kind.startswith("counter"), kind.endswith("read")
     rows = _predefined_rows(spec, counters=counters)
     names = spec.columns.names
@@ -262,40 +258,36 @@ def _predefined(kind: str, weight: float, spec: StressSpec) -> _Operation:
         if not counters and spec.columns.timestamp is not None:
             options["timestamp"] = spec.columns.timestamp
     statement = _statement(kind.upper(), text, rows, columns, options, expects)
-    return _Operation("read" if reads else "update", weight, statement)
+    return _Operation("read" if reads else "update", statement)
 
 
-def _of_profile(
-    name: str, weight: float, spec: StressSpec, profiles: Sequence[Profile]
-) -> _Operation:
+def _of_profile(name: str, spec: StressSpec, profiles: Sequence[Profile]) -> _Operation:
     """An operation of the first profile that has one of this name."""
     owner, _, short = name.rpartition(".")
     for profile in profiles:
         if owner not in ("", profile.name):
             continue
         if short == "insert":
-            return _insert(name, weight, spec, profile)
+            return _insert(name, spec, profile)
         if short in profile.queries:
-            return _query(name, weight, spec, profile, profile.queries[short])
+            return _query(name, spec, profile, profile.queries[short])
         if short in profile.ranges:
-            return _range(name, weight, spec, profile, profile.ranges[short])
+            return _range(name, spec, profile, profile.ranges[short])
     names = ["insert", *(query for one in profiles for query in (*one.queries, *one.ranges))]
     raise PlanError(f"user: ops: there is no operation {shown(name)}{did_you_mean(name, names)}")
 
 
-def _insert(name: str, weight: float, spec: StressSpec, profile: Profile) -> _Operation:
+def _insert(name: str, spec: StressSpec, profile: Profile) -> _Operation:
     table = profile.table
     place = {column: f"{{c{index}}}" for index, column in enumerate(table.order)}
     if table.values:
         # As cassandra-stress, it adds to counters and to lists and sets that aren't frozen.
-        adds = {
-            name: kind.name in ("counter", "list", "set") and not kind.frozen
+        added = {
+            name: f'"{name}" + '
             for name, kind in table.columns.items()
+            if kind.name in ("counter", "list", "set") and not kind.frozen
         }
-        written = ", ".join(
-            f'"{one}" = ' + (f'"{one}" + ' if adds[one] else "") + place[one]
-            for one in table.values
-        )
+        written = ", ".join(f'"{one}" = {added.get(one, "")}{place[one]}' for one in table.values)
         keys = (*table.partition, *table.clustering)
         where = " AND ".join(f'"{key}" = {place[key]}' for key in keys)
         text = f"UPDATE {_table(profile)} SET {written} WHERE {where}"
@@ -308,29 +300,22 @@ def _insert(name: str, weight: float, spec: StressSpec, profile: Profile) -> _Op
         condition, bound = _bound(bare, profile)
         text, columns = f"{text} IF {condition}", columns + bound
     options = {"batch": spec.insert.batch or profile.insert.batchtype}
-    statement = _statement(name, text, _inserted_rows(profile, spec), columns, options)
-    return _Operation("update", weight, statement)
+    rows = _inserted_rows(profile, spec)
+    return _Operation("update", _statement(name, text, rows, columns, options))
 
 
-def _query(
-    name: str, weight: float, spec: StressSpec, profile: Profile, query: Query
-) -> _Operation:
+def _query(name: str, spec: StressSpec, profile: Profile, query: Query) -> _Operation:
     visit: Words = {"rows": "one" if query.fields == "samerow" else "several"}
     text, columns = _bound(query.cql.strip().rstrip(";"), profile)
-    levels = {
-        "consistency": query.consistency,
-        "serial_consistency": query.serial_consistency,
-    }
+    levels = query.model_dump(include={"consistency", "serial_consistency"})
     options = {option: level for option, level in levels.items() if level}
     reads = text[:6].upper() == "SELECT"
     rows = _profile_rows(profile, spec, visit)
     statement = _statement(name, text, rows, columns, options)
-    return _Operation("read" if reads else "update", weight, statement)
+    return _Operation("read" if reads else "update", statement)
 
 
-def _range(
-    name: str, weight: float, spec: StressSpec, profile: Profile, query: RangeQuery
-) -> _Operation:
+def _range(name: str, spec: StressSpec, profile: Profile, query: RangeQuery) -> _Operation:
     """A query of a whole range of tokens, one after the other around the ring."""
     ranges = _RANGES * spec.split_factor
     width = 2**64 // ranges
@@ -351,7 +336,7 @@ def _range(
     rows = _profile_rows(profile, spec, _EVERY_ROW)
     statement = _statement(name, text, rows, (), {"page_size": query.page_size})
     changed = statement.model_copy(update={"arguments": arguments, "rows": None})
-    return _Operation("read", weight, changed, ranges)
+    return _Operation("read", changed, ranges)
 
 
 def _table(profile: Profile) -> str:
@@ -436,8 +421,8 @@ class StressPlans:
     driver: str
     options: Mapping[str, Any]
     """The driver's options, without those that depend on the number of clients."""
-    cores: int = 0
-    """Cores of the workers; 0 for all that this process may use."""
+    pin: tuple[int, ...] = ()
+    """Cores of the workers; empty for all that this process may use."""
 
     def plan(self, clients: int, *, first: bool = True, warmup: bool | None = None) -> model.Plan:
         """The plan for a number of clients; the first one warms up, unless `warmup` decides.
@@ -446,12 +431,11 @@ class StressPlans:
             PlanError: an operation can't be executed.
         """
         spec = self.spec
-        mix = [
-            _of_profile(name, weight, spec, self.profiles)
-            if spec.command == "user"
-            else _predefined(name, weight, spec)
-            for name, weight in spec.shares.items()
-        ]
+        mix = []
+        for name, weight in spec.shares.items():
+            is_own = spec.command == "user"
+            one = _of_profile(name, spec, self.profiles) if is_own else _predefined(name, spec)
+            mix.append(replace(one, weight=weight))
         rate = spec.rate or spec.throttle
         arrival: model.Arrival = model.Closed(process="closed", think_time_ns=0)
         if rate is not None:
@@ -475,12 +459,16 @@ class StressPlans:
         if spec.until is not None:
             until = model.Until(rule="cassandra-stress", **asdict(spec.until))
         phases.append(_phase("measure", 0, limit, duration_ns=spec.duration_ns, until=until))
-        cores = self.cores or len(os.sched_getaffinity(0))
+        cores = len(self.pin or os.sched_getaffinity(0))
         workers = max(1, min(cores, clients, spec.target.connections))
+        options = dict(self.options)
+        if self.driver == "cql":
+            # Each worker has its own connections.
+            options["connections_per_node"] = str(math.ceil(spec.target.connections / workers))
         return model.Plan(
             format=model.FORMAT,
             name=f"stress/{spec.command}",
-            system=model.System(driver=self.driver, options=self._options(workers)),
+            system=model.System(driver=self.driver, options=options),
             seeds=derive_seeds(_SEED),
             share=model.Share(index=0, of=1),
             dataset=_dataset(spec),
@@ -494,7 +482,7 @@ class StressPlans:
             verify_memory_bytes=None,
             stall_limit_ns=STALL_LIMIT_NS,
             workers=workers,
-            pin=(),
+            pin=self.pin,
         )
 
     def removals(self, *, first: bool) -> tuple[TableRemoval, ...]:
@@ -510,13 +498,6 @@ class StressPlans:
             )
             names = {f"{spec.schema.keyspace}.{kind}1" for kind in kinds}
         return tuple(TableRemoval(name, drops=False) for name in sorted(names))
-
-    def _options(self, workers: int) -> dict[str, Any]:
-        if self.driver != "cql":
-            return dict(self.options)
-        # Each worker has its own connections.
-        each = math.ceil(self.spec.target.connections / workers)
-        return {**self.options, "connections_per_node": str(each)}
 
 
 def driver_options(spec: StressSpec) -> dict[str, str]:

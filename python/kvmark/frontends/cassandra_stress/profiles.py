@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite, log
 from pathlib import Path
 from statistics import NormalDist
@@ -408,34 +409,64 @@ class RangeQuery(Strict):
     page_size: int = 5000
 
 
-class _ProfileFile(Strict):
+class Profile(Strict):
+    """A profile's file."""
+
     specname: str | None = None
     keyspace: Annotated[str, Field(pattern=r"^\w+$")]
     keyspace_definition: str | None = None
-    table: str
+    table_name: str = Field(alias="table")
     table_definition: str
     extra_definitions: tuple[str, ...] = ()
     columnspec: tuple[ColumnSpec, ...] = ()
     insert: _Insert = _Insert()
     queries: Mapping[str, Query] = {}
-    token_range_queries: Mapping[str, RangeQuery] = {}
+    ranges: Mapping[str, RangeQuery] = Field({}, alias="token_range_queries")
 
+    @property
+    def name(self) -> str:
+        """Qualifies the names of its operations."""
+        return self.specname or f"{self.keyspace}.{self.table_name}"
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A checked profile."""
+    @cached_property
+    def table(self) -> Table:
+        """Its table."""
+        return read_table(self.table_definition)
 
-    name: str
-    """Qualifies the names of its operations."""
-    keyspace: str
-    prepare: tuple[str, ...]
-    """Statements that create keyspace, types, table and more if they are missing."""
-    table: Table
-    types: Mapping[str, Mapping[str, Type]]
-    columns: Mapping[str, ColumnSpec]
-    insert: _Insert
-    queries: Mapping[str, Query]
-    ranges: Mapping[str, RangeQuery]
+    @cached_property
+    def types(self) -> Mapping[str, Mapping[str, Type]]:
+        """The fields of its user-defined types."""
+        return read_types(self.extra_definitions)
+
+    @cached_property
+    def columns(self) -> Mapping[str, ColumnSpec]:
+        """The distributions of its columns."""
+        columns: dict[str, ColumnSpec] = {}
+        for one in self.columnspec:
+            name = one.name if one.name in self.table.columns else one.name.lower()
+            if name not in self.table.columns:
+                hint = did_you_mean(one.name, self.table.columns)
+                raise SpecError(f"columnspec: the table has no column {shown(one.name)}{hint}")
+            columns[name] = one
+        return columns
+
+    def column(self, name: str) -> ColumnSpec:
+        """The distributions of a column."""
+        return self.columns.get(name, ColumnSpec(name=name))
+
+    @property
+    def prepare(self) -> tuple[str, ...]:
+        """Statements that create keyspace, types, table and more if they are missing."""
+        types = [one for one in self.extra_definitions if _creates_type(one)]
+        others = [one for one in self.extra_definitions if not _creates_type(one)]
+        return (
+            *map(create_if_missing, filter(None, [self.keyspace_definition])),
+            f'USE "{self.keyspace}"',
+            # Types come before the table that uses them, indexes and views after it.
+            *map(create_if_missing, types),
+            marked(create_if_missing(self.table_definition)),
+            *map(create_if_missing, others),
+        )
 
 
 def load_profile(path: Path) -> Profile:
@@ -453,49 +484,23 @@ def read_profile(text: str, file: str) -> Profile:
     Raises:
         SpecError: it is invalid.
     """
-    content = parse_yaml(text, file, _ProfileFile)
+    profile = parse_yaml(text, file, Profile)
     try:
-        return _profile(content)
+        _check(profile)
     except SpecError as problem:
-        raise problem if problem.file else problem.at(file=file) from None
+        raise problem.at(file=file) from None
+    return profile
 
 
-def _profile(content: _ProfileFile) -> Profile:
-    table = read_table(content.table_definition)
-    if table.name not in (content.table, content.table.lower().strip('"')):
-        raise SpecError(
-            f"table is {shown(content.table)}, but table_definition makes {shown(table.name)}"
-        )
-    columns: dict[str, ColumnSpec] = {}
-    for one in content.columnspec:
-        name = one.name if one.name in table.columns else one.name.lower()
-        if name not in table.columns:
-            hint = did_you_mean(one.name, table.columns)
-            raise SpecError(f"columnspec: the table has no column {shown(one.name)}{hint}")
-        columns[name] = one
-    if "insert" in content.queries or "insert" in content.token_range_queries:
+def _check(profile: Profile) -> None:
+    """Parses the definitions, and compares them with each other."""
+    name, made = profile.table_name, profile.table.name
+    if made not in (name, name.lower().strip('"')):
+        raise SpecError(f"table is {shown(name)}, but table_definition makes {shown(made)}")
+    _ = profile.columns
+    if "insert" in profile.queries or "insert" in profile.ranges:
         raise SpecError("queries: 'insert' is an operation of cassandra-stress; use another name")
-    types = [one for one in content.extra_definitions if _creates_type(one)]
-    others = [one for one in content.extra_definitions if not _creates_type(one)]
-    keyspaces = [content.keyspace_definition] if content.keyspace_definition else []
-    return Profile(
-        name=content.specname or f"{content.keyspace}.{content.table}",
-        keyspace=content.keyspace,
-        prepare=(
-            *map(create_if_missing, keyspaces),
-            f'USE "{content.keyspace}"',
-            # Types come before the table that uses them, indexes and views after it.
-            *map(create_if_missing, types),
-            marked(create_if_missing(content.table_definition)),
-            *map(create_if_missing, others),
-        ),
-        table=table,
-        types=read_types(content.extra_definitions),
-        columns=columns,
-        insert=content.insert,
-        queries=content.queries,
-        ranges=content.token_range_queries,
-    )
+    _ = profile.types
 
 
 def _creates_type(text: str) -> bool:

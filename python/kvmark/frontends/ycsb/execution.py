@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
-from kvmark.cli.options import ExperimentOptions
-from kvmark.cli.output import print_answer, print_json, tell_report, terminal_width, write_report
+from kvmark.cli.output import (
+    print_answer,
+    print_json,
+    save_report,
+    terminal_width,
+)
 from kvmark.cli.session import execute_design, named_system, open_journal
 from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling
+from kvmark.frontends.ycsb.options import YcsbOptions
 from kvmark.frontends.ycsb.sequence import SEQUENCE, YcsbSequence, YcsbStudy
 from kvmark.frontends.ycsb.workloads import YcsbProperties
 from kvmark.outputs import check_output
@@ -33,6 +38,8 @@ from kvmark.testbed.rocksdb import scratch_folder
 _SCRATCH: Final = SystemName("rocksdb:scratch")
 _PUBLISHED_RECORDS: Final = (1000, 3000, 6000, 10000)
 _BUDGET_S: Final = 600.0
+_OVERRIDES: Final = ("clients", "pin", "duration_ns", "interval_ns", "timeout_ns")
+"""Options that are fields of `RunSpec`."""
 _LARGE_SHARE: Final = 0.5
 """A workload with a larger share of the time is named."""
 _LONG_S: Final = 10.0
@@ -42,44 +49,38 @@ _STEADY_S: Final = 3.0
 _MOST_NAMES: Final = 4
 
 
-def make_study(
-    system: SystemName | None,
-    properties: YcsbProperties,
-    *,
-    records: tuple[int, ...] | None,
-    workloads: tuple[str, ...] | None,
-    transactions: bool,
-    repetitions: int | None,
-    budget_s: float | None,
-    **fields: Any,
-) -> YcsbStudy:
+def _make_study(properties: YcsbProperties, options: YcsbOptions) -> YcsbStudy:
     """The study that options and properties describe, checked.
 
-    `transactions` selects those of the properties instead of the core workloads'. Workloads that
-    the system doesn't support are left out with a message, unless `workloads` names them.
-
-    Raises:
-        KvmarkError: an option is wrong, or a step can't be executed.
+    Workloads that the system doesn't support are left out with a message, unless an option names
+    them.
     """
-    if records is not None and 0 in records:
+    if options.records is not None and 0 in options.records:
         raise SpecError("records: must be at least 1, not 0")
     count = properties.recordcount
     loads = not properties.dotransactions
-    steps: tuple[str, ...] = ("load", "run") if transactions else SEQUENCE
+    # A load by YCSB's flag is run once, to leave its data.
+    repetitions = 1 if options.repetitions is None and loads else options.repetitions
+    steps: tuple[str, ...] = SEQUENCE
     if loads:
         steps = ("load",)
     elif "dotransactions" in properties.given:
         steps = ("run",)
+    elif options.property_files:
+        steps = ("load", "run")
+    overrides = {name: getattr(options, name) for name in _OVERRIDES}
     study = YcsbStudy(
-        system=named_system(system or _SCRATCH),
+        system=named_system(options.system or _SCRATCH),
         properties=properties,
-        records=records or (_PUBLISHED_RECORDS if count is None else (count,)),
-        workloads=workloads or steps,
-        # A load by YCSB's flag is run once, to leave its data.
-        policy=_policy(1 if repetitions is None and loads else repetitions, budget_s),
-        **fields,
+        records=options.records or (_PUBLISHED_RECORDS if count is None else (count,)),
+        operations=options.operations,
+        workloads=options.workloads or steps,
+        targets=options.targets or (None,),
+        policy=_policy(repetitions, options.budget_s),
+        seed=options.seed,
+        overrides={name: value for name, value in overrides.items() if value is not None},
     )
-    if workloads is None and (unsupported := study.unsupported()):
+    if options.workloads is None and (unsupported := study.unsupported()):
         for workload, kind in unsupported.items():
             message = f"{workload} is left out: {study.system.driver} has no {kind} operations"
             print(message, file=sys.stderr)
@@ -94,47 +95,40 @@ def _policy(repetitions: int | None, budget_s: float | None) -> scheduling.Repet
         return scheduling.RepetitionPolicy(budget_s=_BUDGET_S if budget_s is None else budget_s)
     if repetitions < 1:
         raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
-    return scheduling.RepetitionPolicy(
-        repetitions, repetitions, None, math.inf if budget_s is None else budget_s
-    )
+    limit_s = math.inf if budget_s is None else budget_s
+    return scheduling.RepetitionPolicy(repetitions, repetitions, None, limit_s)
 
 
-def execute_sequence(
-    study: YcsbStudy,
-    system: SystemName | None,
-    on_existing: OnExisting,
-    report: Path | None,
-    shared: ExperimentOptions,
-) -> None:
+def execute_sequence(properties: YcsbProperties, options: YcsbOptions) -> None:
     """Executes a sequence and prints its table. Without a system it uses a scratch database.
 
     Raises:
-        KvmarkError: a step failed or was interrupted, or a case is INVALID.
+        KvmarkError: an option is wrong, a step can't be executed, failed or was interrupted, or a
+            case is INVALID.
     """
+    study, system = _make_study(properties, options), options.system
     label = study.properties.label
-    shared = replace(shared, tags=(*shared.tags, *([label] if label else ())))
-    if report is not None:
-        check_output(report, "report: ")
-    place = _on_scratch(study, shared.open_records()) if system is None else nullcontext(study)
+    options = replace(options, tags=(*options.tags, *([label] if label else ())))
+    if options.report is not None:
+        check_output(options.report, "report: ")
+    place = _on_scratch(study, options.open_records()) if system is None else nullcontext(study)
     with place as placed:
         sequence = YcsbSequence(study=placed, system=str(system or _SCRATCH))
-        journal = open_journal(sequence, shared) if shared.resume else None
-        if journal is None:
-            if any(step.fresh for step in placed.first_steps()):
-                check_existing(placed.system, on_existing)
-            journal = open_journal(sequence, shared)
+        if not options.resume and any(step.fresh for step in placed.first_steps()):
+            check_existing(placed.system, options.on_existing)
+        journal = open_journal(sequence, options)
         # Records in a scratch database need no proof of origin.
-        choice: OnExisting = "remove" if system is None else on_existing
+        choice: OnExisting = "remove" if system is None else options.on_existing
         claim = DatasetClaim(journal.claim(), lambda: _key_names(placed))
         sequence.prepare = partial(make_room, placed.system, choice, claim)
         sequence.watch = ProgressMessages(sequence, journal.records).watch
-        with execute_design(sequence, shared, journal) as problem:
+        with execute_design(sequence, options, journal) as problem:
             # Runs that ended before a failed one are judged, too.
             ended = [one.run for one in sequence.outcomes if one.run is not None]
             runs = [close_and_judge(journal.records, run).run for run in ended]
             if problem is not None:
                 raise problem
-            _print_table(runs, sequence.scheduler.summary(), report, json=shared.json)
+            _print_table(runs, sequence.scheduler.summary(), options)
 
 
 @contextmanager
@@ -149,26 +143,23 @@ def _key_names(study: YcsbStudy) -> KeyNames:
 
 
 def _print_table(
-    runs: Sequence[Run], summary: scheduling.SequenceRepetitions, report: Path | None, *, json: bool
+    runs: Sequence[Run], summary: scheduling.SequenceRepetitions, options: YcsbOptions
 ) -> None:
     notes = closing_notes(summary, [run.manifest for run in runs])
     answer = replace(sequence_answer(runs), remarks=notes)
-    if json:
+    if options.json:
         fields = {
             "rows": answer.rows,
             "published_source": answer.published_source,
             "runs": [run.id for run in runs],
-            "report": report,
+            "report": options.report,
             "repetitions": summary,
             "said": notes,
         }
         print_json("sequence", fields)
     else:
         print_answer(sequence_text(answer, terminal_width()))
-    if report is not None:
-        write_report(lambda page: page.sequence_page(answer), report)
-        if not json:
-            tell_report(report)
+    save_report(lambda page: page.sequence_page(answer), options.report, quiet=options.json)
     invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
     if invalid:
         raise AnswerIsNo(
@@ -196,7 +187,7 @@ class ProgressMessages:
         summary = self._scheduler.summary()
         if self._stage == 0:
             yield announcement(self._sequence.study, summary)
-        if not self._has_cost and self._scheduler.expected_s() is not None:
+        if not self._has_cost and self._scheduler.has_costs:
             self._has_cost = True
             yield from self._cost(summary)
         if self._stage not in (0, self._scheduler.stage):
@@ -316,11 +307,11 @@ def _advice(manifests: Sequence[Manifest], kind: str) -> str:
 
 def _main_kind(plan: Mapping[str, Any]) -> str:
     """The most frequent kind of operation; empty if there is none."""
-    weights: dict[str, float] = {}
+    weights = Counter[str]()
     for phase in plan["phases"]:
         for active in phase["groups"] if phase["name"] == "measure" else ():
             for entry in plan["groups"][active["group"]]["mix"]:
-                weights[entry["kind"]] = weights.get(entry["kind"], 0.0) + entry["weight"]
+                weights[entry["kind"]] += entry["weight"]
     return max(weights, key=weights.__getitem__, default="")
 
 

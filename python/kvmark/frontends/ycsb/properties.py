@@ -236,47 +236,18 @@ def _in_line(parse: Callable[[str], _T], value: str, file: str, line: int) -> _T
         raise SpecError(f"the number {problem.message}", file=file, line=line) from None
 
 
-_CLASSES: Final = ("site.ycsb", "com.yahoo.ycsb")
-ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
-    {
-        "workload": only(
-            "kvmark supports CoreWorkload only; write the operations of another class as statements"
-            " in a workload file",
-            *(f"{package}.workloads.CoreWorkload" for package in _CLASSES),
-        ),
-        "measurementtype": only(
-            "kvmark records HDR histograms per interval, not single operations",
-            *("hdrhistogram", "histogram", "hdrhistogram+histogram"),
-        ),
-        "histogram.buckets": integer(1, LARGEST_INT),
-        "timeseries.granularity": integer(1, LARGEST_INT),
-        "hdrhistogram.fileoutput": boolean,
-        "measurement.histogram.verbose": only(
-            "all buckets are in the run's histograms.hlog", "false"
-        ),
-        "measurement.trackjvm": only("there is no JVM to track", "false"),
-        "reportlatencyforeacherror": boolean,
-        "latencytrackederrors": str,
-        "core_workload_insertion_retry_limit": only(
-            "a failed insert is recorded as failed and not retried", "0"
-        ),
-        "core_workload_insertion_retry_interval": integer(0, LARGEST_INT),
-        "spin.sleep": boolean,
-        "status": boolean,
-        "exporter": only(
-            "write other formats with 'kvmark runs export RUN --format json'",
-            *(f"{package}.measurements.exporter.TextMeasurementsExporter" for package in _CLASSES),
-        ),
-    }
-)
-"""Properties whose accepted values all request kvmark's fixed behaviour.
-
-Histograms of every outcome are always recorded, over the whole range and by interval, and their log
-is always written; the schedule is as exact as possible; progress is always shown; the retry
-interval only matters to retries, of which there are none.
-"""
-
 _DECLARED: Final = tomllib.loads((files(__package__) / "properties.toml").read_text("utf-8"))
+_TYPES: Final[Mapping[str, Callable[[str], object]]] = {
+    "boolean": boolean,
+    "text": str,
+    "whole": integer(0, LARGEST_INT),
+    "positive": integer(1, LARGEST_INT),
+}
+ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
+    {name: _TYPES[kind] for name, kind in _DECLARED["without_effect"].items()}
+    | {name: only(one["reason"], *one["values"]) for name, one in _DECLARED["only"].items()}
+)
+"""Properties whose accepted values all request kvmark's fixed behaviour."""
 REFUSED: Final[Mapping[str, str]] = _DECLARED["unsupported"]
 """Unsupported properties, and why."""
 REFUSED_PREFIXES: Final[Mapping[str, str]] = _DECLARED["unsupported_prefixes"]

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+
 _GRACE: Final = 0.1
 """Share of the budget by which a step may overrun its end."""
 _LEAST_S: Final = 10.0
@@ -86,34 +88,32 @@ def affordable(
     repetition for the sake of a place may end.
     """
     counts = [[0] * len(row) for row in costs]
-    places = [(one, at) for one, row in enumerate(missing) for at, lacks in enumerate(row) if lacks]
 
-    def extra_s(one: int, at: int, count: int, before: Sequence[int]) -> float:
+    def extra_s(one: int, at: int, count: int) -> float:
         """Time to raise the count of every place up to the end."""
-        return sum(
-            max(count - before[place], 0) * costs[one][place] for place in range(ends[at] + 1)
-        )
+        steps = zip(counts[one][: ends[at] + 1], costs[one], strict=False)
+        return sum(max(count - done, 0) * cost_s for done, cost_s in steps)
 
-    none = [0] * len(ends)
-    full_s = {(one, at): extra_s(one, at, missing[one][at], none) for one, at in places}
-    for one, at in sorted(places, key=full_s.__getitem__):
+    places = [
+        (extra_s(one, at, lacks), one, at)
+        for one, row in enumerate(missing)
+        for at, lacks in enumerate(row)
+        if lacks
+    ]
+    for _, one, at in sorted(places):
         for count in range(missing[one][at], counts[one][at], -1):
-            needed_s = extra_s(one, at, count, counts[one])
+            needed_s = extra_s(one, at, count)
             if needed_s <= left_s:
                 left_s -= needed_s
-                for place in range(ends[at] + 1):
-                    counts[one][place] = max(counts[one][place], count)
+                raised = counts[one][: ends[at] + 1]
+                counts[one][: ends[at] + 1] = [max(done, count) for done in raised]
                 break
     return counts
 
 
 def duration_s(costs: Sequence[Sequence[float]], counts: Sequence[Sequence[int]]) -> float:
     """Duration of these repetitions."""
-    return sum(
-        count * cost
-        for row, costs_of_row in zip(counts, costs, strict=True)
-        for count, cost in zip(row, costs_of_row, strict=True)
-    )
+    return float(np.vdot(costs, counts))
 
 
 @dataclass
@@ -286,9 +286,10 @@ class Scheduler:
         """Rest of the budget; infinite without one."""
         return self._policy.budget_s - (self._clock() - self._began_s)
 
-    def expected_s(self) -> Mapping[str, float] | None:
-        """Duration of one repetition of each workload at all sizes; None while it is unknown."""
-        return None if self._costs() is None else self.summary().once_s()
+    @property
+    def has_costs(self) -> bool:
+        """Whether the duration of each step is known."""
+        return self._costs() is not None
 
     @property
     def total(self) -> int:

@@ -228,10 +228,6 @@ class YcsbSequence:
     def _request(self, number: int, step: Step, present: int, say: _Say) -> RunRequest:
         limit, left = self.scheduler.limit(step), self.scheduler.time_left()
 
-        def watch(*_: object) -> None:
-            if limit is not None:
-                self.watch(step, limit, say)
-
         def keep(executed: ExecutedRun) -> Mapping[str, Any]:
             cut = {} if limit is None or executed.failure is None else limit.as_json()
             return {"rate": executed.manifest.rate, "present": executed.inserted, **cut}
@@ -248,7 +244,7 @@ class YcsbSequence:
             block=f"{step.records} records, repetition {step.repetition + 1}",
             limit=limit,
             keep=keep,
-            watch=watch,
+            watch=None if limit is None else lambda *_: self.watch(step, limit, say),
         )
 
     def _run(self, step: Step, present: int) -> PreparedRun:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -41,8 +40,8 @@ from kvmark.spec.workload import LARGEST_U32, WorkloadSpec
 _T = TypeVar("_T")
 
 
-def _supported(name: str, parse: Callable[[str], _T], default: _T) -> _T:
-    """The dataclass field of a property, typed as its value."""
+def _supported(parse: Callable[[str], _T], default: _T, name: str = "") -> _T:
+    """The dataclass field of a property, typed as its value; `name` if the field has another."""
     return dataclasses.field(default=default, metadata={"name": name, "parse": parse})
 
 
@@ -59,68 +58,64 @@ def _binding(value: str) -> str:
 class YcsbProperties:
     """A set of YCSB properties. Field names are the properties', without dots."""
 
-    table: str = _supported("table", text, "usertable")
-    fieldcount: int = _supported("fieldcount", integer(1, LARGEST_U32), 10)
-    fieldnameprefix: str = _supported("fieldnameprefix", str, "field")
-    fieldlength: int = _supported("fieldlength", integer(0, LARGEST_INT), 100)
-    minfieldlength: int = _supported("minfieldlength", integer(0, LARGEST_INT), 1)
+    table: str = _supported(text, "usertable")
+    fieldcount: int = _supported(integer(1, LARGEST_U32), 10)
+    fieldnameprefix: str = _supported(str, "field")
+    fieldlength: int = _supported(integer(0, LARGEST_INT), 100)
+    minfieldlength: int = _supported(integer(0, LARGEST_INT), 1)
     fieldlengthdistribution: str = _supported(
-        "fieldlengthdistribution", choice("constant", "uniform", "zipfian", "histogram"), "constant"
+        choice("constant", "uniform", "zipfian", "histogram"), "constant"
     )
-    fieldlengthhistogram: str = _supported("fieldlengthhistogram", text, "hist.txt")
-    readallfields: bool = _supported("readallfields", boolean, True)
-    readallfieldsbyname: bool = _supported("readallfieldsbyname", boolean, False)
-    writeallfields: bool = _supported("writeallfields", boolean, False)
-    dataintegrity: bool = _supported("dataintegrity", boolean, False)
-    readproportion: float = _supported("readproportion", number(0), 0.95)
-    updateproportion: float = _supported("updateproportion", number(0), 0.05)
-    insertproportion: float = _supported("insertproportion", number(0), 0.0)
-    scanproportion: float = _supported("scanproportion", number(0), 0.0)
-    readmodifywriteproportion: float = _supported("readmodifywriteproportion", number(0), 0.0)
-    deleteproportion: float = _supported("deleteproportion", number(0), 0.0)
+    fieldlengthhistogram: str = _supported(text, "hist.txt")
+    readallfields: bool = _supported(boolean, True)
+    readallfieldsbyname: bool = _supported(boolean, False)
+    writeallfields: bool = _supported(boolean, False)
+    dataintegrity: bool = _supported(boolean, False)
+    readproportion: float = _supported(number(0), 0.95)
+    updateproportion: float = _supported(number(0), 0.05)
+    insertproportion: float = _supported(number(0), 0.0)
+    scanproportion: float = _supported(number(0), 0.0)
+    readmodifywriteproportion: float = _supported(number(0), 0.0)
+    deleteproportion: float = _supported(number(0), 0.0)
     """Not YCSB's: its CoreWorkload cannot delete."""
     requestdistribution: str = _supported(
-        "requestdistribution",
-        choice("uniform", "zipfian", "latest", "hotspot", "sequential", "exponential"),
-        "uniform",
+        choice("uniform", "zipfian", "latest", "hotspot", "sequential", "exponential"), "uniform"
     )
-    hotspotdatafraction: float = _supported("hotspotdatafraction", number(0, 1), 0.2)
-    hotspotopnfraction: float = _supported("hotspotopnfraction", number(0, 1), 0.8)
-    exponential_percentile: float = _supported("exponential.percentile", number(0, 100), 95.0)
-    exponential_frac: float = _supported("exponential.frac", number(0), 0.8571428571)
-    zeropadding: int = _supported("zeropadding", integer(0, 1000), 1)
-    minscanlength: int = _supported("minscanlength", integer(0, LARGEST_INT), 1)
-    maxscanlength: int = _supported("maxscanlength", integer(0, LARGEST_INT), 1000)
-    scanlengthdistribution: str = _supported(
-        "scanlengthdistribution", choice("uniform", "zipfian"), "uniform"
-    )
-    insertorder: str = _supported("insertorder", str, "hashed")
+    hotspotdatafraction: float = _supported(number(0, 1), 0.2)
+    hotspotopnfraction: float = _supported(number(0, 1), 0.8)
+    exponential_percentile: float = _supported(number(0, 100), 95.0, "exponential.percentile")
+    exponential_frac: float = _supported(number(0), 0.8571428571, "exponential.frac")
+    zeropadding: int = _supported(integer(0, 1000), 1)
+    minscanlength: int = _supported(integer(0, LARGEST_INT), 1)
+    maxscanlength: int = _supported(integer(0, LARGEST_INT), 1000)
+    scanlengthdistribution: str = _supported(choice("uniform", "zipfian"), "uniform")
+    insertorder: str = _supported(str, "hashed")
     """Any value but `hashed` means ordered, as in YCSB."""
-    insertstart: int = _supported("insertstart", integer(0), 0)
-    insertcount: int | None = _supported("insertcount", integer(0), None)
+    insertstart: int = _supported(integer(0), 0)
+    insertcount: int | None = _supported(integer(0), None)
     """None for recordcount − insertstart."""
-    recordcount: int | None = _supported("recordcount", integer(1), None)
-    operationcount: int = _supported("operationcount", integer(0), 0)
+    recordcount: int | None = _supported(integer(1), None)
+    operationcount: int = _supported(integer(0), 0)
     """0 for no limit."""
-    maxexecutiontime_s: int = _supported("maxexecutiontime", integer(0, LARGEST_INT), 0)
+    maxexecutiontime_s: int = _supported(integer(0, LARGEST_INT), 0, "maxexecutiontime")
     """0 for no limit."""
-    threadcount: int = _supported("threadcount", integer(1, LARGEST_U32), 1)
-    target: int = _supported("target", integer(0), 0)
+    threadcount: int = _supported(integer(1, LARGEST_U32), 1)
+    target: int = _supported(integer(0), 0)
     """Operations per second over all threads; 0 for no limit."""
-    dotransactions: bool = _supported("dotransactions", boolean, True)
+    dotransactions: bool = _supported(boolean, True)
     """False for the load."""
-    status_interval_s: int | None = _supported("status.interval", integer(1, LARGEST_INT), None)
+    status_interval_s: int | None = _supported(integer(1, LARGEST_INT), None, "status.interval")
     """The length of a recorded interval."""
-    label: str = _supported("label", str, "")
+    label: str = _supported(str, "")
     """A tag of the run."""
-    db: str = _supported("db", _binding, "")
+    db: str = _supported(_binding, "")
     """Must agree with the system's URL."""
     hdrhistogram_percentiles: tuple[float, ...] = _supported(
-        "hdrhistogram.percentiles", percentiles, (50.0, 95.0, 99.0)
+        percentiles, (50.0, 95.0, 99.0), "hdrhistogram.percentiles"
     )
     """Percentiles in the exported text."""
     measurement_interval: str = _supported(
-        "measurement.interval", choice("op", "intended", "both"), "op"
+        choice("op", "intended", "both"), "op", "measurement.interval"
     )
     """The series in the exported text; both are always recorded."""
     given: Mapping[str, Property] = dataclasses.field(
@@ -243,13 +238,11 @@ class YcsbProperties:
         return {"start": self.insertstart, "count": self.insert_records}
 
 
-_FIELDS: Final[Mapping[str, dataclasses.Field[Any]]] = MappingProxyType(
-    {
-        field.metadata["name"]: field
-        for field in dataclasses.fields(YcsbProperties)
-        if "name" in field.metadata
-    }
-)
+_FIELDS: Final[Mapping[str, dataclasses.Field[Any]]] = {
+    field.metadata["name"] or field.name: field
+    for field in dataclasses.fields(YcsbProperties)
+    if field.metadata
+}
 
 
 def _workload(content: dict[str, Any]) -> WorkloadSpec:
@@ -428,13 +421,9 @@ def _step_workload(step: str, properties: YcsbProperties) -> WorkloadSpec:
     workload = properties.to_workload(f"ycsb/{step}")
     if step == "run":
         return workload
-    original = replace(
-        _core_workload(step),
-        recordcount=properties.recordcount,
-        operationcount=properties.operationcount,
-        insertstart=properties.insertstart,
-        insertcount=properties.insertcount,
-    )
+    sizes = ("recordcount", "operationcount", "insertstart", "insertcount")
+    own: dict[str, Any] = {name: getattr(properties, name) for name in sizes}
+    original = replace(_core_workload(step), **own)
     if workload.groups == original.to_workload(workload.name).groups:
         return workload
     # Tables must not show a changed workload under the original's name.

@@ -40,7 +40,7 @@ class _YugabyteApps(FrontEnd):
     def commands_per_operation(self, run: Run) -> Mapping[str, int]:
         from kvmark.frontends.yugabyte_apps.table import commands_per_operation
 
-        return commands_per_operation(run)
+        return commands_per_operation(run.manifest.plan)
 
     def study_sections(self, study: Study, found: StudyResults) -> Sequence[Section]:
         from kvmark.frontends.yugabyte_apps.table import study_sections

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import typer
 
 from kvmark.cli.completion import offered
-from kvmark.frontends.yugabyte_apps.flags import APPS, FLAGS, App, Flag, parse_request
+from kvmark.frontends.yugabyte_apps.flags import APPS, FLAGS, HELP, App, Flag, parse_request
 
 CONTEXT_SETTINGS: Final = {"ignore_unknown_options": True, "help_option_names": []}
 """Typer passes the flags on: `flags` parses them."""
@@ -39,7 +39,7 @@ def app(
     """
     request = parse_request(words or ["--help"])
     if request is None or request.has("help"):
-        typer.echo("\n".join(_overview() if request is None else _app_help(request.app)))
+        typer.echo(_help(request.app if request else None), nl=False)
         return
     # It takes a second to load, and usage errors are reported before it.
     from kvmark.frontends.yugabyte_apps.execution import execute_app
@@ -47,41 +47,21 @@ def app(
     execute_app(request)
 
 
-def _overview() -> list[str]:
-    return [
-        "Usage: kvmark app NAME --nodes HOST:PORT[,HOST:PORT...] [--FLAG VALUE]...",
-        "",
-        "Applications:",
-        *(f"  {app.name:<{_WIDTH}}{app.description}" for app in APPS.values()),
-        "",
-        *_flag_lines(list(FLAGS.values())),
-        "",
-        "kvmark app NAME --help shows the flags that NAME uses.",
-    ]
-
-
-def _app_help(app: App) -> list[str]:
+def _help(app: App | None) -> str:
+    """The help of an application, or of all."""
+    if app is None:
+        names = "\n".join(f"  {one.name:<{_WIDTH}}{one.description}" for one in APPS.values())
+        return HELP["overview"].format(applications=names, flags=_flag_lines(FLAGS.values()))
     from kvmark import catalog
 
     used = [flag for flag in FLAGS.values() if app.name in flag.apps and not flag.no_effect]
-    return [
-        f"Usage: kvmark app {app.name} --nodes HOST:{app.port} [--FLAG VALUE]...",
-        "",
-        app.description,
-        "",
-        *_flag_lines(used),
-        "",
-        "Its workload, to copy and change:",
-        "",
-        catalog.text(f"apps/{app.name}").rstrip(),
-    ]
+    return HELP["application"].format(
+        app=app, flags=_flag_lines(used), workload=catalog.text(f"apps/{app.name}").rstrip()
+    )
 
 
-def _flag_lines(flags: Sequence[Flag]) -> list[str]:
-    return [
-        "Flags:",
-        *(
-            f"  {'--' + flag.name + _METAVARS.get(flag.takes, ' TEXT'):<{_WIDTH + 6}}{flag.help}"
-            for flag in flags
-        ),
-    ]
+def _flag_lines(flags: Iterable[Flag]) -> str:
+    return "\n".join(
+        f"  {'--' + flag.name + _METAVARS.get(flag.takes, ' TEXT'):<{_WIDTH + 6}}{flag.help}"
+        for flag in flags
+    )

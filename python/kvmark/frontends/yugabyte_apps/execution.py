@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 import typer
 
@@ -25,10 +25,9 @@ from kvmark.experiment.design import (
 )
 from kvmark.experiment.executor import Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
-from kvmark.frontends.yugabyte_apps import dialect
+from kvmark.frontends.yugabyte_apps import table
 from kvmark.frontends.yugabyte_apps import workload as workloads
-from kvmark.frontends.yugabyte_apps.flags import AppRequest
-from kvmark.frontends.yugabyte_apps.table import AppTable, app_section, app_table, app_text
+from kvmark.frontends.yugabyte_apps.flags import OF_THE_COMMAND, AppRequest
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Judgement, Records
@@ -41,14 +40,6 @@ from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.cassandra.server import look_at
 from kvmark.testbed.observe import NodeExporter
-
-_FLAGS_OF_THE_COMMAND: Final = frozenset(
-    (
-        "commit", "fleet", "insecure-fleet", "json", "machines", "output_json_metrics",
-        "prometheus", "quiet", "on-existing", "report", "resume", "runs", "strict", "tag",
-    )
-)  # fmt: skip
-"""Flags about execution and output: with other values it is still the same experiment."""
 
 
 @dataclass(kw_only=True)
@@ -74,7 +65,7 @@ class AppRuns:
 
     def definition(self) -> Mapping[str, Any]:
         flags = self.application["flags"]
-        own = {name: value for name, value in flags.items() if name not in _FLAGS_OF_THE_COMMAND}
+        own = {name: value for name, value in flags.items() if name not in OF_THE_COMMAND}
         application = {**self.application, "flags": own}
         return {"application": application, "repetitions": self.repetitions}
 
@@ -122,25 +113,28 @@ def execute_app(request: AppRequest) -> None:
     if request.has("skip_workload"):
         _drop_table(request, system, existing)
         return
-    workload = workloads.workload_of(request, server)
     report, shared = _report(request), _experiment_options(request)
-    notes = dialect.server_notes(request, server)
+    notes = workloads.server_notes(request, server)
+
+    def make() -> RunSpec:
+        return workloads.run_of(request, workloads.workload_of(request, server), system)
+
+    spec = make()
     runs = AppRuns(
-        make=lambda: workloads.run_of(request, workloads.workload_of(request, server), system),
+        make=make,
         application={
             "name": request.app.name,
             "server": server.kind,
             "flags": request.as_json(),
-            "commands": workloads.operations_per_request(request, workload),
+            "commands": table.side_commands(compile_run(spec).model_dump(mode="json")),
             "notes": notes,
         },
         repetitions=request.whole("repetitions") or 1,
         exporters=tuple(NodeExporter(url) for url in request.repeated.get("observe", ())),
         prepare=partial(
-            remove_tables, system, dialect.removals(workload.prepare, request), existing
+            remove_tables, system, workloads.removals(spec.workload.prepare, request), existing
         ),
     )
-    runs.typical_plan()
     for sentence in () if shared.quiet else (*request.unused_flags, *notes):
         typer.echo(f"kvmark: {sentence}", err=True)
     strict = request.has("strict") or request.has("sanity_check_at_end")
@@ -158,19 +152,19 @@ def _system(request: AppRequest) -> SystemUrl:
     return named_system(system)
 
 
-def _server(request: AppRequest, system: SystemUrl) -> dialect.Server:
+def _server(request: AppRequest, system: SystemUrl) -> workloads.Server:
     """The kind of server. It is only contacted if tables or statements depend on it."""
     if request.app.store == "redis":
-        return dialect.Server("redis")
-    if system.driver != "cql" or request.app.name not in (dialect.PAIRS, dialect.INDEXED):
-        return dialect.Server("cassandra")
+        return workloads.Server("redis")
+    if system.driver != "cql" or request.app.name not in (workloads.PAIRS, workloads.INDEXED):
+        return workloads.Server("cassandra")
     options, login = system.options, None
     if "username" in options:
         password = os.environ.get(options.get("password_env", ""), "")
         login = (options["username"], system.password.reveal() if system.password else password)
     authority = Path(options["ca_file"]) if "ca_file" in options else None
     cql = look_at(options["address"], login, authority)
-    return dialect.server_of(cql.version, cql.system_tables, accord=cql.accord)
+    return workloads.server_of(cql.version, cql.system_tables, accord=cql.accord)
 
 
 def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) -> None:
@@ -180,7 +174,7 @@ def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) ->
     if not name.isidentifier():
         raise SpecError(f"{shown(name)} can't name a table: use letters, digits and _")
     remove_tables(
-        system, [TableRemoval(f"{dialect.KEYSPACE}.{name.lower()}", drops=True)], existing
+        system, [TableRemoval(f"{workloads.KEYSPACE}.{name.lower()}", drops=True)], existing
     )
 
 
@@ -192,16 +186,15 @@ def _report(request: AppRequest) -> Path | None:
 
 
 def _experiment_options(request: AppRequest) -> ExperimentOptions:
-    folder, machines = request.text("runs"), request.whole("machines")
-    insecure = request.has("insecure-fleet")
+    folder = request.text("runs")
     return ExperimentOptions(
         tags=request.repeated.get("tag", ()),
         commit=request.text("commit"),
         resume=request.has("resume"),
         prometheus=request.whole("prometheus"),
         fleet=request.text("fleet"),
-        machines=machines,
-        insecure_fleet=insecure,
+        machines=request.whole("machines"),
+        insecure_fleet=request.has("insecure-fleet"),
         stall_limit_ns=request.whole("stall-limit"),
         folder=None if folder is None else Path(folder),
         json=request.has("json") or request.has("output_json_metrics"),
@@ -228,24 +221,25 @@ def _report_runs(
     if not counted:
         first = closed[0].run.id if closed else "none"
         raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
-    tables = [(one, app_table([one.run])) for one in counted]
+    answers = [(one, table.app_table([one.run])) for one in counted]
     if report is not None:
         all_runs = [one.run for one in counted]
-        write_report(report_maker(all_runs, app_section(app_table(all_runs))), report)
+        part = table.app_section(table.app_table(all_runs))
+        write_report(report_maker(all_runs, part), report)
     if json:
         documents = [
-            {"run": one.run.id, "table": table, "verdict": one.verdict} for one, table in tables
+            {"run": one.run.id, "table": answer, "verdict": one.verdict} for one, answer in answers
         ]
         single = runs.repetitions == 1
         print_json("app" if single else "app-runs", documents[0] if single else {"runs": documents})
     else:
-        _print_tables(tables)
+        _print_tables(answers)
     if problem is not None and not isinstance(problem, Interrupted):
         raise problem
-    for one, table in tables:
-        if table.mismatches:
+    for one, answer in answers:
+        if answer.mismatches:
             raise AnswerIsNo(
-                f"{table.mismatches:,} reads of run {one.run.id} returned wrong values"
+                f"{answer.mismatches:,} reads of run {one.run.id} returned wrong values"
             )
         if strict and one.verdict.judgement is not Judgement.VALID:
             judgement = one.verdict.judgement.name
@@ -254,15 +248,15 @@ def _report_runs(
         raise problem
 
 
-def _print_tables(tables: Sequence[tuple[JudgedRun, AppTable]]) -> None:
+def _print_tables(answers: Sequence[tuple[JudgedRun, table.AppTable]]) -> None:
     width = terminal_width()
-    for one, table in tables:
-        print_answer(app_text(table, one.verdict, width))
+    for one, answer in answers:
+        print_answer(table.app_text(answer, one.verdict, width))
         for text in caveat_texts(run_caveats([run_answer(one.run, one.verdict)]), width):
             typer.echo()
             print_answer(text)
         typer.echo(f"\nRun {one.run.id}", err=True)
-    if len(tables) > 1:
-        mean = case_throughput([one.run for one, _ in tables])
+    if len(answers) > 1:
+        mean = case_throughput([one.run for one, _ in answers])
         interval = "" if mean.low is None else f" ({mean.low:,.0f} to {mean.high or 0:,.0f})"
-        typer.echo(f"\n{len(tables)} runs: {mean.value:,.0f} ops/s on average{interval}")
+        typer.echo(f"\n{len(answers)} runs: {mean.value:,.0f} ops/s on average{interval}")

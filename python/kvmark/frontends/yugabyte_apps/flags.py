@@ -24,6 +24,9 @@ _FlagValue = str | int | float | bool | Secret
 
 _DECLARED: Final = tomllib.loads((files(__package__) / "flags.toml").read_text("utf-8"))
 
+HELP: Final[Mapping[str, str]] = _DECLARED["help"]
+"""Templates of the help of all applications, and of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class App:
@@ -78,6 +81,8 @@ FLAGS: Final = MappingProxyType(
     {name: _flag(name, fields) for name, fields in _DECLARED["flags"].items()}
 )
 """The flags, by name, in the order of the help."""
+OF_THE_COMMAND: Final = frozenset(_DECLARED["of_the_command"])
+"""Flags about execution and output: with other values it is still the same experiment."""
 _SHORT: Final = {"-q": "--quiet", "-h": "--help"}
 _REPEATABLE: Final = ("observe", "tag")
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {

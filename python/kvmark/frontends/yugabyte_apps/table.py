@@ -7,9 +7,8 @@ merged histograms, memory and mismatches are added. Reports of studies have publ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from statistics import fmean
 from typing import Any, Final, Literal
 
@@ -18,6 +17,7 @@ import polars as pl
 from rich.text import Text
 
 from kvmark.analysis.study import StudyRow
+from kvmark.analysis.summary.metrics import merged_times
 from kvmark.analysis.summary.run import Times
 from kvmark.analysis.summary.sums import full_intervals
 from kvmark.analysis.verdict.judge import Verdict
@@ -36,6 +36,7 @@ from kvmark.stats.distributions import Spread, spread
 
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
+_TIMES: Final[tuple[TimeName, ...]] = ("response", "service")
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
 _UNKNOWN_NODES: Final = (
@@ -106,10 +107,8 @@ class OperationFigures:
     operation: str
     response_us_mean: float
     response_us_p99: float | None
-    #: Published figures of the same operation: `throughput`, `mean_us`, `p99_us`.
-    published: Mapping[str, float] = field(default_factory=dict)
     #: Number of runs.
-    runs: int = 1
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +120,11 @@ class AppRun:
     verdict: Verdict
 
 
-def app_table(runs: Sequence[Run], commands_by_group: Mapping[str, int] | None = None) -> AppTable:
-    """The table of the runs of a case: of `kvmark app`, or others with readers and writers.
-
-    `commands_by_group` holds the operations of the table in one operation of a group, for runs
-    whose manifest lacks them.
-    """
+def app_table(runs: Sequence[Run]) -> AppTable:
+    """The table of the runs of a case: of `kvmark app`, or others with readers and writers."""
     manifest = runs[0].manifest
     app: Mapping[str, Any] = manifest.spec.get("app", {})
-    by_side, by_group = app.get("commands", {}), commands_by_group or {}
-    commands: dict[Side, int] = {
-        side: int(by_group.get(group, by_side.get(side, 1))) for side, group in GROUPS.items()
-    }
+    commands = dict.fromkeys(GROUPS, 1) | side_commands(manifest.plan)
     usage = _usage_by_node(runs)
     servers = [one for node, one in usage.items() if not is_ours(node)]
     clients = {group["name"]: group["clients"] for group in manifest.plan["groups"]}
@@ -163,39 +155,19 @@ def app_table(runs: Sequence[Run], commands_by_group: Mapping[str, int] | None =
 
 def by_operation(runs: Sequence[Run]) -> tuple[OperationFigures, ...]:
     """The published table of YCSB: each operation with the whole workload's throughput."""
-    succeeded = [
-        (run, total)
-        for run in runs
-        for total in run.totals(run.counted[0].index)
-        if total.outcome == "ok"
-    ]
-    throughput = fmean(map(_throughput, runs))
+    totals = (total for run in runs for total in run.totals(run.counted[0].index))
+    names = dict.fromkeys(total.operation for total in totals if total.outcome == "ok")
+    throughput = fmean(run.manifest.rate for run in runs)
+    workload = str(runs[0].manifest.plan.get("name", ""))
     figures = []
-    for name in dict.fromkeys(total.operation for _, total in succeeded):
-        times = Times.of(
-            Counts.merge(
-                run.times(total, "response") for run, total in succeeded if total.operation == name
-            )
-        )
-        p99_ns = times.shown_ns("p99")
+    for name in names:
+        times = Times.of(merged_times(runs, "response", name))
+        mean_us, p99_ns = (times.mean_ns or 0.0) / 1e3, times.shown_ns("p99")
+        p99_us = None if p99_ns is None else p99_ns / 1e3
         figures.append(
-            OperationFigures(
-                workload=str(runs[0].manifest.plan.get("name", "")),
-                throughput=throughput,
-                operation=name,
-                response_us_mean=(times.mean_ns or 0.0) / 1e3,
-                response_us_p99=None if p99_ns is None else p99_ns / 1e3,
-                runs=len(runs),
-            )
+            OperationFigures(workload, throughput, name, mean_us, p99_us, runs=len(runs))
         )
     return tuple(figures)
-
-
-def _throughput(run: Run) -> float:
-    """Successful operations per second in the first counted phase."""
-    phase = run.counted[0]
-    succeeded = run.manifest.engine.succeeded(phase)
-    return succeeded * _NS_PER_S / phase.window_ns if phase.window_ns else 0.0
 
 
 def _side_rows(runs: Sequence[Run], side: Side, commands: int) -> list[AppRow]:
@@ -224,7 +196,7 @@ def _side_intervals(run: Run, group: str) -> pl.DataFrame | None:
         return None
     means = [
         ((pl.col(f"{time}_ns_mean") * TIMED).sum() / TIMED.sum()).alias(f"{time}_ns")
-        for time in ("response", "service")
+        for time in _TIMES
     ]
     succeeded = rows.filter(pl.col("outcome") == "ok").group_by("start_ns", "end_ns")
     return (
@@ -243,11 +215,8 @@ def _side_times(runs: Sequence[Run], side: Side) -> SideTimes:
         for total in run.totals(run.counted[0].index)
         if total.group == GROUPS[side] and total.outcome == "ok" and not total.part
     ]
-
-    def merged(time: TimeName) -> Times:
-        return Times.of(Counts.merge(run.times(total, time) for run, total in totals))
-
-    return SideTimes(side, merged("response"), merged("service"))
+    merged = (Counts.merge(run.times(total, time) for run, total in totals) for time in _TIMES)
+    return SideTimes(side, *map(Times.of, merged))
 
 
 @dataclass(slots=True)
@@ -291,12 +260,9 @@ def _rates(edges: Sequence[int], at_ns: Any, counter_s: pl.Series, percent: floa
         return []
     values = np.interp(edges, at_ns, counter_s.cast(pl.Float64).to_numpy())
     rates = np.diff(values) / (np.diff(edges) / _NS_PER_S) * percent
-    covered = [low >= at_ns[0] and high <= at_ns[-1] for low, high in pairwise(edges)]
-    return [
-        float(rate)
-        for rate, is_covered in zip(rates, covered, strict=True)
-        if is_covered and rate >= 0
-    ]
+    is_covered = (np.array(edges) >= at_ns[0]) & (np.array(edges) <= at_ns[-1])
+    covered: list[float] = rates[is_covered[:-1] & is_covered[1:] & (rates >= 0)].tolist()
+    return covered
 
 
 def _cpu_rows(name: str, nodes: Sequence[_NodeUsage]) -> list[AppRow]:
@@ -368,31 +334,25 @@ def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
         RecordsError: a run's files can't be read.
     """
     grids: list[Grid] = []
-    operations: list[OperationFigures] = []
+    operations: list[tuple[OperationFigures, Mapping[str, float]]] = []
     for row in found.rows:
         runs = case_runs(row, found)
         if not runs:
             continue
         published = published_for(row.levels, study.published)
-        if _app(runs[0]) is not None:
+        if _app(runs[0].manifest.plan) is not None:
             spreads = {} if published is None else published.spreads
             grids.append(_case_grid(row.levels, runs, spreads))
         if published is not None and published.operations:
             operations += (
-                replace(
-                    one,
-                    published={**published.figures, **published.operations.get(one.operation, {})},
-                )
+                (one, {**published.figures, **published.operations.get(one.operation, {})})
                 for one in by_operation(runs)
             )
-    sections = []
-    if grids:
-        title = "Each application over its intervals"
-        sections.append(Section("applications", title, grids=tuple(grids)))
-    if operations:
-        grid = _operations_grid(operations)
-        sections.append(Section("operations", "Each operation", grids=(grid,)))
-    return tuple(sections)
+    sections = (
+        Section("applications", "Each application over its intervals", grids=tuple(grids)),
+        Section("operations", "Each operation", grids=tuple(_operations_grids(operations))),
+    )
+    return tuple(section for section in sections if section.grids)
 
 
 def case_runs(row: StudyRow, found: StudyResults) -> list[Run]:
@@ -402,12 +362,11 @@ def case_runs(row: StudyRow, found: StudyResults) -> list[Run]:
     return [run for run in found.runs if run.id in chosen]
 
 
-def commands_per_operation(run: Run) -> Mapping[str, int]:
+def commands_per_operation(plan: Mapping[str, Any]) -> Mapping[str, int]:
     """The rows or commands of one operation of each group; empty if the application counts one."""
-    app = _app(run)
+    app = _app(plan)
     if app is None or not app.counts_commands:
         return {}
-    plan = run.manifest.plan
     commands = {}
     for group in plan["groups"]:
         statement = plan["statements"][group["mix"][0]["statement"]]
@@ -418,8 +377,14 @@ def commands_per_operation(run: Run) -> Mapping[str, int]:
     return commands
 
 
-def _app(run: Run) -> App | None:
-    name = str(run.manifest.plan.get("name", ""))
+def side_commands(plan: Mapping[str, Any]) -> dict[Side, int]:
+    """Operations of the table in one operation of readers and writers."""
+    commands, groups = commands_per_operation(plan), {group["name"] for group in plan["groups"]}
+    return {side: commands.get(group, 1) for side, group in GROUPS.items() if group in groups}
+
+
+def _app(plan: Mapping[str, Any]) -> App | None:
+    name = str(plan.get("name", ""))
     return APPS.get(name.removeprefix(_FOLDER)) if name.startswith(_FOLDER) else None
 
 
@@ -427,7 +392,7 @@ def _case_grid(
     levels: Mapping[str, str], runs: Sequence[Run], published: Mapping[str, Mapping[str, float]]
 ) -> Grid:
     """A case of a study: each measured row, and the published one below it."""
-    table = app_table(runs, commands_per_operation(runs[0]))
+    table = app_table(runs)
     # Levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`.
     case = ", ".join(
         f"{label} {name}" if label.isdecimal() else label for name, label in levels.items()
@@ -451,14 +416,18 @@ def _case_grid(
     )
 
 
-def _operations_grid(rows: Sequence[OperationFigures]) -> Grid:
+def _operations_grids(
+    rows: Sequence[tuple[OperationFigures, Mapping[str, float]]],
+) -> Iterator[Grid]:
     """The published table of YCSB: workload, throughput, operation and its times."""
+    if not rows:
+        return
     notes = ["Throughput is that of all operations of a workload; measured is response time."]
-    if any(row.runs > 1 for row in rows):
+    if any(row.runs > 1 for row, _ in rows):
         notes.append(
             "A case's throughput is the mean of its runs; its times are from merged histograms."
         )
-    return Grid(
+    yield Grid(
         title="YCSB by operation",
         columns=(
             Column("workload", number=False, key=True),
@@ -469,19 +438,19 @@ def _operations_grid(rows: Sequence[OperationFigures]) -> Grid:
                 for heading in ("ops/sec", "mean, µs", "p99, µs")
             ),
         ),
-        rows=tuple(map(_operation_row, rows)),
+        rows=tuple(_operation_row(row, published) for row, published in rows),
         notes=tuple(notes),
     )
 
 
-def _operation_row(row: OperationFigures) -> tuple[Cell, ...]:
+def _operation_row(row: OperationFigures, published: Mapping[str, float]) -> tuple[Cell, ...]:
     measured = (row.throughput, row.response_us_mean, row.response_us_p99)
-    published = (row.published.get(name) for name in ("throughput", "mean_us", "p99_us"))
+    theirs = (published.get(name) for name in ("throughput", "mean_us", "p99_us"))
     return (
         Cell(row.workload),
         Cell(row.operation),
         *(Cell(units.significant(figure, 4)) for figure in measured),
-        *(Cell(units.significant(figure, 4), "muted") for figure in published),
+        *(Cell(units.significant(figure, 4), "muted") for figure in theirs),
     )
 
 
