@@ -17,7 +17,7 @@ COMMANDS = {
     "python/kvmark/plan/plan.schema.json": [*CARGO, "-p", "kvmark-plan", "--example", "schema"],
     "docs/reference/kvmark.schema.json": [str(BIN / "python"), "-m", "kvmark.cli.documents"],
     "docs/reference/commands.md": [
-        str(BIN / "typer"), "kvmark.cli.documents", "utils", "docs", "--name", "kvmark",
+        str(BIN / "typer"), "kvmark.cli.reference", "utils", "docs", "--name", "kvmark",
     ],
 }  # fmt: skip
 """The command that prints each file."""

@@ -29,7 +29,7 @@ from kvmark.errors import RecordsError
 from kvmark.records import Records, Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
-from runs_on_disk import OPERATIONS, begun, engine_record, write_second
+from runs_on_disk import OPERATIONS, begun, close, engine_record, write_second
 
 S = 1_000_000_000
 PLACE = ("clients", "READ")
@@ -48,7 +48,7 @@ def recorded(
         folder.append_event({**event, "at_ns": int(at_s * S), "state": state, "do": "kill"})
     if lines is not None:
         (folder.path / "histograms.hlog").write_text("\n".join(lines) + "\n")
-    return folder.close(engine_record(seconds))
+    return close(folder, engine_record(seconds))
 
 
 def line(tag: str, second: int, values: list[int]) -> str:
@@ -155,7 +155,7 @@ def test_where_no_interval_lies_nothing_is_known(tmp_path: Path) -> None:
     folder = begun(Records(tmp_path / "runs"))
     for second in (0, 1, 4):
         write_second(folder, second)
-    timeline = only(folder.close(engine_record(5)), 60)
+    timeline = only(close(folder, engine_record(5)), 60)
     assert timeline.succeeded_per_s == (OPERATIONS, OPERATIONS, None, None, OPERATIONS)
     assert timeline.response_ns_p99[2:4] == (None, None)
 

@@ -1,4 +1,4 @@
-"""What docs/reference is generated from: the commands, and fields of their JSON documents by kind.
+"""The fields of JSON documents by kind, from which their schema is generated.
 
 Commands don't load this module: its types take a second to load. Tests check every document against
 its schema.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -27,11 +27,7 @@ from kvmark.analysis.summary.run import Summary
 from kvmark.analysis.trace import TraceAnswer
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.cli.commands.doctor import Diagnosis
-from kvmark.cli.options import ExperimentOptions
 from kvmark.cli.output import schema_of
-from kvmark.cli.program import program
-from kvmark.cli.registry import CompleteGroup
-from kvmark.cli.run_options import RunOptions
 from kvmark.experiment.capacity import Capacity
 from kvmark.experiment.interleaved_ab import SideFailures
 from kvmark.frontends import front_ends
@@ -231,34 +227,6 @@ def documents() -> dict[str, Answers]:
         kinds |= front_end.documents()
     return kinds
 
-
-_SHARED: Final = {one.name for one in fields(ExperimentOptions)} - {"resume"}
-_OF_RUN: Final = {one.name for one in fields(RunOptions)} - {"workload"}
-
-
-class _Reference(CompleteGroup):
-    """The commands with their options; those that many commands share are described once."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        if not self.prefix:
-            heading = "**Options that several commands share**, where their usage names them:"
-            params: list[Any] = self.commands["run"].params
-            lines = [
-                f"* `{', '.join(one.opts)}{f' {one.metavar}' if one.metavar else ''}`: {one.help}"
-                for one in params
-                if one.name in _SHARED
-            ]
-            self.epilog = "\n".join([heading, "", *lines])
-        for name, command in self.commands.items():
-            described = _SHARED | _OF_RUN if name == "replay" else _SHARED
-            option: Any
-            for option in command.params:
-                option.hidden = option.hidden or option.name in described
-
-
-app = program()
-app.info.cls = _Reference
 
 if __name__ == "__main__":
     print(json.dumps(json_schema(), indent=1, ensure_ascii=False))

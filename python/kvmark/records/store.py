@@ -98,13 +98,24 @@ class RunLine:
     judgement: Judgement | None = None
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _token() -> str:
+    return os.urandom(2).hex()
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
-    """All runs below ``root``. Tests replace the clock and the token."""
+    """All runs below ``root``. Tests replace the clock and the token.
+
+    Other processes get it, too, so that its functions have names.
+    """
 
     root: Path
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    token: Callable[[], str] = lambda: os.urandom(2).hex()
+    now: Callable[[], datetime] = _now
+    token: Callable[[], str] = _token
 
     @classmethod
     def at(cls, folder: Path | None) -> Records:
@@ -483,9 +494,10 @@ def _digest(records: Records, run: str, content: Mapping[str, object]) -> str:
 
 @cache
 def _rules() -> str:
-    """A digest of the source code of the rules."""
+    """A digest of the rules: source code and tables."""
     digest = sha256()
     for package in _JUDGING:
-        for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
-            digest.update(source.read_bytes())
+        for source in sorted((Path(__file__).parents[1] / package).rglob("*.*")):
+            if source.suffix in (".py", ".toml"):
+                digest.update(source.read_bytes())
     return digest.hexdigest()

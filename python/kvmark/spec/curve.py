@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from kvmark.errors import SpecError
+from kvmark.foreign_text import printable
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, shown
 
@@ -188,8 +189,9 @@ def _file(text: str, words: str) -> RateCurve:
 
 
 def _rows(path: Path) -> Iterator[Point]:
+    name = printable(str(path))
     if path.exists() and not path.is_file():
-        raise SpecError(f"{path} can't be read as rates: it is no regular file")
+        raise SpecError(f"{name} can't be read as rates: it is no regular file")
     begin, before_ns = 0.0, -1
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -198,18 +200,18 @@ def _rows(path: Path) -> Iterator[Point]:
             if not {"seconds", "rate"} <= set(names):
                 raise SpecError(f"{path} line 1: name the columns seconds,rate")
             for row in rows:
-                at_s, rate = _two(f"{path} line {rows.line_num}", row)
+                at_s, rate = _two(f"{name} line {rows.line_num}", row)
                 begin = at_s if before_ns < 0 else begin
                 at_ns = round((at_s - begin) * _NS_PER_S)
                 if at_ns <= before_ns:
                     raise SpecError(
-                        f"{path} line {rows.line_num}: the times of the rates must rise"
+                        f"{name} line {rows.line_num}: the times of the rates must rise"
                     )
                 before_ns = at_ns
                 yield at_ns, rate
     except (OSError, ValueError, csv.Error) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise SpecError(f"{path} can't be read as rates: {why}") from problem
+        raise SpecError(f"{name} can't be read as rates: {why}") from problem
 
 
 def _two(place: str, row: Mapping[str, str]) -> tuple[float, float]:
