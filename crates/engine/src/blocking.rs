@@ -2,8 +2,6 @@
 //! records it.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Blocking, Reply, Ticket};
@@ -11,10 +9,9 @@ use kvmark_driver::{Blocking, Reply, Ticket};
 use crate::clock::Clock;
 use crate::first_record::FirstRecordWait;
 use crate::operation::{Bound, Operation};
-use crate::scheduled::ScheduledOp;
 use crate::sequence::PhaseSequence;
 use crate::sleep::{Sleep, Until};
-use crate::source::Source;
+use crate::source::{Access, Source};
 use crate::worker_recorder::WorkerRecorder;
 
 /// Longest wait for other threads before a thread reads the clock again.
@@ -44,26 +41,30 @@ impl<C: Clock> ThreadClient<'_, C> {
         let mut operation = Operation::new(sequence, group, 0, recorder);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
         let taped = sequence.phases[0].groups[group].taped;
-        let is_polled = source.shared().map(|shared| &shared.is_polled);
+        // A single client can't overtake another one.
+        let shared = taped && source.claims().is_some();
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
-            let next = if taped {
-                self.take(source, ready_ns, &mut operation)
-            } else {
-                source.next(ready_ns)
-            };
-            let Some(scheduled) = next else { break };
-            let in_time = if scheduled.intended_ns <= ready_ns {
+            // With a lock, only the thread that holds it waits for the next arrival.
+            let mut place = self.enter(source);
+            let Some(turn) = place.next(ready_ns) else { break };
+            let in_time = if turn.intended_ns <= ready_ns {
                 ready_ns < sequence.end_ns()
             } else {
                 operation.write_down();
-                self.wait_until(scheduled.intended_ns, is_polled)
+                self.wait_until(turn.intended_ns)
             };
-            if !in_time || !self.wait_for_others(source, &mut operation) {
-                self.let_others_go_on(source, &operation);
+            if taped && in_time {
+                self.take(&place, source, &mut operation);
+            }
+            drop(place);
+            if !in_time {
                 break;
             }
-            operation.begin(scheduled, &mut bound);
+            if shared {
+                self.wait_for_others(source, &mut operation);
+            }
+            operation.begin(turn, &mut bound);
             let mut ended = false;
             while !ended {
                 reply.clear();
@@ -85,9 +86,29 @@ impl<C: Clock> ThreadClient<'_, C> {
                 ended = operation.end(done, reply.rows, &reply);
                 ready_ns = completed_ns;
             }
-            self.let_others_go_on(source, &operation);
+            if shared {
+                self.let_others_go_on(source, &operation);
+            }
+            if source.may_block() {
+                operation.write_down();
+            }
         }
         operation.write_down();
+    }
+
+    /// Access to the next operation. A thread that waits for others still ends intervals.
+    #[inline]
+    fn enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
+        source.try_enter().unwrap_or_else(|| self.wait_to_enter(source))
+    }
+
+    #[inline(never)]
+    fn wait_to_enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
+        loop {
+            if let Some(place) = source.enter_within(self.end_interval()) {
+                return place;
+            }
+        }
     }
 
     /// Ends the interval if it is over, because nothing else does while the client waits. Returns
@@ -99,46 +120,31 @@ impl<C: Clock> ThreadClient<'_, C> {
         Duration::from_nanos(left_ns.min(LONGEST_WAIT_NS))
     }
 
-    /// Takes the next operation of a tape, and its place in the order before other clients take
+    /// Takes the operation's data from a tape, and its place in the order before other clients take
     /// theirs.
     #[inline(never)]
-    fn take(
-        &self,
-        source: &Source<'_>,
-        ready_ns: u64,
-        operation: &mut Operation<'_>,
-    ) -> Option<ScheduledOp> {
-        source.with_schedule(|schedule| {
-            let next = operation.take_next(schedule, ready_ns);
-            if let (Some(shared), Some(claim), Some(_)) = (source.shared(), operation.claim(), next)
-            {
-                shared.claims.enter(self.ticket, claim);
-            }
-            next
-        })
-    }
-
-    /// Waits for the operations that this one must not overtake; false when the sequence ends
-    /// first.
-    #[inline]
-    fn wait_for_others(&self, source: &Source<'_>, operation: &mut Operation<'_>) -> bool {
-        let Some(shared) = source.shared().filter(|_| operation.claim().is_some()) else {
-            return true;
-        };
-        if !shared.claims.waits(self.ticket) {
-            return true;
+    fn take(&self, place: &Access<'_>, source: &Source<'_>, operation: &mut Operation<'_>) {
+        operation.take(place);
+        if let Some((claims, claim)) = source.claims().zip(operation.claim()) {
+            claims.enter(self.ticket, claim);
         }
-        operation.write_down();
-        while !shared.claims.wait_within(self.ticket, self.end_interval()) {}
-        let now_ns = self.clock.now_ns();
-        operation.free_from(now_ns);
-        now_ns < self.sequence.end_ns()
     }
 
-    #[inline]
+    /// Waits for the operations that this one must not overtake.
+    #[inline(never)]
+    fn wait_for_others(&self, source: &Source<'_>, operation: &mut Operation<'_>) {
+        let claims = source.claims().filter(|_| operation.claim().is_some());
+        if let Some(claims) = claims.filter(|claims| claims.waits(self.ticket)) {
+            operation.write_down();
+            while !claims.wait_within(self.ticket, self.end_interval()) {}
+            operation.free_from(self.clock.now_ns());
+        }
+    }
+
+    #[inline(never)]
     fn let_others_go_on(&self, source: &Source<'_>, operation: &Operation<'_>) {
-        if let Some((shared, _)) = source.shared().zip(operation.claim()) {
-            shared.claims.leave(self.ticket);
+        if let Some((claims, _)) = source.claims().zip(operation.claim()) {
+            claims.leave(self.ticket);
         }
     }
 
@@ -146,7 +152,7 @@ impl<C: Clock> ThreadClient<'_, C> {
     /// free.
     fn begin(&self, operation: &mut Operation<'_>, group: usize) -> Option<u64> {
         let mut starting = FirstRecordWait::of(self.sequence, group);
-        while self.wait_until(starting.at_ns, None) {
+        while self.wait_until(starting.at_ns) {
             if starting.may_begin(self.sequence) {
                 operation.free_from(starting.at_ns);
                 return Some(starting.at_ns);
@@ -155,9 +161,8 @@ impl<C: Clock> ThreadClient<'_, C> {
         None
     }
 
-    /// Waits for an instant; false when the sequence ends first. Polls the clock at the end, unless
-    /// another thread does.
-    fn wait_until(&self, instant_ns: u64, is_polled: Option<&AtomicBool>) -> bool {
+    /// Waits for an instant; false when the sequence ends first.
+    fn wait_until(&self, instant_ns: u64) -> bool {
         let mut sleep = self.sleep.borrow_mut();
         loop {
             let now_ns = self.clock.now_ns();
@@ -171,20 +176,15 @@ impl<C: Clock> ThreadClient<'_, C> {
             self.recorder.tick(now_ns);
             let until = Until { due_ns: instant_ns, chore_ns: self.recorder.boundary_ns() };
             let patience_ns = sleep.patience_ns(now_ns, until);
-            let left_ns = instant_ns.min(end_ns) - now_ns;
             if patience_ns > 0 {
-                thread::sleep(Duration::from_nanos(patience_ns));
+                std::thread::sleep(Duration::from_nanos(patience_ns));
                 sleep.woke(self.clock.now_ns());
-            } else if is_polled.is_some_and(|is_polled| is_polled.swap(true, Ordering::Relaxed)) {
-                thread::sleep(Duration::from_nanos(left_ns));
             } else {
-                while self.clock.now_ns() < instant_ns.min(end_ns) {
+                let instant_ns = instant_ns.min(end_ns);
+                while self.clock.now_ns() < instant_ns {
                     std::hint::spin_loop();
                 }
-                self.idle_spin_ns.set(self.idle_spin_ns.get() + left_ns);
-                if let Some(is_polled) = is_polled {
-                    is_polled.store(false, Ordering::Relaxed);
-                }
+                self.idle_spin_ns.set(self.idle_spin_ns.get() + (instant_ns - now_ns));
             }
         }
     }

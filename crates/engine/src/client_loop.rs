@@ -92,12 +92,12 @@ impl Client<'_> {
         source: &Source<'_>,
         table: Option<&mut ClaimTable>,
     ) -> Step {
-        let next = source.with_schedule(|schedule| self.operation.take_next(schedule, ready_ns));
-        if let (Some(scheduled), Some(table)) = (next, table)
-            && (scheduled.intended_ns > ready_ns || ready_ns < sequence.end_ns())
+        let next = self.operation.take_next(source, ready_ns);
+        if let (Some(turn), Some(table)) = (next, table)
+            && (turn.intended_ns > ready_ns || ready_ns < sequence.end_ns())
             && !table.enter(ticket, self.operation.taped_op.claim)
         {
-            self.state = State::Held(scheduled);
+            self.state = State::Held(turn);
             return Step::Held;
         }
         Step::Next(next)
@@ -202,7 +202,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
     /// Serves all clients until each has ended, or the sequence is given up. If the system stopped
     /// answering, returns the servers with outstanding requests.
     pub(crate) fn serve<S: Session>(&mut self, session: &mut S) -> Vec<String> {
-        let mut sleep = Sleep::new(1);
+        let mut sleep = Sleep::new();
         let mut now_ns = self.clock.now_ns();
         while !self.sequence.is_given_up() {
             let steps = self.steps;
@@ -220,7 +220,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             } else {
                 // If no client made progress, all time since the last iteration was waiting.
                 let idle_from_ns = (self.steps == steps).then_some(now_ns);
-                self.poll_session(now_ns, idle_from_ns, session, &mut sleep)
+                self.turn(now_ns, idle_from_ns, session, &mut sleep)
             };
             if self.deadlines.are_over(looked_ns, self.has_read) {
                 self.expire(looked_ns, now_ns, session);
@@ -240,7 +240,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
 
     /// Runs the session's turn until an operation is due. Returns the instant of its end.
     /// `idle_from_ns` is the start of the current idle time.
-    fn poll_session<S: Session>(
+    fn turn<S: Session>(
         &mut self,
         now_ns: u64,
         idle_from_ns: Option<u64>,
@@ -375,7 +375,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
     fn go_on<S: Session>(&mut self, ticket: Ticket, session: &mut S) -> bool {
         self.steps += 1;
         let client = &mut self.clients[ticket as usize];
-        let scheduled = match client.state {
+        let turn = match client.state {
             State::FirstRecordWait(mut starting) => {
                 let at_ns = starting.at_ns;
                 if !starting.may_begin(self.sequence) {
@@ -401,12 +401,12 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
                     source.next(ready_ns)
                 };
                 match next {
-                    Some(scheduled) if scheduled.intended_ns > ready_ns => {
-                        client.state = State::Next(scheduled);
-                        self.wait_until(scheduled.intended_ns, ticket);
+                    Some(turn) if turn.intended_ns > ready_ns => {
+                        client.state = State::Next(turn);
+                        self.wait_until(turn.intended_ns, ticket);
                         return false;
                     }
-                    Some(scheduled) if ready_ns < self.sequence.end_ns() => scheduled,
+                    Some(turn) if ready_ns < self.sequence.end_ns() => turn,
                     _ => {
                         client.state = State::Ended;
                         self.going -= 1;
@@ -414,7 +414,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
                     }
                 }
             }
-            State::Next(scheduled) => scheduled,
+            State::Next(turn) => turn,
             State::Part => {
                 client.state = State::UnderWay;
                 client.operation.begun_ns = self.now_ns;
@@ -423,7 +423,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             }
             State::Held(_) | State::UnderWay | State::Ended => return false,
         };
-        client.operation.begin(scheduled, &mut self.bound);
+        client.operation.begin(turn, &mut self.bound);
         client.away_ns = self.away.total_ns;
         client.state = State::UnderWay;
         client.operation.begun_ns = self.now_ns;
@@ -493,11 +493,11 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let mut freed = std::mem::take(&mut self.freed);
         for ticket in freed.drain(..) {
             let client = &mut self.clients[ticket as usize];
-            let State::Held(scheduled) = client.state else { continue };
+            let State::Held(turn) = client.state else { continue };
             client.operation.free_from(at_ns);
-            client.state = State::Next(scheduled);
+            client.state = State::Next(turn);
             // Past instants are queued, too, so that clients run in order.
-            self.wait_until(scheduled.intended_ns.max(at_ns), ticket);
+            self.wait_until(turn.intended_ns.max(at_ns), ticket);
         }
         self.freed = freed;
     }

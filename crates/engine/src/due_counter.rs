@@ -19,17 +19,17 @@ pub(crate) enum DueCounter {
 }
 
 impl DueCounter {
-    pub(crate) fn new(arrival: &Arrival, seed: u64, round_robin: RoundRobin) -> Self {
+    pub(crate) fn new(arrival: &Arrival, seed: u64, turns: RoundRobin) -> Self {
         if let Arrival::Tape { speed: None, .. } = arrival {
             return Self::Closed;
         }
-        let cursor = round_robin
+        let cursor = turns
             .tape_share(0, 1)
             .and_then(|share| Cursor::new(arrival, &PhaseNumbers::WHOLE, share));
         if let Some(cursor) = cursor {
             return Self::Tape { cursor: Box::new(cursor), queried_ns: 0 };
         }
-        let partition = round_robin.arrivals();
+        let partition = turns.arrivals();
         match Arrivals::new(arrival, seed, partition) {
             Some(arrivals) => Self::Process { arrivals, partition },
             None => Self::Closed,

@@ -26,6 +26,7 @@ mod operation;
 mod pool;
 mod probe;
 mod pulse;
+mod queue;
 mod run;
 mod scheduled;
 mod sequence;

@@ -12,7 +12,7 @@ use crate::op_log::Ended;
 use crate::scheduled::Executed;
 use crate::scheduled::ScheduledOp;
 use crate::sequence::{GroupShared, Keeps, PhaseSequence};
-use crate::source::Schedule;
+use crate::source::{Access, Source};
 use crate::tape::TapedOp;
 use crate::verify_scan::WriteEnd;
 use crate::worker_recorder::WorkerRecorder;
@@ -32,7 +32,7 @@ pub(crate) struct Operation<'a> {
     checked: bool,
     /// Whether bound values are needed for that, or for the log.
     kept: bool,
-    scheduled: ScheduledOp,
+    turn: ScheduledOp,
     /// When the client would have been free if the worker had never been late.
     free_ns: u64,
     /// Before the current request was passed to the driver.
@@ -82,7 +82,7 @@ impl<'a> Operation<'a> {
             ticket,
             checked,
             kept: checked || (logged && recorder.log_writer().is_some()),
-            scheduled: ScheduledOp { phase: 0, number: 0, intended_ns: 0 },
+            turn: ScheduledOp { phase: 0, number: 0, intended_ns: 0 },
             free_ns: sequence.start_ns(),
             begun_ns: 0,
             draw: NOTHING,
@@ -97,9 +97,9 @@ impl<'a> Operation<'a> {
     /// Draws the operation and binds key and values, in memory that clients share unless the values
     /// are needed later.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, scheduled: ScheduledOp, shared: &mut Bound) {
+    pub(crate) fn begin(&mut self, turn: ScheduledOp, shared: &mut Bound) {
         // Passed one by one: a struct would be stored to memory before it is read.
-        self.begin_as(scheduled.phase, scheduled.number, scheduled.intended_ns, shared);
+        self.begin_as(turn.phase, turn.number, turn.intended_ns, shared);
     }
 
     fn begin_as(&mut self, phase: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
@@ -121,14 +121,16 @@ impl<'a> Operation<'a> {
         self.group.taped
     }
 
-    /// Takes the next operation of a tape, with its data.
+    /// Takes the data of the current operation from a tape.
     #[inline]
-    pub(crate) fn take_next(
-        &mut self,
-        schedule: &mut Schedule,
-        ready_ns: u64,
-    ) -> Option<ScheduledOp> {
-        schedule.take_taped(ready_ns, &mut self.taped_op, &mut self.own.arguments.taped)
+    pub(crate) fn take(&mut self, place: &Access<'_>) {
+        place.give(&mut self.taped_op, &mut self.own.arguments.taped);
+    }
+
+    /// Takes the next operation of a tape that isn't shared.
+    #[inline]
+    pub(crate) fn take_next(&mut self, source: &Source<'_>, ready_ns: u64) -> Option<ScheduledOp> {
+        source.take(ready_ns, &mut self.taped_op, &mut self.own.arguments.taped)
     }
 
     /// Binds an operation of a tape: a key and a value on the tape are used as they are.
@@ -157,7 +159,7 @@ impl<'a> Operation<'a> {
 
     /// The phase to which the operation belongs.
     pub(crate) fn phase(&self) -> usize {
-        self.scheduled.phase
+        self.turn.phase
     }
 
     /// Whether the bound values are needed when the answer arrives.
@@ -168,13 +170,13 @@ impl<'a> Operation<'a> {
 
     #[inline]
     fn draw(&mut self, phase: usize, number: u64, intended_ns: u64) {
-        if phase != self.scheduled.phase {
+        if phase != self.turn.phase {
             self.group = &self.sequence.phases[phase].groups[self.seat];
         }
         let stream = &self.group.stream;
-        self.scheduled.phase = phase;
-        self.scheduled.number = number;
-        self.scheduled.intended_ns = intended_ns;
+        self.turn.phase = phase;
+        self.turn.number = number;
+        self.turn.intended_ns = intended_ns;
         self.read = None;
         if self.group.taped {
             self.draw = self.taped_op.draw(number, &self.group.statements);
@@ -257,7 +259,7 @@ impl<'a> Operation<'a> {
             }
             Some(outcome) if !outcome.is_failure() => {
                 if late {
-                    self.recorder.note_read_late(self.scheduled.phase, self.group.group);
+                    self.recorder.note_read_late(self.turn.phase, self.group.group);
                 }
                 self.verified(outcome, reply)
             }
@@ -317,8 +319,8 @@ impl<'a> Operation<'a> {
         let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
             let action = Action::Part(Kind::Read);
-            let part = sample(action, self.scheduled.intended_ns, self.free_ns, &done, rows);
-            self.recorder.record(self.scheduled.phase, group, &part);
+            let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
+            self.recorder.record(self.turn.phase, group, &part);
             if done.outcome.is_failure() {
                 self.end_whole(&done, rows);
                 return true;
@@ -328,7 +330,7 @@ impl<'a> Operation<'a> {
         };
         let (action, read_ns) = (Action::Part(Kind::Update), read.completed_ns);
         let part = sample(action, read_ns, read_ns, &done, rows);
-        self.recorder.record(self.scheduled.phase, group, &part);
+        self.recorder.record(self.turn.phase, group, &part);
         let outcome = read.outcome.max(done.outcome);
         self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
         true
@@ -340,9 +342,9 @@ impl<'a> Operation<'a> {
             self.keep(keeps, whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
-        let ended = sample(action, self.scheduled.intended_ns, self.free_ns, whole, rows);
-        self.ended = Some((self.scheduled.phase, ended));
-        let begun_ns = self.scheduled.intended_ns.max(self.free_ns);
+        let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
+        self.ended = Some((self.turn.phase, ended));
+        let begun_ns = self.turn.intended_ns.max(self.free_ns);
         self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
     }
 
@@ -354,7 +356,7 @@ impl<'a> Operation<'a> {
             log_writer.write(&Ended {
                 group: self.group.group,
                 ticket: self.ticket,
-                intended_ns: self.scheduled.intended_ns,
+                intended_ns: self.turn.intended_ns,
                 draw: &self.draw,
                 done: whole,
                 key: &own.key,
@@ -375,7 +377,7 @@ impl<'a> Operation<'a> {
     /// at any moment of it.
     #[cold]
     pub(crate) fn forgive(&mut self, away_ns: u64) {
-        let least_ns = self.scheduled.intended_ns;
+        let least_ns = self.turn.intended_ns;
         self.free_ns = self.free_ns.saturating_sub(away_ns).max(least_ns);
     }
 

@@ -246,11 +246,11 @@ pub(crate) fn begin(
         Some(scan) => (Share { index: 0, of: 1 }, Some(scan.len())),
         None => (plan.share, None),
     };
-    let round_robins = round_robins(plan, &planned[0], share);
+    let turns = turns(plan, &planned[0], share);
     // Called only now: gathering and sorting the records to read back takes time.
     let mut end_ns = start();
     let mut phases: Vec<ActivePhase> = Vec::new();
-    let mut numbers_of_groups: Vec<Vec<PhaseNumbers>> = vec![Vec::new(); round_robins.len()];
+    let mut numbers_of_groups: Vec<Vec<PhaseNumbers>> = vec![Vec::new(); turns.len()];
     for ((number, phase), streams) in planned.iter().enumerate().zip(streams) {
         let (index, start_ns) = (index + number, end_ns);
         end_ns = phase.duration_ns.map_or(u64::MAX, |length| start_ns.saturating_add(length));
@@ -265,18 +265,11 @@ pub(crate) fn begin(
                 end_ns: if is_last { u64::MAX } else { end_ns },
             });
         }
-        let groups = phase.groups.iter().zip(streams).zip(&round_robins);
-        let groups = groups.map(|((active, stream), round_robin)| {
+        let groups = phase.groups.iter().zip(streams).zip(&turns);
+        let groups = groups.map(|((active, stream), turns)| {
             let operations = records.or(active.operations);
-            let compiled = compile(
-                plan,
-                active.group,
-                stream,
-                *round_robin,
-                operations,
-                written.as_ref(),
-                logged,
-            );
+            let compiled =
+                compile(plan, active.group, stream, *turns, operations, written.as_ref(), logged);
             let behind = compiled.operations.map(|all| all.saturating_sub(there));
             let operations = taped.get(&(index, active.group)).copied().or(behind);
             let expected = tags.and_then(|tags| expected(plan, &compiled, tags));
@@ -285,10 +278,9 @@ pub(crate) fn begin(
         phases.push(ActivePhase { index, start_ns, groups: groups.collect() });
     }
     let groups = planned[0].groups.iter().map(|active| &plan.groups[active.group as usize]);
-    let numbers =
-        groups.zip(round_robins).zip(numbers_of_groups).map(|((group, round_robin), phases)| {
-            OperationNumbers::new(&group.arrival, round_robin, settings.workers, phases)
-        });
+    let numbers = groups.zip(turns).zip(numbers_of_groups).map(|((group, turns), phases)| {
+        OperationNumbers::new(&group.arrival, turns, settings.workers, phases)
+    });
     PhaseSequence {
         numbers: numbers.collect(),
         phases,
@@ -307,23 +299,23 @@ pub(crate) fn begin(
 }
 
 /// The round-robin distribution of arrivals over the clients, for each group of a phase.
-pub(crate) fn round_robins(plan: &Plan, phase: &Phase, share: Share) -> Vec<RoundRobin> {
+pub(crate) fn turns(plan: &Plan, phase: &Phase, share: Share) -> Vec<RoundRobin> {
     let mut first_slot = 0;
-    let round_robin = |active: &ActiveGroup| {
+    let turns = |active: &ActiveGroup| {
         let group = &plan.groups[active.group as usize];
         let loads = phase.name == PhaseName::Load;
-        let clients = RoundRobin { share, clients: group.clients, first_slot, loads };
+        let turns = RoundRobin { share, clients: group.clients, first_slot, loads };
         first_slot += clients_of(group.clients, plan.share);
-        clients
+        turns
     };
-    phase.groups.iter().map(round_robin).collect()
+    phase.groups.iter().map(turns).collect()
 }
 
 fn compile(
     plan: &Plan,
     index: u32,
     stream: Stream,
-    round_robin: RoundRobin,
+    turns: RoundRobin,
     operations: Option<u64>,
     written: Option<&Arc<WriteHistory>>,
     logged: bool,
@@ -336,9 +328,9 @@ fn compile(
         keeps: (logged || history.is_some()).then_some(Keeps { history, logged }),
         stream,
         operations: operations.map(|all| match group.arrival {
-            Arrival::Closed { .. } => round_robin.closed_numbers().of_first(all),
+            Arrival::Closed { .. } => turns.closed_numbers().of_first(all),
             Arrival::Tape { .. } => all,
-            _ => round_robin.arrivals().of_first(all),
+            _ => turns.arrivals().of_first(all),
         }),
         statements: group.mix.iter().map(|entry| entry.statement).collect(),
         taped: matches!(group.arrival, Arrival::Tape { .. }),
@@ -348,7 +340,7 @@ fn compile(
                 Arrival::Tape { order: TapeOrder::Key | TapeOrder::Client, .. }
             ),
         clients: clients_of(group.clients, plan.share),
-        round_robin,
+        round_robin: turns,
         read_fields: group.read_fields,
         checks_fully: group.check_values == ValueCheck::Full,
         expected: None,

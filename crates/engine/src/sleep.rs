@@ -1,10 +1,7 @@
 //! How long a worker may sleep so that it is awake when an operation is due.
 
-/// Longest sleep of a worker, because the early end of a phase wakes no worker. With many threads
-/// it is longer, so that idle ones use less CPU time.
+/// Longest sleep of a worker, because the early end of a phase wakes no worker.
 pub(crate) const LOOK_UP_NS: u64 = 50_000_000;
-const LOOK_UP_NS_PER_THREAD: u64 = 500_000;
-const MOST_LOOK_UP_NS: u64 = 1_000_000_000;
 
 /// Bounds of the lead before an instant.
 const LEAST_LEAD_NS: u64 = 3_000;
@@ -20,7 +17,6 @@ pub(crate) struct Sleep {
     /// End of the current sleep, if it targets an instant.
     wakes_ns: Option<u64>,
     polls: bool,
-    look_up_ns: u64,
 }
 
 /// What a worker waits for.
@@ -33,11 +29,8 @@ pub(crate) struct Until {
 }
 
 impl Sleep {
-    /// For a worker beside others: this number of threads altogether.
-    pub(crate) fn new(threads: u32) -> Self {
-        let look_up_ns = u64::from(threads) * LOOK_UP_NS_PER_THREAD;
-        let look_up_ns = look_up_ns.clamp(LOOK_UP_NS, MOST_LOOK_UP_NS);
-        Self { lead_ns: FIRST_LEAD_NS, wakes_ns: None, polls: false, look_up_ns }
+    pub(crate) fn new() -> Self {
+        Self { lead_ns: FIRST_LEAD_NS, wakes_ns: None, polls: false }
     }
 
     /// Longest wait of the next turn.
@@ -48,7 +41,7 @@ impl Sleep {
         if self.polls {
             return 0;
         }
-        let chore_ns = until.chore_ns.min(now_ns + self.look_up_ns);
+        let chore_ns = until.chore_ns.min(now_ns + LOOK_UP_NS);
         if wakes_ns <= chore_ns {
             self.wakes_ns = Some(wakes_ns);
         }
@@ -86,7 +79,7 @@ mod tests {
 
     #[test]
     fn an_operation_due_soon_is_polled_for_and_a_chore_is_not() {
-        let mut sleep = Sleep::new(1);
+        let mut sleep = Sleep::new();
         let soon_ns = FIRST_LEAD_NS / 2;
         assert_eq!(sleep.patience_ns(0, Until { due_ns: soon_ns, chore_ns: NOTHING }), 0);
         assert!(sleep.polled());
@@ -99,7 +92,7 @@ mod tests {
     #[test]
     fn the_lead_converges_to_the_wake_up_time() {
         for (wakes_late_ns, expected) in [(1_000, 3_000..3_001), (40_000, 35_000..45_000)] {
-            let mut sleep = Sleep::new(1);
+            let mut sleep = Sleep::new();
             let mut now_ns = 0;
             for _ in 0..2_000 {
                 let until = Until { due_ns: now_ns + 1_000_000, chore_ns: NOTHING };

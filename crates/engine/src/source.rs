@@ -1,13 +1,14 @@
 //! The source of a client's next operation and its intended start.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kvmark_plan::{Arrival, Share};
 use kvmark_workload::{Arrivals, CachePadded, NumberPartition, TapedContent};
 
 use crate::claims::SharedClaims;
+use crate::queue::{HandoffGuard, HandoffLock};
 use crate::scheduled::{PhaseNumbers, ScheduledOp};
 use crate::tape::{Cursor, TapedOp};
 
@@ -22,10 +23,10 @@ const THREADS_MAX: u32 = 1 << 31;
 pub(crate) enum OperationNumbers {
     /// Closed model: clients take numbers from counters when they become free.
     Closed { phases: Vec<Counter>, pace: Pace },
-    /// Open model for clients with threads: free threads take the arrivals in order.
-    Shared(SharedSchedule),
+    /// Open model for clients with threads: one queue for all.
+    Shared { schedule: HandoffLock<Schedule>, claims: SharedClaims },
     /// Open model for clients on workers: each worker has the arrivals of its clients.
-    Parts { arrival: Arrival, phases: Vec<PhaseNumbers>, round_robin: RoundRobin, workers: u32 },
+    Parts { arrival: Arrival, phases: Vec<PhaseNumbers>, turns: RoundRobin, workers: u32 },
     /// Open model without a client of the group in this share.
     Nobody,
 }
@@ -56,17 +57,6 @@ pub(crate) enum Schedule {
     Law { phases: Vec<(Arrivals, PhaseNumbers)>, phase: usize },
     /// The instants on a tape.
     Tape(Box<Cursor>),
-}
-
-/// A schedule for clients with threads. A free thread takes the next arrival, and waits until it is
-/// due.
-#[derive(Debug)]
-pub(crate) struct SharedSchedule {
-    schedule: Mutex<Schedule>,
-    /// The claims with which the threads wait for one another.
-    pub(crate) claims: SharedClaims,
-    /// Whether a thread polls the clock: more of them would take the cores from one another.
-    pub(crate) is_polled: AtomicBool,
 }
 
 /// Round-robin distribution of a group's arrivals over its clients: client `c` of all shares has
@@ -125,31 +115,27 @@ impl OperationNumbers {
     /// if clients have threads.
     pub(crate) fn new(
         arrival: &Arrival,
-        round_robin: RoundRobin,
+        turns: RoundRobin,
         workers: Option<u32>,
         phases: Vec<PhaseNumbers>,
     ) -> Self {
         if let Arrival::Closed { think_time_ns } = arrival {
-            let phases = phases.iter().map(|phase| Counter::new(phase, round_robin)).collect();
-            let partition = (round_robin.share.of > 1).then(|| round_robin.closed_numbers());
+            let phases = phases.iter().map(|phase| Counter::new(phase, turns)).collect();
+            let partition = (turns.share.of > 1).then(|| turns.closed_numbers());
             let pace = Pace { partition, think_time_ns: *think_time_ns };
             return Self::Closed { phases, pace };
         }
         // A thread with a whole tape needs no lock.
         let taped = matches!(arrival, Arrival::Tape { .. });
-        let alone = taped && clients_of(round_robin.clients, round_robin.share) == 1;
+        let alone = taped && clients_of(turns.clients, turns.share) == 1;
         if let Some(workers) = workers.or(alone.then_some(THREADS_MAX)) {
-            return Self::Parts { arrival: arrival.clone(), phases, round_robin, workers };
+            return Self::Parts { arrival: arrival.clone(), phases, turns, workers };
         }
-        match Schedule::new(arrival, &phases, round_robin.arrivals(), round_robin.tape_share(0, 1))
-        {
+        match Schedule::new(arrival, &phases, turns.arrivals(), turns.tape_share(0, 1)) {
             Some(schedule) => {
-                let clients = if taped { round_robin.clients as usize } else { 0 };
-                Self::Shared(SharedSchedule {
-                    schedule: Mutex::new(schedule),
-                    claims: SharedClaims::new(clients),
-                    is_polled: AtomicBool::new(false),
-                })
+                let schedule = HandoffLock::new(schedule);
+                let clients = if taped { turns.clients as usize } else { 0 };
+                Self::Shared { schedule, claims: SharedClaims::new(clients) }
             }
             None => Self::Nobody,
         }
@@ -162,10 +148,10 @@ impl OperationNumbers {
                 let chunks = phases.iter().map(|_| Cell::new((0, 0))).collect();
                 Some(Source::Closed { phases, pace: *pace, chunks })
             }
-            Self::Shared(shared) => Some(Source::Shared(shared)),
-            Self::Parts { arrival, phases, round_robin, workers } => {
-                let partition = round_robin.arrivals_of(worker, *workers);
-                let tape_share = round_robin.tape_share(worker, *workers);
+            Self::Shared { schedule, claims } => Some(Source::Shared { schedule, claims }),
+            Self::Parts { arrival, phases, turns, workers } => {
+                let partition = turns.arrivals_of(worker, *workers);
+                let tape_share = turns.tape_share(worker, *workers);
                 let schedule = Schedule::new(arrival, phases, partition, tape_share)?;
                 Some(Source::Own(RefCell::new(schedule)))
             }
@@ -175,10 +161,9 @@ impl OperationNumbers {
 }
 
 impl Counter {
-    fn new(numbers: &PhaseNumbers, round_robin: RoundRobin) -> Self {
-        let limit =
-            numbers.operations.map_or(u64::MAX, |all| round_robin.closed_numbers().of_first(all));
-        let chunk = (limit / (u64::from(round_robin.clients) * 16)).clamp(1, CHUNK_MAX);
+    fn new(numbers: &PhaseNumbers, turns: RoundRobin) -> Self {
+        let limit = numbers.operations.map_or(u64::MAX, |all| turns.closed_numbers().of_first(all));
+        let chunk = (limit / (u64::from(turns.clients) * 16)).clamp(1, CHUNK_MAX);
         let next = CachePadded(AtomicU64::new(numbers.done));
         Self { next, start_ns: numbers.start_ns, limit, chunk }
     }
@@ -238,18 +223,12 @@ impl Schedule {
         }
     }
 
-    /// The next operation of a tape, with its data.
+    /// Returns the data of the tape's operation that was taken last.
     #[inline]
-    pub(crate) fn take_taped(
-        &mut self,
-        ready_ns: u64,
-        taped_op: &mut TapedOp,
-        content: &mut TapedContent,
-    ) -> Option<ScheduledOp> {
-        let Self::Tape(cursor) = self else { return None };
-        let next = cursor.take_next(ready_ns)?;
-        cursor.give(taped_op, content);
-        Some(next)
+    fn give(&self, taped_op: &mut TapedOp, content: &mut TapedContent) {
+        if let Self::Tape(cursor) = self {
+            cursor.give(taped_op, content);
+        }
     }
 }
 
@@ -262,33 +241,70 @@ pub(crate) enum Source<'a> {
         pace: Pace,
         chunks: Vec<Cell<(u64, u64)>>,
     },
-    Shared(&'a SharedSchedule),
+    Shared {
+        schedule: &'a HandoffLock<Schedule>,
+        claims: &'a SharedClaims,
+    },
     Own(RefCell<Schedule>),
 }
 
-impl Source<'_> {
-    /// The schedule that threads share, if there is one.
-    pub(crate) fn shared(&self) -> Option<&SharedSchedule> {
-        if let Self::Shared(shared) = self { Some(shared) } else { None }
+/// A client's access to the source while it waits until its operation is due.
+///
+/// Clients with threads share one schedule. The first one holds it and waits for the next arrival;
+/// the others wait for the first. So only one thread at a time polls the clock.
+#[derive(Debug)]
+pub(crate) enum Access<'a> {
+    First(HandoffGuard<'a, Schedule>),
+    Any(&'a Source<'a>),
+}
+
+impl<'a> Source<'a> {
+    /// Whether a client may have to wait for others before it gets access.
+    #[inline]
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Self::Shared { .. })
     }
 
-    /// Calls a function with the schedule, which no other thread changes meanwhile.
+    /// The claims with which clients with threads wait for one another.
+    pub(crate) fn claims(&self) -> Option<&SharedClaims> {
+        if let Self::Shared { claims, .. } = self { Some(claims) } else { None }
+    }
+
+    /// The next operation of an unshared tape, with its data; as [`Access::next`] and
+    /// [`Access::give`].
     #[inline]
-    pub(crate) fn with_schedule<R>(
+    pub(crate) fn take(
         &self,
-        take: impl FnOnce(&mut Schedule) -> Option<R>,
-    ) -> Option<R> {
+        ready_ns: u64,
+        taped_op: &mut TapedOp,
+        content: &mut TapedContent,
+    ) -> Option<ScheduledOp> {
+        let Self::Own(schedule) = self else { return None };
+        let Schedule::Tape(cursor) = &mut *schedule.borrow_mut() else { return None };
+        let turn = cursor.take_next(ready_ns)?;
+        cursor.give(taped_op, content);
+        Some(turn)
+    }
+
+    /// Access to the next operation; `None` while another client has it.
+    #[inline]
+    pub(crate) fn try_enter(&'a self) -> Option<Access<'a>> {
         match self {
-            Self::Closed { .. } => None,
-            Self::Own(schedule) => take(&mut schedule.borrow_mut()),
-            Self::Shared(shared) => {
-                take(&mut shared.schedule.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+            Self::Shared { schedule, .. } => schedule.try_enter().map(Access::First),
+            _ => Some(Access::Any(self)),
         }
     }
 
-    /// The next operation for a client that became free at `ready_ns`; `None` after the last
-    /// number. Always inlined, so that the result stays in registers.
+    /// Waits for access to the next operation; `None` after the time limit.
+    pub(crate) fn enter_within(&'a self, patience: Duration) -> Option<Access<'a>> {
+        match self {
+            Self::Shared { schedule, .. } => schedule.enter_within(patience).map(Access::First),
+            _ => Some(Access::Any(self)),
+        }
+    }
+
+    /// [`Access::next`] for sources without waiting. Always inlined, so that the result stays in
+    /// registers.
     #[inline(always)]
     pub(crate) fn next(&self, ready_ns: u64) -> Option<ScheduledOp> {
         match self {
@@ -301,13 +317,30 @@ impl Source<'_> {
                 Some(ScheduledOp { phase, number, intended_ns })
             }
             Self::Own(schedule) => schedule.borrow_mut().take_next(ready_ns),
-            Self::Shared(_) => self.next_shared(ready_ns),
+            Self::Shared { .. } => None,
+        }
+    }
+}
+
+impl Access<'_> {
+    /// The next operation for a client that became free at `ready_ns`; `None` after the last
+    /// number.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, ready_ns: u64) -> Option<ScheduledOp> {
+        match self {
+            Self::Any(source) => source.next(ready_ns),
+            Self::First(schedule) => schedule.take_next(ready_ns),
         }
     }
 
-    #[inline(never)]
-    fn next_shared(&self, ready_ns: u64) -> Option<ScheduledOp> {
-        self.with_schedule(|schedule| schedule.take_next(ready_ns))
+    /// Returns the data of the operation that was taken last, if it comes from a tape.
+    #[inline]
+    pub(crate) fn give(&self, taped_op: &mut TapedOp, content: &mut TapedContent) {
+        match self {
+            Self::Any(Source::Own(schedule)) => schedule.borrow().give(taped_op, content),
+            Self::Any(_) => {}
+            Self::First(schedule) => schedule.give(taped_op, content),
+        }
     }
 }
 
@@ -317,6 +350,10 @@ mod tests {
 
     use super::*;
 
+    fn next(source: &Source<'_>, ready_ns: u64) -> Option<ScheduledOp> {
+        source.try_enter().unwrap().next(ready_ns)
+    }
+
     /// For each worker of each share, the number of a group's arrivals and of its clients by the
     /// slots of [`crate::sequence::PhaseSequence::seats`].
     fn issued(
@@ -324,24 +361,29 @@ mod tests {
         clients: u32,
         workers: u32,
         of: u32,
-        first_slot: u32,
+        send_window: u32,
     ) -> Vec<(u64, u32)> {
         let mut numbers = Vec::new();
         let mut issued = Vec::new();
         for index in 0..of {
             let own = clients / of + u32::from(index < clients % of);
-            let round_robin =
-                RoundRobin { share: Share { index, of }, clients, first_slot, loads: false };
+            let turns = RoundRobin {
+                share: Share { index, of },
+                clients,
+                first_slot: send_window,
+                loads: false,
+            };
             let rates = vec![RatePoint { at_ns: 0, rate: 1.0 }];
             for worker in 0..workers {
-                let seats =
-                    (first_slot..first_slot + own).filter(|slot| slot % workers == worker).count();
-                let part = round_robin.arrivals_of(worker, workers);
-                let due = Arrivals::new(&Arrival::Constant { rates: rates.clone() }, 1, part);
-                let due = due.into_iter().flatten().map(|due| due.number);
-                let due: Vec<u64> = due.take_while(|number| *number < arrivals).collect();
-                issued.push((due.len() as u64, seats as u32));
-                numbers.extend(due);
+                let seats = (send_window..send_window + own)
+                    .filter(|slot| slot % workers == worker)
+                    .count();
+                let part = turns.arrivals_of(worker, workers);
+                let taped_op = Arrivals::new(&Arrival::Constant { rates: rates.clone() }, 1, part);
+                let taped_op = taped_op.into_iter().flatten().map(|due| due.number);
+                let taped_op: Vec<u64> = taped_op.take_while(|number| *number < arrivals).collect();
+                issued.push((taped_op.len() as u64, seats as u32));
+                numbers.extend(taped_op);
             }
         }
         numbers.sort_unstable();
@@ -352,17 +394,17 @@ mod tests {
     #[test]
     fn each_arrival_has_one_issuer_and_each_client_the_same_load() {
         for (clients, workers) in (1..12).flat_map(|clients| (1..7).map(move |w| (clients, w))) {
-            for (of, first_slot) in
-                (1..5).flat_map(|of| (0..7).map(move |first_slot| (of, first_slot)))
+            for (of, send_window) in
+                (1..5).flat_map(|of| (0..7).map(move |send_window| (of, send_window)))
             {
                 let each = 10;
                 for (count, seats) in
-                    issued(each * u64::from(clients), clients, workers, of, first_slot)
+                    issued(each * u64::from(clients), clients, workers, of, send_window)
                 {
                     assert_eq!(
                         count,
                         each * u64::from(seats),
-                        "{clients} {workers} {of} {first_slot}"
+                        "{clients} {workers} {of} {send_window}"
                     );
                 }
             }
@@ -375,11 +417,10 @@ mod tests {
             PhaseNumbers { operations: Some(100), done: 0, seed: 0, start_ns: 0, end_ns: u64::MAX };
         let closed = Arrival::Closed { think_time_ns: 0 };
         let share = |index| {
-            let round_robin =
-                RoundRobin { share: Share { index, of }, clients, first_slot: 0, loads };
-            let numbers = OperationNumbers::new(&closed, round_robin, None, vec![phase]);
+            let turns = RoundRobin { share: Share { index, of }, clients, first_slot: 0, loads };
+            let numbers = OperationNumbers::new(&closed, turns, None, vec![phase]);
             let source = numbers.source(0).unwrap();
-            std::iter::from_fn(|| Some(source.next(0)?.number)).collect()
+            std::iter::from_fn(|| Some(next(&source, 0)?.number)).collect()
         };
         (0..of).map(share).collect()
     }
@@ -412,19 +453,19 @@ mod tests {
     #[test]
     fn closed_numbers_are_handed_out_once_each() {
         let share = Share { index: 1, of: 3 };
-        let round_robin = RoundRobin { share, clients: 6, first_slot: 0, loads: false };
+        let turns = RoundRobin { share, clients: 6, first_slot: 0, loads: false };
         let phase =
             PhaseNumbers { operations: Some(100), done: 0, seed: 0, start_ns: 0, end_ns: u64::MAX };
         let closed = Arrival::Closed { think_time_ns: 5 };
-        let numbers = OperationNumbers::new(&closed, round_robin, None, vec![phase]);
+        let numbers = OperationNumbers::new(&closed, turns, None, vec![phase]);
         let (one, two) = (numbers.source(0).unwrap(), numbers.source(1).unwrap());
         let mut seen = Vec::new();
-        while let Some(scheduled) = if seen.len() % 3 == 0 { one.next(7) } else { two.next(7) } {
-            assert_eq!(scheduled.intended_ns, 12);
-            seen.push(scheduled.number);
+        while let Some(turn) = if seen.len() % 3 == 0 { next(&one, 7) } else { next(&two, 7) } {
+            assert_eq!(turn.intended_ns, 12);
+            seen.push(turn.number);
         }
-        while let Some(scheduled) = one.next(0).or_else(|| two.next(0)) {
-            seen.push(scheduled.number);
+        while let Some(turn) = next(&one, 0).or_else(|| next(&two, 0)) {
+            seen.push(turn.number);
         }
         seen.sort_unstable();
         assert_eq!(seen, (0..33).map(|local| local * 3 + 1).collect::<Vec<_>>());
@@ -433,28 +474,24 @@ mod tests {
     #[test]
     fn an_operation_belongs_to_the_phase_in_which_it_is_due() {
         let share = Share { index: 0, of: 1 };
-        let round_robin = RoundRobin { share, clients: 1, first_slot: 0, loads: false };
+        let turns = RoundRobin { share, clients: 1, first_slot: 0, loads: false };
         let warm = PhaseNumbers { operations: None, done: 0, seed: 0, start_ns: 100, end_ns: 130 };
         let measured =
             PhaseNumbers { start_ns: 130, end_ns: u64::MAX, operations: Some(2), ..warm };
         let rates = vec![RatePoint { at_ns: 0, rate: 1e8 }];
         let constant = Arrival::Constant { rates };
         for workers in [None, Some(1)] {
-            let numbers =
-                OperationNumbers::new(&constant, round_robin, workers, vec![warm, measured]);
+            let numbers = OperationNumbers::new(&constant, turns, workers, vec![warm, measured]);
             let source = numbers.source(0).unwrap();
-            let due = std::iter::from_fn(|| source.next(0));
-            let due: Vec<_> = due
-                .map(|scheduled| (scheduled.phase, scheduled.number, scheduled.intended_ns))
-                .collect();
+            let due = std::iter::from_fn(|| next(&source, 0));
+            let due: Vec<_> = due.map(|turn| (turn.phase, turn.number, turn.intended_ns)).collect();
             let warm = [(0, 0, 100), (0, 1, 110), (0, 2, 120)];
             assert_eq!(due, [&warm[..], &[(1, 0, 130), (1, 1, 140)]].concat());
         }
         let closed = Arrival::Closed { think_time_ns: 5 };
-        let numbers = OperationNumbers::new(&closed, round_robin, None, vec![warm, measured]);
+        let numbers = OperationNumbers::new(&closed, turns, None, vec![warm, measured]);
         let source = numbers.source(0).unwrap();
-        let of =
-            |ready_ns| source.next(ready_ns).map(|scheduled| (scheduled.phase, scheduled.number));
+        let of = |ready_ns| next(&source, ready_ns).map(|turn| (turn.phase, turn.number));
         // Clients don't arrive in the order of their instants.
         let ready = [100, 125, 124, 200, 300].map(of);
         assert_eq!(ready, [Some((0, 0)), Some((1, 0)), Some((0, 1)), Some((1, 1)), None]);

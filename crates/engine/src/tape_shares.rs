@@ -7,7 +7,7 @@ use kvmark_trace::tape::{Block, TapeError, TapeReader};
 use kvmark_workload::NumberPartition;
 
 use crate::error::EngineError;
-use crate::sequence::round_robins;
+use crate::sequence::turns;
 use crate::tape::{TapeCounts, is_of_share};
 
 /// Checks that the tapes of a plan exist and are long enough. Returns the number of this share's
@@ -15,8 +15,7 @@ use crate::tape::{TapeCounts, is_of_share};
 pub(crate) fn check(plan: &Plan) -> Result<TapeCounts, EngineError> {
     let mut taped = TapeCounts::new();
     for (index, phase) in plan.phases.iter().enumerate() {
-        for (active, round_robin) in phase.groups.iter().zip(round_robins(plan, phase, plan.share))
-        {
+        for (active, turns) in phase.groups.iter().zip(turns(plan, phase, plan.share)) {
             let arrival = &plan.groups[active.group as usize].arrival;
             let Arrival::Tape { path, loops, order, .. } = arrival else { continue };
             let tape = |problem: String| EngineError::Tape { path: path.clone(), problem };
@@ -26,7 +25,7 @@ pub(crate) fn check(plan: &Plan) -> Result<TapeCounts, EngineError> {
             if wanted > there {
                 return Err(tape(format!("it ends after {there} operations")));
             }
-            let own = match round_robin.tape_share(0, 1) {
+            let own = match turns.tape_share(0, 1) {
                 Some(share) => own(path, once, wanted, share, *order),
                 None => Ok(0),
             };

@@ -135,7 +135,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         let (clock, recorder, idle_spin_ns) = (&self.clock, &recorder, &idle_spin_ns);
         let awaited = match session {
             AnySession::Blocking(session) => {
-                let sleep = RefCell::new(Sleep::new(self.workers));
+                let sleep = RefCell::new(Sleep::new());
                 let thread =
                     ThreadClient { sequence, recorder, clock, idle_spin_ns, sleep, ticket: worker };
                 for group in seats {
