@@ -11,7 +11,7 @@ import pytest
 
 from kvmark.errors import RecordsError
 from kvmark.records import Records, RunFolder
-from kvmark.records.files import Tail
+from kvmark.records.files import Tail, read_events, whole_lines
 from kvmark.records.watch import Minute, SeenRun, Watch
 from runs_on_disk import OPERATIONS, begun, interval_rows, write_second
 
@@ -124,3 +124,14 @@ def test_a_pipe_instead_of_a_log_is_rejected_and_not_waited_for(tmp_path: Path) 
     os.mkfifo(tmp_path / "log")
     with pytest.raises(RecordsError, match="it is no regular file"):
         Tail(tmp_path / "log").lines(100)
+
+
+def test_a_log_that_is_larger_than_any_of_kvmark_is_rejected_unread(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        # A hole: nothing is written to the disk.
+        file.truncate((1 << 30) + 1)
+    for read in (whole_lines, read_events):
+        with pytest.raises(RecordsError, match="it is larger than 1,073,741,824 bytes"):
+            read(log)
+    assert Tail(log).lines(100) == b""

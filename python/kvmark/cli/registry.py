@@ -19,15 +19,16 @@ from kvmark.spec.suggest import shown
 class CommandEntry(NamedTuple):
     """A command in the list of commands."""
 
-    #: The module of the command's function, in `cli.commands` if it begins with a dot. The function
-    #: has the command's last word as its name, with an underscore where Python has that word.
+    #: The name of its function: its last word, with an underscore where Python has that word.
+    function: str
+    #: The function's module, in `cli.commands` if it begins with a dot.
     module: str
-    #: The first paragraph of that function's docstring.
+    #: The first paragraph of the function's docstring.
     purpose: str
 
 
 def _entries(**commands: tuple[str, str]) -> dict[str, CommandEntry]:
-    return {name.rstrip("_"): CommandEntry(*entry) for name, entry in commands.items()}
+    return {name.rstrip("_"): CommandEntry(name, *entry) for name, entry in commands.items()}
 
 
 GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
@@ -36,7 +37,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             run=(".run", "Measures one workload on one system, and prints a verdict."),
             replay=(".run", "Replays a trace on any system.")
         ),
-        **{one.command: CommandEntry(one.module, one.purpose) for one in front_ends()}
+        **_entries(**{one.command: (one.module, one.purpose) for one in front_ends()})
     },
     "Experiment": _entries(
         ab=(".ab", "Compares baseline and candidate in interleaved blocks, to a given precision."),
@@ -187,7 +188,7 @@ class _RunsGroup(LazyGroup):
 
 def function_of(name: str) -> Any:
     """The function of a command, with its options as parameters."""
-    module = import_module(COMMANDS[name].module, "kvmark.cli.commands")
-    word = name.rpartition(" ")[2]
-    function = getattr(module, f"{word}_", None) or getattr(module, word)
+    entry = COMMANDS[name]
+    module = import_module(entry.module, "kvmark.cli.commands")
+    function = getattr(module, entry.function)
     return getattr(module, "WITH_OPTIONS", {}).get(name, expand_options)(function)

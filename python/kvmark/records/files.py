@@ -97,9 +97,13 @@ def read_file(path: Path) -> bytes:
         OSError: it isn't readable, isn't a regular file, or is larger than any file of kvmark.
     """
     with _open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
-            raise OSError(errno.EFBIG, f"it is larger than {_LARGEST_FILE:,} bytes", str(path))
-        return file.read()
+        return _read_rest(file)
+
+
+def _read_rest(file: BinaryIO) -> bytes:
+    if os.fstat(file.fileno()).st_size - file.tell() > _LARGEST_FILE:
+        raise OSError(errno.EFBIG, f"it is larger than {_LARGEST_FILE:,} bytes")
+    return file.read()
 
 
 def read_document(path: Path, supported: int | None = None) -> dict[str, Any]:
@@ -190,7 +194,7 @@ class Tail:
                 unread = log.seek(0, os.SEEK_END) - self._read_bytes
                 skipped = max(unread - most_bytes, 0) if most_bytes is not None else 0
                 log.seek(self._read_bytes + skipped)
-                text = log.read()
+                text = _read_rest(log)
         except FileNotFoundError:
             return b""
         except OSError as problem:

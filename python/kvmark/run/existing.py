@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from kvmark.drivers import is_embedded
 from kvmark.errors import ForeignFile, GeneratorDied, KvmarkError, SystemUnderTestError, UsageError
 from kvmark.plan.model import Plan
 from kvmark.plan.names import KeyNames
 from kvmark.spec.owned_tables import TABLE_MARK, TableRemoval
 from kvmark.spec.url import SystemUrl
-from kvmark.testbed import rocksdb
-from kvmark.testbed.system import Contents, driven_by
+from kvmark.testbed.system import Contents, contents_of, driven_by
 
 OnExisting: TypeAlias = Literal["refuse", "keep", "remove"]
 """For existing records: refuse those that aren't proven to be kvmark's, load over all of them, or
@@ -102,7 +102,8 @@ def remove_tables(
 def removed_if_refused(plan: Plan) -> Iterator[None]:
     """Removes a new database when the run within can't begin."""
     path = str(plan.system.options.get("path", ""))
-    made = plan.system.driver == rocksdb.DRIVER and path != "" and _is_vacant(path)
+    driver = plan.system.driver
+    made = is_embedded(driver) and path != "" and _is_vacant(driver, path)
     try:
         yield
     except GeneratorDied:
@@ -112,26 +113,25 @@ def removed_if_refused(plan: Plan) -> Iterator[None]:
         if made:
             # Foreign files keep the folder, but don't hide the error.
             with suppress(ForeignFile, SystemUnderTestError):
-                rocksdb.contents(path).remove()
+                contents = contents_of(driver, {"path": path}, None)
+                if contents is not None:
+                    contents.remove()
         raise
 
 
-def _is_vacant(path: str) -> bool:
+def _is_vacant(driver: str, path: str) -> bool:
     """Whether the folder is missing, or has only kvmark's mark."""
     if not Path(path).exists():
         return True
-    contents = rocksdb.contents(path)
-    return contents.found is None and contents.claim is not None
+    contents = contents_of(driver, {"path": path}, None)
+    return contents is not None and contents.found is None and contents.claim is not None
 
 
 def _contents(system: SystemUrl, on_existing: OnExisting) -> Contents | None:
     """The records of a system; None if nothing is to be removed, or if it can't report them."""
     if on_existing == "keep":
         return None
-    if system.driver == rocksdb.DRIVER:
-        return rocksdb.contents(system.options["path"])
-    kind = driven_by(system.driver)
-    return None if kind is None else kind.contents(system.options, system.password)
+    return contents_of(system.driver, system.options, system.password)
 
 
 def _prove(system: SystemUrl, contents: Contents, claim: DatasetClaim | None) -> None:

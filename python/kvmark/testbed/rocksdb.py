@@ -20,7 +20,7 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.process import exclusive
 from kvmark.testbed.system import Contents, IsOwnKey
 
-DRIVER: Final = "rocksdb"
+_DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
 _SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")
 _MARK: Final = ".kvmark"
@@ -113,7 +113,7 @@ def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
     if not (folder / _CURRENT).exists():
         names = sorted(path.name for path in folder.iterdir())
         return next((f"the file {name}" for name in names if not _PARTIAL.fullmatch(name)), None)
-    console = Console(DRIVER, {"path": str(folder)})
+    console = Console(_DRIVER, {"path": str(folder)})
     for table in console.ask("TABLES"):
         after: list[str] = []
         while keys := console.ask("KEYS", table, *after):

@@ -308,6 +308,8 @@ _DRIVERS: Final[Mapping[str, str | None]] = {
     "redis": "redis",
 }
 """The modules of this folder that have a `SYSTEM`, and the systems' drivers."""
+_EMBEDDED: Final = frozenset({"rocksdb"})
+"""The drivers of embedded stores, whose modules have the `contents` of a folder."""
 
 
 class _Systems(Mapping[str, System]):
@@ -347,3 +349,17 @@ def system_of(testbed: Testbed) -> System:
 def driven_by(driver: str) -> System | None:
     """The kind of system that a driver connects to; None without one."""
     return next((SYSTEMS[name] for name, own in _DRIVERS.items() if own == driver), None)
+
+
+def contents_of(driver: str, options: DriverOptions, password: Secret | None) -> Contents | None:
+    """The contents of a server, or of an embedded store's folder; None if it reports nothing.
+
+    Raises:
+        UsageError: the folder is a file.
+        SystemUnderTestError: the server doesn't answer.
+    """
+    if driver in _EMBEDDED:
+        contents: Contents = import_module(f"kvmark.testbed.{driver}").contents(options["path"])
+        return contents
+    kind = driven_by(driver)
+    return None if kind is None else kind.contents(options, password)

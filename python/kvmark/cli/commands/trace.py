@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -83,16 +82,16 @@ def record(
     quiet: options.Quiet = False,
 ) -> None:
     """Records the traffic between clients and a server as a trace, until Ctrl-C."""
-    settings = _tap_settings(listen, to, threads, memory_bytes=memory, disk_bytes=disk)
-    settings = replace(settings, keep_keys=keep_keys, keep_values=keep_values)
+    from kvmark.trace import Keep
+
+    keep = Keep(keys=keep_keys, values=keep_values)
+    settings = _tap_settings(listen, to, threads, memory, disk, keep)
     key = read_hash_key(hash_key)
     # The thread that makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from kvmark.trace import Keep
     from kvmark.trace import record as record_trace
 
-    words = Keep(keys=keep_keys, values=keep_values).words()
-    kept = f"; {words} are kept as they are" if words else ""
+    kept = f"; {keep.words()} are kept as they are" if keep.words() else ""
     last: list[TapProgress] = []
     with listening() as interrupts:
 
@@ -122,9 +121,9 @@ def _print_info(begin: str, info: TraceInfo) -> None:
 
 
 def _tap_settings(
-    listen: str, to: SystemName, threads: int | None, *, memory_bytes: int, disk_bytes: int
+    listen: str, to: SystemName, threads: int | None, memory_bytes: int, disk_bytes: int, keep: Keep
 ) -> TapSettings:
-    """The settings of the tap, which keeps hashes and sizes only."""
+    """The settings of the tap."""
     url = parse_system_url(to.reveal())
     if "username" in url.options or url.password is not None:
         raise UsageError("--to: clients log in by themselves; leave user and password out")
@@ -151,8 +150,8 @@ def _tap_settings(
         tls=url.options.get("tls") == "true",
         **{name: url.options.get(name) for name in _TLS_FILES},
         threads=threads or min(_THREADS, len(os.sched_getaffinity(0))),
-        keep_keys=False,
-        keep_values=False,
+        keep_keys=keep.keys,
+        keep_values=keep.values,
         memory_bytes=memory_bytes,
         disk_bytes=disk_bytes,
     )
