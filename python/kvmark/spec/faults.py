@@ -79,7 +79,9 @@ class FaultAction(Strict):
     """What is broken on purpose."""
 
     do: Action
+    """What happens to the server."""
     node: Target
+    """Name of the server in its testbed."""
     by: Amount | None = None
     """How much: a duration of `delay`, a share of `loss`."""
     others: Others = Field(default=(), alias="from")
@@ -102,9 +104,9 @@ class FaultSpec(FaultAction):
     """One thing that is broken on purpose, and when."""
 
     at_ns: Duration = Field(alias="at")
-    """When, from the beginning of the phase that measures."""
+    """Time since the beginning of the measurement."""
     for_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
-    """How long; None until the measurement ends, or for `restart` not at all."""
+    """Duration; by default until the measurement ends, and none for `restart`."""
 
     @property
     def text(self) -> str:

@@ -109,11 +109,7 @@ class NoiseArgument(_Generated):
 
 
 class PlainArgument(_Generated):
-    """What needs nothing said.
-
-    That is the record's key or number, a truth value, a random UUID, or how many records a scan of
-    a replayed trace asks for.
-    """
+    """The record's key, its number, a truth value, a random UUID, or the length of a traced scan."""
 
     generator: Literal["key", "ordinal", "boolean", "uuid", "scan_length"]
 
@@ -260,8 +256,11 @@ class CheckSpec(Strict):
     rows: Count | None = None
     """The exact number of rows, unless bounds are given too."""
     least: Count | None = None
+    """The smallest number of rows."""
     most: Count | None = None
+    """The largest number of rows."""
     column: Annotated[Count, Field(le=2**32 - 1)] | None = None
+    """The column that is checked."""
     equals: str | None = None
     """The argument that each row's value in the column equals."""
     sum: str | None = None
@@ -290,18 +289,19 @@ class StatementSpec(Strict):
     """An operation in the system's own language."""
 
     does: Literal["read", "update", "insert", "scan", "delete"]
-    """Its effect on the record: which key it gets, and how its end is counted."""
+    """Effect on the record, which decides the key and what a miss is."""
     run: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
         wrapped(str, lambda text: (text,)),
         Field(min_length=1),
     ]
-    """One text or several, carried out in order."""
+    """One text, or several that are sent in order."""
     commands: Length = _ONE
-    """How often the texts are carried out in one operation: a pipeline's depth, a batch's size."""
+    """Repetitions of the texts in one operation: depth of a pipeline, size of a batch."""
     items: Length = _ONE
-    """The number of repetitions of the part in square brackets."""
+    """Repetitions of the part in square brackets."""
     arguments: Mapping[str, ArgumentSpec] = {}
+    """Arguments that only this statement can name."""
     expect: tuple[str, ...] = ()
     """Arguments that the values of each reply must equal, in order."""
     check: tuple[CheckSpec, ...] = ()
@@ -311,7 +311,7 @@ class StatementSpec(Strict):
     when_full: str | None = None
     """Of an insert: the statement that replaces it once all records exist."""
     options: Mapping[str, str | int | float | bool] = {}
-    """What else the driver has to know, such as a consistency level."""
+    """Options for the driver, such as a consistency level."""
 
     def is_told(self, more: Mapping[str, ArgumentSpec]) -> bool:
         """Whether it takes what only a trace says; `more` are the workload's arguments."""

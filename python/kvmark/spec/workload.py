@@ -34,33 +34,45 @@ class Key(Strict):
     """How a record's number becomes its key."""
 
     prefix: str = "user"
+    """Text before the number."""
     order: Literal["hashed", "ordered"] = "hashed"
+    """Whether the number is hashed, as in YCSB, or written as it is."""
     zero_padding: Annotated[int, Field(ge=0, le=1000, strict=True)] = 1
+    """Smallest number of digits."""
 
 
 class Fields(Strict):
     """The fields of a record."""
 
     count: Annotated[Count, Field(ge=1, le=1_000_000)] = 10
+    """Number of fields."""
     name_prefix: str = "field"
+    """Text before a field's number, which together are its name."""
     length: Length = Constant(distribution="constant", size=100)
+    """Bytes of a field."""
 
 
 class DatasetSpec(Strict):
     """The records that the workload works on."""
 
     table: Annotated[str, Field(min_length=1)] = "usertable"
+    """Table that has the records."""
     start: Count = 0
+    """Number of the first record."""
     records: Annotated[Count, Field(ge=1)] = 1000
+    """Number of records; `--records` overrides it."""
     loaded: bool = True
-    """Whether the records are there when the clients start; if not, the clients insert them."""
+    """Whether the records are loaded before the clients start; if not, the clients insert them."""
     present: Count = 0
-    """How many of those that the clients insert an earlier run has inserted already."""
+    """With `loaded: false`: number of records that an earlier run has inserted."""
     bounded: bool = False
-    """Whether there are never more records: what would insert one more updates instead."""
+    """Whether the number of records is fixed: further inserts become updates."""
     key: Key = Key()
+    """How a record's number becomes its key."""
     fields: Fields = Fields()
+    """The fields of a record."""
     values: Literal["random", "integrity"] = "random"
+    """`integrity` makes values of which every byte can be checked, with `check_values: full`."""
 
     def _mistakes(self) -> Iterator[Mistake]:
         if self.start + self.records > quantity.LARGEST:
@@ -131,7 +143,9 @@ class RatePoint(Strict):
     """The rate at one instant of a phase; between points it moves linearly."""
 
     at_ns: Duration = Field(alias="at")
+    """Time since the beginning of the phase."""
     rate: Annotated[_Weight, BeforeValidator(_rate_or_zero)]
+    """Operations per second at this time."""
 
 
 def _rate_law(value: object) -> object:
@@ -144,7 +158,9 @@ class KeyRange(Strict):
     """Keys `start .. start + count`, in the order in which records are inserted."""
 
     start: Count = 0
+    """Number of the first key."""
     count: Annotated[Count, Field(ge=1)]
+    """Number of keys."""
 
     def _mistakes(self) -> Iterator[Mistake]:
         if self.start + self.count > quantity.LARGEST:
@@ -161,22 +177,34 @@ class GroupSpec(Strict):
     """Clients that behave alike."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")] = "clients"
+    """Name of the group, for `--group` and the table of results."""
     clients: Annotated[Count, Field(ge=1, le=LARGEST_U32)] | None = None
+    """Number of clients; one, or `--clients`, by default."""
     mix: Mix
+    """Relative weights of `read`, `update`, `insert`, `scan`, `read_modify_write`, `delete` and the
+    names of statements."""
     keys: Keys = Even(distribution="uniform")
+    """How keys are chosen."""
     key_range: KeyRange | None = None
-    """The keys to choose from; None for all records."""
+    """Keys to choose from; all records by default."""
     read_fields: FieldNames = "all"
+    """Fields that a read asks for: all, one, or all by their names."""
     write_fields: FieldNames = "one"
+    """Fields that an update writes."""
     scan_length: Length = Between(distribution="uniform", min=1, max=1000)
+    """Records of a scan."""
     think_time_ns: Duration = Field(default=0, alias="think_time")
+    """Pause of a client between a reply and its next operation."""
     rates: Annotated[tuple[RatePoint, ...] | str | None, BeforeValidator(_rate_law)] = Field(
         default=None, alias="rate"
     )
+    """Open model: one rate, a curve such as `1k..50k`, or a list of points in time."""
     arrival: ArrivalProcess | None = None
+    """How the starts of an open model are spread; evenly by default."""
     check_values: ValueCheck = "tag"
+    """Check of values that are read: none, lengths and tags, or every byte."""
     operations: Annotated[Count, Field(ge=1)] | None = None
-    """How many end the group's part, unless the run says it."""
+    """Number of operations that ends the group's part, unless the run has one."""
 
     def _mistakes(self) -> Iterator[Mistake]:
         for name, purpose in ((LOAD_GROUP, "loading"), (VERIFY_GROUP, "reading back")):
@@ -199,23 +227,27 @@ class WorkloadSpec(Strict):
     """A workload file."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)] = "workload"
+    """Name in results."""
     description: str = ""
+    """One sentence, for `kvmark workloads`."""
     dataset: DatasetSpec = DatasetSpec()
+    """The records that the workload works on."""
     prepare: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Sent to the system once, in order, before anything else."""
+    """Statements sent once, in order, before anything else."""
     arguments: Mapping[str, ArgumentSpec] = {}
     """Arguments that every statement can name."""
     statements: Mapping[_Name, StatementSpec] = {}
-    """Operations in the system's own language, which mixes can name."""
+    """Operations in the system's own language, by the names that `mix` uses."""
     load: str | None = None
-    """The statement that inserts the records; None for the driver's own way where it has one."""
+    """Statement that inserts the records; by default as the driver stores records."""
     probe: str | None = None
-    """The statement that looks for a record; None for the driver's own way."""
+    """Statement that finds a record; by default as the driver stores records."""
     faults: tuple[FaultSpec, ...] = ()
-    """What is broken on purpose while the run measures."""
+    """Faults to inject during the measurement."""
     once_per_record: bool = False
     """Whether a run ends by default after as many operations as there are records."""
     groups: Annotated[tuple[GroupSpec, ...], Field(min_length=1)]
+    """Groups of clients, which work at the same time."""
 
     @property
     def is_loaded_first(self) -> bool:

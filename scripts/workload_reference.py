@@ -1,0 +1,148 @@
+"""Prints docs/reference/workloads.md from the models that read workload files."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from kvmark.spec import faults, laws, statements, workload
+from kvmark.spec.yaml_file import Count, Duration, Size, Strict
+
+HEAD: Final = """\
+# Workload files
+
+A workload file is YAML. `kvmark workloads redis/kv > mine.yaml` prints a ready one to start from,
+and `kvmark run ./mine.yaml` runs it; [custom commands](../guide/own-commands.md) explains
+statements. An unknown key is an error. Counts are numbers or text such as `10k`, sizes such as
+`1KiB`, durations such as `5ms`.
+
+This page is generated from the models that read the files."""
+SECTIONS: Final[dict[str, type[Strict]]] = {
+    "Workload": workload.WorkloadSpec,
+    "`dataset`": workload.DatasetSpec,
+    "`dataset.key`": workload.Key,
+    "`dataset.fields`": workload.Fields,
+    "`groups`": workload.GroupSpec,
+    "`groups.key_range`": workload.KeyRange,
+    "`groups.rate`, a list": workload.RatePoint,
+    "`statements`": statements.StatementSpec,
+    "`statements.check`": statements.CheckSpec,
+    "`faults`": faults.FaultSpec,
+}
+VARIANTS: Final = {
+    "Distributions of keys": (laws.Keys, "distribution"),
+    "Distributions of lengths": (laws.Length, "distribution"),
+    "Generators of arguments": (statements.ArgumentSpec.__value__, "generator"),
+}
+QUANTITIES: Final[dict[int, str]] = {
+    id(get_args(kind)[1]): name
+    for kind, name in ((Count, "count"), (Duration, "duration"), (Size, "size"))
+}
+"""The names of quantities, by the function that reads them."""
+PLAIN: Final = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}
+
+
+def meanings(model: type[Strict]) -> dict[str, str]:
+    """The texts below the fields of a model and of those it inherits from."""
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if not (issubclass(one, Strict) and one is not Strict):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]
+        for field, text in pairwise(ast.iter_child_nodes(tree)):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(said))),
+                ):
+                    found[name] = " ".join(said.split())
+    return found
+
+
+def values(kind: Any, *metadata: Any) -> str:
+    """What a key accepts; empty for a mapping or list."""
+    quantity = next((QUANTITIES[id(one)] for one in metadata if id(one) in QUANTITIES), None)
+    if quantity is not None:
+        return quantity
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{word}`" for word in arguments)
+    if get_origin(kind) is Annotated:
+        return values(*arguments)
+    if NoneType in arguments:
+        return values(arguments[0])
+    return PLAIN.get(kind, "")
+
+
+def default(field: FieldInfo) -> str:
+    """The default as a file has it."""
+    if field.is_required():
+        return "required"
+    match field.default:
+        case bool(switch):
+            return f"`{str(switch).lower()}`"
+        case None | () | {} | "":
+            return ""
+        case Strict() as part if not part.model_fields_set:
+            return ""
+        case laws.Constant(size=size):
+            return f"`{size}`"
+        case Strict() as law:
+            inner = law.model_dump(exclude_defaults=True)
+            text = ", ".join(f"{name}: {value}" for name, value in inner.items())
+            return f"`{{{text}}}`" if len(inner) > 1 else f"`{''.join(map(str, inner.values()))}`"
+        case other:
+            return f"`{other}`"
+
+
+def rows(model: type[Strict]) -> Iterator[str]:
+    """A row for each key."""
+    said = meanings(model)
+    for name, field in model.model_fields.items():
+        accepts = values(field.annotation, *field.metadata)
+        yield f"| `{field.alias or name}` | {accepts} | {default(field)} | {said[name]} |"
+
+
+def variants(union: Any, tag: str) -> Iterator[str]:
+    """A row for each variant of a law or generator."""
+    members: list[type[Strict]] = []
+
+    def collect(kind: Any) -> None:
+        if isinstance(kind, type) and issubclass(kind, Strict):
+            members.append(kind)
+        for part in get_args(kind):
+            collect(part)
+
+    collect(union)
+    for model in members:
+        names = ", ".join(f"`{word}`" for word in get_args(model.model_fields[tag].annotation))
+        keys = []
+        for name, field in model.model_fields.items():
+            if name not in {tag, "each"}:
+                value = default(field)
+                known = f" ({value})" if value not in {"", "required"} else ""
+                keys.append(f"`{field.alias or name}`{known}")
+        purpose = " ".join((inspect.getdoc(model) or "").split("\n\n")[0].split())
+        yield f"| {names} | {', '.join(keys)} | {purpose} |"
+
+
+def page() -> Iterator[str]:
+    """The lines of the page."""
+    yield HEAD
+    for title, model in SECTIONS.items():
+        yield f"\n## {title}\n\n| key | values | default | meaning |\n|---|---|---|---|"
+        yield from rows(model)
+    for title, (union, tag) in VARIANTS.items():
+        yield f"\n## {title}\n\n| `{tag}` | keys (default) | meaning |\n|---|---|---|"
+        yield from variants(union, tag)
+
+
+if __name__ == "__main__":
+    print("\n".join(page()))
