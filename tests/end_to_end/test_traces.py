@@ -143,7 +143,7 @@ def test_a_trace_is_the_workload_of_a_study_and_of_both_sides(traced: Kvmark) ->
     out = traced("study own.yaml --report none -q").out
     assert re.search(r"^ *1 +50\d\b", out, re.MULTILINE), out
     sides = f"--base '{SIM}&mean_us=100' --candidate '{SIM}&mean_us=120'"
-    words = f"ab 't.trace --speed max' {sides} --max-blocks 4 --allow system -q"
+    words = f"ab 't.trace --speed max' {sides} --max-blocks 4 -q"
     assert "Throughput fell by 16.7 %" in traced(words).out
 
 

@@ -22,6 +22,7 @@ from kvmark.experiment.interleaved_ab import (
     SideRequest,
     block_progress,
     measure_blocks,
+    named_differences,
     side_orders,
 )
 from kvmark.spec.metric import parse_metric
@@ -177,3 +178,9 @@ def test_blocks_of_which_one_after_the_other_can_not_be_used_end_a_comparison() 
     standings = list(measure_blocks(1, measure, FIND))
     assert [standing.effect.ratio.n for standing in standings] == [1, 2]
     assert max(block for block, _ in measured) == 2 + MOST_LEFT_OUT - 1
+
+
+def test_differences_that_the_sides_name_are_compared_and_others_refused() -> None:
+    assert named_differences("redis://a", "redis://b") == ("plan", "system", "environment")
+    # A setting of one system that changes between the runs is nobody's choice.
+    assert named_differences("redis://a", "redis://a") == ("plan",)

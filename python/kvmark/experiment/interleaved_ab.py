@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
 from kvmark import _engine
-from kvmark.analysis.compare.comparability import differences
+from kvmark.analysis.compare.comparability import Kind, differences
 from kvmark.analysis.compare.comparison import refuse_unlike
 from kvmark.analysis.summary.metrics import run_value
 from kvmark.analysis.verdict.judge import Verdict
@@ -217,6 +217,15 @@ class SideRequest:
     commit: str | None = None
 
 
+def named_differences(base: object, candidate: object) -> tuple[Kind, ...]:
+    """The kinds of differences that sides with these systems name.
+
+    All that differs between their plans is in their arguments. Settings of one system that differ
+    between its runs are nobody's choice.
+    """
+    return ("plan",) if base == candidate else ("plan", "system", "environment")
+
+
 def tag(experiment: str) -> str:
     """The beginning of the tags of a comparison's runs, before their side."""
     return f"ab:{experiment}"
@@ -233,8 +242,10 @@ class InterleavedAB(Design):
     metric: Metric
     precision: Precision
     seed: int
-    #: Allowed caveats: `plan`, `system`, `invalid`.
+    #: Allowed caveats beside the differences that the sides name.
     allow: tuple[str, ...] = ()
+    #: Kinds of differences that the arguments of the sides name: they are what is compared.
+    named: tuple[Kind, ...] = ()
     blocks: Blocks = field(default_factory=Blocks)
 
     @classmethod
@@ -246,6 +257,7 @@ class InterleavedAB(Design):
             precision=Precision(**asked["precision"]),
             seed=asked["seed"],
             allow=allow,
+            named=named_differences(*(asked["sides"][side].get("system") for side in SIDES)),
         )
 
     def definition(self) -> Mapping[str, Any]:
@@ -304,8 +316,7 @@ class InterleavedAB(Design):
                 runs.say(f"Block {block + 1} is left out: {run.problem}.")
             elif len(both := self.blocks.usable[block]) == len(SIDES):
                 first, other = (runs.records.open(name) for name, _ in both.values())
-                # Each side names its servers: their differences are what is compared.
-                refuse_unlike(differences([first], [other]), (*self.allow, "environment"))
+                refuse_unlike(differences([first], [other]), (*self.allow, *self.named))
             return run.value
 
         for standing in measure_blocks(self.seed, measure, self.precision):

@@ -109,7 +109,7 @@ class NoiseArgument(_Generated):
 
 
 class PlainArgument(_Generated):
-    """The record's key, its number, a truth value, a random UUID, or the length of a traced scan."""
+    """The record's key or number, a truth value, a random UUID, or the length of a traced scan."""
 
     generator: Literal["key", "ordinal", "boolean", "uuid", "scan_length"]
 

@@ -86,7 +86,7 @@ def ab(options: ABOptions) -> None:
     sides = {name: _side(name, words, getattr(options, name)) for name in _NAMES}
     # It takes a second to load, and usage errors of a side come first.
     from kvmark.analysis.summary.metrics import metrics_of_operations
-    from kvmark.experiment.interleaved_ab import InterleavedAB, Precision
+    from kvmark.experiment.interleaved_ab import InterleavedAB, Precision, named_differences
 
     within, find, repetitions = options.within, options.find, options.repetitions
     if within is None and find is None and repetitions is None:
@@ -97,6 +97,7 @@ def ab(options: ABOptions) -> None:
         precision=Precision(within, find, options.max_blocks, exactly=repetitions),
         seed=options.seed,
         allow=allowed,
+        named=named_differences(*(side.spec.as_json()["system"] for side in sides.values())),
     )
     names = dict.fromkeys(name for plan in design.check() for name in operation_names(plan))
     metrics = [decided_by, *(one.metric for one in gate.conditions)]
@@ -159,8 +160,7 @@ def _print(
     from kvmark.report.views.comparison import answers, comparison_grid
 
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
-    # Each side names its servers: their differences are what is compared.
-    allow = (*options.allowed, "environment")
+    allow = (*options.allowed, *design.named)
     try:
         comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=options.gate)
     except UsageError as refusal:
