@@ -158,7 +158,7 @@ def test_invalid_runs_are_in_document_and_report(ab: Compare, tmp_path: Path) ->
     report = page.read_text()
     assert report.index("INVALID: 0 of 7") < report.index("Throughput fell by")
     name = document["said"][-1].split()[-1].removesuffix(":candidate.")
-    result = ab("", 1, in_every_second_block, f"ab --answer {name}")
+    result = ab("system", 1, in_every_second_block, f"ab --answer {name}")
     assert result.out.startswith("INVALID: 0 of 7 runs of the baseline and 3 of 7 runs")
 
 
