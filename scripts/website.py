@@ -1,7 +1,7 @@
 """Builds the documents as a site into `site/`, as configured in zensical.toml.
 
-Dead links and anchors fail, and so do pages that the navigation doesn't name, or that fetch
-something from another host.
+Dead links and anchors fail, and so do pages that the navigation doesn't name, pictures without a
+text for those who don't see them, and what is fetched from another host.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ LISTED_ELSEWHERE = "decisions/"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FETCHING = r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="
 FETCHED = re.compile(FETCHING + r"\"?((?:https?:)?//[^\s\">]+)")
+PICTURE = re.compile(r"<img\b[^>]*>")
+TEXT = re.compile(r"\balt=(?:\"[^\"]+\"|'[^']+'|[^\s\"'>]+)")
 
 
 def install() -> None:
@@ -78,8 +80,13 @@ def fetched(page: str) -> list[str]:
     return FETCHED.findall(page)
 
 
+def textless(page: str) -> list[str]:
+    """The pictures of this page without a text."""
+    return [picture for picture in PICTURE.findall(page) if not TEXT.search(picture)]
+
+
 def check() -> None:
-    """Raises Failed for a page that isn't listed, or that needs a network."""
+    """Raises Failed for a page that isn't listed, needs a network, or has a textless picture."""
     pages = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
     navigation = tomllib.loads(CONFIG.read_text())["project"]["nav"]
     if missing := unlisted(navigation, pages):
@@ -87,6 +94,8 @@ def check() -> None:
     for page in sorted(SITE.rglob("*.html")):
         if others := fetched(page.read_text()):
             raise setup.Failed(f"{page.relative_to(SITE)} fetches {', '.join(others)}.")
+        if pictures := textless(page.read_text()):
+            raise setup.Failed(f"{page.relative_to(SITE)}: no text for {', '.join(pictures)}.")
 
 
 def main() -> int:

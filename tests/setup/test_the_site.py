@@ -14,3 +14,13 @@ def test_a_page_that_fetches_from_another_host_is_found() -> None:
     assert website.fetched(links) == []
     fetching = '<link rel=x href="https://a/b.css"> <script async src=//c/d.js></script>'
     assert website.fetched(links + fetching) == ["https://a/b.css", "//c/d.js"]
+
+
+def test_a_picture_without_a_text_is_found() -> None:
+    pictures = '<img src="a.svg" alt="Throughput"> <img alt=Rate src="b.svg">'
+    assert website.textless(pictures) == []
+    empty = '<img alt="" src="c.svg">'
+    assert website.textless(f'{pictures} <img src="d.svg"> {empty}') == [
+        '<img src="d.svg">',
+        empty,
+    ]
