@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kvmark.cli.options import expand_options
+from kvmark.cli.panels import panels
 from kvmark.errors import SpecError
 from kvmark.frontends import front_ends
 from kvmark.interrupts import at_once
@@ -119,6 +120,21 @@ class StrictCommand(TyperCommand):
                 f"{shown(extra[0])} is one word too many; see {ctx.command_path} --help"
             )
         return extra
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments, and the options below their headings."""
+        described = [
+            (one, row) for one in self.get_params(ctx) if (row := one.get_help_record(ctx))
+        ]
+        rows = {id(one): row for one, row in described}
+        options = [one for one, _ in described if one.param_type_name == "option"]
+        arguments = [row for one, row in described if one.param_type_name == "argument"]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        for heading, found in panels(options):
+            with formatter.section(heading):
+                formatter.write_dl([rows[id(one)] for one in found])
 
 
 class LazyGroup(TyperGroup):
