@@ -40,6 +40,8 @@ WRONG = {
     "missing file": ("run no.yaml --system null:", "no.yaml"),
     "unknown kind of system": ("run ycsb/a --system nul:", "'nul'"),
     "no URL": ("run ycsb/a --system here", "'here'"),
+    "address alone": ("run ycsb/a --system 127.0.0.1:7620", "write redis://127.0.0.1:7620"),
+    "no core": (f"{RUN} --pin a", "'a' is no list of cores, such as 0,1"),
     "URL without a folder": ("run ycsb/a --system rocksdb:", "folder"),
     "unknown option of a system": ("run ycsb/a --system sim:?serverz=2", "'serverz'"),
     "bad value of a system's option": ("run ycsb/a --system sim:?servers=none", "'servers'"),

@@ -7,6 +7,7 @@ before anything else is loaded.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
@@ -163,6 +164,13 @@ def counts(text: str) -> CountList:
     return CountList(listed(text, count))
 
 
+def cores(text: str) -> CountList:
+    """Numbers of cores, separated by commas."""
+    if not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", text):
+        raise SpecError(f"{shown(text)} is no list of cores, such as 0,1")
+    return counts(text)
+
+
 def report_path(text: str) -> Path | None:
     """The path of a report that may be written; None for `none`."""
     if text == "none":
@@ -213,7 +221,7 @@ Records = Annotated[int | None, number("Records of the dataset, such as 1M.")]
 Seed = Annotated[int, option("N", "Seed of all random choices.")]
 Timeout = Annotated[int | None, duration("Limit of service time, such as 500ms.", "--timeout")]
 Pin = Annotated[
-    CountList | None, quantity(counts, "CORES", "Cores to bind workers to in turn, such as 0,1.")
+    CountList | None, quantity(cores, "CORES", "Cores to bind workers to in turn, such as 0,1.")
 ]
 OnExisting = Annotated[
     Literal["refuse", "keep", "remove"],

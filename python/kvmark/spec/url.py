@@ -33,6 +33,7 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 # Options that name the place of a secret, and have none.
+_PORT: Final = re.compile(r"\d{1,5}(/.*)?")
 _WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
 
 
@@ -80,6 +81,10 @@ def parse_system_url(text: str) -> SystemUrl:
         forms = ", ".join(scheme.example for scheme in schemes().values())
         raise SpecError(f"{shown(text)} is not the URL of a system; write one of {forms}")
     scheme = schemes().get(name)
+    if scheme is None and _PORT.fullmatch(rest):
+        servers = [one for one in schemes().values() if one.driver.place is Location.HOSTS]
+        forms = " or ".join(f"{one.beginning}{text}" for one in servers if not one.implied)
+        raise SpecError(f"{shown(text)} is an address without a kind of system: write {forms}")
     if scheme is None:
         hint = did_you_mean(name, schemes())
         raise SpecError(f"unknown kind of system {shown(name)}{hint}")
