@@ -104,9 +104,9 @@ def head() -> str:
 
 
 def quickstart(report: str) -> None:
-    """YCSB's sequence on embedded RocksDB, as the README has it."""
+    """YCSB's sequence on embedded RocksDB, with the published sizes."""
     words = ("--pin", "0", "--repetitions", "10", "--report", "none")
-    must("ycsb", *words, *marked(report))
+    must("study", "ycsb-published", *words, *marked(report))
 
 
 def failover(report: str) -> None:
@@ -121,7 +121,7 @@ def redis(report: str) -> None:
     """YCSB's sequence on Redis, whose scans take their time."""
     with server("redis") as system:
         words = ("--system", system, "--pin", "0", "--repetitions", "10", "--report", "none")
-        must("ycsb", *words, *marked(report))
+        must("study", "ycsb-published", *words, *marked(report))
 
 
 def targets(report: str) -> None:
@@ -130,7 +130,7 @@ def targets(report: str) -> None:
     with server("redis") as system, TemporaryDirectory() as folder:
         stores = {"redis": system, "rocksdb": f"rocksdb:{folder}/store"}
         for name, store_url in stores.items():
-            must("ycsb", "--system", store_url, "--workloads", "load", *common)
+            must("ycsb", "--system", store_url, "--workloads", "load", "--repetitions", "1", *common)
             words = ("--workloads", "a,c", "--on-existing", "keep", "--repetitions", "5", *common)
             offered = ("--target", TARGETS[name], "--operations", "20000")
             must("ycsb", "--system", store_url, *words, *offered, *marked(report))

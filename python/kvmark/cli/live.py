@@ -7,6 +7,7 @@ at most one every two seconds in between.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,9 @@ _MOST_KINDS = 8
 _MOST_FAULTS = 3
 #: Least time between two plain lines about the same step.
 _LINE_EVERY_S = 2.0
+_MANY_STEPS = 20
+"""Where there are more, a short one has no line of its own outside a terminal."""
+_SHORT_S = 5.0
 #: Time without an answer from which on it is shown.
 _SILENT_NS = 2e9
 # Least time between two drawings of the block.
@@ -171,6 +175,7 @@ class LiveDisplay:
         self._seen = _NOTHING_SEEN
         self._faults_printed = 0
         self._shown_at: float | None = None
+        self._printed_at_s = -math.inf
         # The current step, with the time left when it began, and the time of finished steps.
         self._title, self._index, self._total = "", 0, 0
         self._left: TimeLeft | None = None
@@ -242,6 +247,9 @@ class LiveDisplay:
         if self.quiet or self._live is not None:
             return
         errors = self._progress["failed"] if self._progress else 0
+        is_one_of_many = self._total > _MANY_STEPS and self._index < self._total
+        if is_one_of_many and not errors and self._clock() - self._printed_at_s < _SHORT_S:
+            return
         failed = [f"errors {units.whole(errors)}"] if errors else []
         self._print(", ".join([f"done in {units.span(took_s)}", *failed, *self._lasts()]))
 
@@ -278,6 +286,7 @@ class LiveDisplay:
         return min((self._index - 1 + within) / max(self._total, 1), 1.0)
 
     def _print(self, text: str) -> None:
+        self._printed_at_s = self._clock()
         place = f"[{self._index}/{self._total}] {self._title}"
         self._console.print(self._text(f"{place}  {text}"), soft_wrap=True)
 

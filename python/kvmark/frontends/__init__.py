@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kvmark.cli.commands.study import StudyOptions
     from kvmark.cli.documents import Answers
     from kvmark.experiment.study.answer import StudyResults
     from kvmark.experiment.study.definition import Study
@@ -53,6 +54,13 @@ class FrontEnd:
     def commands_per_operation(self, _run: Run, /) -> Mapping[str, int]:
         """The operations that the tool counts for one operation of each group, if not one."""
         return {}
+
+    def studies(self) -> Mapping[str, str]:
+        """The names and questions of studies that only this tool's command can carry out."""
+        return {}
+
+    def run_study(self, _name: str, _options: StudyOptions, /) -> None:
+        """Carries out one of its studies."""
 
     def study_sections(self, _study: Study, _found: StudyResults, /) -> Sequence[Section]:
         """The tool's own tables of a study's cases, for its report."""

@@ -9,7 +9,7 @@ What can be compared then is the share of the operations without an answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kvmark.analysis.summary.metrics import (
@@ -20,9 +20,10 @@ from kvmark.analysis.summary.metrics import (
     unanswered_of,
 )
 from kvmark.analysis.summary.sums import counted_totals
+from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Run
 from kvmark.spec.metric import Metric
-from kvmark.spec.objective import Condition, Gate, Objective
+from kvmark.spec.objective import Condition, Gate, Objective, parse_objective
 from kvmark.stats import BEYOND, Counts, Effect, keeps_within, least_observations, rise_of_share
 
 _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
@@ -100,6 +101,35 @@ def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
         return ObjectiveFigure(objective, None, "", share, is_beyond=True)
     value = counts.mean() if metric.measure == "mean" else counts.quantile(q)
     return ObjectiveFigure(objective, None if value is None else float(value), "", share)
+
+
+_GENERATOR_LATE: Final = frozenset({"schedule_late", "generator_saturated", "waiting_for_core"})
+"""Reasons for which the generator, and not the system, may have missed an objective."""
+
+
+def objective_figures(run: Run) -> tuple[ObjectiveFigure, ...]:
+    """The figures of the objectives that the run was measured for."""
+    texts = run.manifest.spec.get("objectives", ())
+    return tuple(figure([run], parse_objective(text)) for text in texts)
+
+
+def objective_sentences(run: Run, verdict: Verdict) -> tuple[str, ...]:
+    """How each objective stands.
+
+    Where the generator was late, the service time stands beside it: the system may have met it.
+    """
+    late = any(reason.code in _GENERATOR_LATE for reason in verdict.reasons)
+    sentences = []
+    for one in objective_figures(run):
+        sentence, metric = one.sentence, one.objective.metric
+        if late and one.held is False and metric.is_time and metric.time == "response":
+            served = replace(one.objective, metric=replace(metric, time="service"))
+            service = figure([run], served)
+            if service.held and service.value is not None:
+                shown = _shown(served, service.value)
+                sentence += f"; the generator was late, and the service time met it with {shown}"
+        sentences.append(f"{sentence}.")
+    return tuple(sentences)
 
 
 def _shown(objective: Objective, value: float) -> str:

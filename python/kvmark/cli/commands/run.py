@@ -109,10 +109,10 @@ def measured_run(
         display.step(spec.workload.name, 1, 1)
         log = None if recording is None else (recording.folder, recording.hash_key)
         context = replace(shared, recording=log)
+        kept = {**spec.as_json(), "objectives": [one.text for one in options.objectives]}
         return execute(
-            plan, spec.as_json(), context, show(display), spec.faults,
-            password=spec.system.password,
-        )  # fmt: skip
+            plan, kept, context, show(display), spec.faults, password=spec.system.password
+        )
 
 
 def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None:
@@ -122,20 +122,19 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
         KvmarkError: the run failed or was interrupted, is INVALID, or misses an objective.
         RunError: the report can't be written.
     """
-    from kvmark.analysis.compare.bounds import figure
+    from kvmark.analysis.compare.bounds import objective_figures
     from kvmark.experiment.judging import close_and_judge
     from kvmark.records import Judgement
     from kvmark.report.views.gather import run_answer
-    from kvmark.report.views.run import run_text
+    from kvmark.report.views.screen import run_screen
 
     run, verdict = close_and_judge(records, carried.folder.id)
     answer = run_answer(
         run,
         verdict,
         page_runs=None if options.report is None else 1,
-        text_width=None if options.json else terminal_width(),
     )
-    figures = [figure([run], objective) for objective in options.objectives]
+    figures = objective_figures(run)
     names = ("value", "held", "sentence")
     objectives = [
         {"objective": one.objective.text, **{name: getattr(one, name) for name in names}}
@@ -143,9 +142,7 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
     ]
     document = {"run": run.id, "summary": answer.summary, "verdict": verdict}
     result = {**document, "objectives": objectives}
-    print_result("run", result if options.json else run_text(answer, terminal_width()))
-    for one in () if options.json else figures:
-        print(f"{one.sentence}.")
+    print_result("run", result if options.json else run_screen(answer, terminal_width()))
     save_report(lambda page: page.run_page(answer), options.report, quiet=options.json)
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:

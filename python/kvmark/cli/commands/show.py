@@ -31,19 +31,29 @@ _RunName = Annotated[
 
 
 def show(
-    word: _RunName = "last", folder: options.KeptRuns = None, json: options.Json = False
+    word: _RunName = "last",
+    notes: bool = flag("All reasons with advice, and service and wait times.", "--notes"),
+    charts: bool = flag("Response times on an axis, and the run over time.", "--charts"),
+    folder: options.KeptRuns = None,
+    json: options.Json = False,
 ) -> None:
     """Prints one run with its verdict."""
     from kvmark.analysis.verdict.judge import known_verdict
+    from kvmark.report.model.tables import stacked
     from kvmark.report.views.gather import run_answer
-    from kvmark.report.views.run import run_text
+    from kvmark.report.views.run import charts_text, run_text
+    from kvmark.report.views.screen import run_screen
 
-    records = Records.at(folder)
+    records, width = Records.at(folder), terminal_width()
     run = records.open(word)
     verdict = known_verdict(records, run)
-    answer = run_answer(run, verdict, text_width=None if json else terminal_width())
-    document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
-    print_result("shown-run", document if json else run_text(answer, terminal_width()))
+    answer = run_answer(run, verdict, text_width=width if charts else None)
+    if json:
+        document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
+        print_result("shown-run", document)
+        return
+    screen = run_text if notes else run_screen
+    print_result("shown-run", stacked(width, screen(answer, width), charts_text(answer, width)))
 
 
 def export(

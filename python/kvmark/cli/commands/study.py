@@ -13,11 +13,12 @@ from kvmark.cli import completion, options
 from kvmark.cli.options import ExperimentOptions, argument, flag, option, quantity, report_path
 from kvmark.cli.output import print_json
 from kvmark.errors import SpecError
+from kvmark.frontends import front_ends
 from kvmark.spec.url import SystemName, system_name
 
 if TYPE_CHECKING:
     from kvmark.experiment.study.definition import Study
-    from kvmark.spec.study import StudyFile
+    from kvmark.spec.study import StudyFile, StudySpec
 
 _SYSTEM = {"parser": system_name, "autocompletion": completion.system}
 
@@ -66,6 +67,10 @@ def study(options: StudyOptions) -> None:
     if name is None:
         _print_names(json=options.json)
         return
+    for one in front_ends():
+        if name in one.studies():
+            one.run_study(name, options)
+            return
     file = _read(name)
     if options.text:
         typer.echo(file.text, nl=False)
@@ -101,13 +106,19 @@ def _read(name: str) -> StudyFile:
 
 
 def _print_names(*, json: bool) -> None:
-    specs = [_read(name).spec for name in catalog.study_names()]
+    questions = {one.name: one.question for one in map(_spec, catalog.study_names())}
+    for front_end in front_ends():
+        questions |= front_end.studies()
     if json:
-        studies = [{"name": one.name, "question": one.question} for one in specs]
+        studies = [{"name": name, "question": text} for name, text in sorted(questions.items())]
         print_json("studies", {"studies": studies})
         return
-    for one in specs:
-        typer.echo(f"{one.name}: {' '.join(one.question.split())}")
+    for name, text in sorted(questions.items()):
+        typer.echo(f"{name}: {' '.join(text.split())}")
+
+
+def _spec(name: str) -> StudySpec:
+    return _read(name).spec
 
 
 def _print_cases(study: Study, options: StudyOptions) -> None:

@@ -7,9 +7,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvmark.cli.output import (
     print_answer,
@@ -22,24 +22,57 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling
 from kvmark.frontends.ycsb.options import YcsbOptions
-from kvmark.frontends.ycsb.sequence import SEQUENCE, YcsbSequence, YcsbStudy
-from kvmark.frontends.ycsb.workloads import YcsbProperties
+from kvmark.frontends.ycsb.sequence import SEQUENCE, SHORT_SEQUENCE, YcsbSequence, YcsbStudy
+from kvmark.frontends.ycsb.workloads import YcsbProperties, read_ycsb
 from kvmark.outputs import check_output
 from kvmark.plan.compile import compile_run
 from kvmark.plan.names import KeyNames, key_names
 from kvmark.records import Judgement, Manifest, Records, Run
 from kvmark.report.model import units
 from kvmark.report.views.gather import sequence_answer
-from kvmark.report.views.sequence import sequence_text
+from kvmark.report.views.screen import sequence_screen
 from kvmark.run.existing import DatasetClaim, OnExisting, check_existing, make_room
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.rocksdb import scratch_folder
 
+if TYPE_CHECKING:
+    from kvmark.cli.commands.study import StudyOptions
+
 _SCRATCH: Final = SystemName("rocksdb:scratch")
-_PUBLISHED_RECORDS: Final = (1000, 3000, 6000, 10000)
-_BUDGET_S: Final = 600.0
 _OVERRIDES: Final = ("clients", "pin", "duration_ns", "interval_ns", "timeout_ns")
 """Options that are fields of `RunSpec`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceDefaults:
+    """What a sequence is where neither options nor properties say it."""
+
+    records: tuple[int, ...]
+    steps: tuple[str, ...]
+    duration_ns: int | None
+    policy: scheduling.RepetitionPolicy
+
+
+TIMED: Final = SequenceDefaults(
+    (100_000,), SHORT_SEQUENCE, 10**9, scheduling.RepetitionPolicy(5, 5, None, 600.0)
+)
+"""Slices of a second, the same number of each."""
+COUNTED: Final = SequenceDefaults(
+    (100_000,), SHORT_SEQUENCE, None, scheduling.RepetitionPolicy(budget_s=600.0)
+)
+"""Where YCSB's properties or an option count operations."""
+PUBLISHED: Final = SequenceDefaults(
+    (1000, 3000, 6000, 10000), SEQUENCE, None, scheduling.RepetitionPolicy(budget_s=600.0)
+)
+"""The sizes and repetitions of the published comparison of Redis and RocksDB."""
+_SCRATCH_BUDGET_S: Final = 90.0
+_NEXT: Final = """\
+Next:
+  kvmark run ycsb/a --system rocksdb:db --rate 20k --slo 'p99<1ms'    latency at a rate
+  kvmark up redis && kvmark ycsb --system up:redis                    the same on Redis
+  kvmark serve                                                        all runs in a browser"""
+_COUNTING: Final = frozenset({"operationcount", "maxexecutiontime"})
+"""Properties that end a workload."""
 _LARGE_SHARE: Final = 0.5
 """A workload with a larger share of the time is named."""
 _LONG_S: Final = 10.0
@@ -49,7 +82,19 @@ _STEADY_S: Final = 3.0
 _MOST_NAMES: Final = 4
 
 
-def _make_study(properties: YcsbProperties, options: YcsbOptions) -> YcsbStudy:
+def _defaults(properties: YcsbProperties, options: YcsbOptions) -> SequenceDefaults:
+    """The defaults for these options and properties."""
+    counts = options.operations is not None or bool(options.property_files)
+    if counts or not properties.dotransactions or _COUNTING & properties.given.keys():
+        return COUNTED
+    if options.system is not None:
+        return TIMED
+    return replace(TIMED, policy=replace(TIMED.policy, budget_s=_SCRATCH_BUDGET_S))
+
+
+def _make_study(
+    properties: YcsbProperties, options: YcsbOptions, defaults: SequenceDefaults
+) -> YcsbStudy:
     """The study that options and properties describe, checked.
 
     Workloads that the system doesn't support are left out with a message, unless an option names
@@ -61,7 +106,7 @@ def _make_study(properties: YcsbProperties, options: YcsbOptions) -> YcsbStudy:
     loads = not properties.dotransactions
     # A load by YCSB's flag is run once, to leave its data.
     repetitions = 1 if options.repetitions is None and loads else options.repetitions
-    steps: tuple[str, ...] = SEQUENCE
+    steps = defaults.steps
     if loads:
         steps = ("load",)
     elif "dotransactions" in properties.given:
@@ -69,14 +114,15 @@ def _make_study(properties: YcsbProperties, options: YcsbOptions) -> YcsbStudy:
     elif options.property_files:
         steps = ("load", "run")
     overrides = {name: getattr(options, name) for name in _OVERRIDES}
+    overrides["duration_ns"] = options.duration_ns or defaults.duration_ns
     study = YcsbStudy(
         system=named_system(options.system or _SCRATCH),
         properties=properties,
-        records=options.records or (_PUBLISHED_RECORDS if count is None else (count,)),
+        records=options.records or (defaults.records if count is None else (count,)),
         operations=options.operations,
         workloads=options.workloads or steps,
         targets=options.targets or (None,),
-        policy=_policy(repetitions, options.budget_s),
+        policy=_policy(repetitions, options.budget_s, defaults.policy),
         seed=options.seed,
         overrides={name: value for name, value in overrides.items() if value is not None},
     )
@@ -90,23 +136,30 @@ def _make_study(properties: YcsbProperties, options: YcsbOptions) -> YcsbStudy:
     return study
 
 
-def _policy(repetitions: int | None, budget_s: float | None) -> scheduling.RepetitionPolicy:
+def _policy(
+    repetitions: int | None, budget_s: float | None, default: scheduling.RepetitionPolicy
+) -> scheduling.RepetitionPolicy:
     if repetitions is None:
-        return scheduling.RepetitionPolicy(budget_s=_BUDGET_S if budget_s is None else budget_s)
+        return default if budget_s is None else replace(default, budget_s=budget_s)
     if repetitions < 1:
         raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
     limit_s = math.inf if budget_s is None else budget_s
     return scheduling.RepetitionPolicy(repetitions, repetitions, None, limit_s)
 
 
-def execute_sequence(properties: YcsbProperties, options: YcsbOptions) -> None:
+def execute_sequence(
+    properties: YcsbProperties, options: YcsbOptions, defaults: SequenceDefaults | None = None
+) -> None:
     """Executes a sequence and prints its table. Without a system it uses a scratch database.
+
+    Without `defaults`, they are those of the options and properties.
 
     Raises:
         KvmarkError: an option is wrong, a step can't be executed, failed or was interrupted, or a
             case is INVALID.
     """
-    study, system = _make_study(properties, options), options.system
+    defaults = defaults or _defaults(properties, options)
+    study, system = _make_study(properties, options, defaults), options.system
     label = study.properties.label
     options = replace(options, tags=(*options.tags, *([label] if label else ())))
     if options.report is not None:
@@ -131,6 +184,22 @@ def execute_sequence(properties: YcsbProperties, options: YcsbOptions) -> None:
             _print_table(runs, sequence.scheduler.summary(), options)
 
 
+def run_published(name: str, options: StudyOptions) -> None:
+    """Executes the sequence with the sizes and repetitions of the published comparison.
+
+    Raises:
+        KvmarkError: as `execute_sequence`, or an option isn't one of this study.
+    """
+    others = ("through", "scale", "only", "cases", "text")
+    if given := [one for one in others if getattr(options, one)]:
+        raise SpecError(f"{given[0]}: {name} has no such option; see kvmark ycsb --help")
+    shared = {one.name for one in fields(YcsbOptions)} & {one.name for one in fields(options)}
+    values = {one: getattr(options, one) for one in shared}
+    seed = 1 if options.seed is None else options.seed
+    wanted = YcsbOptions(**{**values, "seed": seed})
+    execute_sequence(read_ycsb([], []), wanted, PUBLISHED)
+
+
 @contextmanager
 def _on_scratch(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
     with scratch_folder(records.root) as folder:
@@ -148,7 +217,7 @@ def _print_table(
     notes = closing_notes(summary, [run.manifest for run in runs])
     answer = replace(sequence_answer(runs), remarks=notes)
     if options.json:
-        fields = {
+        document = {
             "rows": answer.rows,
             "published_source": answer.published_source,
             "runs": [run.id for run in runs],
@@ -156,10 +225,12 @@ def _print_table(
             "repetitions": summary,
             "said": notes,
         }
-        print_json("sequence", fields)
+        print_json("sequence", document)
     else:
-        print_answer(sequence_text(answer, terminal_width()))
+        print_answer(sequence_screen(answer, terminal_width()))
     save_report(lambda page: page.sequence_page(answer), options.report, quiet=options.json)
+    if options.system is None and not (options.json or options.quiet):
+        print(_NEXT, file=sys.stderr)
     invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
     if invalid:
         raise AnswerIsNo(

@@ -62,14 +62,14 @@ class YcsbOptions(ExperimentOptions):
     system: options.System = None
     records: Annotated[
         CountList | None,
-        quantity(counts, "N,…", "Numbers of records (default: 1000,3000,6000,10000)."),
+        quantity(counts, "N,…", "Numbers of records (default: 100000)."),
     ] = None
     operations: Annotated[
-        int | None, number("Operations of each workload (default: --records).")
+        int | None, number("Operations of each workload (default: as many as fit into a second).")
     ] = None
     workloads: Annotated[
         _Steps | None,
-        quantity(_steps, "STEP,…", "Steps in order (default: load,a,b,c,f,d,delete,reload,e)."),
+        quantity(_steps, "STEP,…", "Steps in order (default: load,a,b,c,f,d,e)."),
     ] = None
     clients: Annotated[
         int | None, number("Number of closed-loop clients.", "--clients", "-threads")
@@ -100,20 +100,26 @@ class YcsbOptions(ExperimentOptions):
     on_existing: options.OnExisting = "refuse"
     repetitions: Annotated[
         int | None,
-        number("Number of repetitions (default: 5, and up to 20 for ± 5 %; once with -load)."),
+        number(
+            "Number of repetitions (default: 5; where operations are counted, up to 20 for ± 5 %;"
+            " once with -load)."
+        ),
     ] = None
     budget_s: Annotated[
         float | None,
         quantity(
             _budget,
-            *(
-                "TIME",
-                "Time limit of the sequence, or none (default: 10m; none with --repetitions).",
-            ),
+            "TIME",
+            "Time limit of the sequence, or none (default: 90s without --system, else 10m).",
             "--budget",
         ),
     ] = None
-    duration_ns: options.Duration = None
+    duration_ns: Annotated[
+        int | None,
+        options.duration(
+            "Length of each workload (default: 1s, unless operations are counted).", "--duration"
+        ),
+    ] = None
     seed: options.Seed = 1
     interval_ns: Annotated[
         int | None,

@@ -82,6 +82,8 @@ class RunAnswer:
     time_steps: TimeSteps | None = None
     #: For terminals: the counted phases over time.
     timelines: tuple[Timeline, ...] = ()
+    #: How the objectives of `--slo` stand, a sentence each.
+    objectives: tuple[str, ...] = ()
     #: Another tool's figures; none for kvmark's runs.
     imported: ImportedRecord | None = None
 

@@ -156,7 +156,7 @@ def to_text(grid: Grid, width: int) -> Text:
     lines = [Text(grid.title, style="bold")] if grid.title else []
     layouts = _fit(grid, width)
     for layout in layouts:
-        lines += [Text(), *layout.lines()]
+        lines += [*([Text()] if lines else []), *layout.lines()]
     for note in layouts[0].grid.notes:
         lines += [Text(), *sentence_lines(note, width, "dim")]
     return Text("\n").join(lines)

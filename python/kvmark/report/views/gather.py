@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from kvmark.analysis.compare.bounds import objective_sentences
 from kvmark.analysis.summary.chart_data import (
     around_faults,
     failure_course,
@@ -107,6 +108,7 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
         ),
         faults=fault_spans(run),
         around_faults=around_faults(run, summary.faults),
+        objectives=objective_sentences(run, verdict),
     )
 
 

@@ -46,16 +46,15 @@ ImportedRow = tuple[tuple[int, str | None], dict[ImportedColumn, FigureRecord]]
 
 
 def run_text(run: RunAnswer, width: int) -> Text:
-    """One run for a terminal: its request, verdict, operations and charts."""
+    """One run for a terminal: its request, the reasons for its verdict, and operations."""
     title = f"{run.title} · {run.summary.id} · {run.summary.created}"
     return stacked(
         width,
         Text(printable(title), "bold"),
-        _fact_lines((*run.request, *run_facts(run)), width),
+        fact_lines((*run.request, *run_facts(run)), width),
         run_sentence(run),
         *caveat_texts(run_caveats([run]), width),
         *run_grids(run),
-        charts_text(run, width),
     )
 
 
@@ -67,7 +66,8 @@ def charts_text(run: RunAnswer, width: int) -> Text:
     return stacked(width, *charts, *(timeline_lines(each, width) for each in run.timelines))
 
 
-def _fact_lines(facts: Sequence[Fact], width: int) -> list[Text]:
+def fact_lines(facts: Sequence[Fact], width: int) -> list[Text]:
+    """Facts with their labels in a column."""
     column = max((len(fact.label) for fact in facts), default=0) + 2
     lines: list[Text] = []
     for fact in facts:
@@ -115,7 +115,8 @@ def run_sentence(run: RunAnswer) -> str:
     count = sum(reason.level is not Level.NOTE for reason in run.verdict.reasons)
     why = {0: "", 1: ", for one reason"}.get(count, f", for {count} reasons")
     verdict = f"The run is {run.verdict.judgement.value}{why}."
-    return " ".join([*(_phase_sentence(phase) for phase in run.summary.phases), verdict])
+    phases = (_phase_sentence(phase) for phase in run.summary.phases)
+    return " ".join([*run.objectives, *phases, verdict])
 
 
 def _phase_sentence(phase: PhaseSummary) -> str:
