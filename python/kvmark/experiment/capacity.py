@@ -193,7 +193,8 @@ class _Search:
                 break
             high, low, moved = low, low / step, True
         else:
-            return self.answer("nowhere", None, high, f"runs miss it down to {high:,.4g} ops/s")
+            reason = f"runs miss it down to {high:,.4g} ops/s"
+            return self.answer(_lacking(self._same(high)), None, high, reason)
         if moved:
             return self._bounded(low, high)
         for _ in range(_MOST_MOVES):
@@ -227,7 +228,7 @@ def search(attempts: CapacitySearch, first: float, asked: CapacityRequest) -> Ca
     tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)
     if low is None:
-        return tried.answer("nowhere", None, high, _nowhere(tried.runs))
+        return tried.answer(_lacking(tried.runs), None, high, _nowhere(tried.runs))
     if high is None:
         return tried.answer("open", low, None, "no rate was found at which the objective is missed")
     return tried.confirm(*tried.bisect(low, high))
@@ -249,6 +250,12 @@ def _all_busy(rate: float, clients: int) -> str:
         f"at {rate:,.4g} ops/s {number} busy, and more of them may carry more: raise --clients, or"
         " leave it out to have their number found"
     )
+
+
+def _lacking(runs: Sequence[RateRun]) -> _Found:
+    """Why no rate holds: the generator where it was the limit of most runs, else the system."""
+    limited = sum(one.outcome == "generator" for one in runs)
+    return "generator" if limited * 2 > len(runs) else "nowhere"
 
 
 def _nowhere(runs: Sequence[RateRun]) -> str:

@@ -244,6 +244,8 @@ class WorkloadSpec(Strict):
     """Statement that finds a record; by default as the driver stores records."""
     faults: tuple[FaultSpec, ...] = ()
     """Faults to inject during the measurement."""
+    expect_misses: bool = False
+    """Whether misses are meant, as of keys that clients delete, and no reason in a verdict."""
     once_per_record: bool = False
     """Whether a run ends by default after as many operations as there are records."""
     groups: Annotated[tuple[GroupSpec, ...], Field(min_length=1)]

@@ -149,6 +149,11 @@ class SweepSummary:
     #: Those that couldn't be read.
     unread: int
 
+    @property
+    def lost(self) -> int:
+        """Those without the state that was acknowledged last."""
+        return self.missing + self.incomplete + self.torn + self.stale + self.resurrected
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

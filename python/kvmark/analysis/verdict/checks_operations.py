@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -27,6 +28,10 @@ _LEAST_BUSY_WALL_NS = 10_000_000
 # Chance gives a wrong mix once in a million runs.
 _MIX_P_VALUE = 1e-6
 _NOT_ERRORS = ("ok", "miss", "mismatch")
+_AFTER_DELETES = (
+    "records that the workload deletes are missed later: say `expect_misses: true` in the workload"
+    " if that is meant, or insert them again"
+)
 #: Classes of failures with their own reason.
 _OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
 
@@ -260,15 +265,19 @@ def _failures(
 
 def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Records that were looked for and not there: the rest of the hit ratio."""
+    if phase.run.manifest.spec.get("workload", {}).get("expect_misses"):
+        return
     hits, misses = looked_for(phase.run, phase.whole)
     ended = hits + misses
     share = misses / max(ended, 1)
-    yield phase.reason(
+    found = phase.reason(
         "misses",
         share,
         f"{misses} of {ended} operations that look for a record found none, {percent(share)}",
         {"misses": misses, "operations": ended},
     )
+    deletes = any(phase.run.kind(total) == "delete" for total in phase.whole if total.count)
+    yield replace(found, advice=_AFTER_DELETES) if found and deletes else found
 
 
 def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:

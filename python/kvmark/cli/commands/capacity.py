@@ -122,6 +122,7 @@ def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
         low=result.low,
         high=result.high,
         reason=result.reason,
+        found=result.found,
         clients=result.clients,
         estimate=estimated(result, search.objectives),
         lines=tuple(

@@ -181,7 +181,7 @@ def execute_sequence(
             runs = [close_and_judge(journal.records, run).run for run in ended]
             if problem is not None:
                 raise problem
-            _print_table(runs, sequence.scheduler.summary(), options)
+            _print_table(runs, sequence.scheduler.summary(), options, is_timed=placed.is_timed)
 
 
 def run_published(name: str, options: StudyOptions) -> None:
@@ -212,9 +212,15 @@ def _key_names(study: YcsbStudy) -> KeyNames:
 
 
 def _print_table(
-    runs: Sequence[Run], summary: scheduling.SequenceRepetitions, options: YcsbOptions
+    runs: Sequence[Run],
+    summary: scheduling.SequenceRepetitions,
+    options: YcsbOptions,
+    *,
+    is_timed: bool,
 ) -> None:
-    notes = closing_notes(summary, [run.manifest for run in runs])
+    # The time that a workload takes is a result only where it isn't the user's choice.
+    manifests = [] if is_timed else [run.manifest for run in runs]
+    notes = closing_notes(summary, manifests)
     answer = replace(sequence_answer(runs), remarks=notes)
     if options.json:
         document = {
@@ -323,7 +329,8 @@ def closing_notes(
     summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]
 ) -> tuple[str, ...]:
     """Sentences on repetitions that the budget left out, and on the slowest workload."""
-    return tuple(filter(None, (*_left_out(summary), _longest(summary, manifests))))
+    longest = _longest(summary, manifests) if manifests else ""
+    return tuple(filter(None, (*_left_out(summary), longest)))
 
 
 def _left_out(summary: scheduling.SequenceRepetitions) -> Iterable[str]:

@@ -188,8 +188,10 @@ class Page:
         return [figure for part in self.parts for figure in part.figures]
 
     def with_first(self, part: Section) -> Page:
-        """The page with a part before all others."""
-        return replace(self, parts=(part, *self.parts))
+        """The page of an experiment: its answer is the headline, and its part comes first."""
+        first = replace(part, answer="")
+        title, answer = f"{part.title}, {self.title}", part.answer or self.answer
+        return replace(self, title=title, answer=answer, parts=(first, *self.parts))
 
 
 def verdict_summary(

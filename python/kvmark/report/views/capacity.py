@@ -55,6 +55,8 @@ class CapacityAnswer:
     low: float | None
     high: float | None
     reason: str
+    #: Whether an interval was found, or what was the limit: see `kvmark.experiment.capacity`.
+    found: str
     #: With its interval, or the highest rate that held without one; none without a capacity.
     estimate: Bounded | None
     #: The limit of operations in flight at the capacity.
@@ -71,6 +73,13 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
     """The capacity with its interval, or the reason why there is none."""
     objectives = " and ".join(objective.text for objective in answer.objectives)
     of = f"of {answer.workload} on {answer.system} with {objectives}"
+    if answer.low is None and answer.found == "generator":
+        limited = sum(line.outcome == "generator" for line in answer.lines)
+        return (
+            f"The capacity {of} isn't known: in {limited} of {len(answer.lines)} runs the generator"
+            f" was late, and not the system ({answer.reason}). Stop other programs, give the"
+            " generator cores of its own (--pin), or use another machine."
+        )
     if answer.low is None:
         return f"There is no capacity {of}: {answer.reason}."
     low = units.significant(answer.low)

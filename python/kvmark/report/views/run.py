@@ -116,7 +116,21 @@ def run_sentence(run: RunAnswer) -> str:
     why = {0: "", 1: ", for one reason"}.get(count, f", for {count} reasons")
     verdict = f"The run is {run.verdict.judgement.value}{why}."
     phases = (_phase_sentence(phase) for phase in run.summary.phases)
-    return " ".join([*run.objectives, *phases, verdict])
+    return " ".join([*lead_sentences(run), *phases, verdict])
+
+
+def lead_sentences(run: RunAnswer) -> tuple[str, ...]:
+    """What was asked of the run: its objectives, the writes that it lost, and its faults."""
+    sweep, leads = run.summary.sweep, [*run.objectives]
+    if sweep is not None and sweep.records:
+        number = f"{units.whole(sweep.lost)} of" if sweep.lost else "None of"
+        records = f"{units.whole(sweep.records)} records that were read back"
+        leads.append(f"{number} {records} had lost an acknowledged write.")
+    for effect in run.summary.faults:
+        if effect.without_service_ns:
+            outage = units.with_unit(effect.without_service_ns)
+            leads.append(f"No service for {outage} after '{effect.text}'.")
+    return tuple(leads)
 
 
 def _phase_sentence(phase: PhaseSummary) -> str:

@@ -22,7 +22,7 @@ from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Caveat, Fact
 from kvmark.report.model.tables import Grid, Table, Tone, sentence_lines, stacked
 from kvmark.report.model.units import counts_text, listed
-from kvmark.report.views.run import fact_lines, run_facts
+from kvmark.report.views.run import fact_lines, lead_sentences, run_facts
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.verdicts import run_caveats, sequence_caveats
 
@@ -50,7 +50,7 @@ def run_screen(run: RunAnswer, width: int) -> Text:
     return stacked(
         width,
         title,
-        [Text("\n").join(sentence_lines(one, width, "bold")) for one in run.objectives],
+        [Text("\n").join(sentence_lines(one, width, "bold")) for one in lead_sentences(run)],
         fact_lines(facts, width),
         *(times_grid(phase) for phase in run.summary.phases),
         reason_lines(run_caveats([run]), width, f"kvmark show {run.summary.id} --notes"),
