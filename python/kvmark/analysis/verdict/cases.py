@@ -141,11 +141,13 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
         return worst
     if code == "too_few_samples":
         return _samples(worst, reasons, runs)
-    repeated = code == _OF_ONE_RUN and runs >= _ENOUGH_RUNS
+    if code == _OF_ONE_RUN and runs >= _ENOUGH_RUNS:
+        # The error is that between the runs.
+        return None
+    some = "" if len(reasons) == runs else f"In {len(reasons)} of {runs} runs: "
     return replace(
         worst,
-        level=Level.NOTE if repeated else worst.level,
-        sentence=f"In {len(reasons)} of {runs} runs: {worst.sentence}",
+        sentence=f"{some}{worst.sentence}",
         evidence={**worst.evidence, "runs_with_this": len(reasons), "runs": runs},
     )
 

@@ -231,11 +231,13 @@ def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason |
         return None
     name = max(found, key=lambda candidate: abs(found[candidate].change))
     moved = found[name]
+    # The change is measured against the middle, so that a fall can be more than all of it.
+    of = " of its median" if abs(moved.change) > 1 else ""
     return phase.reason(
         "not_stationary",
         abs(moved.change),
-        f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))} over"
-        f" {moved.n} intervals{segment.place}",
+        f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))}{of}"
+        f" over {moved.n} intervals{segment.place}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
     )
 

@@ -66,7 +66,17 @@ def judge(run: Run) -> Verdict:
     """
     if run.manifest.imported is not None:
         return Verdict.of([_imported_reason(run.manifest.imported)])
-    return Verdict.of(reason for reason in _reasons(run) if reason is not None)
+    return Verdict.of(_advised(reason, run) for reason in _reasons(run) if reason is not None)
+
+
+def _advised(reason: Reason, run: Run) -> Reason:
+    """The reason with advice that the run hasn't followed already, and that it can follow."""
+    rule, advice = RULES[reason.code], None
+    if run.manifest.spec.get("replay"):
+        advice = rule.advice_of_replay
+    elif run.manifest.spec.get("pin"):
+        advice = rule.advice_pinned
+    return reason if advice is None else replace(reason, advice=advice)
 
 
 def _imported_reason(imported: ImportedRecord) -> Reason:

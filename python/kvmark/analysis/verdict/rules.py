@@ -56,6 +56,9 @@ class Rule:
     applies: str = ""
     #: Where rule and threshold come from; empty where the value explains itself.
     source: str = ""
+    #: The advice where the workers are pinned, and on a replay, if it is another.
+    advice_pinned: str | None = None
+    advice_of_replay: str | None = None
 
     @property
     def thresholds(self) -> Mapping[Level, float]:
