@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import polars as pl
 
-from kvmark.analysis.summary.run import OperationSummary, PhaseSummary
+from kvmark.analysis.summary.imported import imported_rows
+from kvmark.records import TimeName
 from kvmark.records.model import TIMES
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Figure, Page, Provenance, Section
-from kvmark.report.model.tables import Grid, Table, changes
+from kvmark.report.model.tables import Cell, Grid, Table, changes
+from kvmark.report.model.units import Bounded, TimeUnit
 from kvmark.report.views import charts, figures, verdicts
 from kvmark.report.views.figures import interval_quantiles
 from kvmark.report.views.gather import MOST_CURVES, MOST_DRAWN
 from kvmark.report.views.run import run_facts, run_grids, run_sentence
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.sequence import SUCCESSFUL, add_times, sequence_grid, sequence_sentence
+from kvmark.report.views.sequence import SUCCESSFUL, sequence_grid, sequence_sentence
 
 _MOST_SECTIONS: Final = 100
 """Most runs on a page that has a section for each run: 500 sections are 2 MB."""
@@ -32,8 +35,10 @@ _NS_PER_S: Final = 1e9
 _BARS: Final = "bars are 95 % confidence intervals by what moves within each run"
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
-_Row = tuple[int, RunAnswer, PhaseSummary, OperationSummary]
-"""The number of a run, the run, a phase of it and an operation."""
+_OF_TOOLS: Final = (
+    "Another tool's figures are as it gave them, and not judged. Compare them with kvmark's times of"
+    " the same kind: most tools give the service time, without the wait that a stall causes."
+)
 
 
 def sequence_page(answer: SequenceAnswer) -> Page:
@@ -149,43 +154,94 @@ def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
     return tuple(replace(figure, name=f"{prefix}{figure.name}") for figure in drawn)
 
 
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A row of the table of several runs: an operation of kvmark's, or of another tool's."""
+
+    run: int
+    title: str
+    throughput: Bounded | str
+    operation: str
+    #: Quantiles by time and name, in nanoseconds.
+    times_ns: Mapping[TimeName, Mapping[str, float | None]]
+    verdict: Cell
+
+
 def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
-    """The throughput of each run and the times of its operations."""
-    unit = units.time_unit(
-        operation.response.shown_ns("p99")
-        for run in runs
-        for phase in run.summary.phases
-        for operation in phase.operations
-    )
-    rows: list[_Row] = [
-        (number, run, phase, operation)
-        for number, run in enumerate(runs, 1)
-        for phase in run.summary.phases
-        for operation in phase.operations
-        if not operation.part
-    ]
+    """The throughput of each run and the times of its operations; a tool's beside kvmark's."""
     titles = _run_titles(runs)
+    rows = [
+        side
+        for number, (run, title) in enumerate(zip(runs, titles, strict=True), 1)
+        for side in (_imported_sides if run.imported else _measured_sides)(number, title, run)
+    ]
     table = Table("Side by side", rows)
-    table.key("run", lambda row: row[0], number=True)
-    table.key("of", lambda row: titles[row[0] - 1])
-    table.number("ops/s, all", lambda row: row[2].throughput, tone="strong")
-    table.word("operation", lambda row: row[3].operation)
-    add_times(table, "response time", _QUANTILES, unit, lambda row: row[3].response)
-    table.word("verdict", lambda row: verdict_cell(row[1].verdict.judgement))
-    notes = (
+    table.key("run", lambda row: row.run, number=True)
+    table.key("of", lambda row: row.title)
+    table.number("ops/s, all", lambda row: row.throughput, tone="strong")
+    table.word("operation", lambda row: row.operation)
+    # A tool's times are compared with kvmark's of the same kind.
+    others = {time for row in rows for time in row.times_ns if runs[row.run - 1].imported}
+    times = [time for time in TIMES if time == "response" or time in others]
+    unit = units.time_unit(ns for row in rows for time in times for ns in _quantiles(row, time))
+    for time in times:
+        band = f"{time} time, {unit.name}"
+        table.numbers(_QUANTILES, partial(_quantile, time, unit), band)
+    table.word("verdict", lambda row: row.verdict)
+    notes = [
         "± is half the width of a 95 % confidence interval over the run's intervals.",
         SUCCESSFUL,
-    )
-    return table.grid(notes, changes([row[0] for row in rows]))
+        *([_OF_TOOLS] if others else []),
+    ]
+    return table.grid(notes, changes([row.run for row in rows]))
+
+
+def _measured_sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
+    verdict = verdict_cell(run.verdict.judgement)
+    for phase in run.summary.phases:
+        for one in phase.operations:
+            if one.part:
+                continue
+            times: dict[TimeName, dict[str, float | None]] = {
+                "response": {name: one.response.shown_ns(name) for name in _QUANTILES},
+                "service": {name: one.service.shown_ns(name) for name in _QUANTILES},
+            }
+            yield _Side(number, title, phase.throughput, one.operation, times, verdict)
+
+
+def _imported_sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
+    """The cases of a file, and their operations."""
+    if run.imported is None:
+        return
+    for row in imported_rows(run.imported):
+        labels = ", ".join(row.labels.values())
+        subject = f"{title}, {labels}" if labels else title
+        rate = units.significant(row.throughput) if row.throughput else units.ABSENT
+        yield _Side(
+            number, subject, rate, row.operation or "all", row.times_ns, Cell("not judged", "muted")
+        )
+
+
+def _quantiles(row: _Side, time: TimeName) -> Iterator[float | None]:
+    return (row.times_ns.get(time, {}).get(name) for name in _QUANTILES)
+
+
+def _quantile(time: TimeName, unit: TimeUnit, name: str, row: _Side) -> str:
+    return units.duration(row.times_ns.get(time, {}).get(name), unit)
 
 
 def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:
     """The title of each run, with the parts of its request that differ between runs."""
-    requests = [{fact.label: fact.text for fact in run.request} for run in runs]
+    requests = [{fact.label: fact.text for fact in run.request} for run in runs if not run.imported]
     labels = {label for request in requests for label in request}
     varied = {label for label in labels if len({one.get(label) for one in requests}) > 1}
     return [
-        ", ".join([run.title, *(fact.text for fact in run.request if fact.label in varied)])
+        ", ".join(
+            [
+                run.title,
+                *(fact.text for fact in run.request if fact.label in varied and not run.imported),
+            ]
+        )
         for run in runs
     ]
 
