@@ -4,7 +4,7 @@ FROM debian:12-slim
 RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 COPY dist/*.whl /tmp/
 RUN python3 -m venv /opt/kvmark
-RUN /opt/kvmark/bin/pip install --quiet --no-cache-dir "$(ls /tmp/kvmark-*.whl)[serve]" && rm /tmp/kvmark-*.whl
+RUN /opt/kvmark/bin/pip install --quiet --no-cache-dir "$(ls /tmp/kvmark-*_$(uname -m).whl)[serve]" && rm /tmp/kvmark-*.whl
 ENV PATH=/opt/kvmark/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 WORKDIR /data
 ENTRYPOINT ["kvmark"]

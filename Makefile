@@ -8,7 +8,7 @@ RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart setup check format test test-long fuzz fuzz-short wheel fresh
-.PHONY: fresh-setup fresh-wheel docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
+.PHONY: fresh-setup fresh-wheel licences docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
 .PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
 .PHONY: bench-startup bench-tap bench-trace bench-replay coverage site lock clean
 
@@ -59,6 +59,9 @@ fuzz-short: setup ## The same inputs each time, half a minute each, as .ci/run d
 
 wheel: setup ## Build a wheel for any Linux with glibc 2.27, and an sdist, into dist/
 	@$(BIN)/python scripts/wheel.py
+
+licences: setup ## Write the licences of the libraries in a wheel to dist/
+	@$(BIN)/python scripts/licences.py
 
 FRESH := $(PYTHON) scripts/fresh.py
 SMALL := make setup && .venv/bin/kvmark ycsb --records 1000 --workloads load,a --repetitions 1

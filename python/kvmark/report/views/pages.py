@@ -36,7 +36,7 @@ _BARS: Final = "bars are 95 % confidence intervals by what moves within each run
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
 _OF_TOOLS: Final = (
-    "Another tool's figures are as it gave them, and not judged. Compare them with kvmark's times of"
+    "Another tool's figures are as it gave them, and not judged. Compare them with times of"
     " the same kind: most tools give the service time, without the wait that a stall causes."
 )
 
