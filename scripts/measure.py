@@ -130,7 +130,8 @@ def targets(report: str) -> None:
     with server("redis") as system, TemporaryDirectory() as folder:
         stores = {"redis": system, "rocksdb": f"rocksdb:{folder}/store"}
         for name, store_url in stores.items():
-            must("ycsb", "--system", store_url, "--workloads", "load", "--repetitions", "1", *common)
+            first = ("--workloads", "load", "--repetitions", "1")
+            must("ycsb", "--system", store_url, *first, *common)
             words = ("--workloads", "a,c", "--on-existing", "keep", "--repetitions", "5", *common)
             offered = ("--target", TARGETS[name], "--operations", "20000")
             must("ycsb", "--system", store_url, *words, *offered, *marked(report))

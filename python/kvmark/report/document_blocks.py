@@ -37,6 +37,7 @@ from kvmark.report.views import gather
 from kvmark.report.views.comparison import comparison_markdown, history_markdown
 from kvmark.report.views.proxies import cost_sentences, proxies_grid
 from kvmark.report.views.run import run_sentence
+from kvmark.report.views.screen import WIDTH, run_screen, sequence_screen
 from kvmark.report.views.sequence import operations_grid, sequence_grid, sequence_sentence
 from kvmark.spec.metric import parse_comparable
 
@@ -247,6 +248,16 @@ def _operations(request: _Request) -> BlockContent:
     return _from([run], escape_markdown(run_sentence(answer)), *grids)
 
 
+def _screen(request: _Request) -> BlockContent:
+    """What the terminal shows of a sequence, or of the newest run."""
+    runs = request.runs()
+    if all("sequence" in run.manifest.spec for run in runs):
+        screen = sequence_screen(gather.sequence_answer(runs, request.verdict), WIDTH)
+    else:
+        screen = run_screen(gather.run_answer(runs[-1], request.verdict(runs[-1])), WIDTH)
+    return BlockContent(f"```text\n{screen.plain}\n```")
+
+
 def _compare(request: _Request) -> BlockContent:
     choice = request.options.get("runs", "newest")
     if choice not in ("newest", "all"):
@@ -338,6 +349,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[[_Request], BlockContent], frozenset[s
     "table": (_table, _RUN_OPTIONS | {"columns"}),
     "answer": (_answer, _RUN_OPTIONS),
     "operations": (_operations, _RUN_OPTIONS),
+    "screen": (_screen, _RUN_OPTIONS),
     "compare": (_compare, frozenset({"from", "base", "candidate", "allow", "runs"})),
     "history": (_history, _RUN_OPTIONS | {"metric", "limit"}),
     "provenance": (lambda request: _from(request.runs()), _RUN_OPTIONS),
