@@ -130,7 +130,8 @@ def stall(report: str) -> None:
                 ["taskset", "-c", "0", "redis-benchmark", *words], stdout=file
             )
             time.sleep(STALL_AFTER_S)
-            assert node.process is not None  # it is up
+            if node.process is None:
+                sys.exit("the server has ended")
             os.kill(node.process.pid, signal.SIGSTOP)
             time.sleep(STALL_S)
             os.kill(node.process.pid, signal.SIGCONT)
