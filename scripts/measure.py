@@ -32,7 +32,7 @@ from kvmark.records.archive import unpack
 from kvmark.records.store import Records
 from kvmark.testbed import testbeds_root
 from kvmark.testbed.host import other_busy_cores
-from kvmark.testbed.state import Testbed, all_testbeds
+from kvmark.testbed.state import all_testbeds
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".venv/bin/kvmark"
@@ -71,8 +71,6 @@ NOT_MEASURING = ("docs", "tests", "bench", "scripts", "python/kvmark/report", "*
 IDLE_FOR_S = 5
 IDLE_BELOW_CORES = 0.2
 """Above what three idle nodes and Ray use."""
-STALL_AFTER_S = 5
-STALL_S = 1
 SHOTOVER_PORT = 19_042
 RAY_PORT = 6380
 WAYS: Final = tuple((build, threads) for build in ("release", "debug") for threads in (4, 16))
@@ -114,29 +112,6 @@ def published_rocksdb(report: str) -> None:
 def first_command(report: str) -> None:
     """The README's first command."""
     must("ycsb", "--report", "none", *marked(report))
-
-
-def stall(report: str) -> None:
-    """A Redis that stands still for a second, as kvmark and redis-benchmark see it."""
-    with server("redis") as system, TemporaryDirectory() as folder:
-        load = ("--rate", "5000", "--clients", "64", "--duration", "20s", "--pin", "0")
-        fault = ("--fault", "8s pause primary-1 for 1s")
-        must("run", "redis/get", *load, *fault, "--system", system, *marked(report))
-        (node,) = own_testbed(system).nodes
-        words = ("-p", str(node.port), "-c", "50", "-n", "1000000", "-t", "get", "--csv")
-        output = Path(folder) / "redis-benchmark.csv"
-        with output.open("w") as file:
-            running = subprocess.Popen(
-                ["taskset", "-c", "0", "redis-benchmark", *words], stdout=file
-            )
-            time.sleep(STALL_AFTER_S)
-            if node.process is None:
-                sys.exit("the server has ended")
-            os.kill(node.process.pid, signal.SIGSTOP)
-            time.sleep(STALL_S)
-            os.kill(node.process.pid, signal.SIGCONT)
-            running.wait()
-        must("import", str(output), "--tag", tag(report))
 
 
 def failover(report: str) -> None:
@@ -256,18 +231,13 @@ def speed_of(make: Callable[[], None]) -> float:
     return client_speed(kept.open(kept.find("last").id).manifest)
 
 
-def own_testbed(system: str) -> Testbed:
-    """The testbed of a name such as `up:measure-redis`."""
-    (own,) = (one for one in all_testbeds(testbeds_root()) if f"up:{one.name}" == system)
-    return own
-
-
 def warm_up(system: str, load: Load) -> None:
     """Loads a server of our own in rounds until it gets no faster: Java compiles what it runs.
 
     A study warms its servers up in the same way. These measurements are no result.
     """
-    cores = every_core(own_testbed(system))
+    (own,) = (one for one in all_testbeds(testbeds_root()) if f"up:{one.name}" == system)
+    cores = every_core(own)
     found = warm_up_servers({system: load}, ROUND_S * MOST_ROUNDS, time.monotonic, print, cores)
     if found is None:
         sys.exit("nothing was measured of a server that nothing warmed up")
@@ -432,7 +402,6 @@ def kvmark(*words: str) -> int:
 
 REPORTS: Final[Mapping[str, Callable[[str], None]]] = {
     "first-command": first_command,
-    "stall": stall,
     "ycsb-rocksdb": published_rocksdb,
     "failover": failover,
     "ycsb-redis": redis,
