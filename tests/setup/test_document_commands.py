@@ -11,6 +11,7 @@ TEXT = """\
 <!-- run -->
 
     echo one >file
+    false
 
     test -d "$KVMARK_TESTBEDS" || cat file
 
@@ -18,10 +19,9 @@ Not marked:
 
     exit 9
 
-<!-- run: exits 1 -->
+<!-- run -->
 
     cat file
-    false
 """
 
 
@@ -30,15 +30,19 @@ def document(tmp_path: Path) -> Path:
     return tmp_path / "page.md"
 
 
-def test_marked_blocks_run_in_one_folder(document: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    document.write_text(TEXT)
-    assert document_commands.main([str(document)]) == 0
-    assert capfd.readouterr().out.split() == [f"{document}:5", "one", f"{document}:15", "one"]
-
-
-def test_another_exit_code_fails_with_the_line(
+def test_marked_blocks_run_in_one_folder_and_may_answer_no(
     document: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    document.write_text(TEXT.replace("false", "exit 3"))
+    document.write_text(TEXT)
+    assert document_commands.main([str(document)]) == 0
+    assert capfd.readouterr().out.split() == [f"{document}:5", "one", f"{document}:16", "one"]
+
+
+def test_an_error_fails_with_its_line(document: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document.write_text(
+        TEXT.replace("    cat file\n", "    cat file\n    (exit 2)\n    echo two\n")
+    )
     assert document_commands.main([str(document)]) == 1
-    assert capfd.readouterr().err == f"{document}:15: exit code 3, not 1\n"
+    said = capfd.readouterr()
+    assert said.err == f"{document}:16: exit code 2\n"
+    assert "two" not in said.out

@@ -342,6 +342,9 @@ def _peers(request: _Request) -> BlockContent:
     """A comparison with peers, as `bench/` stores it."""
     if request.source.peers is None:
         raise SpecError("peers needs from=FILE.json, a comparison that was kept")
+    if cases := request.names("cases"):
+        grid = medians_grid(request.source.peers, cases, request.names("figures"))
+        return BlockContent(to_markdown(replace(grid, title="")).strip())
     return BlockContent(request.parts(peers_parts(request.source.peers), {}, "a comparison"))
 
 
@@ -355,7 +358,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[[_Request], BlockContent], frozenset[s
     "provenance": (lambda request: _from(request.runs()), _RUN_OPTIONS),
     "stress": (_stress, _RUN_OPTIONS),
     "proxies": (_proxies, frozenset({"from", "direct", "ways", "published"})),
-    "peers": (_peers, frozenset({"from", "view"})),
+    "peers": (_peers, frozenset({"from", "view", "cases", "figures"})),
     "report": (_report, frozenset({"from", "study", "only", "view", "pictures"})),
 }
 """Each kind of block with its function and its options."""
@@ -391,14 +394,17 @@ def peers_parts(peers: Peers) -> dict[str, str]:
     }
 
 
-def medians_grid(peers: Peers) -> Grid:
-    """Each program's medians over the blocks."""
-    table = Table("Medians", peers.rows())
+def medians_grid(peers: Peers, cases: Sequence[str] = (), figures: Sequence[str] = ()) -> Grid:
+    """Each program's medians over the blocks; all cases and figures unless some are named."""
+    table = Table("Medians", [row for row in peers.rows() if not cases or row.case in cases])
     table.key("case", lambda row: row.case)
     table.key("program", lambda row: row.program)
-    headings = {one.name: one.heading for one in peers.figures}
+    headings = {
+        one.name: one.heading for one in peers.figures if not figures or one.name in figures
+    }
     table.numbers(headings, lambda name, row: units.significant(row.figures[name]))
-    table.number("blocks", lambda row: row.blocks)
+    if not figures:
+        table.number("blocks", lambda row: row.blocks)
     return table.grid()
 
 
