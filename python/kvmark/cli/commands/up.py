@@ -93,7 +93,10 @@ def _parameter(wishes: Sequence[tuple[System, OptionSpec]]) -> Parameter:
 
 
 def up(context: typer.Context, *, system: str | None, json: bool, quiet: bool, **_: Any) -> None:
-    """Starts a testbed, or restarts a stopped one. Without a name, lists them."""
+    """Starts a testbed, or restarts a stopped one. Without a name, lists them.
+
+    Testbeds are kept in the folder testbeds, or that of $KVMARK_TESTBEDS.
+    """
     from kvmark.cli.commands import up_run
 
     if system is None:

@@ -18,7 +18,7 @@ from kvmark.cli.output import (
     terminal_width,
 )
 from kvmark.cli.session import execute_design, named_system, open_journal
-from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.errors import AnswerIsNo, SpecError, UsageError
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling
 from kvmark.frontends.ycsb.options import YcsbOptions
@@ -34,6 +34,7 @@ from kvmark.report.views.screen import sequence_screen
 from kvmark.run.existing import DatasetClaim, OnExisting, check_existing, make_room
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.rocksdb import scratch_folder
+from kvmark.testbed.system import contents_of
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.study import StudyOptions
@@ -169,6 +170,8 @@ def execute_sequence(
         sequence = YcsbSequence(study=placed, system=str(system or _SCRATCH))
         if not options.resume and any(step.fresh for step in placed.first_steps()):
             check_existing(placed.system, options.on_existing)
+        elif not options.resume:
+            _check_loaded(placed)
         journal = open_journal(sequence, options)
         # Records in a scratch database need no proof of origin.
         choice: OnExisting = "remove" if system is None else options.on_existing
@@ -198,6 +201,17 @@ def run_published(name: str, options: StudyOptions) -> None:
     seed = 1 if options.seed is None else options.seed
     wanted = YcsbOptions(**{**values, "seed": seed})
     execute_sequence(read_ycsb([], []), wanted, PUBLISHED)
+
+
+def _check_loaded(study: YcsbStudy) -> None:
+    """Refuses a sequence without a load on an empty system."""
+    system = study.system
+    contents = contents_of(system.driver, system.options, system.password)
+    if contents is not None and contents.found is None:
+        steps = ",".join(study.workloads)
+        raise UsageError(
+            f"workloads: {system} has no records for {steps}: write --workloads load,{steps}"
+        )
 
 
 @contextmanager
