@@ -10,7 +10,12 @@ import polars as pl
 
 from kvmark.analysis.summary.faults import expected_errors
 from kvmark.analysis.summary.run import by_outcome, looked_for
-from kvmark.analysis.summary.sums import busy_shares, waiting_for_core, window_rows
+from kvmark.analysis.summary.sums import (
+    busy_shares,
+    interval_sums,
+    waiting_for_core,
+    window_rows,
+)
 from kvmark.analysis.verdict.rules import (
     LAG_FLOORS,
     RULES,
@@ -28,6 +33,7 @@ _LEAST_BUSY_WALL_NS = 10_000_000
 # Chance gives a wrong mix once in a million runs.
 _MIX_P_VALUE = 1e-6
 _NOT_ERRORS = ("ok", "miss", "mismatch")
+_LEAST_GONE_NS = 10**9
 _AFTER_DELETES = (
     "records that the workload deletes are missed later: say `expect_misses: true` in the workload"
     " if that is meant, or insert them again"
@@ -215,6 +221,30 @@ def check_success(phase: JudgedPhase) -> Iterator[Reason | None]:
         0 if ok else 1,
         f"no operation succeeded in the {phase.name} phase",
         {"operations_ok": ok, "operations": phase.count()},
+    )
+
+
+def check_gone(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """A server that ended by itself answers nothing from then on."""
+    run, start_ns = phase.run, phase.record.start_ns
+    length_ns = phase.record.end_ns - start_ns
+    if run.manifest.spec.get("faults") or length_ns < _LEAST_GONE_NS:
+        return
+    rows = interval_sums(phase.full_intervals)
+    answered = rows.filter(pl.col("succeeded") > 0).sort("start_ns")
+    if answered.is_empty():
+        return
+    begin_ns, end_ns = answered.row(-1, named=True)["start_ns"], answered["end_ns"][-1]
+    # Connections fail within the interval of the last success, or after it.
+    failed = int(rows.filter(pl.col("start_ns") >= begin_ns)["failed"].sum())
+    notices = (one for one in run.manifest.engine.notices if one.phase == phase.record.index)
+    said = next((one.message for one in notices), f"{failed} operations failed")
+    lasted_s, whole_s = (end_ns - start_ns) / 1e9, length_ns / 1e9
+    yield phase.reason(
+        "server_gone",
+        1 - lasted_s / whole_s if failed else 0.0,
+        f"nothing succeeded from {lasted_s:.3g} s to the end at {whole_s:.3g} s: {said}",
+        {"last_success_s": lasted_s, "failed": failed},
     )
 
 

@@ -105,6 +105,8 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
     yield from checks_run.check_server_warm_up(run)
     yield from checks_run.check_notices(run)
     yield from checks_servers.check_faults(run)
+    for record in run.counted:
+        yield from checks_operations.check_gone(JudgedPhase(run, record))
     for record in run.manifest.engine.phases:
         if record.name in _MUST_SUCCEED:
             yield from checks_operations.check_errors(JudgedPhase(run, record))
