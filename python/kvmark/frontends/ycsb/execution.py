@@ -233,7 +233,7 @@ def _print_table(
     is_timed: bool,
 ) -> None:
     # The time that a workload takes is a result only where it isn't the user's choice.
-    manifests = [] if is_timed else [run.manifest for run in runs]
+    manifests = None if is_timed else [run.manifest for run in runs]
     notes = closing_notes(summary, manifests)
     answer = replace(sequence_answer(runs), remarks=notes)
     if options.json:
@@ -340,10 +340,13 @@ def announcement(study: YcsbStudy, summary: scheduling.SequenceRepetitions) -> s
 
 
 def closing_notes(
-    summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]
+    summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest] | None
 ) -> tuple[str, ...]:
-    """Sentences on repetitions that the budget left out, and on the slowest workload."""
-    longest = _longest(summary, manifests) if manifests else ""
+    """Sentences on repetitions that the budget left out, and on the slowest workload.
+
+    Without manifests, the user chose the duration of workloads, and none is the slowest.
+    """
+    longest = "" if manifests is None else _longest(summary, manifests)
     return tuple(filter(None, (*_left_out(summary), longest)))
 
 
