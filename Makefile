@@ -7,10 +7,11 @@ CARGO := $(PYTHON) scripts/cargo.py
 RELEASE := --release --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart setup check format test test-long fuzz fuzz-short wheel fresh
-.PHONY: fresh-setup fresh-wheel licences docs measure bench bench-engine bench-rocksdb bench-rocksdb-build
-.PHONY: bench-redis bench-memcached bench-cql bench-apps bench-scale bench-stress bench-report
-.PHONY: bench-startup bench-tap bench-trace bench-replay coverage site lock clean
+.PHONY: help quickstart setup check format test test-all test-long fuzz fuzz-short wheel fresh
+.PHONY: fresh-setup fresh-wheel licences docs measure bench bench-engine bench-rocksdb
+.PHONY: bench-rocksdb-build bench-redis bench-memcached bench-cql bench-apps bench-scale
+.PHONY: bench-stress bench-report bench-startup bench-tap bench-trace bench-replay coverage
+.PHONY: site lock clean
 
 help: ## List the commands
 	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -43,10 +44,14 @@ format: setup ## Format Rust and Python
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Run all tests, Rust then Python, on real servers; the end names what was not tested
+TESTS = $(PYTHON) scripts/mounted_root.py $(BIN)/python scripts/all_tests.py
+test: setup ## Everyday tests, Rust then Python: without Java, clusters and browsers
 	@$(PYTHON) scripts/needs.py
-	$(CARGO) test $(RELEASE) --workspace --exclude kvmark-pyext --no-run
-	@$(PYTHON) scripts/mounted_root.py $(BIN)/python scripts/all_tests.py
+	@$(TESTS) --everyday
+
+test-all: setup ## All tests, on real servers; the end lists the skipped ones and the ten slowest
+	@$(PYTHON) scripts/needs.py
+	@$(TESTS)
 
 test-long: setup ## Property tests with new cases, from a seed that is printed; SEED=N repeats
 	@$(BIN)/python scripts/long_tests.py $(if $(SEED),--seed $(SEED))

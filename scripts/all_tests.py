@@ -1,6 +1,7 @@
 """Runs all tests, Rust's then Python's, and lists the skipped ones with their reasons.
 
-In CI a skipped test is a failure, unless `tests/may_be_skipped.toml` allows it.
+With `--everyday` it leaves out those that need Java, a cluster, a browser or minutes. In CI a
+skipped test is a failure, unless `tests/may_be_skipped.toml` allows it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"), "test", "--release"
          "--workspace", "--exclude", "kvmark-pyext")  # fmt: skip
 PYTEST = (sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile",
           "--no-loadscope-reorder", "-o", "junit_family=xunit1")  # fmt: skip
+EVERYDAY = ("-m", "not heavy")
+SLOWEST = ("--durations", "10")
 MANY_FILES = "needs redis-server and 12,000 open files"
 CASSANDRA = "needs a node of Cassandra"
 # The reasons for which tests in Rust are ignored, and the program that each of them needs.
@@ -40,6 +43,8 @@ PROGRAMS = {
     "needs memcached": "memcached",
     "needs valgrind": "valgrind",
 }
+LEFT_OUT = ("needs valgrind", MANY_FILES, CASSANDRA)
+"""What everyday tests in Rust don't have."""
 # `Running tests/cql/main.rs (/…/deps/cql-0123456789abcdef)`, and the line of a test.
 PROGRAM = re.compile(r"^ +Running .*?([\w-]+)-[0-9a-f]+\)$")
 TEST = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (\w+)(?:, (.*))?$")
@@ -129,10 +134,12 @@ def cargo_test(
     return running.returncode, seen
 
 
-def tests_in_rust() -> tuple[int, list[Skip]]:
-    """All tests in Rust: first those without needs, then those whose need can be provided."""
+def tests_in_rust(*, everyday: bool) -> tuple[int, list[Skip]]:
+    """The tests in Rust: first those without needs, then those whose need can be provided."""
     code, seen = cargo_test((), {})
     ignored = {test: why for test, (how, why) in seen.items() if how == "ignored"}
+    if everyday:
+        ignored = {test: why for test, why in ignored.items() if why not in LEFT_OUT}
     with ExitStack() as servers:
         for reason in (*PROGRAMS, CASSANDRA):
             waiting = [test for test, why in ignored.items() if why == reason]
@@ -153,11 +160,12 @@ def tests_in_rust() -> tuple[int, list[Skip]]:
     return code, [Skip(f"{tested}::{name}", why) for (tested, name), why in ignored.items()]
 
 
-def tests_in_python() -> tuple[int, list[Skip]]:
-    """All tests in Python."""
+def tests_in_python(*, everyday: bool) -> tuple[int, list[Skip]]:
+    """The tests in Python; the ten slowest are listed."""
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "tests.xml"
-        with program([*PYTEST, f"--junitxml={record}"]) as running:
+        words = (*PYTEST, *SLOWEST, *(EVERYDAY if everyday else ()), f"--junitxml={record}")
+        with program(words) as running:
             pass
         return running.returncode, skipped(record.read_text()) if record.exists() else []
 
@@ -198,13 +206,14 @@ def report(skips: Sequence[Skip], allowed: Sequence[Allowed]) -> tuple[int, list
     return more, lines or ["No test was skipped."]
 
 
-def main() -> int:
-    """Runs all tests and returns the exit code."""
+def main(arguments: Sequence[str]) -> int:
+    """Runs the tests and returns the exit code."""
+    everyday = "--everyday" in arguments
     try:
         allowed = read_allowed(ALLOWED.read_text())
-        code, skips = tests_in_rust()
+        code, skips = tests_in_rust(everyday=everyday)
         if code == 0:
-            code, skips_in_python = tests_in_python()
+            code, skips_in_python = tests_in_python(everyday=everyday)
             skips += skips_in_python
         else:
             skips.append(Skip("all tests in Python", "those in Rust failed"))
@@ -215,6 +224,8 @@ def main() -> int:
         return 130
     more, lines = report(skips, allowed)
     print("", *lines, sep="\n")
+    if everyday:
+        print("Tests with Java, clusters and browsers are left out: make test-all runs them.")
     if more and needs.in_ci():
         print(f"CI runs every test; {more} tests above were skipped and aren't in {ALLOWED}.")
         return 1
@@ -222,4 +233,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
