@@ -1,4 +1,4 @@
-"""Levels on a logarithmic scale, their differences, and several claims at a time."""
+"""Levels on a logarithmic scale, their differences, and the errors of means and quantiles."""
 
 import math
 
@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from kvmark.stats import (
+    Counts,
     Effect,
     Level,
     PrecisionTarget,
     as_family,
     decide,
     difference,
+    jackknife,
     level_of,
     level_of_stages,
+    mean_interval,
+    paired_jackknife,
+    two_stage_mean,
 )
 from kvmark.stats.level import holm, paired_difference
 
@@ -28,18 +33,6 @@ def test_a_ratio_is_inverted_when_the_sides_are_exchanged() -> None:
     assert there.ratio.value == pytest.approx(1 / back.ratio.value)
     assert there.ratio.low == pytest.approx(1 / (back.ratio.high or 0))
     assert there.p_value == pytest.approx(back.p_value)
-
-
-def test_equal_sides_differ_significantly_in_one_of_twenty_comparisons() -> None:
-    chance = np.random.default_rng(3)
-    found = sum(
-        difference(
-            level_of(chance.lognormal(5, 0.1, 6)), level_of(chance.lognormal(5, 0.3, 9))
-        ).significant()
-        for _ in range(2000)
-    )
-    # Three deviations of a binomial count around 100.
-    assert 70 <= found <= 130
 
 
 def test_the_smallest_detectable_change_is_found_in_eight_of_ten_comparisons() -> None:
@@ -132,9 +125,87 @@ def test_equal_blocks_have_the_floor_as_their_error() -> None:
     assert decided.p_value == pytest.approx(found.p_value)
 
 
-def test_repetitions_in_two_stages_have_the_wider_error() -> None:
-    early, late = [100.0, 110.0, 90.0], [100.0] * 5
-    found, plain = level_of_stages(early, late), level_of([*early, *late])
-    assert found.log == plain.log
-    assert (found.estimate("").error or 0) > (plain.estimate("").error or 0)
-    assert level_of_stages([100.0, 100.1, 99.9], [80.0, 120.0]).units == 5
+# The number of repetitions was decided by the scatter of the first five of them.
+
+
+@pytest.mark.parametrize("scatter", [0.01, 0.05, 0.07, 0.1])
+def test_the_interval_of_two_stages_has_the_stated_coverage(scatter: float) -> None:
+    target = PrecisionTarget(within=0.05, find=None, most_blocks=20, first_stage=5)
+    held = 0
+    for figures in np.random.default_rng(7).normal(100.0, 100.0 * scatter, (2000, 20)):
+        needed = decide([math.log(figure) for figure in figures[:5]], target).needed
+        shown = two_stage_mean(figures[:5], figures[5:needed], "")
+        held += (shown.low or 0) <= 100.0 <= (shown.high or 0)
+    # 2000 intervals of 95 % scatter by ± 1 %.
+    assert held / 2000 >= 0.94
+
+
+def test_a_small_scatter_in_one_stage_does_not_narrow_the_interval() -> None:
+    early, late = [100.0, 120.0, 80.0, 110.0, 90.0], [100.0] * 5
+    wide, plain = two_stage_mean(early, late, "ops/s"), mean_interval(early + late, "ops/s")
+    assert wide.error > plain.error
+    assert (wide.value, wide.n, wide.method) == (100.0, 10, "mean, two stages, Stein")
+    level, plain_level = level_of_stages(early, late), level_of(early + late)
+    assert level.log == plain_level.log
+    assert level.estimate("").error > plain_level.estimate("").error
+    first, second = [100.0, 100.1, 99.9, 100.0, 100.0], [80.0, 120.0]
+    assert two_stage_mean(first, second, "") == mean_interval([*first, *second], "")
+    assert level_of_stages(first, second).units == 7
+    with pytest.raises(ValueError, match="at least two samples"):
+        two_stage_mean([1.0], [2.0], "")
+
+
+# Quantiles of merged histograms.
+
+
+MEDIAN_NS = 50_000
+
+
+def drawn(chance: np.random.Generator, count: int, shift: float = 0.0) -> Counts:
+    """Lognormal times in steps of a hundredth, as in a histogram."""
+    logs = chance.normal(math.log(MEDIAN_NS) + shift, 0.5, count)
+    return Counts.of(np.exp(np.round(logs, 2)).astype(np.int64))
+
+
+def test_the_interval_of_shifting_runs_has_the_stated_coverage() -> None:
+    chance = np.random.default_rng(2)
+    held = 0
+    for _ in range(150):
+        parts = [drawn(chance, 200, shift) for shift in chance.normal(0, 0.1, 8)]
+        found = jackknife(parts, 0.5)
+        estimate = found.estimate("ns")
+        held += (estimate.low or 0) <= MEDIAN_NS <= (estimate.high or math.inf)
+    # 95 % of 150, and three deviations of a binomial count.
+    assert 134 <= held <= 150
+
+
+def test_one_run_alone_has_a_quantile_and_no_error_between_runs() -> None:
+    found = jackknife([drawn(np.random.default_rng(1), 100)], 0.5)
+    assert found.spread is None
+    assert jackknife([], 0.5) is None
+
+
+def bucket(low: int, width: int, runs: int) -> list[Counts]:
+    """Runs with all times in one bucket."""
+    one = Counts(np.array([low]), np.array([low + width - 1]), np.array([1000]))
+    return [one] * runs
+
+
+def test_the_error_of_runs_in_one_bucket_is_half_its_width() -> None:
+    for runs in (2, 20):
+        found = jackknife(bucket(50_000, 64, runs), 0.5)
+        assert found.stderr == pytest.approx(32 / 50_063)
+
+
+@pytest.mark.parametrize(("low", "differs"), [(50_064, False), (51_000, True)])
+def test_only_distant_buckets_differ_significantly(low: int, *, differs: bool) -> None:
+    base, candidate = bucket(50_000, 64, 20), bucket(low, 64, 20)
+    one, other = jackknife(base, 0.5), jackknife(candidate, 0.5)
+    for effect in (difference(one, other), paired_jackknife(base, candidate, 0.5, 0.95)):
+        assert effect.significant() == differs
+        assert differs or 0.1 < effect.p_value < 1
+
+
+def test_a_coarse_clock_makes_the_error_its_step() -> None:
+    found = jackknife(bucket(1000, 1, 5), 0.5, step=100.0)
+    assert found.stderr == pytest.approx(0.1)
