@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.errors import RecordsError, UsageError
+from kvmark.errors import ForeignFile, RecordsError
 from kvmark.records import Header, Records, Run, RunFolder, close_run, files
+from kvmark.removal import discard_folder, foreign_file, remove_folder
 
 NOON = datetime(2026, 11, 21, 7, 48, 12, tzinfo=UTC)
 
@@ -68,12 +69,6 @@ def test_runs_of_one_second_never_share_a_folder(tmp_path: Path) -> None:
     assert len(set(ids)) == 64
 
 
-def test_a_file_instead_of_the_root_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("")
-    with pytest.raises(UsageError, match="is a file and not a folder"):
-        Records(tmp_path / "runs").new("x")
-
-
 def test_the_default_folder_is_that_of_the_environment_or_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -116,16 +111,11 @@ def test_a_broken_manifest_is_listed_as_broken(tmp_path: Path, content: str) -> 
     assert entries[broken.id].problem
     with pytest.raises(RecordsError, match=f"run {broken.id} can't be read"):
         records.open(broken.id)
-
-
-def test_a_manifest_that_is_a_pipe_is_listed_as_broken(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON)
-    run = records.new("x")
-    os.mkfifo(run.path / "manifest.json")
-    (entry,) = records.list()
-    assert "it is no regular file" in str(entry.problem)
+    (broken.path / "manifest.json").unlink()
+    os.mkfifo(broken.path / "manifest.json")
+    assert "it is no regular file" in str(records.find(broken.id).problem)
     with pytest.raises(RecordsError, match="no regular file"):
-        Run.open(run.path)
+        Run.open(broken.path)
 
 
 def test_an_empty_folder_with_an_invalid_instant_hides_no_run(tmp_path: Path) -> None:
@@ -189,3 +179,47 @@ def test_a_list_reads_no_more_than_it_shows(
     monkeypatch.setattr(files, "read_document", counted)
     assert len(list(islice(records.lines(), 3))) == 3
     assert 3 <= len(read - {tmp_path.name}) <= 4
+
+
+# A folder is removed only if all of its files are kvmark's own.
+
+
+OWN = re.compile(r"manifest\.json|db/\d+\.sst")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "made"
+    (made / "db").mkdir(parents=True)
+    (made / "manifest.json").write_text("{}")
+    (made / "db" / "000001.sst").write_text("")
+    return made
+
+
+def test_a_folder_of_own_files_goes_and_a_missing_one_is_no_problem(folder: Path) -> None:
+    remove_folder(folder, OWN)
+    assert not folder.exists()
+    remove_folder(folder, OWN)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "db/notes.txt", "db/manifest.json", "000001.sst"])
+def test_one_other_file_keeps_all(folder: Path, name: str) -> None:
+    (folder / name).write_text("mine")
+    assert foreign_file(folder, OWN) == folder / name
+    with pytest.raises(ForeignFile, match=re.escape(f"{folder / name} was not made by kvmark")):
+        remove_folder(folder, OWN)
+    discard_folder(folder, OWN)
+    assert len(list(folder.rglob("*"))) == 4
+
+
+def test_a_link_is_a_file_and_what_it_leads_to_stays(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "000002.sst").write_text("mine")
+    (folder / "more").symlink_to(mine)
+    discard_folder(folder, OWN)
+    assert folder.exists()
+    link = tmp_path / "link"
+    link.symlink_to(mine)
+    discard_folder(link, re.compile(".*"))
+    assert (mine / "000002.sst").exists()
