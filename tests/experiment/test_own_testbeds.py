@@ -1,12 +1,16 @@
 """Studies that start their own servers, inject faults, or lose their servers."""
 
 import json
+import os
 from pathlib import Path
 
-from studies import PATIENCE_S, Program
+import pytest
+from studies import PATIENCE_S, Program, needs, quick
 
+from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import all_testbeds
 
+QUIET = ("-q", "--json", "--report", "none")
 # Nothing is kept on a disk: what is killed has lost all its records.
 TEXT = """
 testbed: {system: redis}
@@ -21,7 +25,7 @@ factors:
 """
 
 
-def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
+def test_after_a_fault_a_case_finds_its_servers_and_records(
     program: Program, own_testbeds: Path
 ) -> None:
     ended = program.study(TEXT, "--json")
@@ -38,9 +42,7 @@ def test_after_a_fault_a_case_finds_the_same_servers_and_all_records_again(
     assert not list(own_testbeds.iterdir())
 
 
-def test_a_study_that_is_terminated_takes_its_servers_down(
-    program: Program, own_testbeds: Path
-) -> None:
+def test_a_terminated_study_takes_its_servers_down(program: Program, own_testbeds: Path) -> None:
     text = """
 testbed: {system: redis}
 workload: ycsb/c
@@ -54,9 +56,7 @@ run: {records: 300, interval: 50ms, duration: 1h}
     assert not list(own_testbeds.iterdir())
 
 
-def test_a_system_that_goes_down_fails_its_case_and_not_the_study(
-    program: Program, own_testbeds: Path
-) -> None:
+def test_a_system_that_goes_down_fails_only_its_case(program: Program, own_testbeds: Path) -> None:
     text = """
 workload: ycsb/c
 order: written
@@ -65,8 +65,7 @@ factors:
   system: {levels: {lost: "up:mine", there: "null:"}}
 """
     assert program("up", "redis", "--name", "mine").code == 0
-    words = ("-q", "--json", "--report", "none", "--repetitions", "2")
-    process = program.begin_study(text, *words)
+    process = program.begin_study(text, *QUIET, "--repetitions", "2")
     assert program("down", "mine").code == 0
     process.join(PATIENCE_S)
     assert process.exitcode == 1, (program.folder / "err").read_text()
@@ -76,3 +75,39 @@ factors:
     assert not found["there"]["failures"]
     specs = [one["spec"]["study"] for one in program.manifests().values()]
     assert [spec["levels"]["system"] for spec in specs].count("there") == 2
+
+
+def bounds_memory() -> None:
+    """Skips where this user or machine can't bound what a server takes."""
+    try:
+        remove_group(make_group(f"kvmark-test-{os.getpid()}", 2**30))
+    except Exception as refused:  # noqa: BLE001 - whatever it is, there is no bound
+        pytest.skip(str(refused))
+
+
+def test_cassandra_initial_reads_large_datasets_from_disk(program: Program, testbeds: Path) -> None:
+    needs("java", "mvn")
+    bounds_memory()
+    # Where the disk has to answer, the page cache may not: one of the two has to fail.
+    both = ("data: exceeds}, least", "data: [fits, exceeds]}, least")
+    quick("cassandra-initial", program.folder, both)
+    choices = ("nodes=1", "study=random-lookup", "in_flight=10", "concurrent_reads=32")
+    words = [word for choice in choices for word in ("--only", choice)]
+    ended = program("study", "slice.yaml", *words, "--repetitions", "1", "--scale", "0.3", *QUIET)
+    assert (ended.json["missing"], ended.code) == (0, 1), ended
+    rows = {row["levels"]["data"]: row for row in ended.json["rows"]}
+    assert not rows["exceeds"]["failures"]
+    sentence = "bytes from their disks for an operation, and 4,096 at the least"
+    assert sentence in rows["fits"]["failures"][0]
+    # A record has 20,000 bytes.
+    read = {data: row["disk_bytes"] for data, row in rows.items()}
+    assert read["exceeds"] > max(2_000, 5 * (read["fits"] or 0)), read
+    bounds = {"exceeds": 960 * 2**20, "fits": None}
+    for manifest in program.manifests().values():
+        data = manifest["spec"]["study"]["levels"]["data"]
+        assert manifest["testbed"].get("memory_bytes") == bounds[data]
+        groups = {one["name"]: one["clients"] for one in manifest["plan"]["groups"]}
+        assert groups["clients"] == 10
+        assert len(manifest["testbed"]["nodes"]) == 1
+        totals = manifest["engine"]["totals"]
+        assert {total["outcome"] for total in totals if total["count"]} == {"ok"}

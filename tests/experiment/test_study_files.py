@@ -1,30 +1,24 @@
-"""Study files: their keys, and errors with lines."""
+"""Study files: their keys, errors with lines, and the cases with their order; ready studies."""
 
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from studies import MakeStudy
 
 from kvmark import catalog
-from kvmark.errors import SpecError
+from kvmark.errors import SpecError, UsageError
+from kvmark.experiment.study.definition import Study
 from kvmark.spec.study import changed, multiplied, parse_study, split
-from kvmark.spec.url import SystemName
+from kvmark.spec.url import SystemName, parse_system_url
+from kvmark.testbed.system import read_size
 
-HEAD = """
-name: mine
+HEAD = """name: mine
 question: What is it?
 system: "null:"
 workload: ycsb/a
 """
-
-
-def refusal(text: str, study: MakeStudy | None = None) -> str:
-    """The sentence with which a study is refused."""
-    read = partial(parse_study, text, "study.yaml") if study is None else study(text).check
-    with pytest.raises(SpecError) as problem:
-        read()
-    return str(problem.value)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +54,6 @@ def refusal(text: str, study: MakeStudy | None = None) -> str:
         ),
         ("server_warmup: soon", "study.yaml:5:16: server_warmup: 'soon' is not a"),
         ("repetitons: 3", "study.yaml:5:1: unknown key 'repetitons' — did you mean"),
-    ],
-)
-def test_errors_in_the_file_have_their_line(text: str, sentence: str) -> None:
-    assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
         ("factors: {clients: [1, many]}", "study.yaml:5:24: clients: 'many' is not a count"),
         ("factors: {clents: [1]}", "study.yaml:5:20: unknown key 'clents' — did you mean"),
         (
@@ -90,15 +75,13 @@ def test_errors_in_the_file_have_their_line(text: str, sentence: str) -> None:
         ),
     ],
 )
-def test_an_impossible_level_is_reported_with_its_line(
-    study: MakeStudy, text: str, sentence: str
-) -> None:
-    assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"), study)
+def test_an_error_in_the_file_has_its_line(study: MakeStudy, text: str, sentence: str) -> None:
+    with pytest.raises(SpecError) as problem:
+        study(f"{HEAD}{text}\n").check()
+    assert sentence in str(problem.value)
 
 
-def test_levels_change_words_of_the_run_the_workload_and_the_systems_options(
-    study: MakeStudy,
-) -> None:
+def test_levels_change_the_run_the_workload_and_the_system_s_options(study: MakeStudy) -> None:
     text = """
 system: "sim:?servers=1"
 workload: ycsb/a
@@ -120,14 +103,13 @@ factors:
 
 def test_pin_of_the_command_line_undoes_no_level_s_own(study: MakeStudy) -> None:
     levels = "factors:\n  cores: {path: run.pin, levels: {one: [0], both: [0, 1]}}\n"
-    text = f"{HEAD}{levels}".lstrip("\n")
-    study(text).check()
+    study(f"{HEAD}{levels}").check()
     sentence = "cores one: a level has its own pin, which --pin would undo; leave it out"
     with pytest.raises(SpecError, match=sentence):
-        study(text, pin=(1,)).check()
+        study(f"{HEAD}{levels}", pin=(1,)).check()
 
 
-def test_a_workload_may_be_in_the_study_or_in_a_file_beside_it(
+def test_a_workload_is_in_the_study_or_in_a_file_beside_it(
     study: MakeStudy, tmp_path: Path
 ) -> None:
     (tmp_path / "beside.yaml").write_text("groups: [{mix: {read: 1}}]\n")
@@ -166,6 +148,8 @@ def test_a_ready_study_has_a_name_and_a_question(name: str) -> None:
     assert file.spec.name == name
     assert file.spec.question.rstrip().endswith("?")
     assert file.text.startswith("#")
+    # Without credentials it is stored unchanged.
+    assert file.text == catalog.study_text(name)
 
 
 WITH_SECRETS = """
@@ -203,7 +187,144 @@ def test_a_file_is_stored_without_credentials_and_otherwise_unchanged() -> None:
     assert file.spec.system.reveal() == "redis://u:s3cret@x@h/0?tls=true"
 
 
-def test_a_file_without_credentials_is_stored_unchanged() -> None:
-    for name in catalog.study_names():
-        text = catalog.study_text(name)
-        assert parse_study(text, f"{name}.yaml").text == text
+# Cases.
+
+
+TEXT = """
+system: "null:"
+workload: ycsb/a
+factors:
+  clients: [1, 2, 3]
+  keys: {path: workload.groups.clients.keys, levels: [uniform, sequential]}
+exclude:
+  - {clients: [2, 3], keys: sequential}
+repetitions: 5
+seed: 3
+"""
+
+
+def titles(study: Study) -> list[str]:
+    return [case.title for case in study.cases]
+
+
+def test_all_combinations_are_cases_but_those_that_a_rule_excludes(study: MakeStudy) -> None:
+    every = ["1, keys uniform", "1, keys sequential", "2, keys uniform", "3, keys uniform"]
+    assert titles(study(TEXT)) == [f"clients {rest}" for rest in every]
+    assert titles(study(TEXT, only=("clients=2,3",))) == titles(study(TEXT))[2:]
+    with pytest.raises(SpecError, match="clients has no level '4'; known are 1, 2, 3"):
+        titles(study(TEXT, only=("clients=4",)))
+    with pytest.raises(SpecError, match="there is no factor 'client' — did you mean"):
+        titles(study(TEXT, only=("client=1",)))
+    with pytest.raises(UsageError, match="no case is left"):
+        titles(study(TEXT, only=("clients=2", "keys=sequential")))
+
+
+def test_each_repetition_is_a_block_of_all_cases_in_random_order(study: MakeStudy) -> None:
+    runs = [(block, case.title) for block, case in study(TEXT).runs()]
+    assert [block for block, _ in runs] == [block for block in range(5) for _ in range(4)]
+    orders = [tuple(title for block, title in runs if block == one) for one in range(5)]
+    assert {frozenset(order) for order in orders} == {frozenset(titles(study(TEXT)))}
+    assert len(set(orders)) > 1
+    assert runs == [(block, case.title) for block, case in study(TEXT).runs()]
+    assert runs != [(block, case.title) for block, case in study(TEXT, seed=4).runs()]
+    # The order of the file is an option.
+    made = study(f"{TEXT}order: written\n")
+    assert [case.title for _, case in made.runs()] == titles(made) * 5
+
+
+def test_cases_of_one_testbed_come_one_after_the_other(study: MakeStudy) -> None:
+    text = catalog.study_text("cassandra-initial")
+    cases = [case.labels for _, case in study(text, repetitions=1).runs()]
+    names = ("nodes", "data", "concurrent_reads")
+    testbeds = [tuple(case[name] for name in names) for case in cases]
+    changes = sum(one != other for one, other in pairwise(testbeds))
+    assert changes == 6
+    assert len(cases) == 47
+    # A bound on memory means nothing to a system that the study doesn't start.
+    assert "data" in study(text, system="null:").without_effect
+
+
+def test_the_scale_test_has_no_combination_that_means_nothing(study: MakeStudy) -> None:
+    made = study(catalog.study_text("hcassandra"))
+    cases = [case.labels for case in made.cases]
+    assert len({case["clients"] for case in cases}) == 13
+    assert {case["consistency"] for case in cases if case["operation"] == "read"} == {
+        "ONE", "LOCAL_ONE", "TWO", "QUORUM",
+    }  # fmt: skip
+    single = {case["consistency"] for case in cases if case["replication_factor"] == "1"}
+    assert single == {"ANY", "ONE", "LOCAL_ONE"}
+    # With the only copy gone, others can at most keep a write for it.
+    gone = {(case["operation"], case["consistency"]) for case in cases
+            if case["replication_factor"] == "1" and case["node_down"] == "yes"}  # fmt: skip
+    assert gone == {("write", "ANY")}
+    published = study(catalog.study_text("hcassandra"), only=("published",))
+    assert len(published.cases) == len(published.published) == 124
+    # Factors that another system doesn't know are left out.
+    made = study(catalog.study_text("hcassandra"), system="null:")
+    assert made.factors == ("scenario", "operation", "clients")
+    assert made.without_effect == ("replication_factor", "consistency", "node_down")
+
+
+# Ready studies.
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "cases"),
+    [
+        ("smoke", {"system": "null:", "only": ("clients=1,4",)}, 4),
+        (
+            "yugabyte-1.0.7",
+            {
+                "system": "redis://h",
+                "only": ("application=RedisKeyValue,RedisHashPipelined", "writers=10,192"),
+            },
+            2,
+        ),
+        (
+            "hcassandra",
+            {
+                "only": ("scenario=2", "operation=write", "clients=10", "replication_factor=2",
+                         "consistency=ONE,TWO"),
+            },
+            4,
+        ),
+    ],
+)  # fmt: skip
+def test_each_factor_of_a_ready_study_has_its_effect_on_the_plan(
+    study: MakeStudy, name: str, asked: dict[str, Any], cases: int
+) -> None:
+    made = study(catalog.study_text(name), **asked)
+    assert len(made.cases) == cases
+    for case in made.cases:
+        plan, labels = made.plan(case), case.labels
+        clients = {group.name: group.clients for group in plan.groups}
+        options = plan.system.options
+        found = {
+            "clients": clients.get("clients"),
+            "writers": clients.get("writers"),
+            "readers": clients.get("readers"),
+            "value_size": plan.dataset.fields.length.get("size"),
+            "application": plan.name.removeprefix("apps/"),
+            "consistency": str(options.get("write_consistency")).upper(),
+            "replication_factor": str(options.get("replication")).removeprefix("simple:"),
+            "node_down": "yes"
+            if made.run_spec(case, parse_system_url("cql://h"), 0).faults
+            else "no",
+        }
+        shown = {name: str(found[name]) for name in labels if name in found}
+        assert shown == {name: labels[name] for name in shown}
+        assert len(shown) >= 2
+
+
+def test_datasets_exceed_memory_at_any_number_of_nodes(study: MakeStudy) -> None:
+    made = study(catalog.study_text("cassandra-initial"))
+    bounded = [case for case in made.cases if case.labels["data"] == "exceeds"]
+    assert {case.labels["nodes"] for case in bounded} == {"1", "2", "3"}
+    for case in bounded:
+        testbed, dataset = made.testbed(case), made.plan(case).dataset
+        memory_bytes, heap_bytes = map(
+            read_size, ("memory", "heap"), (testbed.memory, testbed.heap)
+        )
+        own_bytes = dataset.count * dataset.fields.length["size"] / (testbed.nodes or 1)
+        # As good as nothing but the files' cache is beside the heap, and half must be read anew.
+        assert own_bytes > 2 * (memory_bytes - heap_bytes), case.title
