@@ -25,6 +25,21 @@ from waiting import PATIENCE_S, wait_until
 MakeStudy = Callable[..., Study]
 """Makes a study of a text, in the test's folder."""
 
+TOO_SHORT = """
+system: "sim:?mean_us=200000&clock=virtual"
+workload: ycsb/c
+lengthen: 3
+repetitions: 2
+once: [{clients: 8}]
+run: {records: 10, load: never, interval: 10ms}
+factors:
+  clients:
+    levels:
+      8: {clients: 8, duration: 50ms}
+      2: {clients: 2, duration: 20s}
+"""
+"""A study of whose cases one is too short for eight clients."""
+
 
 def needs(*programs: str) -> None:
     """Skips the test where a program isn't installed."""

@@ -5,55 +5,81 @@ import os
 from pathlib import Path
 
 import pytest
-from studies import PATIENCE_S, Program, needs, quick
+from studies import PATIENCE_S, MakeStudy, Program, needs, quick
 
 from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import all_testbeds
 
 QUIET = ("-q", "--json", "--report", "none")
+WARMUP = "server_warmup: 3s\n"
+CORES = os.sched_getaffinity(0)
 # Nothing is kept on a disk: what is killed has lost all its records.
-TEXT = """
-testbed: {system: redis}
+KILLED = f"""
+testbed: {{system: redis, cores: [{min(CORES)}]}}
 workload: ycsb/c
-run: {records: 300, interval: 50ms, clients: 2, timeout: 1m}
+run: {{records: 300, interval: 50ms, clients: 2, timeout: 1m}}
 order: written
 factors:
   killed:
     levels:
-      yes: {duration: 4s, faults: [{at: 100ms, do: kill, node: primary-1, for: 50ms}]}
-      no: {operations: 1000}
+      before: {{operations: 1000}}
+      yes: {{duration: 3s, faults: [{{at: 100ms, do: kill, node: primary-1, for: 50ms}}]}}
+      no: {{operations: 1000}}
 """
 
 
-def test_after_a_fault_a_case_finds_its_servers_and_records(
-    program: Program, own_testbeds: Path
+@pytest.mark.parametrize(("warmup", "load"), [("", "operations"), (WARMUP, "skipped")])
+def test_after_a_fault_a_case_finds_its_servers_and_all_records(
+    program: Program, own_testbeds: Path, warmup: str, load: str
 ) -> None:
-    ended = program.study(TEXT, "--json")
+    ended = program.study(KILLED + warmup, "--json")
     assert ended.json["missing"] == 0, ended
     made = program.manifests().values()
     found = {one["spec"]["study"]["levels"]["killed"]: one for one in made}
+    levels = ("before", "yes", "no")
     # Started anew they would have another port.
-    nodes = [found[level]["testbed"]["nodes"] for level in ("yes", "no")]
-    assert nodes[0] == nodes[1]
-    totals = found["no"]["engine"]["totals"]
-    assert {total["outcome"] for total in totals if total["count"]} == {"ok"}
-    loads = [phase for phase in found["no"]["engine"]["phases"] if phase["name"] == "load"]
-    assert [phase["stopped_by"] for phase in loads] == ["operations"]
+    nodes = [found[level]["testbed"]["nodes"] for level in levels]
+    assert nodes[0] == nodes[1] == nodes[2]
+    engine = found["no"]["engine"]
+    assert {total["outcome"] for total in engine["totals"] if total["count"]} == {"ok"}
+    # All is loaded again, or was for the warm-up.
+    loads = [phase for phase in engine["phases"] if phase["name"] == "load"]
+    assert [phase["stopped_by"] for phase in loads] == [load]
+    kept = [found[level]["spec"]["study"] for level in levels]
+    assert [one["after_start"] for one in kept] == [1, 2, 1]
+    warmups = [one.get("server_warmup") for one in kept]
+    assert warmups[0] == warmups[1]
+    if warmup:
+        assert warmups[1] != warmups[2]
+        assert [bool(one["rounds_on_all_cores"]) for one in warmups] == [len(CORES) > 1] * 3
     assert not list(own_testbeds.iterdir())
 
 
-def test_a_terminated_study_takes_its_servers_down(program: Program, own_testbeds: Path) -> None:
-    text = """
-testbed: {system: redis}
-workload: ycsb/c
-run: {records: 300, interval: 50ms, duration: 1h}
-"""
-    process = program.begin_study(text, "-q", "--report", "none")
+def test_a_run_with_a_fault_is_made_no_longer(study: MakeStudy) -> None:
+    # The fault would be another part of it.
+    asked = study(KILLED.replace("operations: 1000", "duration: 3s") + "lengthen: 2\n")
+    found = {case.labels["killed"]: asked.most_lengthened(case) for case in asked.cases}
+    assert found == {"before": 2, "yes": 0, "no": 2}
+
+
+@pytest.mark.parametrize(
+    ("warmup", "logs"),
+    [("", "runs/*/intervals.jsonl"), ("server_warmup: 1h", "runs/.tried-*/*/intervals.jsonl")],
+    ids=["in a run", "in the warm-up of servers"],
+)
+def test_a_terminated_study_takes_its_servers_down(
+    program: Program, own_testbeds: Path, warmup: str, logs: str
+) -> None:
+    run = "run: {records: 300, interval: 50ms, duration: 1h}"
+    text = f"testbed: {{system: redis}}\nworkload: ycsb/c\n{run}\n{warmup}\n"
+    process = program.begin_study(text, *QUIET, logs=logs)
     [testbed] = all_testbeds(own_testbeds)
     assert testbed.lives
     program.terminate(process)
     assert not testbed.lives
     assert not list(own_testbeds.iterdir())
+    left = [path.name for path in (program.folder / "runs").iterdir()]
+    assert not warmup or left == ["studies"]
 
 
 def test_a_system_that_goes_down_fails_only_its_case(program: Program, own_testbeds: Path) -> None:

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from studies import Program
+from studies import TOO_SHORT, Program
 
 from kvmark.cli import main
 from kvmark.outputs import MADE_BY_KVMARK
@@ -68,16 +68,7 @@ def test_a_stored_study_needs_no_system(archive: Path) -> None:
     assert "The factor consistency is the same for all cases on this system: left out." in page
 
 
-def test_a_view_that_a_report_lacks_is_named(
-    archive: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = archive / "page.md"
-    page.write_text("<!-- kvmark: report from=tiny.tar.xz view=all -->\n<!-- /kvmark -->\n")
-    assert main(["doc", str(page)]) == 2
-    assert "page.md:1: the report has no 'all': take some of" in capsys.readouterr().err
-
-
-def test_a_page_may_show_only_some_cases_of_a_study(
+def test_a_page_may_show_only_some_cases_and_views_of_a_study(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = made(archive, "from=tiny.tar.xz only=clients=2 view=every-case")
@@ -91,6 +82,7 @@ def test_a_page_may_show_only_some_cases_of_a_study(
         archive / "loose.tar.xz",
     )  # fmt: skip
     for words, told in (
+        ("from=tiny.tar.xz view=all", "the report has no 'all': take some of"),
         ("from=tiny.tar.xz only=clients=3", "only: clients has no level '3'"),
         ("from=tiny.tar.xz only=client=2", "only: there is no factor 'client'"),
         ("from=tiny.tar.xz only=clients", "only: 'clients' names no level"),
@@ -101,26 +93,24 @@ def test_a_page_may_show_only_some_cases_of_a_study(
         assert f"page.md:1: {told}" in capsys.readouterr().err
 
 
-TOO_SHORT = """
-name: short
-question: Are runs that say too little kept beside those that say enough?
-system: "sim:?mean_us=200000&clock=virtual"
-workload: ycsb/c
-lengthen: 3
-run: {records: 10, load: never, interval: 10ms, clients: 8}
-factors:
-  tenths: {levels: {1: {duration: 50ms}, 200: {duration: 20s}}}
-"""
-
-
-def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_the_longest(
+def test_runs_with_insufficient_data_are_lengthened_and_archived(
     tmp_path: Path, program: Program
 ) -> None:
     ended = program.study(TOO_SHORT, "--json")
     assert ended.code in (0, 1), ended
-    standing = sorted(run for row in ended.json["rows"] for run in row["figures"]["runs"])
-    made = sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json"))
-    words = ("runs", "archive", "study:short", "-o", "short.tar.xz", "--json")
+    manifests = program.manifests()
+    lengths = sorted(
+        (one["clients"], one["duration_ns"] // 10**6, one["study"]["repetition"])
+        for one in (manifest["spec"] for manifest in manifests.values())
+    )
+    # Eight clients are asked once, fewer operations end than there are clients, until some do.
+    few = [(8, 50 * 2**times, 0) for times in range(len(manifests) - 2)]
+    assert lengths == [(2, 20_000, 0), (2, 20_000, 1), *few], ended
+    assert 1 < len(few) <= 4
+    rows = {row["levels"]["clients"]: row["figures"]["runs"] for row in ended.json["rows"]}
+    assert [len(rows[clients]) for clients in ("8", "2")] == [1, 2]
+    standing, made = sorted(rows["8"] + rows["2"]), sorted(manifests)
+    words = ("runs", "archive", "study:mine", "-o", "short.tar.xz", "--json")
     assert program(*words).json["runs"] == made
     assert len(standing) < len(made)
     # Without the runs that were too short, the study knows all the same which lengths were tried.
@@ -131,17 +121,13 @@ def test_an_archive_has_all_runs_of_a_study_and_its_answer_needs_the_longest(
         shutil.rmtree(tmp_path / "runs" / run)
     resumed = program.study(TOO_SHORT, "--json", "--resume")
     assert resumed.json["rows"] == ended.json["rows"]
-    assert sorted(path.parent.name for path in tmp_path.glob("runs/*/manifest.json")) == standing
+    assert sorted(program.manifests()) == standing
     # Nor do missing folders prevent another archive.
-    words = ("runs", "archive", "study:short", "-o", "again.tar.xz", "--json")
+    words = ("runs", "archive", "study:mine", "-o", "again.tar.xz", "--json")
     assert program(*words).json["runs"] == standing
 
 
-def test_an_effect_is_reported_only_for_selected_cases(tmp_path: Path, program: Program) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    told = {}
-    for word in ("clients=1", "consistency=one"):
-        words = ("--only", word, "--report", f"{word}.md", "-q", "--json")
-        ended = program("study", "tiny.yaml", *words)
-        told[word] = [one["asked"]["title"] for one in ended.json["effects"]]
-    assert told == {"clients=1": [], "consistency=one": ["Twice as many"]}
+def test_an_effect_is_reported_only_for_selected_cases(program: Program) -> None:
+    for word, titles in (("clients=1", []), ("consistency=one", ["Twice as many"])):
+        ended = program.study(TINY, "--only", word, "--json")
+        assert [one["asked"]["title"] for one in ended.json["effects"]] == titles
