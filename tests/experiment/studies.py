@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -25,6 +26,7 @@ from waiting import PATIENCE_S, wait_until
 MakeStudy = Callable[..., Study]
 """Makes a study of a text, in the test's folder."""
 
+REFUSALS = tomllib.loads((Path(__file__).parent / "refusals.toml").read_text())
 TOO_SHORT = """
 system: "sim:?mean_us=200000&clock=virtual"
 workload: ycsb/c

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import Program
+from studies import REFUSALS, Program
 
 from kvmark.errors import UsageError
 from kvmark.experiment.capacity import (
@@ -243,21 +243,9 @@ def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(kvmark: Kvmark)
     assert "p99<100us was missed with 1" in said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--slo", "p99<1ms"), "capacity needs a system to measure"),
-        (("--system", "null:"), "capacity needs an objective to hold"),
-        (("--system", "null:", "--slo", "p99"), "'p99' is not an objective"),
-        (("--system", "null:", "--slo", "p99<1ms", "--within", "0"), "within: must be from 0.1%"),
-        (
-            ("--system", "null:", "--slo", "REED.p99<1ms"),
-            "'REED.p99': there is no operation 'REED': take one of READ;",
-        ),
-    ],
-)
-def test_wrong_use_is_one_sentence(kvmark: Kvmark, words: tuple[str, ...], said: str) -> None:
-    answer, told = kvmark(*words, exits=2)
+@pytest.mark.parametrize(("words", "sentence"), REFUSALS["capacity"])
+def test_wrong_use_is_one_sentence(kvmark: Kvmark, words: str, sentence: str) -> None:
+    answer, told = kvmark(*words.split(), exits=2)
     assert answer is None
-    assert told.startswith(f"kvmark: {said}")
+    assert told.startswith(f"kvmark: {sentence}")
     assert told.count("\n") == 1

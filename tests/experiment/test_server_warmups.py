@@ -217,7 +217,7 @@ MIXES = """factors:
     ],
     ids=["the clients that fill a server best", "cases that do different things"],
 )
-def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
+def test_a_case_of_each_workload_warms_up(
     study: MakeStudy, factors: str, chosen: list[int]
 ) -> None:
     text = LOADS[: LOADS.index("factors:")]
@@ -260,9 +260,7 @@ workloads:
 
 
 @pytest.mark.parametrize(("scale", "minutes"), [(None, 10), (0.025, 2.5), (0.1, 10), (1.0, 10)])
-def test_a_smaller_study_warms_up_for_less(
-    study: MakeStudy, scale: float | None, minutes: float
-) -> None:
+def test_a_small_study_warms_up_less(study: MakeStudy, scale: float | None, minutes: float) -> None:
     text = LOADS + "server_warmup: 10m\nscale: {default: 0.1, of: [duration]}\n"
     assert study(text, scale=scale).server_warmup_ns == minutes * 60 * 10**9
     assert study(LOADS).server_warmup_ns is None

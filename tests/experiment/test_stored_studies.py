@@ -68,7 +68,7 @@ def test_a_stored_study_needs_no_system(archive: Path) -> None:
     assert "The factor consistency is the same for all cases on this system: left out." in page
 
 
-def test_a_page_may_show_only_some_cases_and_views_of_a_study(
+def test_a_page_may_show_a_part_of_a_study(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = made(archive, "from=tiny.tar.xz only=clients=2 view=every-case")
@@ -93,9 +93,7 @@ def test_a_page_may_show_only_some_cases_and_views_of_a_study(
         assert f"page.md:1: {told}" in capsys.readouterr().err
 
 
-def test_runs_with_insufficient_data_are_lengthened_and_archived(
-    tmp_path: Path, program: Program
-) -> None:
+def test_short_runs_are_lengthened_and_archived(tmp_path: Path, program: Program) -> None:
     ended = program.study(TOO_SHORT, "--json")
     assert ended.code in (0, 1), ended
     manifests = program.manifests()

@@ -167,7 +167,7 @@ def lost(value: float, low: float, high: float) -> Estimate:
 # A real proxy before a real system.
 
 
-def test_haproxy_before_redis_is_measured_whole(
+def test_haproxy_before_redis_is_measured(
     program: Program, system: Testbed, haproxy: Testbed
 ) -> None:
     words = ["--system", "up:redis", "--through", "up:haproxy", "--repetitions", "2"]

@@ -121,7 +121,7 @@ def within(budget_s: float) -> RepetitionPolicy:
     ],
     ids=["little variation", "more needed", "fixed number", "no successful operation"],
 )
-def test_the_number_of_repetitions_is_decided_once_if_at_all(
+def test_repetitions_are_decided_once(
     fields: dict[str, Any], repetitions: int, decisions: int
 ) -> None:
     done = SimulatedSequence(second, **fields)
@@ -130,11 +130,20 @@ def test_the_number_of_repetitions_is_decided_once_if_at_all(
     assert {step.stage for step in done.steps} == ({1} if repetitions <= 5 else {1, 2})
 
 
-def test_a_case_with_variation_runs_as_often_as_it_needs_up_to_twenty_times() -> None:
-    done = SimulatedSequence(second, needs=lambda place: {1: 9, 10: 99}.get(place, 5))
-    # A with 1000 records is the second case, with 3000 the eleventh; each needs the load before it.
-    assert done.counts_at(1000) == [9, 9, 5, 5, 5, 5, 5, 5, 5]
-    assert done.counts_at(3000) == [20, 20, 5, 5, 5, 5, 5, 5, 5]
+@pytest.mark.parametrize(
+    ("needs", "small", "large"),
+    [
+        # A with 1000 records is the second case, with 3000 the eleventh; each needs the load.
+        ({1: 9, 10: 99}, [9] * 2 + [5] * 7, [20] * 2 + [5] * 7),
+        # No repetition ends between the delete and the reload.
+        ({6: 9}, [9] * 8 + [5], [5] * 9),
+    ],
+)
+def test_a_case_with_variation_runs_as_often_as_it_needs_up_to_twenty_times(
+    needs: dict[int, int], small: list[int], large: list[int]
+) -> None:
+    done = SimulatedSequence(second, needs=lambda place: needs.get(place, 5))
+    assert (done.counts_at(1000), done.counts_at(3000)) == (small, large)
     assert {step.stage for step in done.steps if step.repetition >= 5} == {2}
 
 
@@ -145,11 +154,6 @@ def test_every_repetition_begins_with_an_empty_system_and_keeps_the_published_or
         assert step.fresh == (step.workload == "load")
         sequence = [*sequence, step.workload] if not step.fresh else [step.workload]
         assert tuple(sequence) == SEQUENCE[: len(sequence)]
-
-
-def test_no_repetition_ends_between_the_delete_and_the_reload() -> None:
-    done = SimulatedSequence(second, needs=lambda place: 9 if place == 6 else 5)
-    assert done.counts_at(1000) == [9, 9, 9, 9, 9, 9, 9, 9, 5]
 
 
 def test_the_first_repetition_starts_with_the_smallest_number_of_records() -> None:
@@ -167,48 +171,43 @@ def test_the_budget_cuts_expensive_cases_first() -> None:
 
 
 def test_the_missing_time_is_enough_for_all_repetitions() -> None:
-    course = SimulatedSequence(
-        redis, records=PUBLISHED_SIZES, policy=within(600)
-    ).scheduler.summary()
-    short = {(case.workload, case.records): case.repetitions for case in course.cases}
-    assert short["e", 10000] == 1
-    assert course.used_s + course.lacking_s > 600
-    again = SimulatedSequence(
-        redis,
-        records=PUBLISHED_SIZES,
-        policy=within(course.used_s + course.lacking_s + 1),
-    )
+    done = SimulatedSequence(redis, records=PUBLISHED_SIZES, policy=within(600))
+    assert done.cases["e", 10000].repetitions == 1
+    course = done.scheduler.summary()
+    needed_s = course.used_s + course.lacking_s
+    assert needed_s > 600
+    again = SimulatedSequence(redis, records=PUBLISHED_SIZES, policy=within(needed_s + 1))
     assert set(again.counts.values()) == {5}
 
 
-def test_each_case_runs_once_whatever_the_budget() -> None:
-    done = SimulatedSequence(second, policy=within(3))
-    assert set(done.counts.values()) == {1}
-    assert not any(case.cut for case in done.scheduler.summary().cases)
+def half_hour(_: Step) -> float:
+    return 1800.0
 
 
-def test_a_case_that_exceeds_the_budget_is_ended() -> None:
-    done = SimulatedSequence(slow("e"), records=(1_000_000,), policy=within(600))
-    assert done.now_s == pytest.approx(600)
-    assert done.cases["e", 1_000_000].cut
-    assert done.counts["e", 1_000_000] == 1
-    assert done.cases["a", 1_000_000].repetitions == 1
-
-
-def test_a_long_case_leaves_an_equal_share_to_each_later_case() -> None:
-    done = SimulatedSequence(slow("a"), records=(1000,), policy=within(600))
-    assert done.cases["a", 1000].seconds == pytest.approx(599 / 8)
-    assert done.cases["e", 1000].repetitions == 1
-
-
-def test_loads_and_steps_with_a_duration_are_never_ended() -> None:
-    timed = SimulatedSequence(
-        lambda _: 1800.0, policy=within(60), overrides={"duration_ns": 1800 * 10**9}
-    )
-    assert not any(case.cut for case in timed.scheduler.summary().cases)
-    whole = SimulatedSequence(lambda _: 1800.0, policy=within(60))
-    cut = {case.workload for case in whole.scheduler.summary().cases if case.cut}
-    assert cut == {*"abcfde"}
+@pytest.mark.parametrize(
+    ("cost", "fields", "ended", "repetitions"),
+    [
+        (second, {"policy": within(3)}, "", {1}),
+        (slow("e"), {"policy": within(600), "records": (1_000_000,)}, "e", {1}),
+        (slow("a"), {"policy": within(600), "records": (1000,)}, "a", {1, 5}),
+        # Loads and steps with a duration are never ended.
+        (half_hour, {"policy": within(60)}, "abcfde", {1}),
+        (half_hour, {"policy": within(60), "overrides": {"duration_ns": 1800 * 10**9}}, "", {1}),
+        (redis, {"needs": lambda _: 20, "records": (1_000_000,)}, "", {20}),
+    ],
+    ids=["short budget", "too long", "long", "loads", "with a duration", "without a budget"],
+)
+def test_cases_that_exceed_their_share_of_the_budget_are_ended(
+    cost: Cost, fields: dict[str, Any], ended: str, repetitions: set[int]
+) -> None:
+    done = SimulatedSequence(cost, **fields)
+    assert {workload for (workload, _), case in done.cases.items() if case.cut} == {*ended}
+    assert set(done.counts.values()) == repetitions
+    if ended == "e":
+        assert done.now_s == pytest.approx(600)
+    if ended == "a":
+        # It leaves an equal share to each later case.
+        assert done.cases["a", 1000].seconds == pytest.approx(599 / 8)
 
 
 def test_a_duration_is_not_cut_short_by_the_operations_of_a_core_workload() -> None:
@@ -216,13 +215,6 @@ def test_a_duration_is_not_cut_short_by_the_operations_of_a_core_workload() -> N
     specs = {step.workload: done.study.spec(step, step.records) for step in done.steps}
     assert {specs[name].operations for name in "abcdef"} == {None}
     assert {specs[name].duration_ns for name in "abcdef"} == {10**9}
-
-
-def test_without_a_budget_nothing_is_ended() -> None:
-    done = SimulatedSequence(
-        redis, needs=lambda _: 20, records=(1_000_000,), policy=RepetitionPolicy()
-    )
-    assert set(done.counts.values()) == {20}
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -66,9 +66,7 @@ def test_a_packed_run_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
         sparse,
     ],
 )
-def test_members_that_are_no_files_of_runs_are_rejected(
-    made: Callable[[], bytes], tmp_path: Path
-) -> None:
+def test_members_that_are_no_files_are_rejected(made: Callable[[], bytes], tmp_path: Path) -> None:
     there = tmp_path / "deep" / "there"
     there.mkdir(parents=True)
     (tmp_path / "a.tar.xz").write_bytes(lzma.compress(made()))
@@ -96,7 +94,7 @@ def test_a_damaged_archive_is_rejected(
         unpack(tmp_path / "a.tar.xz", tmp_path / "there")
 
 
-def test_an_archive_beyond_the_size_limit_is_rejected(
+def test_an_archive_beyond_its_limit_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "MOST_BYTES", 1_000_000)
@@ -106,7 +104,7 @@ def test_an_archive_beyond_the_size_limit_is_rejected(
     assert not (tmp_path / "there").exists()
 
 
-def test_a_header_beyond_the_memory_limit_is_rejected(
+def test_a_header_beyond_the_limit_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "_MOST_MEMORY", 1 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -12,30 +13,13 @@ from kvmark.records import Case, Manifest, block_of, by_case, repetition_of
 from kvmark.records.case import RunEnvironment
 from kvmark.records.files import FORMAT
 from kvmark.testbed.host import describe_host
+from plans import plan_of
 
-PLAN: dict[str, Any] = {
-    "name": "ycsb/a",
-    "system": {"driver": "resp", "options": {"address": "127.0.0.1:6379", "seed": 3}},
-    "seeds": {"keys": 1},
-    "dataset": {"count": 1000},
-    "groups": [
-        {
-            "name": "clients",
-            "clients": 8,
-            "arrival": {"process": "closed", "think_time_ns": 0},
-            "mix": [{"kind": "read", "weight": 0.5}],
-            "keys": {"count": 1000},
-        },
-        {"name": "load", "clients": 8},
-        {"name": "verify", "clients": 8},
-    ],
-    "phases": [
-        {"name": "load", "groups": [{"group": 1, "operations": 1000}], "only_if_missing": True},
-        {"name": "settle", "groups": []},
-        {"name": "measure", "groups": [{"group": 0, "operations": None}], "duration_ns": 10},
-        {"name": "verify", "groups": [{"group": 2, "operations": None}]},
-    ],
-}
+PLAN: dict[str, Any] = json.loads(
+    plan_of(
+        "ycsb/a", "redis://h:6379", records=1000, clients=8, duration_ns=10, verify=True
+    ).to_json()
+)
 OPEN = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 5000.0}]}
 
 

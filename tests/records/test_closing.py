@@ -31,9 +31,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_closed_run_has_tables_and_a_manifest_and_no_logs(
-    running: Make, engine_record: Record
-) -> None:
+def test_a_closed_run_has_tables_and_no_logs(running: Make, engine_record: Record) -> None:
     folder, record = running(), {**engine_record, "added_by_a_later_engine": [1, 2]}
     folder.append_resources([{"at_ns": 0, "cpu_user": 0.5}, {"at_ns": 1, "cpu_user": 0.7}])
     run = close(folder, record)
@@ -71,9 +69,7 @@ def test_a_damaged_histogram_is_reported(running: Make, engine_record: Record) -
         histogram(run)
 
 
-def test_an_engine_record_of_unknown_form_is_rejected_and_the_logs_are_kept(
-    running: Make, engine_record: Record
-) -> None:
+def test_an_engine_record_of_unknown_form_is_rejected(running: Make, engine_record: Record) -> None:
     folder = running()
     del engine_record["phases"][0]["stopped_by"]
     with pytest.raises(RunError, match=r"phases\.0\.stopped_by: Field required.*logs are kept"):
@@ -123,7 +119,7 @@ def test_a_disk_that_is_full_is_an_error_and_from_the_start_leaves_no_folder(
     assert list(records.root.iterdir()) == [folder.path]
 
 
-def test_only_a_run_without_a_measurement_can_be_removed(
+def test_no_run_with_a_measurement_is_removed(
     records: Records, running: Make, engine_record: Record
 ) -> None:
     folder = records.new("ycsb/a")
@@ -263,9 +259,7 @@ def test_a_writer_is_known_by_number_and_start_and_on_another_host_exists(tmp_pa
     assert Writer(pid=1, started="unknown", host="another-host.invalid").writes(tmp_path)
 
 
-def test_a_run_is_running_or_killed_independent_of_its_host_name(
-    records: Records, running: Make
-) -> None:
+def test_a_run_is_running_or_killed_whatever_its_host(records: Records, running: Make) -> None:
     folder = running()
     with pytest.raises(RecordsError, match=f"still going in process {os.getpid()}: wait"):
         recover_run(folder.path)
@@ -282,9 +276,7 @@ def test_a_run_is_running_or_killed_independent_of_its_host_name(
     assert not (folder.path / files.LOCK).exists()
 
 
-def test_a_file_system_without_locks_is_supported(
-    records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_may_have_no_locks(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 

@@ -69,9 +69,7 @@ def test_runs_of_one_second_never_share_a_folder(tmp_path: Path) -> None:
     assert len(set(ids)) == 64
 
 
-def test_the_default_folder_is_that_of_the_environment_or_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_default_folder_is_of_the_environment_or_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVMARK_RUNS", "/elsewhere")
     assert Records.at(None).root == Path("/elsewhere")
     monkeypatch.delenv("KVMARK_RUNS")
@@ -163,9 +161,7 @@ def test_the_error_for_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
         records.find("")
 
 
-def test_a_list_reads_no_more_than_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_reads_only_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(50)))
     for _ in range(50):
         records.new("x")

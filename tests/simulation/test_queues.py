@@ -99,9 +99,7 @@ def measured(simulated: Simulated) -> Simulated:
     return run
 
 
-def test_an_offered_rate_beyond_the_capacity_measures_the_queue_of_the_warm_up(
-    measured: Simulated,
-) -> None:
+def test_a_rate_beyond_the_capacity_measures_the_queue_of_the_warm_up(measured: Simulated) -> None:
     run = measured(11_000, 10, 1, SECOND // 10)
     (phase,) = run.counted
     (total,) = run.totals(phase.index)
@@ -141,9 +139,7 @@ def test_intervals_and_logs_count_the_operations_that_ended_in_them(measured: Si
 # A stall of the system is the system's.
 
 
-def test_a_stall_of_the_system_is_no_late_schedule_and_its_miss(
-    simulated: Simulated, tmp_path: Path
-) -> None:
+def test_a_stall_of_the_system_is_no_late_schedule(simulated: Simulated, tmp_path: Path) -> None:
     # A thousand operations a second for ten seconds; the system stands still for 0.2.
     system = "service=constant&mean_us=100&stall=5.3+0.2"
     load = {"clients": 16, "rate": 1000, "duration_ns": 10 * SECOND, "drain_limit_ns": SECOND}

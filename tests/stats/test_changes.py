@@ -162,7 +162,7 @@ def test_a_long_series_keeps_its_drift_and_a_constant_one_has_none() -> None:
         ([1000], [0.5], 1.0),
     ],
 )
-def test_a_mix_is_tested_as_scipy_does(
+def test_a_mix_is_tested_as_by_scipy(
     counts: list[int], weights: list[float], p_value: float
 ) -> None:
     assert mix_test(counts, weights).p_value == pytest.approx(p_value)
@@ -214,7 +214,5 @@ def test_an_increased_share_is_found() -> None:
         ([1, 1, 1, 3, 3], 2.0),
     ],
 )
-def test_the_last_two_are_compared_with_the_best_two_before(
-    speeds: list[float], gain: float | None
-) -> None:
+def test_the_last_two_face_the_best_two_before(speeds: list[float], gain: float | None) -> None:
     assert warmup_gain(speeds) == (None if gain is None else pytest.approx(gain))

@@ -109,7 +109,7 @@ def test_ratios_reject_values_without_a_logarithm() -> None:
     ],
     ids=["independent", "0.3", "0.6", "0.9", "negative", "constant"],
 )  # fmt: skip
-def test_an_effective_size_is_that_of_the_closed_form(
+def test_effective_sizes_are_closed_forms(
     series: list[float], size: float, tolerance: float
 ) -> None:
     assert effective_sample_size(series) == pytest.approx(size, rel=tolerance)
@@ -130,7 +130,7 @@ def test_a_transformed_estimate_has_ordered_bounds() -> None:
 @pytest.mark.parametrize(
     ("n", "interval"), [(5, (None, None)), (6, (0, 5)), (8, (0, 7)), (10, (1, 8)), (20, (5, 14))]
 )
-def test_a_median_interval_is_that_of_the_sign_test(
+def test_a_median_has_a_sign_test_interval(
     n: int, interval: tuple[float | None, float | None]
 ) -> None:
     found = median_interval([float(value) for value in range(n)][::-1], "ns")

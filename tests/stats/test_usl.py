@@ -119,7 +119,7 @@ def test_the_worst_level_is_named() -> None:
         ([0, 2, 4, 8], [1.0, 2.0, 2.0, 1.0], "1 or more"),
     ],
 )
-def test_invalid_observations_are_rejected(
+def test_invalid_levels_are_rejected(
     levels: list[float], throughputs: list[float], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
