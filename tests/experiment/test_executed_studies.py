@@ -104,19 +104,20 @@ repetitions: 2
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("smoke", ("--scale", "0.1", "--repetitions", "2")),
-        ("hcassandra", ("--system", "sim:?clock=virtual&mean_us=5", "--scale", "0.0001", "--only",
-                        "clients=10,100")),
-        ("cassandra-initial", ("--system", "null:", "--scale", "0.001", "--repetitions", "1")),
+        ("smoke", "--scale 0.1 --repetitions 2"),
+        (
+            "hcassandra",
+            "--system sim:?clock=virtual&mean_us=5 --scale 0.0001 --only clients=10,100",
+        ),
+        ("cassandra-initial", "--system null: --scale 0.001 --repetitions 1"),
     ],
-)  # fmt: skip
-def test_a_ready_study_runs_to_its_end(program: Program, name: str, words: tuple[str, ...]) -> None:
-    report = program.folder / "report.html"
-    file = name
+)
+def test_a_ready_study_runs_to_its_end(program: Program, name: str, words: str) -> None:
+    report, file = program.folder / "report.html", name
     if name != "smoke":
         quick(name, program.folder)
         file = "slice.yaml"
-    ended = program("study", file, *words, "-q", "--json", "--report", report)
+    ended = program("study", file, *words.split(), "-q", "--json", "--report", report)
     assert ended.code in (0, 1), ended
     assert ended.json["missing"] == 0
     assert all(row["figures"] is not None for row in ended.json["rows"]), ended.json["rows"]

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import polars as pl
 import pytest
@@ -32,10 +30,11 @@ from kvmark.experiment.study.warm_up import (
 )
 from kvmark.frontends import commands_per_operation
 from kvmark.plan.compile import compile_run
-from kvmark.records import Manifest, Records
+from kvmark.records import Records
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import warmup_gain
+from runs_on_disk import closed
 
 
 class Simulated:
@@ -171,20 +170,14 @@ def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_ow
     assert (sum(never.on_all), len(never.on_all)) == (MOST_ROUNDS // 2, MOST_ROUNDS)
 
 
-def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:
-    def speed(**totals: tuple[int, float]) -> float:
-        rows = [
-            SimpleNamespace(
-                phase=1, outcome=one, part=False, count=n, service=SimpleNamespace(mean=mean_ns)
-            )
-            for one, (n, mean_ns) in totals.items()
-        ]
-        counted, engine = [SimpleNamespace(index=1)], SimpleNamespace(totals=rows)
-        return client_speed(cast(Manifest, SimpleNamespace(counted=counted, engine=engine)))
-
-    assert speed(ok=(40, 2.5e6), timeout=(99, 1.0)) == 400
+def test_speed_is_operations_in_a_client_s_time_and_failures_are_none(tmp_path: Path) -> None:
+    manifest = closed(Records(tmp_path)).manifest
+    (read,) = manifest.engine.totals
+    assert client_speed(manifest) == pytest.approx(1e9 / read.service.mean)
+    failed = (read.model_copy(update={"outcome": "timeout"}),)
+    engine = manifest.engine.model_copy(update={"totals": failed})
     with pytest.raises(SystemUnderTestError, match="no operation succeeded"):
-        speed(timeout=(99, 1.0))
+        client_speed(manifest.model_copy(update={"engine": engine}))
 
 
 LOADS = """

@@ -127,6 +127,21 @@ def test_an_empty_folder_with_an_invalid_instant_hides_no_run(tmp_path: Path) ->
     assert records.find("last").id == good
 
 
+def test_a_reference_selects_one_run_or_names_the_nearest(tmp_path: Path) -> None:
+    records = at(tmp_path, NOON, NOON + timedelta(days=1), tokens=("3f9c",))
+    first, second = close(records.new("ycsb/a")), close(records.new("ycsb/a"))
+    for word, run in (("20261121", first), ("20261122", second), (f"{tmp_path}/{first}/", first)):
+        assert records.find(word).id == records.open(word).id == run
+    for word, message in (
+        ("2026", f"'2026' can be {first} or {second}: add to it"),
+        ("20261121-074812-ycsb-b-3f9c", f"there is no run .*; the nearest is {first}"),
+        ("zzz", "there is no run 'zzz' in"),
+        ("", "there is no run ''"),
+    ):
+        with pytest.raises(RecordsError, match=message):
+            records.find(word)
+
+
 def test_last_skips_running_and_broken_runs(tmp_path: Path) -> None:
     records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(3)))
     good = close(records.new("x"))
@@ -138,27 +153,6 @@ def test_last_skips_running_and_broken_runs(tmp_path: Path) -> None:
         records.find("last~1")
     with pytest.raises(RecordsError, match="no run 'last~99999999999999999999'"):
         records.find("last~99999999999999999999")
-
-
-def test_a_unique_prefix_of_an_id_selects_a_run(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON, NOON + timedelta(days=1))
-    first, second = close(records.new("x")), close(records.new("x"))
-    assert records.find("20261121").id == first
-    assert records.open("20261122").id == second
-    assert records.find(f"{tmp_path}/{first}/").id == first
-    with pytest.raises(RecordsError, match=f"'2026' can be {first} or {second}: add to it"):
-        records.find("2026")
-
-
-def test_the_error_for_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON, tokens=("3f9c",))
-    known = close(records.new("ycsb/a"))
-    with pytest.raises(RecordsError, match=f"there is no run .*; the nearest is {known}"):
-        records.find("20261121-074812-ycsb-b-3f9c")
-    with pytest.raises(RecordsError, match="there is no run 'zzz' in"):
-        records.find("zzz")
-    with pytest.raises(RecordsError, match="there is no run ''"):
-        records.find("")
 
 
 def test_a_list_reads_only_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
