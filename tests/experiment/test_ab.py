@@ -14,17 +14,7 @@ import pytest
 
 from kvmark import catalog
 from kvmark.errors import UsageError
-from kvmark.experiment.interleaved_ab import (
-    MOST_LEFT_OUT,
-    SIDES,
-    InterleavedAB,
-    Precision,
-    Side,
-    SideRequest,
-    block_progress,
-    measure_blocks,
-    side_orders,
-)
+from kvmark.experiment import interleaved_ab as ab
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
@@ -32,11 +22,11 @@ from kvmark.stats import PrecisionTarget, as_family, decide
 from kvmark.stats.level import paired_difference
 
 NOISE = 0.03
-FIND = Precision(within=None, find=0.02, most_blocks=400)
+FIND = ab.Precision(within=None, find=0.02, most_blocks=400)
 UNCHANGED = paired_difference([0.01, -0.01, 0.012, -0.012])
 
 
-Measure = Callable[[int, Side], float]
+Measure = Callable[[int, ab.Side], float]
 
 
 def noisy(seed: int, ratio: float) -> Measure:
@@ -44,7 +34,7 @@ def noisy(seed: int, ratio: float) -> Measure:
     chance = np.random.default_rng(seed)
     phase, runs = chance.uniform(0, 2 * math.pi), 0
 
-    def measure(_: int, side: Side) -> float:
+    def measure(_: int, side: ab.Side) -> float:
         nonlocal runs
         runs += 1
         speed = 0.1 * math.sin(phase + runs / 40) + chance.normal(0, NOISE)
@@ -53,16 +43,16 @@ def noisy(seed: int, ratio: float) -> Measure:
     return measure
 
 
-def log_ratios(seed: int, measure: Measure, precision: Precision) -> list[float]:
+def log_ratios(seed: int, measure: Measure, precision: ab.Precision) -> list[float]:
     """The logarithms of candidate ÷ base in all blocks of a comparison."""
     logs: dict[int, float] = {}
 
-    def noted(block: int, side: Side) -> float:
+    def noted(block: int, side: ab.Side) -> float:
         value = measure(block, side)
         logs[block] = logs.get(block, 0.0) + math.log(value) * (1 if side == "candidate" else -1)
         return value
 
-    for _ in measure_blocks(seed, noted, precision):
+    for _ in ab.measure_blocks(seed, noted, precision):
         pass
     return [*logs.values()]
 
@@ -105,25 +95,25 @@ def test_the_number_of_blocks_is_decided_once() -> None:
 
 
 def test_at_the_limit_it_ends_and_reports_the_number_of_blocks_it_needs() -> None:
-    precision = Precision(within=0.001, find=None, most_blocks=15)
+    precision = ab.Precision(within=0.001, find=None, most_blocks=15)
     logs = log_ratios(1, noisy(1, 1.0), precision)
-    progress = block_progress(logs, precision)
+    progress = ab.block_progress(logs, precision)
     assert (len(logs), progress.done) == (15, True)
     assert (progress.wanted or 0) > 1000
 
 
 def test_each_block_has_both_sides_in_an_order_of_the_seed_s_own() -> None:
-    orders = list(islice(side_orders(1), 200))
-    assert all(set(sides) == set(SIDES) for sides in orders)
+    orders = list(islice(ab.side_orders(1), 200))
+    assert all(set(sides) == set(ab.SIDES) for sides in orders)
     assert 70 <= Counter(sides[0] for sides in orders)["base"] <= 130
-    assert orders == list(islice(side_orders(1), 200))
-    assert orders != list(islice(side_orders(2), 200))
+    assert orders == list(islice(ab.side_orders(1), 200))
+    assert orders != list(islice(ab.side_orders(2), 200))
 
 
 def test_both_sides_of_a_block_do_the_same_operations_and_blocks_differ() -> None:
     spec = RunSpec(workload=catalog.find("ycsb/c"), system=parse_system_url("null:"))
-    sides = {side: SideRequest(spec) for side in SIDES}
-    study = InterleavedAB(sides=sides, metric=parse_metric("p99"), precision=FIND, seed=3)
+    sides = {side: ab.SideRequest(spec) for side in ab.SIDES}
+    study = ab.InterleavedAB(sides=sides, metric=parse_metric("p99"), precision=FIND, seed=3)
     assert study.spec(0, "base").seed == study.spec(0, "candidate").seed
     assert study.spec(0, "base").seed != study.spec(1, "base").seed
     assert study.spec(0, "base").duration_ns == 5 * 10**9
@@ -134,7 +124,7 @@ def test_both_sides_of_a_block_do_the_same_operations_and_blocks_differ() -> Non
 )
 def test_a_precision_out_of_reach_is_refused(asked: tuple[Any, ...]) -> None:
     with pytest.raises(UsageError):
-        Precision(*asked)
+        ab.Precision(*asked)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +135,12 @@ def test_a_precision_out_of_reach_is_refused(asked: tuple[Any, ...]) -> None:
 def test_unusable_blocks_are_left_out(unusable: Sequence[int], usable: int, *, done: bool) -> None:
     measured: set[int] = set()
 
-    def measure(block: int, side: Side) -> float | None:
+    def measure(block: int, side: ab.Side) -> float | None:
         measured.add(block)
         return None if side == "candidate" and block in unusable else 1.0 + block / 1000
 
-    precision = Precision(within=0.5, find=None, most_blocks=6, first_stage=6)
-    standings = list(measure_blocks(1, measure, precision))
+    precision = ab.Precision(within=0.5, find=None, most_blocks=6, first_stage=6)
+    standings = list(ab.measure_blocks(1, measure, precision))
     assert [standing.effect.ratio.n for standing in standings] == list(range(1, usable + 1))
-    assert len(measured) == (8 if done else 2 + MOST_LEFT_OUT)
+    assert len(measured) == (8 if done else 2 + ab.MOST_LEFT_OUT)
     assert standings[-1].done == done

@@ -14,15 +14,7 @@ import pytest
 from studies import REFUSALS, Program
 
 from kvmark.errors import UsageError
-from kvmark.experiment.capacity import (
-    Capacity,
-    CapacityRequest,
-    Outcome,
-    RateRun,
-    Stage,
-    estimated,
-    search,
-)
+from kvmark.experiment.capacity import CapacityRequest, Outcome, RateRun, Stage, estimated, search
 from kvmark.spec.objective import parse_objective
 
 Kvmark = Callable[..., tuple[Any, str]]
@@ -35,7 +27,6 @@ class MadeUp:
 
     capacity: float
     chance: Sequence[float] = (0.0,)
-    power: float = 2.0
     otherwise: dict[float, Outcome] = field(default_factory=dict)
     too_few_below: float = 0.0
     #: How much a client carries: the rate that all of them carry may be less than the capacity.
@@ -46,12 +37,11 @@ class MadeUp:
         error = self.chance[len(self.tried) % len(self.chance)]
         self.tried.append(rate)
         most = min(self.capacity, self.of_client * clients)
-        p99_ns = OBJECTIVE.bound * (rate / most) ** self.power * math.exp(error)
+        p99_ns = OBJECTIVE.bound * (rate / most) ** 2 * math.exp(error)
         one = self._judged(rate, stage, p99_ns)
         # Beyond what it carries, a system has all clients busy, too.
         busy = math.isfinite(self.of_client) and rate > 0.95 * most
-        carried = min(rate, most)
-        return replace(one, clients=clients, held_back=busy, throughput=carried)
+        return replace(one, clients=clients, held_back=busy, throughput=min(rate, most))
 
     def together(self, runs: Sequence[RateRun]) -> RateRun:
         logs = [math.log(one.figures[OBJECTIVE.text] or 1) for one in runs]
@@ -69,7 +59,7 @@ class MadeUp:
 
 def found_in(
     system: MadeUp, first: float, within: float = 0.03, confirm: int = 3, most_clients: int = 4096
-) -> Capacity:
+) -> Any:
     return search(system, first, CapacityRequest(within, confirm, 16, most_clients))
 
 

@@ -16,18 +16,9 @@ from studies import MakeStudy, Program
 
 from kvmark.errors import Interrupted, SystemUnderTestError
 from kvmark.experiment.journal import Journal
+from kvmark.experiment.study import warm_up
 from kvmark.experiment.study.answer import stored_study, study_results
 from kvmark.experiment.study.definition import Study
-from kvmark.experiment.study.warm_up import (
-    MOST_ROUNDS,
-    Load,
-    ServerWarmup,
-    client_speed,
-    is_read_only,
-    shorten,
-    warm_up_places,
-    warm_up_servers,
-)
 from kvmark.frontends import commands_per_operation
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records
@@ -49,7 +40,7 @@ class Simulated:
         """What it lacks now of the speed that it will have."""
         return -math.expm1(-self.slow * 2 ** (-self.now_s / self.half_life_s))
 
-    def warmed_up(self, seconds: float, **full: float) -> ServerWarmup:
+    def warmed_up(self, seconds: float, **full: float) -> warm_up.ServerWarmup:
         """Warms it up by loads of these full speeds, so many seconds a round, with noise."""
 
         def one_round(speed: float) -> float:
@@ -59,7 +50,7 @@ class Simulated:
             return found
 
         loads = {name: lambda _, speed=speed: one_round(speed) for name, speed in full.items()}
-        return warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
+        return warm_up.warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -80,7 +71,7 @@ def test_a_noisy_machine_keeps_no_warm_up_going_and_ends_none_too_early() -> Non
         ended.append((len(server.warmed_up(30, read=9_000).rounds), server.shortfall))
     rounds, shortfalls = zip(*ended, strict=True)
     assert sum(rounds) / 100 < 13
-    assert sorted(rounds)[94] < MOST_ROUNDS
+    assert sorted(rounds)[94] < warm_up.MOST_ROUNDS
     assert sorted(shortfalls)[94] < 0.1
     assert sum(shortfalls) / 100 < 0.03
 
@@ -90,12 +81,12 @@ def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> N
     speeds = dict.fromkeys(("read", "write", "insert", "scan"), 9_000)
     assert len(warm.warmed_up(15, **speeds).rounds) <= 7
     found = never.warmed_up(30, read=9_000)
-    assert len(found.rounds) == MOST_ROUNDS
+    assert len(found.rounds) == warm_up.MOST_ROUNDS
     assert not found.has_levelled
     assert (warmup_gain(found.rounds) or 0) > 0.03
 
 
-def failing(fails_in: int, speed: float | None) -> Load:
+def failing(fails_in: int, speed: float | None) -> warm_up.Load:
     """A load of this speed, or of one that doubles each round; it fails in one of them."""
 
     def load(number: int) -> float:
@@ -108,7 +99,7 @@ def failing(fails_in: int, speed: float | None) -> Load:
 
 @pytest.mark.parametrize(
     ("fails_in", "speed", "rounds", "asked"),
-    [(2, 7.0, (1.0,) * 6, 7), (MOST_ROUNDS, None, (1.0,), MOST_ROUNDS)],
+    [(2, 7.0, (1.0,) * 6, 7), (warm_up.MOST_ROUNDS, None, (1.0,), warm_up.MOST_ROUNDS)],
     ids=["the rounds before are left out", "the last round is followed by no other"],
 )
 def test_a_load_that_fails_is_left_out(
@@ -116,7 +107,7 @@ def test_a_load_that_fails_is_left_out(
 ) -> None:
     said: list[str] = []
     loads = {"good": lambda _: 5.0, "bad": failing(fails_in, speed)}
-    found = warm_up_servers(loads, 100, lambda: 0.0, said.append)
+    found = warm_up.warm_up_servers(loads, 100, lambda: 0.0, said.append)
     assert (found.rounds, found.has_levelled) == (rounds, len(rounds) > 1)
     assert sum("round" in line for line in said) == asked
     assert "bad warms nothing up: it is gone" in said
@@ -126,9 +117,11 @@ def test_without_a_load_there_is_no_warm_up_and_an_interrupt_ends_it() -> None:
     def stopped(_: int) -> float:
         raise Interrupted("stopped")
 
-    assert warm_up_servers({"bad": failing(1, 1.0)}, 100, lambda: 0.0, lambda _: None) is None
+    assert (
+        warm_up.warm_up_servers({"bad": failing(1, 1.0)}, 100, lambda: 0.0, lambda _: None) is None
+    )
     with pytest.raises(Interrupted):
-        warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
+        warm_up.warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
 
 
 class Starved:
@@ -151,8 +144,10 @@ class Starved:
         self.to_do_s = max(self.to_do_s - (2 if self.is_alone else 20), 0)
         return 2.0**number if self.restless else found
 
-    def warmed_up(self, *lent: Callable[[], AbstractContextManager[None]]) -> ServerWarmup:
-        return warm_up_servers({"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent)
+    def warmed_up(self, *lent: Callable[[], AbstractContextManager[None]]) -> warm_up.ServerWarmup:
+        return warm_up.warm_up_servers(
+            {"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent
+        )
 
 
 def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_own() -> None:
@@ -167,17 +162,17 @@ def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_ow
     # Cores are lent for half of the time at most.
     never = Starved(restless=True)
     assert not never.warmed_up(never.lent).has_levelled
-    assert (sum(never.on_all), len(never.on_all)) == (MOST_ROUNDS // 2, MOST_ROUNDS)
+    assert (sum(never.on_all), len(never.on_all)) == (warm_up.MOST_ROUNDS // 2, warm_up.MOST_ROUNDS)
 
 
 def test_speed_is_operations_in_a_client_s_time_and_failures_are_none(tmp_path: Path) -> None:
     manifest = closed(Records(tmp_path)).manifest
     (read,) = manifest.engine.totals
-    assert client_speed(manifest) == pytest.approx(1e9 / read.service.mean)
+    assert warm_up.client_speed(manifest) == pytest.approx(1e9 / read.service.mean)
     failed = (read.model_copy(update={"outcome": "timeout"}),)
     engine = manifest.engine.model_copy(update={"totals": failed})
     with pytest.raises(SystemUnderTestError, match="no operation succeeded"):
-        client_speed(manifest.model_copy(update={"engine": engine}))
+        warm_up.client_speed(manifest.model_copy(update={"engine": engine}))
 
 
 LOADS = """
@@ -208,29 +203,28 @@ MIXES = """factors:
         ("factors: {workload: [ycsb/a, ycsb/c], clients: [1, 50, 1000]}", [1, 4]),
         (MIXES, [0, 1]),
     ],
-    ids=["the clients that fill a server best", "cases that do different things"],
 )
 def test_a_case_of_each_workload_warms_up(
     study: MakeStudy, factors: str, chosen: list[int]
 ) -> None:
     text = LOADS[: LOADS.index("factors:")]
-    assert warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
+    assert warm_up.warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
     # Reads leave the records unchanged.
-    assert [is_read_only(one) for one in specs(study(text + MIXES))] == [True, False]
+    assert [warm_up.is_read_only(one) for one in specs(study(text + MIXES))] == [True, False]
     once = text.replace("duration: 1m, warmup: 5s, ", "").replace("ycsb/c", "ycsb/load")
-    assert warm_up_places(specs(study(once))) == []
+    assert warm_up.warm_up_places(specs(study(once))) == []
 
 
 def test_a_warm_up_is_the_load_without_rate_faults_pauses_or_end(study: MakeStudy) -> None:
     [asked, *_] = specs(study(LOADS.replace("faults: []", "rate: 500, arrival: poisson")))
-    short = shorten(asked, 3_000_000, settle=False)
+    short = warm_up.shorten(asked, 3_000_000, settle=False)
     [group] = short.workload.groups
     assert (short.rate, short.arrival, group.clients, short.settle) == (None, None, 1, False)
     assert (short.duration_ns, short.warmup_ns, short.faults) == (3_000_000, 0, ())
     assert short.workload.dataset == asked.workload.dataset
 
     [asked] = specs(study(GROUPS))
-    plan = compile_run(shorten(asked, 3_000_000, settle=True))
+    plan = compile_run(warm_up.shorten(asked, 3_000_000, settle=True))
     found = [
         (one.clients, one.arrival.process, one.arrival.think_time_ns) for one in plan.groups[:2]
     ]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from studies import MakeStudy, Program, make_study
 
-from kvmark.analysis.path_costs import PathCost, ProxyCosts, published_costs
+from kvmark.analysis.path_costs import ProxyCosts, published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies
@@ -111,24 +111,14 @@ def test_a_slower_way_loses_throughput_and_adds_response_time(program: Program) 
     assert "Through slow " in told.out
 
 
-@pytest.fixture
-def published(tmp_path: Path) -> tuple[PathCost, ...]:
-    return published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
-
-
-Published = tuple[PathCost, ...]
-
-
-def test_the_published_figures_are_those_of_the_report(published: Published) -> None:
+def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -> None:
+    published = published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
     debug, release = published
     assert release.throughput_lost.value == pytest.approx(26.7, abs=0.05)
     assert release.response_added["p50"].value == pytest.approx(0.3)
     assert release.proxy_memory_bytes == 10e6
     assert (debug.proxy.build, debug.proxy.threads) == ("debug", 4)
-
-
-def test_the_table_has_a_row_for_each_way_above_published_ones(published: Published) -> None:
-    mine = dataclasses.replace(published[1], through="haproxy", levels={"load": "closed"})
+    mine = dataclasses.replace(release, through="haproxy", levels={"load": "closed"})
     ways = ProxyCosts((mine,), published, "a report")
     grid = proxies_grid(("load", "through"), ways)
     assert [row[1].text for row in grid.rows] == [

@@ -1,9 +1,8 @@
 """Figures and pictures of simulated runs in the documents match these runs."""
 
-import importlib.util
 import re
+import runpy
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,15 +13,11 @@ pytest.importorskip("kvmark._engine")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def pictures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+PICTURES = runpy.run_path(str(ROOT / "scripts" / "pictures.py"), run_name="pictures")
 
 
 def test_the_text_has_the_quantiles_of_the_run_and_the_run_all_operations(tmp_path: Path) -> None:
-    run = pictures().stalled(tmp_path)
+    run = PICTURES["stalled"](tmp_path)
     total = next(total for total in run.totals(run.counted[0].index) if total.operation == "READ")
     text = (ROOT / "docs" / "method" / "how-it-measures.md").read_text()
     assert total.count == 10_000
@@ -40,7 +35,7 @@ def test_the_terminal_s_pictures_are_current(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     drawn = tmp_path / "drawn"
-    pictures().terminal(tmp_path, drawn)
+    PICTURES["terminal"](tmp_path, drawn)
     kept = {path.name: path.read_text() for path in (ROOT / "docs/guide/terminal").iterdir()}
     assert kept == {path.name: path.read_text() for path in drawn.iterdir()}, "run make docs"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
+import runpy
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,16 +21,10 @@ PHIS = (0.0, 0.4, 0.8)
 
 
 @cache
-def coverage() -> ModuleType:
+def coverage() -> SimpleNamespace:
     """The script that writes the page's tables."""
-    spec = importlib.util.spec_from_file_location(
-        "interval_coverage", ROOT / "scripts" / "interval_coverage.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    # Its dataclasses look their module up.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    script = ROOT / "scripts" / "interval_coverage.py"
+    return SimpleNamespace(**runpy.run_path(str(script), run_name="interval_coverage"))
 
 
 @pytest.mark.parametrize("phi", PHIS)

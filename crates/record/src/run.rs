@@ -10,7 +10,7 @@ use crate::lag::LagRecord;
 use crate::notice::Notice;
 
 /// Version of this engine's measurement. It increases with every change that alters the figures of
-/// the same work. The table in Python's `records/model.py` lists the changes, and the changelog
+/// the same work. The table in Python's `records/countings.toml` lists the changes, and the changelog
 /// has them under the heading Measurement.
 pub const COUNTING: u32 = 6;
 

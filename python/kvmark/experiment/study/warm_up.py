@@ -136,7 +136,8 @@ class _Rounds:
             # Each load has the same weight, whatever its speed.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
-            if over or may_stop(means):
+            # One pair of rounds that has levelled may be chance.
+            if over or (has_levelled(means[:-2]) and has_levelled(means)):
                 break
         return tuple(means)
 
@@ -155,11 +156,6 @@ def has_levelled(speeds: Sequence[float]) -> bool:
     """Whether the last two exceed the best two before by less than the bound."""
     risen = warmup_gain(speeds)
     return risen is not None and risen < BOUND
-
-
-def may_stop(speeds: Sequence[float]) -> bool:
-    """Whether the last two pairs of rounds have levelled: one pair may be chance."""
-    return has_levelled(speeds[:-2]) and has_levelled(speeds)
 
 
 def _shares(speeds: Sequence[float]) -> tuple[float, ...]:
