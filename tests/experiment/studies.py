@@ -58,14 +58,9 @@ def headed(text: str) -> str:
 
 def make_study(text: str, folder: Path, **asked: Any) -> Study:
     """The study of a text, as if it stood in a file of the folder."""
-    words = {
-        **asked,
-        "system": system_name(asked.get("system")),
-        "through": tuple(map(SystemName, asked.get("through", ()))),
-    }
-    return Study(
-        parse_study(headed(text), "study.yaml", folder), StudyRequest(**words), named_system
-    )
+    system, through = system_name(asked.pop("system", None)), asked.pop("through", ())
+    request = StudyRequest(system=system, through=tuple(map(SystemName, through)), **asked)
+    return Study(parse_study(headed(text), "study.yaml", folder), request, named_system)
 
 
 def quick(name: str, folder: Path, *changes: tuple[str, str]) -> None:

@@ -21,7 +21,6 @@ from kvmark.spec.url import parse_system_url
 from kvmark.stats import PrecisionTarget, as_family, decide
 from kvmark.stats.level import paired_difference
 
-NOISE = 0.03
 FIND = ab.Precision(within=None, find=0.02, most_blocks=400)
 UNCHANGED = paired_difference([0.01, -0.01, 0.012, -0.012])
 
@@ -37,7 +36,7 @@ def noisy(seed: int, ratio: float) -> Measure:
     def measure(_: int, side: ab.Side) -> float:
         nonlocal runs
         runs += 1
-        speed = 0.1 * math.sin(phase + runs / 40) + chance.normal(0, NOISE)
+        speed = 0.1 * math.sin(phase + runs / 40) + chance.normal(0, 0.03)
         return math.exp(speed) * (ratio if side == "candidate" else 1.0)
 
     return measure
@@ -78,14 +77,14 @@ def test_the_final_interval_has_the_requested_width() -> None:
     asked = PrecisionTarget(within=0.02, find=None, most_blocks=400)
     logs: list[float] = []
     while not logs or not decide(logs, asked).done:
-        logs.append(float(chance.normal(0, NOISE)))
+        logs.append(float(chance.normal(0, 0.03)))
     ratio = decide(logs, asked).effect.ratio
     # Where later blocks are noisier than the first, the interval says so instead.
     assert math.log(ratio.high / ratio.value) <= math.log1p(0.02) * 1.1
 
 
 def test_the_number_of_blocks_is_decided_once() -> None:
-    logs = np.random.default_rng(2).normal(0, NOISE, 60)
+    logs = np.random.default_rng(2).normal(0, 0.03, 60)
     asked = PrecisionTarget(within=0.012, find=None, most_blocks=400)
     assert len({decide(logs[:n], asked).needed for n in range(12, 60)}) == 1
     # A quiet machine needs only the first stage.

@@ -189,9 +189,8 @@ def test_the_scale_test_has_no_combination_that_means_nothing(study: MakeStudy) 
     made = study(catalog.study_text("hcassandra"))
     cases = [case.labels for case in made.cases]
     assert len({case["clients"] for case in cases}) == 13
-    assert {case["consistency"] for case in cases if case["operation"] == "read"} == {
-        "ONE", "LOCAL_ONE", "TWO", "QUORUM",
-    }  # fmt: skip
+    reads = {case["consistency"] for case in cases if case["operation"] == "read"}
+    assert reads == {"ONE", "LOCAL_ONE", "TWO", "QUORUM"}
     single = {case["consistency"] for case in cases if case["replication_factor"] == "1"}
     assert single == {"ANY", "ONE", "LOCAL_ONE"}
     # With the only copy gone, others can at most keep a write for it.
