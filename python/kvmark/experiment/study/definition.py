@@ -170,10 +170,20 @@ class Study:
             SpecError: a choice names an unknown factor or level.
             UsageError: no case is left, or ways to the system are missing.
         """
-        _check_through(self.spec, self.asked.system)
+        spec = self.spec
+        if spec.through is not None and not spec.through.proxies:
+            raise UsageError(
+                f"study {spec.name} compares ways to a system: name a proxy before it with"
+                " --through, such as up:haproxy for one that kvmark up proxy started"
+            )
+        if spec.through is not None and self.asked.system is None and spec.testbed is not None:
+            raise UsageError(
+                f"study {spec.name} starts its own servers, before which no proxy can stand yet:"
+                " name the system behind the proxy with --system"
+            )
         words = [word for word in self.asked.only if word != _PUBLISHED]
-        only = [parse_choice(word, self.spec.levels) for word in words]
-        levels = [self.spec.levels[name] for name in self.factors]
+        only = [parse_choice(word, spec.levels) for word in words]
+        levels = [spec.levels[name] for name in self.factors]
         every = (
             Case(self.file, dict(zip(self.factors, one, strict=True))) for one in product(*levels)
         )
@@ -397,26 +407,6 @@ def named_proxies(names: Sequence[SystemName]) -> Mapping[str, SystemName]:
             )
         proxies[name] = url
     return proxies
-
-
-def _check_through(spec: StudySpec, system: SystemName | None) -> None:
-    """Checks that proxies are named, before an existing system.
-
-    Raises:
-        UsageError: they aren't.
-    """
-    if spec.through is None:
-        return
-    if not spec.through.proxies:
-        raise UsageError(
-            f"study {spec.name} compares ways to a system: name a proxy before it with --through,"
-            " such as up:haproxy for one that kvmark up proxy started"
-        )
-    if system is None and spec.testbed is not None:
-        raise UsageError(
-            f"study {spec.name} starts its own servers, before which no proxy can stand yet: name"
-            " the system behind the proxy with --system"
-        )
 
 
 def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:
