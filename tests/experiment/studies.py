@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -25,6 +26,22 @@ from waiting import PATIENCE_S, wait_until
 MakeStudy = Callable[..., Study]
 """Makes a study of a text, in the test's folder."""
 
+REFUSALS = tomllib.loads((Path(__file__).parent / "refusals.toml").read_text())
+TOO_SHORT = """
+system: "sim:?mean_us=200000&clock=virtual"
+workload: ycsb/c
+lengthen: 3
+repetitions: 2
+once: [{clients: 8}]
+run: {records: 10, load: never, interval: 10ms}
+factors:
+  clients:
+    levels:
+      8: {clients: 8, duration: 50ms}
+      2: {clients: 2, duration: 20s}
+"""
+"""A study of whose cases one is too short for eight clients."""
+
 
 def needs(*programs: str) -> None:
     """Skips the test where a program isn't installed."""
@@ -41,14 +58,9 @@ def headed(text: str) -> str:
 
 def make_study(text: str, folder: Path, **asked: Any) -> Study:
     """The study of a text, as if it stood in a file of the folder."""
-    words = {
-        **asked,
-        "system": system_name(asked.get("system")),
-        "through": tuple(map(SystemName, asked.get("through", ()))),
-    }
-    return Study(
-        parse_study(headed(text), "study.yaml", folder), StudyRequest(**words), named_system
-    )
+    system, through = system_name(asked.pop("system", None)), asked.pop("through", ())
+    request = StudyRequest(system=system, through=tuple(map(SystemName, through)), **asked)
+    return Study(parse_study(headed(text), "study.yaml", folder), request, named_system)
 
 
 def quick(name: str, folder: Path, *changes: tuple[str, str]) -> None:

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import Program
+from studies import REFUSALS, Program
 
 from kvmark.errors import UsageError
-from kvmark.experiment.capacity import (
-    Capacity,
-    CapacityRequest,
-    Outcome,
-    RateRun,
-    Stage,
-    estimated,
-    search,
-)
+from kvmark.experiment.capacity import CapacityRequest, Outcome, RateRun, Stage, estimated, search
 from kvmark.spec.objective import parse_objective
 
 Kvmark = Callable[..., tuple[Any, str]]
-PROGRAM = Path(sys.executable).with_name("kvmark")
 OBJECTIVE = parse_objective("p99<10ms")
 
 
@@ -37,8 +27,8 @@ class MadeUp:
 
     capacity: float
     chance: Sequence[float] = (0.0,)
-    power: float = 2.0
     otherwise: dict[float, Outcome] = field(default_factory=dict)
+    too_few_below: float = 0.0
     #: How much a client carries: the rate that all of them carry may be less than the capacity.
     of_client: float = math.inf
     tried: list[float] = field(default_factory=list)
@@ -47,12 +37,11 @@ class MadeUp:
         error = self.chance[len(self.tried) % len(self.chance)]
         self.tried.append(rate)
         most = min(self.capacity, self.of_client * clients)
-        p99_ns = OBJECTIVE.bound * (rate / most) ** self.power * math.exp(error)
+        p99_ns = OBJECTIVE.bound * (rate / most) ** 2 * math.exp(error)
         one = self._judged(rate, stage, p99_ns)
         # Beyond what it carries, a system has all clients busy, too.
         busy = math.isfinite(self.of_client) and rate > 0.95 * most
-        carried = min(rate, most)
-        return replace(one, clients=clients, held_back=busy, throughput=carried)
+        return replace(one, clients=clients, held_back=busy, throughput=min(rate, most))
 
     def together(self, runs: Sequence[RateRun]) -> RateRun:
         logs = [math.log(one.figures[OBJECTIVE.text] or 1) for one in runs]
@@ -63,19 +52,15 @@ class MadeUp:
         for least, instead in self.otherwise.items():
             outcome = instead if rate >= least else outcome
         reasons = () if outcome == "holds" else (f"{outcome} at {rate:g}",)
+        if rate < self.too_few_below:
+            outcome, reasons = "too few", ("so few",)
         return RateRun(rate, stage, "run", outcome, reasons, {OBJECTIVE.text: p99_ns}, rate)
 
 
 def found_in(
-    system: MadeUp,
-    first: float,
-    within: float = 0.03,
-    confirm: int = 3,
-    most_clients: int = 4096,
-) -> Capacity:
-    return search(
-        system, first, CapacityRequest(within, confirm, clients=16, most_clients=most_clients)
-    )
+    system: MadeUp, first: float, within: float = 0.03, confirm: int = 3, most_clients: int = 4096
+) -> Any:
+    return search(system, first, CapacityRequest(within, confirm, 16, most_clients))
 
 
 @pytest.mark.parametrize("first", [1.0, 700.0, 999.0, 1_001.0, 5e6])
@@ -90,13 +75,44 @@ def test_each_end_has_the_requested_number_of_confirming_runs() -> None:
     found = found_in(MadeUp(1_000), 600, confirm=4)
     confirmed = [one.rate for one in found.runs if one.stage == "confirm"]
     assert confirmed == [found.low] * 4 + [found.high] * 4
+    # Without confirmation the bisection is the answer.
+    found = found_in(MadeUp(1_000), 600, confirm=0)
+    assert (found.found, len(found.runs)) == ("found", 2 + 5)
 
 
-def test_without_confirmation_the_bisection_is_the_answer() -> None:
-    system = MadeUp(1_000)
-    found = found_in(system, 600, confirm=0)
-    assert found.found == "found"
-    assert len(system.tried) == len(found.runs) == 2 + 5
+NOWHERE = "even at 150 ops/s missed at 150, and lower: so few"
+
+
+@pytest.mark.parametrize(
+    ("system", "asked", "found", "low", "reason"),
+    [
+        (MadeUp(1_000, otherwise={0.0: "missed"}), {}, "nowhere", None, r"^even at .*missed at"),
+        (MadeUp(10, too_few_below=100), {}, "nowhere", None, f"^{NOWHERE}"),
+        (MadeUp(1e9, otherwise={2_000.0: "generator"}), {}, "generator", 2_000, "generator at"),
+        (MadeUp(math.inf), {}, "open", 600 * 2**20, "no rate was found at which"),
+        *[
+            (
+                MadeUp(1_000, of_client=7.0),
+                {"first": 50, "within": within, "most_clients": most},
+                "clients",
+                7.0 * most,
+                f"all {most} clients were busy",
+            )
+            for most, within in [(16, 0.03), (64, 0.03), (64, 0.3)]
+        ],
+    ],
+)
+def test_a_search_without_both_ends_has_a_reason(
+    system: MadeUp, asked: dict[str, Any], found: str, low: float | None, reason: str
+) -> None:
+    capacity = found_in(system, **{"first": 600, **asked})
+    assert capacity.found == found
+    assert re.search(reason, capacity.reason)
+    assert capacity.high is None or found == "nowhere"
+    within = asked.get("within", 0.03)
+    assert capacity.low == (None if low is None else pytest.approx(low, rel=within))
+    assert capacity.clients == asked.get("most_clients", 16)
+    assert estimated(capacity, [OBJECTIVE]) is None
 
 
 def test_a_run_that_held_by_chance_does_not_move_the_answer() -> None:
@@ -119,37 +135,6 @@ def test_where_only_the_ends_are_known_there_is_no_interval() -> None:
     assert (estimate.value, estimate.low, estimate.high) == (found.low, None, None)
 
 
-def test_a_system_that_holds_at_no_rate_has_no_capacity_and_a_reason() -> None:
-    found = found_in(MadeUp(1_000, otherwise={0.0: "missed"}), 600)
-    assert (found.found, found.low) == ("nowhere", None)
-    assert found.reason.startswith("even at ")
-    assert "missed at" in found.reason
-    assert estimated(found, [OBJECTIVE]) is None
-
-
-def test_a_rate_too_low_to_tell_ends_the_search_downwards() -> None:
-    class Slow(MadeUp):
-        def _judged(self, rate: float, stage: Stage, p99_ns: float) -> RateRun:
-            one = super()._judged(rate, stage, p99_ns)
-            return replace(one, outcome="too few", reasons=("so few",)) if rate < 100 else one
-
-    found = found_in(Slow(10), 600)
-    assert found.found == "nowhere"
-    assert found.reason.startswith("even at 150 ops/s missed at 150, and lower: so few")
-
-
-def test_a_generator_that_can_do_no_more_bounds_the_answer_from_below_only() -> None:
-    found = found_in(MadeUp(1e9, otherwise={2_000.0: "generator"}), 600)
-    assert (found.found, found.high) == ("generator", None)
-    assert found.low == pytest.approx(2_000, rel=0.03)
-
-
-def test_a_system_that_never_misses_leaves_the_answer_open() -> None:
-    found = found_in(MadeUp(math.inf), 600)
-    assert found.found == "open"
-    assert found.high is None
-
-
 @pytest.mark.parametrize(("within", "confirm"), [(0.0, 3), (1.5, 3), (0.03, -1)])
 def test_an_exactness_that_cannot_be_had_is_refused(within: float, confirm: int) -> None:
     with pytest.raises(UsageError):
@@ -168,17 +153,7 @@ def test_the_number_of_clients_is_raised_until_it_does_not_matter(of_client: flo
     assert estimate.value == pytest.approx(1_000, rel=0.03)
 
 
-@pytest.mark.parametrize(("most_clients", "within"), [(16, 0.03), (64, 0.03), (64, 0.3)])
-def test_clients_that_are_all_busy_bound_the_answer_from_below_only(
-    most_clients: int, within: float
-) -> None:
-    found = found_in(MadeUp(1_000, of_client=7.0), 50, within, most_clients=most_clients)
-    assert (found.found, found.high, found.clients) == ("clients", None, most_clients)
-    assert found.low == pytest.approx(7.0 * most_clients, rel=within)
-    assert f"all {most_clients} clients were busy" in found.reason
-
-
-def test_a_system_that_is_busy_with_all_clients_is_not_tried_again_and_again_with_more() -> None:
+def test_a_system_that_is_busy_with_all_clients_is_not_tried_again_and_again() -> None:
     found = found_in(MadeUp(1_000, of_client=500.0), 600)
     wider = [one for one in found.runs if one.clients > 16]
     missed = {one.rate for one in found.runs if not one.holds}
@@ -233,18 +208,14 @@ PARALLEL = ("--system", "sim:?clock=virtual&service=constant&mean_us=10000&serve
 COARSE = ("--slo", "p99<20ms", "--within", "20%", "--confirm", "1", "--duration", "4s")
 
 
-def test_a_system_that_serves_many_at_once_is_not_held_back_by_the_usual_clients(
-    kvmark: Kvmark,
-) -> None:
+def test_the_usual_clients_do_not_hold_a_parallel_system_back(kvmark: Kvmark) -> None:
     answer, _ = kvmark(*PARALLEL, *COARSE)
     assert answer["search"]["found"] == "found"
     assert answer["search"]["clients"] >= 64
     assert 4_500 < answer["search"]["low"] < answer["search"]["high"] < 8_000
 
 
-def test_clients_that_hold_the_system_back_are_the_answer_and_no_success(
-    kvmark: Kvmark, tmp_path: Path
-) -> None:
+def test_clients_that_hold_it_back_are_no_success(kvmark: Kvmark, tmp_path: Path) -> None:
     words = (*PARALLEL, *COARSE, "--clients", "16", "--report", str(tmp_path / "report.md"))
     answer, said = kvmark(*words, exits=1)
     assert answer["search"]["found"] == "clients"
@@ -254,38 +225,17 @@ def test_clients_that_hold_the_system_back_are_the_answer_and_no_success(
         assert "all 16 clients were busy" in text
 
 
-def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(tmp_path: Path) -> None:
-    # The program itself, which judges in another process.
-    system = ("--system", "sim:?clock=virtual&service=constant&mean_us=1000")
-    words = [PROGRAM, "capacity", "ycsb/c", *system, "--slo", "p99<100us", "--from", "300"]
-    done = subprocess.run(
-        [*words, "--json", "-q"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1, done
-    answer, said = json.loads(done.stdout), done.stderr
-    assert answer["capacity"] is None
-    assert answer["search"]["found"] == "nowhere"
+def test_an_objective_that_holds_at_no_rate_ends_with_the_reason(kvmark: Kvmark) -> None:
+    system = "sim:?clock=virtual&service=constant&mean_us=1000"
+    answer, said = kvmark("--system", system, "--slo", "p99<100us", "--from", "300", exits=1)
+    assert (answer["capacity"], answer["search"]["found"]) == (None, "nowhere")
     assert said.startswith("kvmark: capacity: even at ")
     assert "p99<100us was missed with 1" in said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--slo", "p99<1ms"), "capacity needs a system to measure"),
-        (("--system", "null:"), "capacity needs an objective to hold"),
-        (("--system", "null:", "--slo", "p99"), "'p99' is not an objective"),
-        (("--system", "null:", "--slo", "p99<1ms", "--within", "0"), "within: must be from 0.1%"),
-        (
-            ("--system", "null:", "--slo", "REED.p99<1ms"),
-            "'REED.p99': there is no operation 'REED': take one of READ;",
-        ),
-    ],
-)
-def test_wrong_use_is_reported_in_one_sentence(
-    kvmark: Kvmark, words: tuple[str, ...], said: str
-) -> None:
-    answer, told = kvmark(*words, exits=2)
+@pytest.mark.parametrize(("words", "sentence"), REFUSALS["capacity"])
+def test_wrong_use_is_one_sentence(kvmark: Kvmark, words: str, sentence: str) -> None:
+    answer, told = kvmark(*words.split(), exits=2)
     assert answer is None
-    assert told.startswith(f"kvmark: {said}")
+    assert told.startswith(f"kvmark: {sentence}")
     assert told.count("\n") == 1

@@ -2,15 +2,12 @@
 
 import json
 import math
-import os
 import random
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -19,26 +16,16 @@ from studies import MakeStudy, Program
 
 from kvmark.errors import Interrupted, SystemUnderTestError
 from kvmark.experiment.journal import Journal
-from kvmark.experiment.study.answer import StudyResults, stored_study, study_results
+from kvmark.experiment.study import warm_up
+from kvmark.experiment.study.answer import stored_study, study_results
 from kvmark.experiment.study.definition import Study
-from kvmark.experiment.study.warm_up import (
-    MOST_ROUNDS,
-    Load,
-    ServerWarmup,
-    client_speed,
-    is_read_only,
-    shorten,
-    warm_up_places,
-    warm_up_servers,
-)
 from kvmark.frontends import commands_per_operation
 from kvmark.plan.compile import compile_run
-from kvmark.records import Manifest, Records
+from kvmark.records import Records
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import warmup_gain
-
-QUIET = ("-q", "--report", "none")
+from runs_on_disk import closed
 
 
 class Simulated:
@@ -53,32 +40,24 @@ class Simulated:
         """What it lacks now of the speed that it will have."""
         return -math.expm1(-self.slow * 2 ** (-self.now_s / self.half_life_s))
 
-    def load(self, seconds: float, full: float) -> Load:
-        """A load of so many seconds a round, with noise."""
+    def warmed_up(self, seconds: float, **full: float) -> warm_up.ServerWarmup:
+        """Warms it up by loads of these full speeds, so many seconds a round, with noise."""
 
-        def one_round(_: int) -> float:
+        def one_round(speed: float) -> float:
             self.now_s += seconds / 2
-            found = full * (1 - self.shortfall) * math.exp(self.chance.gauss(0, self.noise))
+            found = speed * (1 - self.shortfall) * math.exp(self.chance.gauss(0, self.noise))
             self.now_s += seconds / 2
             return found
 
-        return one_round
-
-    def warmed_up(self, loads: dict[str, Load]) -> ServerWarmup:
-        return warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
+        loads = {name: lambda _, speed=speed: one_round(speed) for name, speed in full.items()}
+        return warm_up.warm_up_servers(loads, 600, lambda: self.now_s, lambda _: None)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_server_that_gets_faster_for_minutes_is_warmed_for_minutes(seed: int) -> None:
     # As Cassandra's nodes on a shared core: 0.5 of their speed at first, half the gap in 70 s.
     server = Simulated(seed, 0.7, 70)
-    found = server.warmed_up(
-        {
-            "read": server.load(10, 9_000),
-            "write": server.load(10, 4_000),
-            "scan": server.load(10, 2),
-        }
-    )
+    found = server.warmed_up(10, read=9_000, write=4_000, scan=2)
     assert found.has_levelled
     assert found.took_s >= 240
     assert server.shortfall < 0.07
@@ -89,47 +68,46 @@ def test_a_noisy_machine_keeps_no_warm_up_going_and_ends_none_too_early() -> Non
     ended = []
     for seed in range(100):
         server = Simulated(seed, 0.7, 70, noise=0.12)
-        found = server.warmed_up({"read": server.load(30, 9_000)})
-        ended.append((len(found.rounds), server.shortfall))
+        ended.append((len(server.warmed_up(30, read=9_000).rounds), server.shortfall))
     rounds, shortfalls = zip(*ended, strict=True)
     assert sum(rounds) / 100 < 13
-    assert sorted(rounds)[94] < MOST_ROUNDS
+    assert sorted(rounds)[94] < warm_up.MOST_ROUNDS
     assert sorted(shortfalls)[94] < 0.1
     assert sum(shortfalls) / 100 < 0.03
 
 
 def test_a_server_that_is_warm_needs_few_rounds_and_one_that_never_is_all() -> None:
     warm, never = Simulated(3, 0.0, 1), Simulated(3, 5.0, 2000)
-    loads = {name: warm.load(15, 9_000) for name in ("read", "write", "insert", "scan")}
-    assert len(warm.warmed_up(loads).rounds) <= 7
-    found = never.warmed_up({"read": never.load(30, 9_000)})
-    assert len(found.rounds) == MOST_ROUNDS
+    speeds = dict.fromkeys(("read", "write", "insert", "scan"), 9_000)
+    assert len(warm.warmed_up(15, **speeds).rounds) <= 7
+    found = never.warmed_up(30, read=9_000)
+    assert len(found.rounds) == warm_up.MOST_ROUNDS
     assert not found.has_levelled
     assert (warmup_gain(found.rounds) or 0) > 0.03
 
 
-def failing(rounds: Collection[int], speed: Callable[[int], float]) -> Load:
-    """A load of these speeds that fails in some rounds."""
+def failing(fails_in: int, speed: float | None) -> warm_up.Load:
+    """A load of this speed, or of one that doubles each round; it fails in one of them."""
 
     def load(number: int) -> float:
-        if number in rounds:
+        if number == fails_in:
             raise SystemUnderTestError("it is gone; the run is kept as 20261126-000000-x")
-        return speed(number)
+        return speed or 2.0**number
 
     return load
 
 
 @pytest.mark.parametrize(
     ("fails_in", "speed", "rounds", "asked"),
-    [(2, 7.0, (1.0,) * 6, 7), (MOST_ROUNDS, None, (1.0,), MOST_ROUNDS)],
+    [(2, 7.0, (1.0,) * 6, 7), (warm_up.MOST_ROUNDS, None, (1.0,), warm_up.MOST_ROUNDS)],
     ids=["the rounds before are left out", "the last round is followed by no other"],
 )
 def test_a_load_that_fails_is_left_out(
     fails_in: int, speed: float | None, rounds: tuple[float, ...], asked: int
 ) -> None:
     said: list[str] = []
-    bad = failing({fails_in}, lambda number: speed or 2.0**number)
-    found = warm_up_servers({"good": lambda _: 5.0, "bad": bad}, 100, lambda: 0.0, said.append)
+    loads = {"good": lambda _: 5.0, "bad": failing(fails_in, speed)}
+    found = warm_up.warm_up_servers(loads, 100, lambda: 0.0, said.append)
     assert (found.rounds, found.has_levelled) == (rounds, len(rounds) > 1)
     assert sum("round" in line for line in said) == asked
     assert "bad warms nothing up: it is gone" in said
@@ -139,18 +117,19 @@ def test_without_a_load_there_is_no_warm_up_and_an_interrupt_ends_it() -> None:
     def stopped(_: int) -> float:
         raise Interrupted("stopped")
 
-    bad = failing({1}, float)
-    assert warm_up_servers({"bad": bad}, 100, lambda: 0.0, lambda _: None) is None
+    assert (
+        warm_up.warm_up_servers({"bad": failing(1, 1.0)}, 100, lambda: 0.0, lambda _: None) is None
+    )
     with pytest.raises(Interrupted):
-        warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
+        warm_up.warm_up_servers({"read": stopped}, 100, lambda: 0.0, lambda _: None)
 
 
 class Starved:
     """A server whose compiler needs 60 s of a core; of its own it gets a tenth."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, restless: bool = False) -> None:
         self.now_s, self.to_do_s, self.is_alone = 0.0, 60.0, True
-        self.on_all = list[bool]()
+        self.restless, self.on_all = restless, list[bool]()
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -158,23 +137,17 @@ class Starved:
         yield
         self.is_alone = True
 
-    def load(self, _: int) -> float:
+    def load(self, number: int) -> float:
         self.now_s += 20
         self.on_all.append(not self.is_alone)
         found = 1000 * math.exp(-self.to_do_s / 60) * (1.0 if self.is_alone else 1.3)
         self.to_do_s = max(self.to_do_s - (2 if self.is_alone else 20), 0)
-        return found
+        return 2.0**number if self.restless else found
 
-    def warmed_up(self, *lent: Callable[[], AbstractContextManager[None]]) -> ServerWarmup:
-        return warm_up_servers({"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent)
-
-
-class Restless(Starved):
-    """A server that gets twice as fast from each round to the next."""
-
-    def load(self, number: int) -> float:
-        super().load(number)
-        return 2.0**number
+    def warmed_up(self, *lent: Callable[[], AbstractContextManager[None]]) -> warm_up.ServerWarmup:
+        return warm_up.warm_up_servers(
+            {"read": self.load}, 800, lambda: self.now_s, lambda _: None, *lent
+        )
 
 
 def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_own() -> None:
@@ -186,29 +159,20 @@ def test_servers_that_are_lent_cores_are_warm_sooner_and_are_watched_on_their_ow
     assert (len(fast.rounds_on_all_cores), fast.rounds) == (9, (1.0,) * 6)
     assert lent.on_all == [True] * 9 + [False] * 6
     assert fast.as_json()["rounds_on_all_cores"][-2:] == [1.0, 1.0]
+    # Cores are lent for half of the time at most.
+    never = Starved(restless=True)
+    assert not never.warmed_up(never.lent).has_levelled
+    assert (sum(never.on_all), len(never.on_all)) == (warm_up.MOST_ROUNDS // 2, warm_up.MOST_ROUNDS)
 
 
-def test_cores_are_lent_for_half_of_the_time_at_most() -> None:
-    never = Restless()
-    found = never.warmed_up(never.lent)
-    assert (sum(never.on_all), len(never.on_all)) == (MOST_ROUNDS // 2, MOST_ROUNDS)
-    assert not found.has_levelled
-
-
-def test_speed_is_operations_in_a_clients_time_and_failures_are_none() -> None:
-    def speed(**totals: tuple[int, float]) -> float:
-        rows = [
-            SimpleNamespace(
-                phase=1, outcome=one, part=False, count=n, service=SimpleNamespace(mean=mean_ns)
-            )
-            for one, (n, mean_ns) in totals.items()
-        ]
-        counted, engine = [SimpleNamespace(index=1)], SimpleNamespace(totals=rows)
-        return client_speed(cast(Manifest, SimpleNamespace(counted=counted, engine=engine)))
-
-    assert speed(ok=(40, 2.5e6), timeout=(99, 1.0)) == 400
+def test_speed_is_operations_in_a_client_s_time_and_failures_are_none(tmp_path: Path) -> None:
+    manifest = closed(Records(tmp_path)).manifest
+    (read,) = manifest.engine.totals
+    assert warm_up.client_speed(manifest) == pytest.approx(1e9 / read.service.mean)
+    failed = (read.model_copy(update={"outcome": "timeout"}),)
+    engine = manifest.engine.model_copy(update={"totals": failed})
     with pytest.raises(SystemUnderTestError, match="no operation succeeded"):
-        speed(timeout=(99, 1.0))
+        warm_up.client_speed(manifest.model_copy(update={"engine": engine}))
 
 
 LOADS = """
@@ -239,33 +203,32 @@ MIXES = """factors:
         ("factors: {workload: [ycsb/a, ycsb/c], clients: [1, 50, 1000]}", [1, 4]),
         (MIXES, [0, 1]),
     ],
-    ids=["the clients that fill a server best", "cases that do different things"],
 )
-def test_one_case_of_each_workload_that_can_be_repeated_warms_up(
+def test_a_case_of_each_workload_warms_up(
     study: MakeStudy, factors: str, chosen: list[int]
 ) -> None:
     text = LOADS[: LOADS.index("factors:")]
-    assert warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
+    assert warm_up.warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
+    # Reads leave the records unchanged.
+    assert [warm_up.is_read_only(one) for one in specs(study(text + MIXES))] == [True, False]
     once = text.replace("duration: 1m, warmup: 5s, ", "").replace("ycsb/c", "ycsb/load")
-    assert warm_up_places(specs(study(once))) == []
+    assert warm_up.warm_up_places(specs(study(once))) == []
 
 
-def test_a_warm_up_is_the_same_load_without_rate_and_faults(study: MakeStudy) -> None:
+def test_a_warm_up_is_the_load_without_rate_faults_pauses_or_end(study: MakeStudy) -> None:
     [asked, *_] = specs(study(LOADS.replace("faults: []", "rate: 500, arrival: poisson")))
-    short = shorten(asked, 3_000_000, settle=False)
+    short = warm_up.shorten(asked, 3_000_000, settle=False)
     [group] = short.workload.groups
     assert (short.rate, short.arrival, group.clients, short.settle) == (None, None, 1, False)
     assert (short.duration_ns, short.warmup_ns, short.faults) == (3_000_000, 0, ())
     assert short.workload.dataset == asked.workload.dataset
 
-
-def test_groups_with_a_rate_pauses_or_an_end_warm_up_at_full_speed(study: MakeStudy) -> None:
     [asked] = specs(study(GROUPS))
-    plan = compile_run(shorten(asked, 3_000_000, settle=True))
-    assert [(one.clients, one.arrival.process) for one in plan.groups[:2]] == [
-        (3, "closed"), (16, "closed"),
-    ]  # fmt: skip
-    assert [one.arrival.think_time_ns for one in plan.groups[:2]] == [0, 0]
+    plan = compile_run(warm_up.shorten(asked, 3_000_000, settle=True))
+    found = [
+        (one.clients, one.arrival.process, one.arrival.think_time_ns) for one in plan.groups[:2]
+    ]
+    assert found == [(3, "closed", 0), (16, "closed", 0)]
     assert [part.operations for part in plan.phases[-1].groups] == [None, None]
 
 
@@ -283,25 +246,8 @@ workloads:
 """
 
 
-def test_reads_leave_the_records_unchanged(study: MakeStudy) -> None:
-    asked = specs(study(LOADS[: LOADS.index("factors:")] + MIXES))
-    assert [is_read_only(one) for one in asked] == [True, False]
-
-
-def test_a_run_with_a_fault_is_made_no_longer_since_the_fault_would_be_another_part_of_it(
-    study: MakeStudy,
-) -> None:
-    text = KILLED.replace("operations: 1000", "duration: 3s") + "lengthen: 2\n"
-    asked = study(text)
-    assert {case.labels["killed"]: asked.most_lengthened(case) for case in asked.cases} == {
-        "before": 2, "yes": 0, "no": 2,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("scale", "minutes"), [(None, 10), (0.025, 2.5), (0.1, 10), (1.0, 10)])
-def test_a_try_of_a_study_warms_servers_up_as_much_shorter_as_it_is_smaller(
-    study: MakeStudy, scale: float | None, minutes: float
-) -> None:
+def test_a_small_study_warms_up_less(study: MakeStudy, scale: float | None, minutes: float) -> None:
     text = LOADS + "server_warmup: 10m\nscale: {default: 0.1, of: [duration]}\n"
     assert study(text, scale=scale).server_warmup_ns == minutes * 60 * 10**9
     assert study(LOADS).server_warmup_ns is None
@@ -311,32 +257,14 @@ def test_a_try_of_a_study_warms_servers_up_as_much_shorter_as_it_is_smaller(
 
 
 COLD = """
-system: "redis://127.0.0.1:{port}"
-workload: redis/set
-run: {{records: 100, load: never, clients: 2, duration: 400ms, interval: 10ms}}
+workload: ycsb/c
+run: {records: 100, load: never, clients: 2, duration: 400ms, interval: 10ms}
 repetitions: 3
 seed: 2
-server_warmup: 10s
-effects: [{{title: larger, from: {{value_size: 10}}, to: {{value_size: 40}}}}]
+effects: [{title: larger, from: {value_size: 10}, to: {value_size: 40}}]
 factors:
-  value_size: {{path: workload.dataset.fields.length, levels: [10, 20, 30, 40]}}
+  value_size: {path: workload.dataset.fields.length, levels: [10, 20, 30, 40]}
 """
-
-
-def simulated(system: str) -> str:
-    """The study on a simulated store, without a warm-up."""
-    text = COLD.format(port=1).replace("redis://127.0.0.1:1", system)
-    return text.replace("redis/set", "ycsb/c").replace("server_warmup: 10s\n", "")
-
-
-def stored_results(records: Records) -> StudyResults:
-    """The results of the only study."""
-    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
-    return study_results(stored_study(journal), journal, commands_per_operation)
-
-
-def judged(rows: Any) -> set[str]:
-    return {one["code"] for row in rows for one in row["figures"]["verdict"]["reasons"]}
 
 
 def test_a_server_that_gets_faster_is_warm_before_its_first_case(program: Program) -> None:
@@ -348,8 +276,9 @@ def test_a_server_that_gets_faster_is_warm_before_its_first_case(program: Progra
             time.sleep(0.1)
 
     with store(slower_at_first) as served:
-        text = COLD.format(port=served.port)
-        ended = program.study(text, "--json")
+        text = COLD.replace("ycsb/c", "redis/set")
+        system = f'system: "redis://127.0.0.1:{served.port}"\nserver_warmup: 10s\n'
+        ended = program.study(system + text, "--json")
     assert ended.json["missing"] == 0, ended
     kept = [one["spec"]["study"] for one in program.manifests().values()]
     # Who started a server knows when; a study that meets one doesn't.
@@ -361,93 +290,44 @@ def test_a_server_that_gets_faster_is_warm_before_its_first_case(program: Progra
     assert not list((program.folder / "runs").glob(".*"))
 
 
-def test_cases_that_came_soon_after_a_start_are_suspect_and_in_no_effect(program: Program) -> None:
-    """Runs of a simulated store, of which what they did is changed as if it had been cold."""
-    warm = program.study(simulated("sim:?clock=virtual&mean_us=900"), "--json").json
-    assert "cold_servers" not in judged(warm["rows"])
-    [effect] = warm["effects"]
-    assert effect["change"]["n"] == 3
+def as_if_cold(folder: Path) -> None:
+    """Changes a run as if its servers had just started, and one machine had been slower."""
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    own, engine = manifest["spec"]["study"], manifest["engine"]
+    # Each case at another place in each repetition.
+    size = int(own["levels"]["value_size"])
+    own["after_start"] = 1 + (size // 10 + own["repetition"]) % 4
+    for total in engine["totals"]:
+        share = math.exp(-1.0 * 2.0 ** (1 - own["after_start"]))
+        total["in_window"] = round(total["in_window"] * share)
+    engine["clock"]["source"] = "tsc"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    [measure] = [one for one in engine["phases"] if one["name"] == "measure"]
+    at_ns = engine["started_wall_ns"] + measure["start_ns"]
+    took_ns = 1_400_000 if (size, own["repetition"]) == (10, 1) else 1_000_000
+    samples = [
+        {"at_wall_ns": at_ns + number, "node": "coordinator", "fixed_work_ns": took_ns + number}
+        for number in range(10)
+    ]
+    pl.DataFrame(samples).write_parquet(folder / "resources.parquet")
+
+
+def test_runs_soon_after_a_start_or_on_a_slower_machine_are_suspect(program: Program) -> None:
+    system = 'system: "sim:?clock=virtual&mean_us=900"\n'
+    warm = program.study(system + COLD, "--json").json
+    judged = {one["code"] for row in warm["rows"] for one in row["figures"]["verdict"]["reasons"]}
+    assert not judged & {"cold_servers", "machine_speed"}
+    assert [one["change"]["n"] for one in warm["effects"]] == [3]
     records = Records(program.folder / "runs")
     for path in records.root.glob("2*/manifest.json"):
-        manifest = json.loads(path.read_bytes())
-        own = manifest["spec"]["study"]
-        # Each case at another place in each repetition.
-        own["after_start"] = 1 + (int(own["levels"]["value_size"]) // 10 + own["repetition"]) % 4
-        for total in manifest["engine"]["totals"]:
-            share = math.exp(-1.0 * 2.0 ** (1 - own["after_start"]))
-            total["in_window"] = round(total["in_window"] * share)
-        path.write_text(json.dumps(manifest))
-    found = stored_results(records)
-    codes = [{one.code for one in row.figures.verdict.reasons} for row in found.rows if row.figures]
-    assert all("cold_servers" in one for one in codes)
-    assert found.effects[0].change is None
-
-
-def test_a_case_on_a_machine_that_was_slower_is_suspect(tmp_path: Path, program: Program) -> None:
-    """Runs of a simulated store, in whose samples the machine is changed."""
-    program.study(simulated("sim:?mean_us=900"), "--json")
-    records = Records(tmp_path / "runs")
-    for folder in [path.parent for path in records.root.glob("2*/manifest.json")]:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-        own = manifest["spec"]["study"]
-        slow = (own["levels"]["value_size"], own["repetition"]) == ("10", 1)
-        [measure] = [one for one in manifest["engine"]["phases"] if one["name"] == "measure"]
-        at_ns = manifest["engine"]["started_wall_ns"] + measure["start_ns"]
-        took_ns = 1_400_000 if slow else 1_000_000
-        samples = [
-            {"at_wall_ns": at_ns + number, "node": "coordinator", "fixed_work_ns": took_ns + number}
-            for number in range(10)
-        ]
-        pl.DataFrame(samples).write_parquet(folder / "resources.parquet")
-    found = stored_results(records)
+        as_if_cold(path.parent)
+    [journal] = [Journal(path, records) for path in records.root.glob("studies/*")]
+    found = study_results(stored_study(journal), journal, commands_per_operation)
     codes = {
         row.levels["value_size"]: {one.code for one in row.figures.verdict.reasons}
         for row in found.rows
         if row.figures
     }
+    assert all("cold_servers" in told for told in codes.values())
     assert [size for size, told in codes.items() if "machine_speed" in told] == ["10"]
-
-
-CORES = os.sched_getaffinity(0)
-KILLED = """
-testbed: {system: redis, cores: [CORE]}
-workload: ycsb/c
-server_warmup: 3s
-run: {records: 300, interval: 50ms, clients: 2, timeout: 1m}
-order: written
-factors:
-  killed:
-    levels:
-      before: {operations: 1000}
-      yes: {duration: 3s, faults: [{at: 100ms, do: kill, node: primary-1, for: 50ms}]}
-      no: {operations: 1000}
-""".replace("CORE", str(min(CORES)))
-
-
-def test_servers_are_warmed_up_once_and_again_after_one_was_killed(
-    program: Program, own_testbeds: Path
-) -> None:
-    ended = program.study(KILLED, "--json")
-    assert ended.json["missing"] == 0, ended
-    kept = {
-        one["spec"]["study"]["levels"]["killed"]: one["spec"]["study"]
-        for one in program.manifests().values()
-    }
-    # Updates of the warm-up may have been lost with it: all is loaded again.
-    assert [kept[level]["after_start"] for level in ("before", "yes", "no")] == [1, 2, 1]
-    warmups = [kept[level]["server_warmup"] for level in ("before", "yes", "no")]
-    assert warmups[0] == warmups[1] != warmups[2]
-    assert [bool(one["rounds_on_all_cores"]) for one in warmups] == [len(CORES) > 1] * 3
-    assert not list(own_testbeds.iterdir())
-
-
-def test_a_study_that_is_terminated_while_it_warms_up_leaves_nothing(
-    program: Program, own_testbeds: Path
-) -> None:
-    text = KILLED.replace("server_warmup: 3s", "server_warmup: 1h")
-    tried = "runs/.tried-*/*/intervals.jsonl"
-    process = program.begin_study(text, *QUIET, logs=tried)
-    runs = program.folder / "runs"
-    program.terminate(process)
-    assert [path.name for path in runs.iterdir()] == ["studies"]
-    assert not list(own_testbeds.iterdir())
+    assert found.effects[0].change is None

@@ -1,104 +1,33 @@
-"""Study files: their keys, and errors with lines."""
+"""Study files: their keys, errors with lines, and the cases with their order; ready studies."""
 
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from studies import MakeStudy
+from studies import REFUSALS, MakeStudy
 
 from kvmark import catalog
-from kvmark.errors import SpecError
+from kvmark.errors import KvmarkError, SpecError
+from kvmark.experiment.study.definition import Study
 from kvmark.spec.study import changed, multiplied, parse_study, split
-from kvmark.spec.url import SystemName
+from kvmark.spec.url import SystemName, parse_system_url
+from kvmark.testbed.system import read_size
 
-HEAD = """
-name: mine
+HEAD = """name: mine
 question: What is it?
 system: "null:"
 workload: ycsb/a
 """
 
 
-def refusal(text: str, study: MakeStudy | None = None) -> str:
-    """The sentence with which a study is refused."""
-    read = partial(parse_study, text, "study.yaml") if study is None else study(text).check
+@pytest.mark.parametrize(("text", "sentence"), REFUSALS["study"])
+def test_an_error_in_the_file_has_its_line(study: MakeStudy, text: str, sentence: str) -> None:
     with pytest.raises(SpecError) as problem:
-        read()
-    return str(problem.value)
+        study(f"{HEAD}{text}\n").check()
+    assert sentence in str(problem.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("factors: {clients: []}", "study.yaml:5:20: clients must not be empty"),
-        ("factors: {clients: [1, 1]}", "study.yaml:5:11: the level '1' is given twice"),
-        ("factors: {size: [[1, 2]]}", "study.yaml:5:18: a level that is no plain value needs a"),
-        ("exclude: [{clints: 1}]\nfactors: {clients: [1]}", "there is no factor 'clints' — did"),
-        (
-            "factors: {clients: [1, 2]}\nexclude:\n  - {clients: 3}",
-            "study.yaml:7:6: clients has no level '3'; known are 1, 2",
-        ),
-        (
-            "factors: {clients: [1]}\neffects: [{title: x, from: {clients: 1}, to: {clients: 1}}]",
-            "from and to are the same levels",
-        ),
-        (
-            "factors: {clients: [1, 2]}\n"
-            "effects: [{title: x, from: {clients: 1}, to: {clients: 2}, of: p98x}]",
-            "study.yaml:6:64: of: there is no figure 'p98x'",
-        ),
-        (
-            "factors: {clients: [1, 2]}\n"
-            "effects: [{title: x, from: {clients: 1}, to: {clients: 2}, of: max}]",
-            "study.yaml:6:64: of: 'max' can't be compared: a maximum is one operation",
-        ),
-        ("testbed: {system: redis}", "a study has either a system or a testbed"),
-        ("run: {duration: 5}", "study.yaml:5:17: duration: '5' is not a duration; write it like"),
-        (
-            "run: {faults: [{at: 25%, do: delay, node: n1}]}",
-            "study.yaml:5:16: delay needs a duration such as 20ms in 'by'",
-        ),
-        ("server_warmup: soon", "study.yaml:5:16: server_warmup: 'soon' is not a"),
-        ("repetitons: 3", "study.yaml:5:1: unknown key 'repetitons' — did you mean"),
-    ],
-)
-def test_errors_in_the_file_have_their_line(text: str, sentence: str) -> None:
-    assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("factors: {clients: [1, many]}", "study.yaml:5:24: clients: 'many' is not a count"),
-        ("factors: {clents: [1]}", "study.yaml:5:20: unknown key 'clents' — did you mean"),
-        (
-            "factors:\n  x: {path: workload.groups.clientz.mix, levels: [1]}",
-            "study.yaml:6:51: workload.groups.clientz.mix: there is no 'clientz' — did you mean",
-        ),
-        (
-            "factors:\n  x: {path: workload.dataset.feilds.length, levels: [1]}",
-            "study.yaml:6:54: unknown key 'feilds' — did you mean 'fields'?",
-        ),
-        (
-            "factors: {workload: [ycsb/a, ycsb/z]}",
-            "study.yaml:5:30: there is no workload 'ycsb/z'",
-        ),
-        ("run: {arrival: poisson}", "study.yaml:5:1: the only case: arrival: poisson is for the"),
-        (
-            "factors: {clients: [1]}\nscale: {default: 2, of: [workload.name]}",
-            "study.yaml:6:26: workload.name: 'ycsb/a' is neither a count nor a duration",
-        ),
-    ],
-)
-def test_an_impossible_level_is_reported_with_its_line(
-    study: MakeStudy, text: str, sentence: str
-) -> None:
-    assert sentence in refusal(f"{HEAD}{text}\n".lstrip("\n"), study)
-
-
-def test_levels_change_words_of_the_run_the_workload_and_the_systems_options(
-    study: MakeStudy,
-) -> None:
+def test_levels_change_the_run_the_workload_and_the_system_s_options(study: MakeStudy) -> None:
     text = """
 system: "sim:?servers=1"
 workload: ycsb/a
@@ -120,16 +49,13 @@ factors:
 
 def test_pin_of_the_command_line_undoes_no_level_s_own(study: MakeStudy) -> None:
     levels = "factors:\n  cores: {path: run.pin, levels: {one: [0], both: [0, 1]}}\n"
-    text = f"{HEAD}{levels}".lstrip("\n")
-    study(text).check()
+    study(f"{HEAD}{levels}").check()
     sentence = "cores one: a level has its own pin, which --pin would undo; leave it out"
     with pytest.raises(SpecError, match=sentence):
-        study(text, pin=(1,)).check()
+        study(f"{HEAD}{levels}", pin=(1,)).check()
 
 
-def test_a_workload_may_be_in_the_study_or_in_a_file_beside_it(
-    study: MakeStudy, tmp_path: Path
-) -> None:
+def test_a_workload_is_in_the_study_or_a_file_beside_it(study: MakeStudy, tmp_path: Path) -> None:
     (tmp_path / "beside.yaml").write_text("groups: [{mix: {read: 1}}]\n")
     text = """
 system: "null:"
@@ -166,6 +92,8 @@ def test_a_ready_study_has_a_name_and_a_question(name: str) -> None:
     assert file.spec.name == name
     assert file.spec.question.rstrip().endswith("?")
     assert file.text.startswith("#")
+    # Without credentials it is stored unchanged.
+    assert file.text == catalog.study_text(name)
 
 
 WITH_SECRETS = """
@@ -203,7 +131,118 @@ def test_a_file_is_stored_without_credentials_and_otherwise_unchanged() -> None:
     assert file.spec.system.reveal() == "redis://u:s3cret@x@h/0?tls=true"
 
 
-def test_a_file_without_credentials_is_stored_unchanged() -> None:
-    for name in catalog.study_names():
-        text = catalog.study_text(name)
-        assert parse_study(text, f"{name}.yaml").text == text
+# Cases.
+
+
+TEXT = """
+system: "null:"
+workload: ycsb/a
+factors:
+  clients: [1, 2, 3]
+  keys: {path: workload.groups.clients.keys, levels: [uniform, sequential]}
+exclude:
+  - {clients: [2, 3], keys: sequential}
+repetitions: 5
+seed: 3
+"""
+
+
+def titles(study: Study) -> list[str]:
+    return [case.title for case in study.cases]
+
+
+def test_all_combinations_are_cases_but_those_that_a_rule_excludes(study: MakeStudy) -> None:
+    every = ["1, keys uniform", "1, keys sequential", "2, keys uniform", "3, keys uniform"]
+    assert titles(study(TEXT)) == [f"clients {rest}" for rest in every]
+    assert titles(study(TEXT, only=("clients=2,3",))) == titles(study(TEXT))[2:]
+    for only, sentence in REFUSALS["choice"]:
+        with pytest.raises(KvmarkError, match=sentence):
+            titles(study(TEXT, only=tuple(only.split())))
+
+
+def test_each_repetition_is_a_block_of_all_cases_in_random_order(study: MakeStudy) -> None:
+    runs = [(block, case.title) for block, case in study(TEXT).runs()]
+    assert [block for block, _ in runs] == [block for block in range(5) for _ in range(4)]
+    orders = [tuple(title for block, title in runs if block == one) for one in range(5)]
+    assert {frozenset(order) for order in orders} == {frozenset(titles(study(TEXT)))}
+    assert len(set(orders)) > 1
+    assert runs == [(block, case.title) for block, case in study(TEXT).runs()]
+    assert runs != [(block, case.title) for block, case in study(TEXT, seed=4).runs()]
+    # The order of the file is an option.
+    made = study(f"{TEXT}order: written\n")
+    assert [case.title for _, case in made.runs()] == titles(made) * 5
+
+
+def test_cases_of_one_testbed_come_one_after_the_other(study: MakeStudy) -> None:
+    text = catalog.study_text("cassandra-initial")
+    cases = [case.labels for _, case in study(text, repetitions=1).runs()]
+    names = ("nodes", "data", "concurrent_reads")
+    testbeds = [tuple(case[name] for name in names) for case in cases]
+    changes = sum(one != other for one, other in pairwise(testbeds))
+    assert changes == 6
+    assert len(cases) == 47
+    # A bound on memory means nothing to a system that the study doesn't start.
+    assert "data" in study(text, system="null:").without_effect
+
+
+def test_the_scale_test_has_no_combination_that_means_nothing(study: MakeStudy) -> None:
+    made = study(catalog.study_text("hcassandra"))
+    cases = [case.labels for case in made.cases]
+    assert len({case["clients"] for case in cases}) == 13
+    reads = {case["consistency"] for case in cases if case["operation"] == "read"}
+    assert reads == {"ONE", "LOCAL_ONE", "TWO", "QUORUM"}
+    single = {case["consistency"] for case in cases if case["replication_factor"] == "1"}
+    assert single == {"ANY", "ONE", "LOCAL_ONE"}
+    # With the only copy gone, others can at most keep a write for it.
+    gone = {(case["operation"], case["consistency"]) for case in cases
+            if case["replication_factor"] == "1" and case["node_down"] == "yes"}  # fmt: skip
+    assert gone == {("write", "ANY")}
+    published = study(catalog.study_text("hcassandra"), only=("published",))
+    assert len(published.cases) == len(published.published) == 124
+    # Factors that another system doesn't know are left out.
+    made = study(catalog.study_text("hcassandra"), system="null:")
+    assert made.factors == ("scenario", "operation", "clients")
+    assert made.without_effect == ("replication_factor", "consistency", "node_down")
+
+
+# Ready studies.
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "smoke null: clients=1,4",
+        "yugabyte-1.0.7 redis://h application=RedisKeyValue,RedisHashPipelined writers=10,192",
+        "hcassandra up: scenario=2 clients=10 consistency=ONE,TWO",
+    ],
+)
+def test_each_factor_of_a_ready_study_has_its_effect(study: MakeStudy, words: str) -> None:
+    name, system, *only = words.split()
+    system = None if system == "up:" else system
+    made = study(catalog.study_text(name), system=system, only=tuple(only))
+    for case in made.cases:
+        plan, faults = made.plan(case), made.run_spec(case, parse_system_url("cql://h"), 0).faults
+        options = plan.system.options
+        found = {
+            **{group.name: group.clients for group in plan.groups},
+            "value_size": plan.dataset.fields.length.get("size"),
+            "application": plan.name.removeprefix("apps/"),
+            "consistency": str(options.get("write_consistency")).upper(),
+            "replication_factor": str(options.get("replication")).removeprefix("simple:"),
+            "node_down": "yes" if faults else "no",
+        }
+        effects = {name: str(found[name]) for name in case.labels if name in found}
+        assert effects.items() <= case.labels.items()
+        assert len(effects) >= 2
+
+
+def test_datasets_exceed_memory_at_any_number_of_nodes(study: MakeStudy) -> None:
+    made = study(catalog.study_text("cassandra-initial"))
+    bounded = [case for case in made.cases if case.labels["data"] == "exceeds"]
+    assert {case.labels["nodes"] for case in bounded} == {"1", "2", "3"}
+    for case in bounded:
+        testbed, dataset = made.testbed(case), made.plan(case).dataset
+        cache_bytes = read_size("memory", testbed.memory) - read_size("heap", testbed.heap)
+        own_bytes = dataset.count * dataset.fields.length["size"] / (testbed.nodes or 1)
+        # As good as nothing but the files' cache is beside the heap, and half must be read anew.
+        assert own_bytes > 2 * cache_bytes, case.title

@@ -1,4 +1,4 @@
-"""ProxyCosts through proxies: how they are named, and what each costs beside the straight one."""
+"""Ways through proxies: how they are named, and what each costs beside the straight one."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from studies import MakeStudy, Program, make_study
 
-from kvmark.analysis.path_costs import PathCost, ProxyCosts, published_costs
+from kvmark.analysis.path_costs import ProxyCosts, published_costs
 from kvmark.catalog import study_text
 from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies
@@ -61,7 +61,7 @@ def test_two_ways_of_one_name_are_refused_without_a_secret(words: list[str]) -> 
         ),
     ],
 )
-def test_ways_that_lead_to_no_system_are_refused(
+def test_a_way_to_no_system_is_refused(
     study: MakeStudy, text: str, asked: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
@@ -111,24 +111,14 @@ def test_a_slower_way_loses_throughput_and_adds_response_time(program: Program) 
     assert "Through slow " in told.out
 
 
-@pytest.fixture
-def published(tmp_path: Path) -> tuple[PathCost, ...]:
-    """The published costs."""
-    return published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
-
-
-def test_the_published_figures_are_those_of_the_report(published: tuple[PathCost, ...]) -> None:
+def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -> None:
+    published = published_costs(read_published_ways(make_study(study_text("proxy"), tmp_path).file))
     debug, release = published
     assert release.throughput_lost.value == pytest.approx(26.7, abs=0.05)
     assert release.response_added["p50"].value == pytest.approx(0.3)
     assert release.proxy_memory_bytes == 10e6
     assert (debug.proxy.build, debug.proxy.threads) == ("debug", 4)
-
-
-def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(
-    published: tuple[PathCost, ...],
-) -> None:
-    mine = dataclasses.replace(published[1], through="haproxy", levels={"load": "closed"})
+    mine = dataclasses.replace(release, through="haproxy", levels={"load": "closed"})
     ways = ProxyCosts((mine,), published, "a report")
     grid = proxies_grid(("load", "through"), ways)
     assert [row[1].text for row in grid.rows] == [
@@ -143,59 +133,56 @@ def test_the_table_has_a_row_for_each_way_and_the_published_ones_below(
         "Through haproxy (load closed) 26.7 % of the throughput is lost, and the median response"
         " time changes by +0.300 ms."
     ]
-
-
-def test_an_imprecise_way_is_not_compared_with_a_reason(published: tuple[PathCost, ...]) -> None:
-    won = Estimate(-1.2, -10, 7.6, 5, "%", "paired")
-    mine = dataclasses.replace(published[1], throughput_lost=won)
-    known = to_text(proxies_grid(("through",), ProxyCosts((mine,))), 140).plain
+    # An imprecise way is not compared, with a reason.
+    imprecise = dataclasses.replace(mine, throughput_lost=lost(-1.2, -10, 7.6))
+    known = to_text(proxies_grid(("through",), ProxyCosts((imprecise,))), 140).plain
     assert "−1.2 ± 8.8" in known
     assert "precise" not in known
     nothing = dataclasses.replace(mine, blocks=0, throughput_lost=None)
     unknown = to_text(proxies_grid(("through",), ProxyCosts((mine, nothing))), 140).plain
     assert "isn't precise enough to stand in a comparison" in " ".join(unknown.split())
+    for found, sentence in (
+        (lost(0.1, -0.2, 0.4), "no loss of throughput is seen"),
+        (lost(12, 10, 14), "12.0 % of the throughput is lost (10.0 to 14.0)"),
+        (lost(-3, -4, -2), "3.00 % of the throughput is won (2.00 to 4.00)"),
+    ):
+        (text,) = cost_sentences(ProxyCosts((dataclasses.replace(mine, throughput_lost=found),)))
+        assert sentence in text
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "sentence"),
-    [
-        (0.1, -0.2, 0.4, "no loss of throughput is seen"),
-        (12, 10, 14, "12.0 % of the throughput is lost (10.0 to 14.0)"),
-        (-3, -4, -2, "3.00 % of the throughput is won (2.00 to 4.00)"),
-    ],
-)
-def test_an_insignificant_loss_is_none(
-    published: tuple[PathCost, ...], value: float, low: float, high: float, sentence: str
-) -> None:
-    lost = Estimate(value, low, high, 5, "%", "paired")
-    (text,) = cost_sentences(ProxyCosts((dataclasses.replace(published[0], throughput_lost=lost),)))
-    assert sentence in text
+def lost(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value, low, high, 5, "%", "paired")
 
 
 # A real proxy before a real system.
 
 
-def test_haproxy_before_redis_is_measured_whole(program: Program, haproxy: Testbed) -> None:
-    words = ["--system", "up:redis", "--through", "up:haproxy", "--only", "load=closed"]
-    words += ["--repetitions", "2", "--scale", "0.5", "--report", "page.html", "-q", "--json"]
+def test_haproxy_before_redis_is_measured(
+    program: Program, system: Testbed, haproxy: Testbed
+) -> None:
+    words = ["--system", "up:redis", "--through", "up:haproxy", "--repetitions", "2"]
+    words += ["--scale", "0.2", "--report", "page.html", "-q", "--json"]
     ended = program("study", "proxy", *words)
     assert ended.code in (0, 1), ended
-    (cost,) = ended.json["ways"]["costs"]
-    assert cost["proxy"]["kind"] == "haproxy"
-    assert cost["proxy"]["threads"] == 1
+    costs = ended.json["ways"]["costs"]
+    assert [(cost["proxy"]["kind"], cost["proxy"]["threads"]) for cost in costs] == [
+        ("haproxy", 1)
+    ] * 2
     # On a machine that isn't quiet runs may be INVALID, and then that is said.
     for name in ("proxy_cpu", "proxy_memory_bytes"):
-        assert (cost[name] is None) == (name in cost["missing"]), cost
-    runs = program.folder / "runs"
-    through = {run: one for run, one in program.manifests().items() if way(one) == "haproxy"}
-    assert len(through) == 2
-    for run, manifest in through.items():
-        assert manifest["testbed"]["kind"] == "haproxy"
-        assert manifest["testbed"]["behind"]["system"] == "redis"
-        nodes = pl.read_parquet(runs / run / "resources.parquet")["node"]
-        assert set(nodes) == {"coordinator", "generator", "haproxy", "primary-1"}
+        assert all((cost[name] is None) == (name in cost["missing"]) for cost in costs), costs
+    addresses = {"direct": system.nodes[0].address, "haproxy": haproxy.nodes[0].address}
+    manifests = program.manifests()
+    assert len(manifests) == 8
+    for run, manifest in manifests.items():
+        levels, plan = manifest["spec"]["study"]["levels"], manifest["plan"]
+        assert plan["system"]["options"]["address"] == addresses[levels["through"]]
+        arrivals = {one["name"]: one.get("arrival", {}).get("process") for one in plan["groups"]}
+        assert arrivals["clients"] == ("closed" if levels["load"] == "closed" else "constant")
+        if levels["through"] == "haproxy":
+            assert manifest["testbed"]["kind"] == "haproxy"
+            assert manifest["testbed"]["behind"]["system"] == "redis"
+            resources = pl.read_parquet(program.folder / "runs" / run / "resources.parquet")
+            nodes = {"coordinator", "generator", "haproxy", "primary-1"}
+            assert set(resources["node"]) == nodes
     assert "What the way through each proxy costs" in (program.folder / "page.html").read_text()
-
-
-def way(manifest: dict[str, Any]) -> str:
-    return str(manifest["spec"]["study"]["levels"]["through"])

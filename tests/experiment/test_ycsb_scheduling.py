@@ -14,15 +14,7 @@ import pytest
 
 from kvmark.errors import Interrupted
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
-from kvmark.frontends.ycsb.scheduling import (
-    CaseRepetitions,
-    RepetitionPolicy,
-    Scheduler,
-    Step,
-    StepLimit,
-    affordable,
-    duration_s,
-)
+from kvmark.frontends.ycsb import scheduling
 from kvmark.frontends.ycsb.sequence import SEQUENCE, YcsbStudy
 from kvmark.frontends.ycsb.workloads import read_ycsb
 from kvmark.plan.compile import compile_run
@@ -32,7 +24,7 @@ from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
 from kvmark.spec.url import parse_system_url
 
-Cost = Callable[[Step], float]
+Cost = Callable[[scheduling.Step], float]
 PUBLISHED_SIZES = (1000, 3000, 6000, 10000)
 
 
@@ -40,7 +32,7 @@ def make_study(**fields: Any) -> YcsbStudy:
     defaults = {
         "system": parse_system_url("null:"), "properties": read_ycsb([], []), "operations": None,
         "targets": (None,), "seed": 1, "workloads": SEQUENCE, "records": (1000, 3000),
-        "policy": RepetitionPolicy(),
+        "policy": scheduling.RepetitionPolicy(),
     }  # fmt: skip
     return YcsbStudy(**{**defaults, **fields})
 
@@ -56,10 +48,10 @@ class SimulatedSequence:
         rate: float = 1000.0,
         **fields: Any,
     ):
-        self.now_s, self.steps, self.decisions = 0.0, list[Step](), 0
+        self.now_s, self.steps, self.decisions = 0.0, list[scheduling.Step](), 0
         self._needs = needs
         self.study = study = make_study(**fields)
-        self.scheduler = Scheduler(
+        self.scheduler = scheduling.Scheduler(
             study.policy, study.first_steps(), study.work, self._decide, lambda: self.now_s,
             seed=study.seed, is_timed=study.is_timed,
         )  # fmt: skip
@@ -70,14 +62,16 @@ class SimulatedSequence:
             cut = {} if limit is None else limit.as_json()
             self.scheduler.end_step(rate, cut.get("projected_s"))
 
-    def _took(self, limit: StepLimit | None, seconds: float) -> float:
+    def _took(self, limit: scheduling.StepLimit | None, seconds: float) -> float:
         if limit is None:
             return seconds
         limit.projected_s = seconds
         limit.is_over = limit.exceeds_budget and seconds > limit.share_s
         return limit.share_s if limit.is_over else seconds
 
-    def _decide(self, cases: Sequence[Sequence[float]], policy: RepetitionPolicy) -> list[int]:
+    def _decide(
+        self, cases: Sequence[Sequence[float]], policy: scheduling.RepetitionPolicy
+    ) -> list[int]:
         self.decisions += 1
         return [min(self._needs(place), policy.most) for place in range(len(cases))]
 
@@ -90,15 +84,15 @@ class SimulatedSequence:
         return [self.counts[workload, records] for workload in SEQUENCE]
 
     @property
-    def cases(self) -> dict[tuple[str, int], CaseRepetitions]:
+    def cases(self) -> dict[tuple[str, int], scheduling.CaseRepetitions]:
         return {(case.workload, case.records): case for case in self.scheduler.summary().cases}
 
 
-def second(_: Step) -> float:
+def second(_: scheduling.Step) -> float:
     return 1.0
 
 
-def redis(step: Step) -> float:
+def redis(step: scheduling.Step) -> float:
     """A store that needs 12 s for a thousand scans and little for other operations."""
     return step.records / (85 if step.workload == "e" else 8000)
 
@@ -107,35 +101,36 @@ def slow(workload: str) -> Cost:
     return lambda step: 12_000.0 if step.workload == workload else 1.0
 
 
-def within(budget_s: float) -> RepetitionPolicy:
-    return RepetitionPolicy(budget_s=budget_s)
+def within(budget_s: float) -> scheduling.RepetitionPolicy:
+    return scheduling.RepetitionPolicy(budget_s=budget_s)
+
+
+FIVE = [5] * 9
 
 
 @pytest.mark.parametrize(
-    ("fields", "repetitions", "decisions"),
+    ("needs", "fields", "small", "large"),
     [
-        ({}, 5, 1),
-        ({"needs": lambda _: 12}, 12, 1),
-        ({"needs": lambda _: 20, "policy": RepetitionPolicy(3, 3, None)}, 3, 0),
-        ({"needs": lambda _: 20, "rate": 0.0}, 5, 0),
+        ({}, {}, FIVE, FIVE),
+        (dict.fromkeys(range(18), 12), {}, [12] * 9, [12] * 9),
+        # A with 1000 records is the second case, with 3000 the eleventh; each needs the load.
+        ({1: 9, 10: 99}, {}, [9] * 2 + [5] * 7, [20] * 2 + [5] * 7),
+        # No repetition ends between the delete and the reload.
+        ({6: 9}, {}, [9] * 8 + [5], FIVE),
+        # A fixed number, and no successful operation.
+        ({0: 20}, {"policy": scheduling.RepetitionPolicy(3, 3, None)}, [3] * 9, [3] * 9),
+        ({0: 20}, {"rate": 0.0}, FIVE, FIVE),
     ],
-    ids=["little variation", "more needed", "fixed number", "no successful operation"],
 )
-def test_the_number_of_repetitions_is_decided_once_if_at_all(
-    fields: dict[str, Any], repetitions: int, decisions: int
+def test_a_case_with_variation_runs_as_often_as_it_needs_up_to_twenty_times(
+    needs: dict[int, int], fields: dict[str, Any], small: list[int], large: list[int]
 ) -> None:
-    done = SimulatedSequence(second, **fields)
-    assert set(done.counts.values()) == {repetitions}
-    assert done.decisions == decisions
-    assert {step.stage for step in done.steps} == ({1} if repetitions <= 5 else {1, 2})
-
-
-def test_a_case_with_variation_runs_as_often_as_it_needs_up_to_twenty_times() -> None:
-    done = SimulatedSequence(second, needs=lambda place: {1: 9, 10: 99}.get(place, 5))
-    # A with 1000 records is the second case, with 3000 the eleventh; each needs the load before it.
-    assert done.counts_at(1000) == [9, 9, 5, 5, 5, 5, 5, 5, 5]
-    assert done.counts_at(3000) == [20, 20, 5, 5, 5, 5, 5, 5, 5]
-    assert {step.stage for step in done.steps if step.repetition >= 5} == {2}
+    done = SimulatedSequence(second, needs=lambda place: needs.get(place, 5), **fields)
+    assert (done.counts_at(1000), done.counts_at(3000)) == (small, large)
+    assert {step.stage for step in done.steps if step.repetition >= 5} <= {2}
+    assert {step.stage for step in done.steps if step.repetition < 5} == {1}
+    # The number is decided once, if at all.
+    assert done.decisions == (0 if fields else 1)
 
 
 def test_every_repetition_begins_with_an_empty_system_and_keeps_the_published_order() -> None:
@@ -145,11 +140,6 @@ def test_every_repetition_begins_with_an_empty_system_and_keeps_the_published_or
         assert step.fresh == (step.workload == "load")
         sequence = [*sequence, step.workload] if not step.fresh else [step.workload]
         assert tuple(sequence) == SEQUENCE[: len(sequence)]
-
-
-def test_no_repetition_ends_between_the_delete_and_the_reload() -> None:
-    done = SimulatedSequence(second, needs=lambda place: 9 if place == 6 else 5)
-    assert done.counts_at(1000) == [9, 9, 9, 9, 9, 9, 9, 9, 5]
 
 
 def test_the_first_repetition_starts_with_the_smallest_number_of_records() -> None:
@@ -167,48 +157,43 @@ def test_the_budget_cuts_expensive_cases_first() -> None:
 
 
 def test_the_missing_time_is_enough_for_all_repetitions() -> None:
-    course = SimulatedSequence(
-        redis, records=PUBLISHED_SIZES, policy=within(600)
-    ).scheduler.summary()
-    short = {(case.workload, case.records): case.repetitions for case in course.cases}
-    assert short["e", 10000] == 1
-    assert course.used_s + course.lacking_s > 600
-    again = SimulatedSequence(
-        redis,
-        records=PUBLISHED_SIZES,
-        policy=within(course.used_s + course.lacking_s + 1),
-    )
+    done = SimulatedSequence(redis, records=PUBLISHED_SIZES, policy=within(600))
+    assert done.cases["e", 10000].repetitions == 1
+    course = done.scheduler.summary()
+    needed_s = course.used_s + course.lacking_s
+    assert needed_s > 600
+    again = SimulatedSequence(redis, records=PUBLISHED_SIZES, policy=within(needed_s + 1))
     assert set(again.counts.values()) == {5}
 
 
-def test_each_case_runs_once_whatever_the_budget() -> None:
-    done = SimulatedSequence(second, policy=within(3))
-    assert set(done.counts.values()) == {1}
-    assert not any(case.cut for case in done.scheduler.summary().cases)
+def half_hour(_: scheduling.Step) -> float:
+    return 1800.0
 
 
-def test_a_case_that_exceeds_the_budget_is_ended() -> None:
-    done = SimulatedSequence(slow("e"), records=(1_000_000,), policy=within(600))
-    assert done.now_s == pytest.approx(600)
-    assert done.cases["e", 1_000_000].cut
-    assert done.counts["e", 1_000_000] == 1
-    assert done.cases["a", 1_000_000].repetitions == 1
-
-
-def test_a_long_case_leaves_an_equal_share_to_each_later_case() -> None:
-    done = SimulatedSequence(slow("a"), records=(1000,), policy=within(600))
-    assert done.cases["a", 1000].seconds == pytest.approx(599 / 8)
-    assert done.cases["e", 1000].repetitions == 1
-
-
-def test_loads_and_steps_with_a_duration_are_never_ended() -> None:
-    timed = SimulatedSequence(
-        lambda _: 1800.0, policy=within(60), overrides={"duration_ns": 1800 * 10**9}
-    )
-    assert not any(case.cut for case in timed.scheduler.summary().cases)
-    whole = SimulatedSequence(lambda _: 1800.0, policy=within(60))
-    cut = {case.workload for case in whole.scheduler.summary().cases if case.cut}
-    assert cut == {*"abcfde"}
+@pytest.mark.parametrize(
+    ("cost", "fields", "ended", "repetitions"),
+    [
+        (second, {"policy": within(3)}, "", {1}),
+        (slow("e"), {"policy": within(600), "records": (1_000_000,)}, "e", {1}),
+        (slow("a"), {"policy": within(600), "records": (1000,)}, "a", {1, 5}),
+        # Loads and steps with a duration are never ended.
+        (half_hour, {"policy": within(60)}, "abcfde", {1}),
+        (half_hour, {"policy": within(60), "overrides": {"duration_ns": 1800 * 10**9}}, "", {1}),
+        (redis, {"needs": lambda _: 20, "records": (1_000_000,)}, "", {20}),
+    ],
+    ids=["short budget", "too long", "long", "loads", "with a duration", "without a budget"],
+)
+def test_cases_that_exceed_their_share_of_the_budget_are_ended(
+    cost: Cost, fields: dict[str, Any], ended: str, repetitions: set[int]
+) -> None:
+    done = SimulatedSequence(cost, **fields)
+    assert {workload for (workload, _), case in done.cases.items() if case.cut} == {*ended}
+    assert set(done.counts.values()) == repetitions
+    if ended == "e":
+        assert done.now_s == pytest.approx(600)
+    if ended == "a":
+        # It leaves an equal share to each later case.
+        assert done.cases["a", 1000].seconds == pytest.approx(599 / 8)
 
 
 def test_a_duration_is_not_cut_short_by_the_operations_of_a_core_workload() -> None:
@@ -216,13 +201,6 @@ def test_a_duration_is_not_cut_short_by_the_operations_of_a_core_workload() -> N
     specs = {step.workload: done.study.spec(step, step.records) for step in done.steps}
     assert {specs[name].operations for name in "abcdef"} == {None}
     assert {specs[name].duration_ns for name in "abcdef"} == {10**9}
-
-
-def test_without_a_budget_nothing_is_ended() -> None:
-    done = SimulatedSequence(
-        redis, needs=lambda _: 20, records=(1_000_000,), policy=RepetitionPolicy()
-    )
-    assert set(done.counts.values()) == {20}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -243,11 +221,11 @@ def test_no_sequence_exceeds_the_budget_but_for_the_first_repetition(seed: int) 
 
 def test_time_completes_as_many_cases_as_possible() -> None:
     costs, ends = [[1.0, 1.0, 10.0]], [0, 1, 2]
-    assert affordable(costs, [[4, 4, 4]], ends, 8.0) == [[4, 4, 0]]
-    assert affordable(costs, [[4, 4, 4]], ends, 30.0) == [[4, 4, 2]]
-    assert affordable(costs, [[0, 0, 4]], ends, 30.0) == [[2, 2, 2]]
-    assert affordable(costs, [[4, 4, 4]], ends, math.inf) == [[4, 4, 4]]
-    assert duration_s(costs, [[4, 4, 2]]) == 28.0
+    assert scheduling.affordable(costs, [[4, 4, 4]], ends, 8.0) == [[4, 4, 0]]
+    assert scheduling.affordable(costs, [[4, 4, 4]], ends, 30.0) == [[4, 4, 2]]
+    assert scheduling.affordable(costs, [[0, 0, 4]], ends, 30.0) == [[2, 2, 2]]
+    assert scheduling.affordable(costs, [[4, 4, 4]], ends, math.inf) == [[4, 4, 4]]
+    assert scheduling.duration_s(costs, [[4, 4, 2]]) == 28.0
 
 
 def test_repetitions_are_computed_as_in_ab() -> None:
@@ -262,7 +240,7 @@ def test_an_ended_step_keeps_its_measurement(tmp_path: Path) -> None:
     overrides = {"interval_ns": 20_000_000}
     study = make_study(records=(1000,), operations=10**12, workloads=("c",), overrides=overrides)
     plan = compile_run(study.spec(study.first_steps()[0], 1000))
-    limit = StepLimit(left_s=1.0, share_s=0.1, grace_s=0.0)
+    limit = scheduling.StepLimit(left_s=1.0, share_s=0.1, grace_s=0.0)
     before = signal.getsignal(signal.SIGINT)
     with LocalGenerator() as generator:
         setting = make_run_context(("kvmark",), plan, generator, Records(tmp_path))

@@ -53,25 +53,18 @@ def test_a_packed_run_is_unpacked_byte_for_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: member("../outside/a"),
-        lambda: member("/tmp/outside/a"),
-        lambda: member(f"{RUN}/../../outside"),
-        lambda: member("loose"),
-        lambda: member(f"{RUN}/.hidden"),
-        lambda: member(f"{RUN}/a", tarfile.SYMTYPE, "/etc/passwd"),
-        lambda: member(f"{RUN}/a", tarfile.LNKTYPE, "../../outside"),
-        lambda: member(f"{RUN}/a", tarfile.CHRTYPE),
-        lambda: member(f"{RUN}/a", tarfile.FIFOTYPE),
-        lambda: member(f"{RUN}/a", tarfile.DIRTYPE),
-        sparse,
+        *map(member, ("../outside/a", "/tmp/outside/a", f"{RUN}/../../outside", "loose")),
+        member(f"{RUN}/.hidden"),
+        member(f"{RUN}/a", tarfile.SYMTYPE, "/etc/passwd"),
+        member(f"{RUN}/a", tarfile.LNKTYPE, "../../outside"),
+        *(member(f"{RUN}/a", one) for one in (tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)),
+        sparse(),
     ],
 )
-def test_members_that_are_no_files_of_runs_are_rejected(
-    made: Callable[[], bytes], tmp_path: Path
-) -> None:
+def test_members_that_are_no_files_are_rejected(made: bytes, tmp_path: Path) -> None:
     there = tmp_path / "deep" / "there"
     there.mkdir(parents=True)
-    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(made()))
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(made))
     with pytest.raises(RecordsError, match="no file of a run"):
         unpack(tmp_path / "a.tar.xz", there)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "a.tar.xz"]
@@ -96,20 +89,18 @@ def test_a_damaged_archive_is_rejected(
         unpack(tmp_path / "a.tar.xz", tmp_path / "there")
 
 
-def test_an_archive_beyond_the_size_limit_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limit", "value", "size", "message"),
+    [
+        ("MOST_BYTES", 1_000_000, 30 << 20, "comes to more than 1,000,000 bytes"),
+        ("_MOST_MEMORY", 1 << 20, 3, "can't be unpacked"),
+    ],
+)
+def test_an_archive_beyond_a_limit_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, size: int, message: str
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_BYTES", 1_000_000)
-    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(member(f"{RUN}/a", size=30 << 20)))
-    with pytest.raises(RecordsError, match="comes to more than 1,000,000 bytes"):
+    monkeypatch.setattr(archive, limit, value)
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(member(f"{RUN}/a", size=size)))
+    with pytest.raises(RecordsError, match=message):
         unpack(tmp_path / "a.tar.xz", tmp_path / "there")
     assert not (tmp_path / "there").exists()
-
-
-def test_a_header_beyond_the_memory_limit_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archive, "_MOST_MEMORY", 1 << 20)
-    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(member(f"{RUN}/a")))
-    with pytest.raises(RecordsError, match="can't be unpacked"):
-        unpack(tmp_path / "a.tar.xz", tmp_path / "there")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,38 +13,13 @@ from kvmark.records import Case, Manifest, block_of, by_case, repetition_of
 from kvmark.records.case import RunEnvironment
 from kvmark.records.files import FORMAT
 from kvmark.testbed.host import describe_host
+from plans import plan_of
 
-PLAN: dict[str, Any] = {
-    "name": "ycsb/a",
-    "system": {"driver": "resp", "options": {"address": "127.0.0.1:6379", "seed": 3}},
-    "seeds": {"keys": 1},
-    "dataset": {"count": 1000},
-    "groups": [
-        {
-            "name": "clients",
-            "clients": 8,
-            "arrival": {"process": "closed", "think_time_ns": 0},
-            "mix": [{"kind": "read", "weight": 0.5}],
-            "keys": {"count": 1000},
-        },
-        {"name": "load", "clients": 8},
-        {"name": "verify", "clients": 8},
-    ],
-    "phases": [
-        {"name": "load", "groups": [{"group": 1, "operations": 1000}], "only_if_missing": True},
-        {"name": "settle", "groups": []},
-        {"name": "measure", "groups": [{"group": 0, "operations": None}], "duration_ns": 10},
-        {"name": "verify", "groups": [{"group": 2, "operations": None}]},
-    ],
-}
+OPTIONS = {"records": 1000, "clients": 8, "duration_ns": 10, "verify": True}
+PLAN: dict[str, Any] = json.loads(plan_of("ycsb/a", "redis://h:6379", **OPTIONS).to_json())
+Made = SimpleNamespace
+"""A run with its manifest only."""
 OPEN = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 5000.0}]}
-
-
-@dataclass(frozen=True)
-class Made:
-    """A run with its manifest only."""
-
-    manifest: Manifest
 
 
 def manifest(plan: dict[str, Any], store: str = "Redis", **fields: Any) -> Manifest:
@@ -65,7 +41,7 @@ def made(store: str = "Redis", spec: dict[str, Any] | None = None, **changes: An
         for step in path:
             part = part[step]
         part[last] = value
-    return Made(manifest(plan, store, spec=spec or {}))
+    return SimpleNamespace(manifest=manifest(plan, store, spec=spec or {}))
 
 
 def titles(*runs: Made, across_systems: bool = False) -> list[str]:
@@ -74,10 +50,9 @@ def titles(*runs: Made, across_systems: bool = False) -> list[str]:
 
 def without_load() -> Made:
     run = made()
-    plan = deepcopy(PLAN)
-    del plan["phases"][:2], plan["groups"][1]
-    plan["phases"][1]["groups"][0]["group"] = 1
-    return Made(run.manifest.model_copy(update={"plan": plan}))
+    del run.manifest.plan["phases"][:2], run.manifest.plan["groups"][1]
+    run.manifest.plan["phases"][1]["groups"][0]["group"] = 1
+    return run
 
 
 @pytest.mark.parametrize(
@@ -91,7 +66,6 @@ def without_load() -> Made:
         made(spec={"ab": {"name": "x", "side": "base", "block": 3}}),
         without_load(),
     ],
-    ids=["interval", "seeds", "address", "load", "share", "block", "loaded before"],
 )
 def test_seeds_places_and_loading_belong_to_no_case(same: Made) -> None:
     assert titles(made(), same) == ["A on Redis with 1,000 records"]
@@ -111,9 +85,7 @@ def test_seeds_places_and_loading_belong_to_no_case(same: Made) -> None:
         (made(spec={"faults": [{"at_ns": 1, "act": "kill"}]}), "act kill"),
         (made(groups__0__mix=[{"kind": "read", "weight": 0.9}]), "weight 0.9"),
     ],
-    ids=["clients", "folder", "rate", "records", "duration", "option", "store", "level", "fault",
-         "mix"],
-)  # fmt: skip
+)
 def test_any_other_difference_makes_another_case_with_its_name(other: Made, name: str) -> None:
     found = by_case([made(), other, made()])
     assert [len(runs) for runs in found.values()] == [2, 1]
@@ -124,9 +96,8 @@ def test_cases_across_systems_have_no_system_in_their_names() -> None:
     runs = [made(), made(store="RocksDB", system__options={"wal": "on"})]
     assert titles(*runs, across_systems=True) == ["A with 1,000 records"]
     levels = [{"study": {"id": "s", "repetition": 0, "levels": {"store": one}}} for one in "ab"]
-    assert titles(*(made(spec=spec) for spec in levels), across_systems=True) == [
-        "A with 1,000 records"
-    ]
+    runs = [made(spec=spec) for spec in levels]
+    assert titles(*runs, across_systems=True) == ["A with 1,000 records"]
 
 
 def test_records_of_earlier_steps_of_a_sequence_make_no_other_case() -> None:
@@ -138,10 +109,7 @@ def test_records_of_earlier_steps_of_a_sequence_make_no_other_case() -> None:
 
 
 def test_cases_with_many_differences_have_distinct_names() -> None:
-    runs = [
-        made(**{f"groups__0__more{n}": value for n in range(6)}, groups__0__last=value)
-        for value in range(3)
-    ]
+    runs = [made(**{f"groups__0__more{n}": value for n in range(7)}) for value in range(3)]
     assert len(set(titles(*runs))) == 3
 
 
@@ -233,11 +201,9 @@ def test_names_and_addresses_are_no_part_of_the_environment() -> None:
     assert RunEnvironment.of(run_on(other)) == RunEnvironment.of(run_on(CASSANDRA))
     nets = [changed(CASSANDRA, network=f"198.18.{number}.0/24") for number in (7, 8)]
     assert len({RunEnvironment.of(run_on(one)).server_words for one in nets}) == 1
-
-
-@pytest.mark.parametrize("testbed", [None, {}, {"observed": False, "reason": "far away"}])
-def test_servers_that_kvmark_did_not_start_are_unknown(testbed: dict[str, Any] | None) -> None:
-    assert RunEnvironment.of(run_on(testbed)).servers == {}
+    # Servers that kvmark didn't start are unknown.
+    for testbed in (None, {}, {"observed": False, "reason": "far away"}):
+        assert RunEnvironment.of(run_on(testbed)).servers == {}
 
 
 def test_the_environment_has_settings_of_the_kernel() -> None:

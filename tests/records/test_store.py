@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.errors import RecordsError, UsageError
+from kvmark.errors import ForeignFile, RecordsError
 from kvmark.records import Header, Records, Run, RunFolder, close_run, files
+from kvmark.removal import discard_folder, foreign_file, remove_folder
 
 NOON = datetime(2026, 11, 21, 7, 48, 12, tzinfo=UTC)
 
@@ -44,11 +45,6 @@ def close(folder: RunFolder) -> str:
     return close_run(folder.path).id
 
 
-def test_an_id_is_time_name_and_token(tmp_path: Path) -> None:
-    folder = at(tmp_path, NOON, tokens=("3f9c",)).new("ycsb/a")
-    assert folder.id == "20261121-074812-ycsb-a-3f9c"
-
-
 @given(st.text(max_size=80))
 def test_any_name_gives_an_id_that_is_a_plain_folder_name(name: str) -> None:
     import tempfile
@@ -61,22 +57,16 @@ def test_any_name_gives_an_id_that_is_a_plain_folder_name(name: str) -> None:
 
 def test_runs_of_one_second_never_share_a_folder(tmp_path: Path) -> None:
     records = at(tmp_path, NOON, tokens=("aaaa", "aaaa", "aaaa", "bbbb"))
-    assert records.new("x").id != records.new("x").id
+    # An id is time, name and token.
+    ids = [records.new("ycsb/x").id for _ in range(2)]
+    assert ids == ["20261121-074812-ycsb-x-aaaa", "20261121-074812-ycsb-x-bbbb"]
     records = at(tmp_path, NOON)
     with ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda _: records.new("x").id, range(64)))
     assert len(set(ids)) == 64
 
 
-def test_a_file_instead_of_the_root_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("")
-    with pytest.raises(UsageError, match="is a file and not a folder"):
-        Records(tmp_path / "runs").new("x")
-
-
-def test_the_default_folder_is_that_of_the_environment_or_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_default_folder_is_of_the_environment_or_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVMARK_RUNS", "/elsewhere")
     assert Records.at(None).root == Path("/elsewhere")
     monkeypatch.delenv("KVMARK_RUNS")
@@ -116,16 +106,11 @@ def test_a_broken_manifest_is_listed_as_broken(tmp_path: Path, content: str) -> 
     assert entries[broken.id].problem
     with pytest.raises(RecordsError, match=f"run {broken.id} can't be read"):
         records.open(broken.id)
-
-
-def test_a_manifest_that_is_a_pipe_is_listed_as_broken(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON)
-    run = records.new("x")
-    os.mkfifo(run.path / "manifest.json")
-    (entry,) = records.list()
-    assert "it is no regular file" in str(entry.problem)
+    (broken.path / "manifest.json").unlink()
+    os.mkfifo(broken.path / "manifest.json")
+    assert "it is no regular file" in str(records.find(broken.id).problem)
     with pytest.raises(RecordsError, match="no regular file"):
-        Run.open(run.path)
+        Run.open(broken.path)
 
 
 def test_an_empty_folder_with_an_invalid_instant_hides_no_run(tmp_path: Path) -> None:
@@ -137,6 +122,21 @@ def test_an_empty_folder_with_an_invalid_instant_hides_no_run(tmp_path: Path) ->
         "20269999-999999-x-3f9c": ("broken", "it has neither manifest.json nor running.json"),
     }
     assert records.find("last").id == good
+
+
+def test_a_reference_selects_one_run_or_names_the_nearest(tmp_path: Path) -> None:
+    records = at(tmp_path, NOON, NOON + timedelta(days=1), tokens=("3f9c",))
+    first, second = close(records.new("ycsb/a")), close(records.new("ycsb/a"))
+    for word, run in (("20261121", first), ("20261122", second), (f"{tmp_path}/{first}/", first)):
+        assert records.find(word).id == records.open(word).id == run
+    for word, message in (
+        ("2026", f"'2026' can be {first} or {second}: add to it"),
+        ("20261121-074812-ycsb-b-3f9c", f"there is no run .*; the nearest is {first}"),
+        ("zzz", "there is no run 'zzz' in"),
+        ("", "there is no run ''"),
+    ):
+        with pytest.raises(RecordsError, match=message):
+            records.find(word)
 
 
 def test_last_skips_running_and_broken_runs(tmp_path: Path) -> None:
@@ -152,30 +152,7 @@ def test_last_skips_running_and_broken_runs(tmp_path: Path) -> None:
         records.find("last~99999999999999999999")
 
 
-def test_a_unique_prefix_of_an_id_selects_a_run(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON, NOON + timedelta(days=1))
-    first, second = close(records.new("x")), close(records.new("x"))
-    assert records.find("20261121").id == first
-    assert records.open("20261122").id == second
-    assert records.find(f"{tmp_path}/{first}/").id == first
-    with pytest.raises(RecordsError, match=f"'2026' can be {first} or {second}: add to it"):
-        records.find("2026")
-
-
-def test_the_error_for_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
-    records = at(tmp_path, NOON, tokens=("3f9c",))
-    known = close(records.new("ycsb/a"))
-    with pytest.raises(RecordsError, match=f"there is no run .*; the nearest is {known}"):
-        records.find("20261121-074812-ycsb-b-3f9c")
-    with pytest.raises(RecordsError, match="there is no run 'zzz' in"):
-        records.find("zzz")
-    with pytest.raises(RecordsError, match="there is no run ''"):
-        records.find("")
-
-
-def test_a_list_reads_no_more_than_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_reads_only_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = at(tmp_path, *(NOON + timedelta(seconds=step) for step in range(50)))
     for _ in range(50):
         records.new("x")
@@ -189,3 +166,47 @@ def test_a_list_reads_no_more_than_it_shows(
     monkeypatch.setattr(files, "read_document", counted)
     assert len(list(islice(records.lines(), 3))) == 3
     assert 3 <= len(read - {tmp_path.name}) <= 4
+
+
+# A folder is removed only if all of its files are kvmark's own.
+
+
+OWN = re.compile(r"manifest\.json|db/\d+\.sst")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "made"
+    (made / "db").mkdir(parents=True)
+    (made / "manifest.json").write_text("{}")
+    (made / "db" / "000001.sst").write_text("")
+    return made
+
+
+def test_a_folder_of_own_files_goes_and_a_missing_one_is_no_problem(folder: Path) -> None:
+    remove_folder(folder, OWN)
+    assert not folder.exists()
+    remove_folder(folder, OWN)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "db/notes.txt", "db/manifest.json", "000001.sst"])
+def test_one_other_file_keeps_all(folder: Path, name: str) -> None:
+    (folder / name).write_text("mine")
+    assert foreign_file(folder, OWN) == folder / name
+    with pytest.raises(ForeignFile, match=re.escape(f"{folder / name} was not made by kvmark")):
+        remove_folder(folder, OWN)
+    discard_folder(folder, OWN)
+    assert len(list(folder.rglob("*"))) == 4
+
+
+def test_a_link_is_a_file_and_what_it_leads_to_stays(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "000002.sst").write_text("mine")
+    (folder / "more").symlink_to(mine)
+    discard_folder(folder, OWN)
+    assert folder.exists()
+    link = tmp_path / "link"
+    link.symlink_to(mine)
+    discard_folder(link, re.compile(".*"))
+    assert (mine / "000002.sst").exists()

@@ -24,19 +24,8 @@ def test_a_quantile_is_the_order_statistic(samples: list[int], q: float) -> None
 def test_merging_counts_is_counting_together(parts: list[list[int]]) -> None:
     merged = Counts.merge(Counts.of(part) for part in parts)
     together = Counts.of([value for part in parts for value in part])
-    assert merged.n == together.n
-    assert np.array_equal(merged.low, together.low)
-    assert np.array_equal(merged.count, together.count)
-
-
-def test_merging_many_counts_is_merging_them_one_by_one() -> None:
-    parts = [Counts.of([place, place * 7 % 50, 3]) for place in range(100)]
-    one_by_one = Counts.empty()
-    for part in parts:
-        one_by_one = Counts.merge([one_by_one, part])
-    merged = Counts.merge(parts)
     for column in ("low", "high", "count"):
-        assert np.array_equal(getattr(merged, column), getattr(one_by_one, column))
+        assert np.array_equal(getattr(merged, column), getattr(together, column))
 
 
 def test_rounding_does_not_shift_the_rank_of_a_quantile() -> None:
@@ -64,8 +53,6 @@ def test_a_shown_quantile_has_ten_observations_beyond_it(q: float, n: int) -> No
     ("q", "step", "resolution"),
     [(0.05, 0.0, 1 / 101), (0.5, 0.0, 4 / 1007), (0.5, 25.0, 25 / 1007)],
 )
-def test_the_resolution_is_half_a_range_and_at_least_the_step_of_the_clock(
-    q: float, step: float, resolution: float
-) -> None:
+def test_the_resolution_is_half_a_range_or_a_step(q: float, step: float, resolution: float) -> None:
     counts = Counts(np.array([100, 1000]), np.array([101, 1007]), np.array([9, 91]))
     assert counts.resolution(q, step) == pytest.approx(resolution)

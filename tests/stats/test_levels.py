@@ -1,21 +1,173 @@
-"""Levels on a logarithmic scale, their differences, and several claims at a time."""
+"""Means, ratios and levels on a logarithmic scale: closed forms, SciPy and simulated coverage."""
+
+from __future__ import annotations
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
 
 from kvmark.stats import (
+    Counts,
     Effect,
+    Estimate,
     Level,
     PrecisionTarget,
     as_family,
+    crossing,
     decide,
     difference,
+    jackknife,
     level_of,
     level_of_stages,
+    mean_interval,
+    paired_jackknife,
+    paired_ratio,
+    two_stage_mean,
 )
+from kvmark.stats.estimate import median_interval
 from kvmark.stats.level import holm, paired_difference
+from kvmark.stats.series import effective_sample_size
+
+
+def autoregressive(n: int, phi: float, seed: int) -> list[float]:
+    noise = np.random.default_rng(seed).normal(size=n)
+    values = np.empty(n)
+    values[0] = noise[0]
+    for i in range(1, n):
+        values[i] = phi * values[i - 1] + noise[i]
+    return values.tolist()
+
+
+def test_error_is_half_the_width_of_the_interval() -> None:
+    estimate = Estimate(10.0, 8.0, 12.0, 5, "ms", "by hand")
+    assert estimate.error == 2.0
+    assert estimate.relative_error == 0.2
+    assert Estimate(10.0, None, None, 1, "ms", "by hand").error is None
+    # The bounds of a transformed estimate are in order.
+    lost = Estimate(0.9, 0.8, 0.95, 5, "ratio", "by hand").put(lambda left: (1 - left) * 100, "%")
+    assert (lost.low, lost.value, lost.high) == pytest.approx((5.0, 10.0, 20.0))
+    assert lost.unit == "%"
+    assert Estimate.alone(3.0, "ms", "published").put(lambda ms: ms * 2, "ms").low is None
+
+
+def test_a_mean_interval_is_scipys_t_interval() -> None:
+    samples = np.random.default_rng(1).normal(50, 4, 20)
+    expected = scipy_stats.t.interval(0.95, 19, samples.mean(), scipy_stats.sem(samples))
+    estimate = mean_interval(samples.tolist(), "ms")
+    assert (estimate.low, estimate.high) == pytest.approx(expected)
+    alone = mean_interval([3.0], "ms")
+    assert (alone.value, alone.low, alone.high, alone.n) == (3.0, None, None, 1)
+    with pytest.raises(ValueError, match="at least one sample"):
+        mean_interval([], "ms")
+
+
+positive = st.floats(0.01, 1e6)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=2, max_size=20))
+def test_exchanging_the_sides_inverts_a_paired_ratio(pairs: list[tuple[float, float]]) -> None:
+    before, after = [a for a, _ in pairs], [b for _, b in pairs]
+    forth, back = (paired_ratio(*sides, floor=1e-4) for sides in ((before, after), (after, before)))
+    assert forth.value == pytest.approx(1 / back.value)
+    assert forth.low == pytest.approx(1 / back.high, rel=1e-6)
+
+
+def test_a_difference_of_levels_is_scipys_welch_interval_of_logs() -> None:
+    random = np.random.default_rng(4)
+    before, after = random.lognormal(1, 0.2, 9), random.lognormal(1.1, 0.4, 14)
+    welch = scipy_stats.ttest_ind(np.log(after), np.log(before), equal_var=False)
+    expected = np.exp(welch.confidence_interval(0.95))
+    ratio = difference(level_of(before.tolist()), level_of(after.tolist())).ratio
+    assert (ratio.low, ratio.high) == pytest.approx(tuple(expected))
+
+
+def test_equal_samples_have_the_error_of_their_instrument() -> None:
+    assert mean_interval([2.0, 2.0, 2.0], "ms", floor=0.1).error == pytest.approx(0.43, abs=0.001)
+    ratio = paired_ratio([2.0, 2.0, 2.0], [4.0, 4.0, 4.0], floor=0.01)
+    assert (ratio.low or 0) == pytest.approx(2 * math.exp(-0.043), rel=1e-3)
+    assert paired_ratio([2.0, 2.0], [4.0, 4.0]).low is None
+
+    # Values without a logarithm have no ratio.
+    with pytest.raises(ValueError, match="above 0"):
+        paired_ratio([1.0, 0.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="equal lengths"):
+        paired_ratio([1.0], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("series", "size", "tolerance"),
+    [
+        (np.random.default_rng(5).normal(size=5000).tolist(), 5000, 0.1),
+        *[(autoregressive(40_000, phi, 6), 40_000 * (1 - phi) / (1 + phi), 0.12)
+          for phi in (0.3, 0.6, 0.9)],
+        # Negative correlation doesn't increase it.
+        ([1.0, 2.0] * 50, 100, 0),
+        ([4.0] * 30, 30, 0),
+    ],
+    ids=["independent", "0.3", "0.6", "0.9", "negative", "constant"],
+)  # fmt: skip
+def test_effective_sizes_are_closed_forms(
+    series: list[float], size: float, tolerance: float
+) -> None:
+    assert effective_sample_size(series) == pytest.approx(size, rel=tolerance)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
+def test_an_effective_size_lies_between_one_and_the_length(series: list[float]) -> None:
+    assert 1 <= effective_sample_size(series) <= len(series)
+
+
+@pytest.mark.parametrize(
+    ("n", "interval"), [(5, (None, None)), (6, (0, 5)), (8, (0, 7)), (10, (1, 8)), (20, (5, 14))]
+)
+def test_a_median_has_a_sign_test_interval(
+    n: int, interval: tuple[float | None, float | None]
+) -> None:
+    found = median_interval([float(value) for value in range(n)][::-1], "ns")
+    assert (found.low, found.high) == interval
+    assert found.value == (n - 1) / 2
+    assert median_interval([], "ns") is None
+
+
+def test_fiellers_interval_has_the_stated_coverage() -> None:
+    random = np.random.default_rng(5)
+    x = np.repeat([0.0, 0.03], 4)
+    held = []
+    for _ in range(1_000):
+        y = 3 * (x - 0.012) + random.normal(scale=0.02, size=len(x))
+        found = crossing(x.tolist(), y.tolist(), "x")
+        low = -math.inf if found is None or found.low is None else found.low
+        high = math.inf if found is None or found.high is None else found.high
+        held.append(low <= 0.012 <= high)
+    assert 0.93 <= np.mean(held) <= 0.99
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "found"),
+    [
+        ([1, 2, 3, 4], [-3, -1, 1, 3], (2.5, 2.5, 2.5)),
+        # The slope may be 0; two samples don't show their scatter.
+        ([0, 0, 1, 1], [-1, 1, -0.9, 1.1], (0.0, None, None)),
+        ([1, 2], [-1, 1], (1.5, None, None)),
+        # The line doesn't rise.
+        ([1, 2, 3], [3, 2, 1], None),
+        ([1, 1, 1], [-1, 0, 1], None),
+        ([1], [0], None),
+    ],
+)
+def test_only_a_line_that_certainly_rises_has_a_crossing_with_an_interval(
+    x: list[float], y: list[float], found: tuple[float | None, ...] | None
+) -> None:
+    estimate = crossing(x, y, "x")
+    known = None if estimate is None else (estimate.value, estimate.low, estimate.high)
+    assert known == (None if found is None else pytest.approx(found, abs=1e-9))
+
+
+# Levels.
 
 
 def within(value: float, spread: float, units: float) -> Level:
@@ -28,18 +180,6 @@ def test_a_ratio_is_inverted_when_the_sides_are_exchanged() -> None:
     assert there.ratio.value == pytest.approx(1 / back.ratio.value)
     assert there.ratio.low == pytest.approx(1 / (back.ratio.high or 0))
     assert there.p_value == pytest.approx(back.p_value)
-
-
-def test_equal_sides_differ_significantly_in_one_of_twenty_comparisons() -> None:
-    chance = np.random.default_rng(3)
-    found = sum(
-        difference(
-            level_of(chance.lognormal(5, 0.1, 6)), level_of(chance.lognormal(5, 0.3, 9))
-        ).significant()
-        for _ in range(2000)
-    )
-    # Three deviations of a binomial count around 100.
-    assert 70 <= found <= 130
 
 
 def test_the_smallest_detectable_change_is_found_in_eight_of_ten_comparisons() -> None:
@@ -75,9 +215,10 @@ def test_without_an_error_nothing_is_significant() -> None:
         level_of([1.0, 0.0])
     alone = Level(math.log(100), None, 1, between_runs=False, method="one count")
     found = difference(alone, within(200, 0.1, 20))
-    assert found.ratio.low is None
-    assert found.p_value is None
-    assert not found.significant()
+    # An error of 0 counts as unknown.
+    for unknown in (found, difference(level_of([1000.0] * 5), level_of([1000.4] * 5))):
+        assert (unknown.p_value, unknown.ratio.low, unknown.detectable) == (None, None, None)
+        assert not unknown.significant()
 
 
 def test_a_change_in_a_family_must_be_larger() -> None:
@@ -111,18 +252,10 @@ def test_holm_multiplies_the_smallest_by_all_and_never_reverses_an_order() -> No
     [(5e-4, level_of([1000.4] * 5, 5e-4)), (0.01, within(1001, 0.0001, 10))],
     ids=["repetitions", "a single run"],
 )
-def test_equal_repetitions_within_the_floor_are_no_significant_difference(
-    floor: float, candidate: Level
-) -> None:
+def test_repetitions_equal_within_the_floor_do_not_differ(floor: float, candidate: Level) -> None:
     found = difference(level_of([1000.0] * 5, floor), candidate)
     assert found.p_value > 0.5
     assert found.ratio.low < 1
-
-
-def test_an_error_of_0_counts_as_unknown() -> None:
-    found = difference(level_of([1000.0] * 5), level_of([1000.4] * 5))
-    assert (found.p_value, found.ratio.low, found.detectable) == (None, None, None)
-    assert not found.significant()
 
 
 def test_equal_blocks_have_the_floor_as_their_error() -> None:
@@ -132,9 +265,75 @@ def test_equal_blocks_have_the_floor_as_their_error() -> None:
     assert decided.p_value == pytest.approx(found.p_value)
 
 
-def test_repetitions_in_two_stages_have_the_wider_error() -> None:
-    early, late = [100.0, 110.0, 90.0], [100.0] * 5
-    found, plain = level_of_stages(early, late), level_of([*early, *late])
-    assert found.log == plain.log
-    assert (found.estimate("").error or 0) > (plain.estimate("").error or 0)
-    assert level_of_stages([100.0, 100.1, 99.9], [80.0, 120.0]).units == 5
+# The number of repetitions was decided by the scatter of the first five of them.
+
+
+@pytest.mark.parametrize("scatter", [0.01, 0.05, 0.07, 0.1])
+def test_the_interval_of_two_stages_has_the_stated_coverage(scatter: float) -> None:
+    target = PrecisionTarget(within=0.05, find=None, most_blocks=20, first_stage=5)
+    held = 0
+    for figures in np.random.default_rng(7).normal(100.0, 100.0 * scatter, (2000, 20)):
+        needed = decide([math.log(figure) for figure in figures[:5]], target).needed
+        shown = two_stage_mean(figures[:5], figures[5:needed], "")
+        held += (shown.low or 0) <= 100.0 <= (shown.high or 0)
+    # 2000 intervals of 95 % scatter by ± 1 %.
+    assert held / 2000 >= 0.94
+
+
+def test_a_small_scatter_in_one_stage_does_not_narrow_the_interval() -> None:
+    early, late = [100.0, 120.0, 80.0, 110.0, 90.0], [100.0] * 5
+    wide, plain = two_stage_mean(early, late, "ops/s"), mean_interval(early + late, "ops/s")
+    assert wide.error > plain.error
+    assert (wide.value, wide.n, wide.method) == (100.0, 10, "mean, two stages, Stein")
+    level, plain_level = level_of_stages(early, late), level_of(early + late)
+    assert level.log == plain_level.log
+    assert level.estimate("").error > plain_level.estimate("").error
+    first, second = [100.0, 100.1, 99.9, 100.0, 100.0], [80.0, 120.0]
+    assert two_stage_mean(first, second, "") == mean_interval([*first, *second], "")
+    assert level_of_stages(first, second).units == 7
+    with pytest.raises(ValueError, match="at least two samples"):
+        two_stage_mean([1.0], [2.0], "")
+
+
+# Quantiles of merged histograms.
+
+
+MEDIAN_NS = 50_000
+
+
+def drawn(chance: np.random.Generator, count: int, shift: float = 0.0) -> Counts:
+    """Lognormal times in steps of a hundredth, as in a histogram."""
+    logs = chance.normal(math.log(MEDIAN_NS) + shift, 0.5, count)
+    return Counts.of(np.exp(np.round(logs, 2)).astype(np.int64))
+
+
+def test_one_run_alone_has_a_quantile_and_no_error_between_runs() -> None:
+    found = jackknife([drawn(np.random.default_rng(1), 100)], 0.5)
+    assert found.spread is None
+    assert jackknife([], 0.5) is None
+
+
+def bucket(low: int, width: int, runs: int) -> list[Counts]:
+    """Runs with all times in one bucket."""
+    one = Counts(np.array([low]), np.array([low + width - 1]), np.array([1000]))
+    return [one] * runs
+
+
+def test_the_error_of_runs_in_one_bucket_is_half_its_width() -> None:
+    for runs in (2, 20):
+        found = jackknife(bucket(50_000, 64, runs), 0.5)
+        assert found.stderr == pytest.approx(32 / 50_063)
+
+
+@pytest.mark.parametrize(("low", "differs"), [(50_064, False), (51_000, True)])
+def test_only_distant_buckets_differ_significantly(low: int, *, differs: bool) -> None:
+    base, candidate = bucket(50_000, 64, 20), bucket(low, 64, 20)
+    one, other = jackknife(base, 0.5), jackknife(candidate, 0.5)
+    for effect in (difference(one, other), paired_jackknife(base, candidate, 0.5, 0.95)):
+        assert effect.significant() == differs
+        assert differs or 0.1 < effect.p_value < 1
+
+
+def test_a_coarse_clock_makes_the_error_its_step() -> None:
+    found = jackknife(bucket(1000, 1, 5), 0.5, step=100.0)
+    assert found.stderr == pytest.approx(0.1)

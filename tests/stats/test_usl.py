@@ -42,13 +42,10 @@ def test_exact_data_give_their_parameters(top: int, kappa: float) -> None:
     assert fit.kappa.value == pytest.approx(kappa, rel=1e-3, abs=1e-9)
     assert fit.scatter < 1e-6
     assert fit.r_squared == pytest.approx(1)
-
-
-def test_the_peak_is_that_of_the_law() -> None:
-    fit = fit_usl(LEVELS, [law(n) for n in LEVELS])
-    assert fit.peak.value == pytest.approx(PEAK, rel=1e-6)
-    assert fit.peak_throughput.value == pytest.approx(law(PEAK), rel=1e-6)
-    assert fit.throughput(PEAK) >= max(fit.throughput(PEAK * 0.99), fit.throughput(PEAK * 1.01))
+    if kappa == KAPPA:
+        assert fit.peak.value == pytest.approx(PEAK, rel=1e-6)
+        assert fit.peak_throughput.value == pytest.approx(law(PEAK), rel=1e-6)
+        assert fit.throughput(PEAK) >= max(fit.throughput(PEAK * 0.99), fit.throughput(PEAK * 1.01))
 
 
 @pytest.mark.parametrize("sigma", [SIGMA, 0.0])
@@ -63,13 +60,7 @@ def test_a_law_without_coherency_has_no_peak(sigma: float) -> None:
 
 
 def test_intervals_have_the_stated_coverage() -> None:
-    truth = {
-        "lam": LAM,
-        "sigma": SIGMA,
-        "kappa": KAPPA,
-        "peak": PEAK,
-        "peak_throughput": law(PEAK),
-    }
+    truth = {"lam": LAM, "sigma": SIGMA, "kappa": KAPPA, "peak": PEAK, "peak_throughput": law(PEAK)}
     fits = [noisy(seed, LEVELS) for seed in range(50)]
     shares = [np.mean([holds(getattr(fit, name), value) for fit in fits]) for name, value in
               truth.items()]  # fmt: skip
@@ -128,7 +119,7 @@ def test_the_worst_level_is_named() -> None:
         ([0, 2, 4, 8], [1.0, 2.0, 2.0, 1.0], "1 or more"),
     ],
 )
-def test_invalid_observations_are_rejected(
+def test_invalid_levels_are_rejected(
     levels: list[float], throughputs: list[float], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

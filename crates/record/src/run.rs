@@ -10,8 +10,8 @@ use crate::lag::LagRecord;
 use crate::notice::Notice;
 
 /// Version of this engine's measurement. It increases with every change that alters the figures of
-/// the same work. The table in Python's `records/model.py` lists the changes, and the changelog
-/// has them under the heading Measurement.
+/// the same work. Python's `records/countings.toml` lists the changes, and the changelog has them
+/// under the heading Measurement.
 pub const COUNTING: u32 = 6;
 
 /// The results of a run. Instants count from the origin, in nanoseconds.

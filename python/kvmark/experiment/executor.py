@@ -80,24 +80,19 @@ class Design(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class BestAttempt:
-    """The attempt that represents a repetition of a case."""
-
-    attempt: Attempt
-    worth: Usability
+BestAttempts = Mapping[tuple[str, int], tuple[Attempt, Usability]]
+"""The attempt that represents a repetition of a case, by both, with its worth."""
 
 
-def best_attempts(journal: Journal) -> Mapping[tuple[str, int], BestAttempt]:
-    """The newest attempt that needn't be repeated, or the newest, by case and repetition."""
-    best: dict[tuple[str, int], BestAttempt] = {}
+def best_attempts(journal: Journal) -> BestAttempts:
+    """The newest attempt that needn't be repeated, or the newest."""
+    best: dict[tuple[str, int], tuple[Attempt, Usability]] = {}
     again = Usability.AGAIN
     for attempt in journal.attempts():
         place = (attempt.case, attempt.repetition)
         worth = again if attempt.run is None else usability(journal.records, attempt.run)
-        before = best.get(place)
-        if before is None or worth is not again or before.worth is again:
-            best[place] = BestAttempt(attempt, worth)
+        if worth is not again or place not in best or best[place][1] is again:
+            best[place] = (attempt, worth)
     return best
 
 
@@ -109,11 +104,8 @@ def ended_runs(journal: Journal, *, redoes_invalid: bool) -> Mapping[RunKey, Att
     """
     whole = {_key(one): one for one in journal.attempts() if one.is_whole}
     if redoes_invalid:
-        usable = {
-            place: best.attempt
-            for place, best in best_attempts(journal).items()
-            if best.worth is not Usability.AGAIN
-        }
+        best = best_attempts(journal).items()
+        usable = {place: one for place, (one, worth) in best if worth is not Usability.AGAIN}
         # Shorter runs count too: they show that a longer one followed.
         shorter = {
             key: one

@@ -146,8 +146,10 @@ class Journal:
         for document in self._documents():
             with suppress(TypeError):  # a line of another kind
                 attempts.append(Attempt(**document))
-        noted = {attempt.run for attempt in attempts}
-        unnoted = (self._of_run(one) for one in self._runs_since() if one.name not in noted)
+        noted, begun = {attempt.run for attempt in attempts}, self.id[: len("20261121-074812")]
+        # Folders of runs that are newer than the study.
+        since = (path for path in sorted(self.records.root.glob("*")) if path.name >= begun)
+        unnoted = (self._of_run(path) for path in since if path.name not in noted)
         return attempts + [attempt for attempt in unnoted if attempt is not None]
 
     def remove(self) -> None:
@@ -187,15 +189,6 @@ class Journal:
         for line in files.whole_lines(self.path / _LINES).splitlines():
             with suppress(ValueError, TypeError):  # the unfinished line of a killed process
                 yield dict(json.loads(line))
-
-    def _runs_since(self) -> list[Path]:
-        """Folders of runs that are newer than the study."""
-        begun = self.id[: len("20261121-074812")]
-        try:
-            found = [path for path in self.records.root.iterdir() if path.name >= begun]
-        except FileNotFoundError:
-            return []
-        return sorted(path for path in found if any((path / name).exists() for name in _MANIFESTS))
 
     def _of_run(self, path: Path) -> Attempt | None:
         """The attempt of a run, if it belongs to this study."""

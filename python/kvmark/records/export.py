@@ -18,18 +18,14 @@ Measured = Literal["op", "intended", "both"]
 #: YCSB's ``hdrhistogram.percentiles``.
 YCSB_PERCENTILES = (50.0, 95.0, 99.0)
 
-# YCSB's status names (site.ycsb.Status) by outcome.
+# YCSB's status names (site.ycsb.Status) by outcome; others are ERROR.
 _STATUS: Mapping[str, str] = {
     "ok": "OK",
     "miss": "NOT_FOUND",
     "mismatch": "UNEXPECTED_STATE",
-    "timeout": "ERROR",
-    "connection": "ERROR",
     "unavailable": "SERVICE_UNAVAILABLE",
     "overloaded": "SERVICE_UNAVAILABLE",
     "refused": "BAD_REQUEST",
-    "protocol": "ERROR",
-    "storage": "ERROR",
 }
 
 
@@ -85,7 +81,7 @@ def as_ycsb(
             failed = [total for total in series if total.outcome != "ok"]
             ok = [total for total in series if total.outcome == "ok"]
             lines += _figures(run, name, ok, time, percentiles)
-            returned: Counter[str] = Counter()
+            returned = Counter[str]()
             for total in series:
                 returned[_STATUS.get(total.outcome, "ERROR")] += total.count
             lines += [f"[{name}], Return={status}, {count}" for status, count in returned.items()]

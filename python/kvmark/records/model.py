@@ -8,8 +8,10 @@ tool, so that an export reproduces it; no missing figure is filled in.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from importlib.resources import files
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -414,44 +416,9 @@ class Manifest(Header):
         return found if isinstance(found, Mapping) else {}
 
 
-class Counting(NamedTuple):
-    """A change of the engine's way of counting, as the end of "since then …"."""
-
-    change: str
-    #: The figures that it affects.
-    affects: str
-
-
-COUNTINGS: Final[Mapping[int, Counting]] = {
-    1: Counting("everything is counted as in kvmark 0.1.0", "nothing"),
-    2: Counting(
-        "each client of the open model has its share of the arrivals, and the reason of a late"
-        " operation is determined at its issue",
-        "wait and response times of the open model, and late operations",
-    ),
-    3: Counting(
-        "the queue of a warm-up continues in the measurement, an operation is issued when the"
-        " kernel has its bytes, and all received replies are stamped before the first is parsed",
-        "throughput and times after a warm-up, service times of several clients, and timeouts",
-    ),
-    4: Counting(
-        "kvmark implements the CQL protocol, and all time without a client's step is waiting",
-        "throughput and service times on CQL, and the generator's utilization",
-    ),
-    5: Counting(
-        "a process without other libraries generates the load",
-        "the generator's memory and CPU time",
-    ),
-    6: Counting(
-        "replies that the engine reads late are no timeouts, and a read-modify-write has the worse"
-        " outcome of its parts",
-        "timeouts and misses after a stall of the generator, and failures of read-modify-writes",
-    ),
-}
-"""The engine's ways of counting by number: the change, and the figures that it affects.
-
-The record of a run has the number. The changelog has each under its heading Measurement.
-"""
+_COUNTINGS: Final = tomllib.loads((files(__package__) / "countings.toml").read_text("utf-8"))
+COUNTINGS: Final[Mapping[int, list[str]]] = {int(one): texts for one, texts in _COUNTINGS.items()}
+"""The engine's ways of counting: the changes, and the affected figures, by number."""
 
 
 def counting_changes(first: int, last: int) -> str:

@@ -88,7 +88,11 @@ def _exclusive(folder: Path) -> Iterator[None]:
 def _close(folder: Path) -> Run:
     with report_write_errors(folder):
         if (folder / files.ENDED).exists():
-            _write_tables(folder)
+            intervals = read_log(files.whole_lines(folder / files.INTERVAL_LOG), SCHEMA)
+            files.write_atomically(folder / files.INTERVALS, to_parquet(intervals))
+            resources = read_log(files.whole_lines(folder / files.RESOURCE_LOG))
+            if resources.height:
+                files.write_atomically(folder / files.RESOURCES, to_parquet(resources))
             (folder / files.ENDED).replace(folder / files.MANIFEST)
             files.sync_folder(folder)
         run = Run.open(folder)
@@ -99,14 +103,6 @@ def _close(folder: Path) -> Run:
                 (folder / name).chmod(_READ_ONLY)
         files.sync_folder(folder)
     return run
-
-
-def _write_tables(folder: Path) -> None:
-    intervals = read_log(files.whole_lines(folder / files.INTERVAL_LOG), SCHEMA)
-    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals))
-    resources = read_log(files.whole_lines(folder / files.RESOURCE_LOG))
-    if resources.height:
-        files.write_atomically(folder / files.RESOURCES, to_parquet(resources))
 
 
 def record_of_logs(folder: Path, plan: Mapping[str, Any], created: str) -> dict[str, Any]:

@@ -134,18 +134,11 @@ class Run:
         Raises:
             RecordsError: the recorded histogram can't be decoded.
         """
-        counts = (self._decoded or {}).get(time.histogram)
-        if counts is not None:
-            return counts
-        try:
-            counts = decode(time.histogram)
-        except ValueError as problem:
-            raise RecordsError(
-                f"a histogram of {subject} in run {self.id} is damaged: {problem}"
-            ) from problem
-        if self._decoded is not None:
-            self._decoded[time.histogram] = counts
-        return counts
+        known = {} if self._decoded is None else self._decoded
+        if time.histogram not in known:
+            what = f"a histogram of {subject} in run {self.id}"
+            known[time.histogram] = _decode(time.histogram, what)
+        return known[time.histogram]
 
     def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         path = self.path / name
@@ -224,10 +217,14 @@ def decoded(line: LogLine, run: str) -> Counts:
     Raises:
         RecordsError: the histogram is damaged.
     """
+    return _decode(line.encoded, f"the log of histograms of run {run}")
+
+
+def _decode(encoded: str, what: str) -> Counts:
     try:
-        return decode(line.encoded)
+        return decode(encoded)
     except ValueError as problem:
-        raise RecordsError(f"the log of histograms of run {run} is damaged: {problem}") from problem
+        raise RecordsError(f"{what} is damaged: {problem}") from problem
 
 
 def _tags(run: Run, phase: PhaseRecord, operation: str | None) -> Iterator[str]:

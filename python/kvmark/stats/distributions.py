@@ -82,7 +82,6 @@ class MixTest:
 
     p_value: float
     deviation: float
-    n: int
 
 
 def mix_test(counts: Sequence[int], weights: Sequence[float]) -> MixTest:
@@ -102,13 +101,12 @@ def mix_test(counts: Sequence[int], weights: Sequence[float]) -> MixTest:
     deviation = float(np.abs(observed / n - shares).max())
     expected = shares > 0
     if observed[~expected].any():
-        return MixTest(0.0, deviation, n)
+        return MixTest(0.0, deviation)
     if expected.sum() < 2:
-        return MixTest(1.0, deviation, n)
+        return MixTest(1.0, deviation)
     due = shares[expected] * n
     statistic = float(((observed[expected] - due) ** 2 / due).sum())
-    p_value = float(scipy.special.chdtrc(int(expected.sum()) - 1, statistic))
-    return MixTest(p_value, deviation, n)
+    return MixTest(float(scipy.special.chdtrc(int(expected.sum()) - 1, statistic)), deviation)
 
 
 def rise_of_share(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> float:

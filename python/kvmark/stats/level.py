@@ -393,7 +393,9 @@ def decide(
     stein = effect(float(values.mean()), error, freedom, n, "two stages, Stein", confidence)
     wanted = _blocks_needed(early, freedom, target, confidence)
     needed = min(max(wanted, first), target.most_blocks)
-    wider = max(stein, plain, key=_width)
+    # Both have the same centre. Without an interval the error is unknown.
+    widths = [math.inf if one.ratio.error is None else one.ratio.error for one in (stein, plain)]
+    wider = stein if widths[0] >= widths[1] else plain
     return Decision(needed, wanted, done=n >= needed, effect=wider)
 
 
@@ -409,10 +411,3 @@ def _blocks_needed(
         return target.most_blocks
     half = t_quantile(freedom, 0.5 + confidence / 2) * spread
     return math.ceil((half / math.log1p(target.within)) ** 2)
-
-
-def _width(effect: Effect) -> float:
-    ratio = effect.ratio
-    if ratio.low is None or ratio.high is None:
-        return math.inf
-    return math.log(ratio.high / ratio.low)

@@ -67,10 +67,6 @@ class MeanError:
         reach = t_quantile(self.freedom, 1 - (1 - CONFIDENCE) / 2 * share) / self.critical()
         return type(self)(self.stderr * reach, self.freedom)
 
-    def half(self) -> float:
-        """Half the width of the mean's interval."""
-        return self.critical() * self.stderr
-
 
 def mean_error(series: Sequence[float] | NDArray[np.float64]) -> MeanError | None:
     """The error of the mean of a series with correlated neighbours.
@@ -138,7 +134,9 @@ def drift(series: Sequence[float]) -> Drift:
     Raises:
         ValueError: fewer than four values.
     """
-    values = _condensed(np.asarray(series, dtype=np.float64))
+    values = np.asarray(series, dtype=np.float64)
+    if len(values) > _MOST_POINTS:
+        values = np.array([part.mean() for part in np.array_split(values, _MOST_POINTS)])
     n = len(values)
     if n < 4:
         raise ValueError(f"a drift needs at least four values, not {n}")
@@ -165,12 +163,6 @@ def _mann_kendall(
     # One step towards zero, since the score moves in steps.
     z = (abs(score) - 1) / variance**0.5
     return float(min(1.0, 2 * scipy.special.ndtr(-z)))
-
-
-def _condensed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if len(values) <= _MOST_POINTS:
-        return values
-    return np.array([part.mean() for part in np.array_split(values, _MOST_POINTS)])
 
 
 def rate_of_intervals(
@@ -214,10 +206,8 @@ def quantile_of_intervals(parts: Sequence[Counts], q: float, step: float = 0.0) 
     error = mean_error(below - below.sum() / whole.n * sizes)
     if error is None:
         return _unknown(log, len(parts), floor)
-    half = error.half() / float(sizes.mean()) / (q * (1 - q))
-    least, most = (
-        float(scipy.special.expit(scipy.special.logit(q) + side * half)) for side in (-1, 1)
-    )
+    half = error.critical() * error.stderr / float(sizes.mean()) / (q * (1 - q))
+    least, most = scipy.special.expit(scipy.special.logit(q) + np.array([-half, half])).tolist()
     if not (least * whole.n >= 1 and (1 - most) * whole.n >= 1):
         return _unknown(log, len(parts), floor, _BEYOND)
     low, high = (math.log(max(whole.quantile(share) or 1, 1)) for share in (least, most))

@@ -96,6 +96,8 @@ def fit_usl(levels: Sequence[float], throughputs: Sequence[float]) -> UslFit:
     has_peak = best.k > 0 and best.s < top
     residuals = np.expm1(best.residuals)
     worst = int(np.argmax(np.abs(residuals)))
+    x = np.exp(data.log_x)
+    missed, spread = x - np.exp(data.log_x - best.residuals), float(((x - x.mean()) ** 2).sum())
     return UslFit(
         lam=profiles.of_log(best.log_lam, lambda log, s, k: data.at(s, k, log)),
         sigma=profiles.of(
@@ -107,7 +109,7 @@ def fit_usl(levels: Sequence[float], throughputs: Sequence[float]) -> UslFit:
         scatter=math.sqrt(best.squares / (len(data.n) - 3)),
         worst=float(residuals[worst]),
         worst_level=float(data.n[worst]),
-        r_squared=_r_squared(data, best),
+        r_squared=1 - float(missed @ missed) / spread if spread else 0.0,
         misfit_p=misfit_p,
         n=len(data.n),
         levels=len(np.unique(data.n)),
@@ -186,13 +188,6 @@ def _error(data: _Data, best: _Point) -> tuple[float, int, float | None]:
     off = max(best.squares - within, 0.0) / (len(levels) - 3)
     p = float(scipy.special.fdtrc(len(levels) - 3, repeated, off / pure))
     return (max(off, least), len(levels) - 3, p) if p < _MISFIT else (usual, freedom, p)
-
-
-def _r_squared(data: _Data, best: _Point) -> float:
-    x = np.exp(data.log_x)
-    missed = x - np.exp(data.log_x - best.residuals)
-    spread = float(((x - x.mean()) ** 2).sum())
-    return 1 - float(missed @ missed) / spread if spread else 0.0
 
 
 def _fit(law: Callable[[float, float], _Point], start: tuple[float, float], data: _Data) -> _Point:

@@ -22,7 +22,7 @@ from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.analysis.verdict.rules import Reason
 from kvmark.analysis.verdict.run_conditions import cold_runs, unlike_machines
 from kvmark.errors import KvmarkError, RecordsError, UsageError
-from kvmark.experiment.executor import BestAttempt, best_attempts
+from kvmark.experiment.executor import BestAttempts, best_attempts
 from kvmark.experiment.journal import Journal, every
 from kvmark.experiment.judging import Usability
 from kvmark.experiment.study.cases import Case, matches
@@ -85,7 +85,12 @@ def stored_study(journal: Journal) -> Study:
             return parse_system_url(name.reveal())
         except UsageError:
             # The testbed is gone or credentials are missing: only the driver matters.
-            return SystemUrl(_driver(journal), {}, str(name))
+            made = (attempt.run for attempt in journal.attempts() if attempt.run is not None)
+            run = next(made, None)
+            if run is None:
+                raise RecordsError(f"study {journal.id} has no run: measure it first") from None
+            driver = journal.records.open(run).manifest.plan["system"]["driver"]
+            return SystemUrl(str(driver), {}, str(name))
 
     return Study(file, StudyRequest.of_json(definition["asked"]), resolve)
 
@@ -133,15 +138,6 @@ def study_results(
     )
 
 
-def _driver(journal: Journal) -> str:
-    """The driver of the study's first run."""
-    made = (attempt.run for attempt in journal.attempts() if attempt.run is not None)
-    run = next(made, None)
-    if run is None:
-        raise RecordsError(f"study {journal.id} has no run: measure it first")
-    return str(journal.records.open(run).manifest.plan["system"]["driver"])
-
-
 def _figures(case: PublishedCase) -> PublishedFigures:
     return PublishedFigures(**case.figures, table=case.table)
 
@@ -149,7 +145,7 @@ def _figures(case: PublishedCase) -> PublishedFigures:
 def _case(
     study: Study,
     case: Case,
-    best: Mapping[tuple[str, int], BestAttempt],
+    best: BestAttempts,
     records: Records,
     commands_per_operation: CommandsCount,
 ) -> CaseRuns:
@@ -157,23 +153,22 @@ def _case(
     runs: dict[int, Run] = {}
     whole, cut, failures = set(), set(), []
     for repetition in range(study.repetitions_of(case)):
-        found = best.get((case.title, repetition))
-        if found is None:
+        if (case.title, repetition) not in best:
             failures.append(_MISSING)
             continue
-        reason = found.attempt.failure
-        if found.attempt.run is not None:
+        attempt, worth = best[case.title, repetition]
+        reason = attempt.failure
+        if attempt.run is not None:
             try:
-                run = records.open(found.attempt.run)
-                runs[repetition] = run
+                runs[repetition] = run = records.open(attempt.run)
                 reason = reason or (_KILLED if run.manifest.closed_by == "recovered" else None)
             except KvmarkError as problem:
                 reason = str(problem)
         if reason is not None and (reason == _KILLED or reason.startswith(INTERRUPTED)):
             cut.add(repetition)
-        if found.worth is not Usability.AGAIN:
+        if worth is not Usability.AGAIN:
             reason = reason or _from_cache(study, case, runs[repetition])
-        if found.worth is Usability.USABLE and reason is None:
+        if worth is Usability.USABLE and reason is None:
             whole.add(repetition)
         if reason is not None:
             failures.append(reason)

@@ -98,8 +98,13 @@ class Study:
 
     @cached_property
     def spec(self) -> StudySpec:
-        """The file, with the user's proxies."""
-        return _with_proxies(self.file.spec, self.asked.through)
+        """The file, with the user's proxies instead of its own."""
+        spec = self.file.spec
+        if not self.asked.through:
+            return spec
+        proxies = {"proxies": named_proxies(self.asked.through)}
+        through = (spec.through or ThroughSpec()).model_copy(update=proxies)
+        return spec.model_copy(update={"through": through})
 
     @property
     def name(self) -> str:
@@ -165,10 +170,20 @@ class Study:
             SpecError: a choice names an unknown factor or level.
             UsageError: no case is left, or ways to the system are missing.
         """
-        _check_through(self.spec, self.asked.system)
+        spec = self.spec
+        if spec.through is not None and not spec.through.proxies:
+            raise UsageError(
+                f"study {spec.name} compares ways to a system: name a proxy before it with"
+                " --through, such as up:haproxy for one that kvmark up proxy started"
+            )
+        if spec.through is not None and self.asked.system is None and spec.testbed is not None:
+            raise UsageError(
+                f"study {spec.name} starts its own servers, before which no proxy can stand yet:"
+                " name the system behind the proxy with --system"
+            )
         words = [word for word in self.asked.only if word != _PUBLISHED]
-        only = [parse_choice(word, self.spec.levels) for word in words]
-        levels = [self.spec.levels[name] for name in self.factors]
+        only = [parse_choice(word, spec.levels) for word in words]
+        levels = [spec.levels[name] for name in self.factors]
         every = (
             Case(self.file, dict(zip(self.factors, one, strict=True))) for one in product(*levels)
         )
@@ -295,8 +310,12 @@ class Study:
             KvmarkError: a case can't be executed.
         """
         for case in self.cases:
-            if THROUGH in case.levels:
-                self._check_way(case)
+            way = self._stand_in(case).driver
+            if THROUGH in case.levels and self._driver not in (None, way):
+                raise UsageError(
+                    f"through: {case.levels[THROUGH].label} takes {way} operations and the system"
+                    f" {self._driver} ones; name a proxy before the very system that is measured"
+                )
             _engine.check_plan(self.plan(case).to_json())
 
     def cases_beside(self, case: Case) -> tuple[Case, ...]:
@@ -324,16 +343,6 @@ class Study:
                 parts.append(Trace.open(spec.replay.trace).digest)
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def _check_way(self, case: Case) -> None:
-        """Checks that a way leads to the measured kind of system."""
-        way, driver = self._stand_in(case), self._driver
-        if driver is not None and way.driver != driver:
-            label = case.levels[THROUGH].label
-            raise UsageError(
-                f"through: {label} takes {way.driver} operations and the system {driver} ones; name"
-                " a proxy before the very system that is measured"
-            )
 
     def _stand_in(self, case: Case) -> SystemUrl:
         """The system of a case; a placeholder for a testbed that isn't started."""
@@ -398,35 +407,6 @@ def named_proxies(names: Sequence[SystemName]) -> Mapping[str, SystemName]:
             )
         proxies[name] = url
     return proxies
-
-
-def _with_proxies(spec: StudySpec, names: Sequence[SystemName]) -> StudySpec:
-    """The study with these proxies instead of its file's."""
-    if not names:
-        return spec
-    through = spec.through or ThroughSpec()
-    proxies = {"proxies": named_proxies(names)}
-    return spec.model_copy(update={"through": through.model_copy(update=proxies)})
-
-
-def _check_through(spec: StudySpec, system: SystemName | None) -> None:
-    """Checks that proxies are named, before an existing system.
-
-    Raises:
-        UsageError: they aren't.
-    """
-    if spec.through is None:
-        return
-    if not spec.through.proxies:
-        raise UsageError(
-            f"study {spec.name} compares ways to a system: name a proxy before it with --through,"
-            " such as up:haproxy for one that kvmark up proxy started"
-        )
-    if system is None and spec.testbed is not None:
-        raise UsageError(
-            f"study {spec.name} starts its own servers, before which no proxy can stand yet: name"
-            " the system behind the proxy with --system"
-        )
 
 
 def _with_options(system: SystemUrl, options: Mapping[str, Any]) -> SystemUrl:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
+from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import has_insufficient_data
 from kvmark.experiment.study.cases import Case
@@ -108,19 +108,15 @@ class FactorialDesign(Design):
         )
         if isinstance(outcome.failure, Interrupted):
             raise outcome.failure
-        self._note_dataset(outcome)
+        if outcome.carried is not None:
+            if self._faults:
+                # A server may have lost its last acknowledged writes.
+                self._loaded.clear()
+            elif outcome.failure is None:
+                self._loaded.add(self._dataset)
+            if self._faults & _BEGINS_ANEW:
+                self._servers.clear()
         return outcome.run if outcome.failure is None else None
-
-    def _note_dataset(self, outcome: RunOutcome) -> None:
-        if outcome.carried is None:
-            return
-        if outcome.failure is None:
-            self._loaded.add(self._dataset)
-        if self._faults:
-            # A server may have lost its last acknowledged writes.
-            self._loaded.clear()
-        if self._faults & _BEGINS_ANEW:
-            self._servers.clear()
 
     def _made(self, case: Case, repetition: int, runs: Executor, lengthened: int) -> PreparedRun:
         system = self.environment.system(case)

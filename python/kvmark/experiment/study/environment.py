@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Self
 
 from kvmark.errors import KvmarkError, SystemUnderTestError
@@ -21,7 +20,7 @@ from kvmark.run.existing import DatasetClaim, OnExisting, make_room
 from kvmark.spec.url import SystemUrl, parse_system_url
 from kvmark.testbed import STUDY_PREFIX, testbeds_root
 from kvmark.testbed.control import take_down, wait_until_healthy
-from kvmark.testbed.process import Identity, bind
+from kvmark.testbed.process import bind
 from kvmark.testbed.state import Testbed, all_testbeds
 from kvmark.testbed.system import SYSTEMS, option_specs
 
@@ -130,36 +129,29 @@ def every_core(testbed: Testbed) -> Callable[[], AbstractContextManager[None]] |
         for node in testbed.nodes
         if node.process and node.cores and not usable <= set(node.cores)
     ]
-    return partial(_lent, bound, usable) if bound else None
 
+    @contextmanager
+    def lent() -> Iterator[None]:
+        """Servers on all usable cores; on their own cores afterwards.
 
-@contextmanager
-def _lent(
-    bound: Collection[tuple[Identity, Collection[int]]], usable: Collection[int]
-) -> Iterator[None]:
-    """Servers on all usable cores; on their own cores afterwards.
+        Raises:
+            SystemUnderTestError: they can't be bound.
+        """
+        try:
+            for process, _ in bound:
+                bind(process, usable)
+            yield
+        finally:
+            for process, cores in bound:
+                bind(process, cores)
 
-    Raises:
-        SystemUnderTestError: they can't be bound.
-    """
-    try:
-        for process, _ in bound:
-            bind(process, usable)
-        yield
-    finally:
-        for process, cores in bound:
-            bind(process, cores)
+    return lent if bound else None
 
 
 def _started(wanted: TestbedWords, name: str, tell: Callable[[str], None]) -> Testbed:
     system, said = SYSTEMS[wanted.system], wanted.said()
-    options: dict[str, Any] = {
-        "name": name,
-        "tls": wanted.tls,
-        "network": wanted.network,
-        "cores": wanted.cores,
-        "settings": tuple(wanted.set.items()),
-    }
+    options: dict[str, Any] = {"name": name, "settings": tuple(wanted.set.items())}
+    options |= wanted.model_dump(include={"tls", "network", "cores"})
     for spec in option_specs(system.options).values():
         if spec.name in said:
             options[spec.field] = spec.parse(said[spec.name])

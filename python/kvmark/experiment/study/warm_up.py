@@ -9,7 +9,7 @@ the study's own cases.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -125,7 +125,15 @@ class _Rounds:
         while self.left:
             self._number += 1
             self.say(f"warming up servers{where}, round {self._number} of {MOST_ROUNDS} at most")
-            speeds = dict(self._speeds())
+            speeds = {}
+            for title, load in self.left.items():
+                try:
+                    speeds[title] = load(self._number)
+                except (Interrupted, RunError):
+                    raise
+                except KvmarkError as problem:
+                    # The sentence about stored records is dropped: these aren't stored.
+                    self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
             if self._first_ended_s is None:
                 self._first_ended_s = self.clock_s()
             if speeds.keys() != self.left.keys():
@@ -136,30 +144,16 @@ class _Rounds:
             # Each load has the same weight, whatever its speed.
             means.append(math.exp(math.fsum(map(math.log, speeds.values())) / len(speeds)))
             over = self._number >= most or self.clock_s() >= self._first_ended_s + longest_s
-            if over or may_stop(means):
+            # One pair of rounds that has levelled may be chance.
+            if over or (has_levelled(means[:-2]) and has_levelled(means)):
                 break
         return tuple(means)
-
-    def _speeds(self) -> Iterator[tuple[str, float]]:
-        for title, load in self.left.items():
-            try:
-                yield title, load(self._number)
-            except (Interrupted, RunError):
-                raise
-            except KvmarkError as problem:
-                # The sentence about stored records is dropped: these aren't stored.
-                self.say(f"{title} warms nothing up: {str(problem).partition('; ')[0]}")
 
 
 def has_levelled(speeds: Sequence[float]) -> bool:
     """Whether the last two exceed the best two before by less than the bound."""
     risen = warmup_gain(speeds)
     return risen is not None and risen < BOUND
-
-
-def may_stop(speeds: Sequence[float]) -> bool:
-    """Whether the last two pairs of rounds have levelled: one pair may be chance."""
-    return has_levelled(speeds[:-2]) and has_levelled(speeds)
 
 
 def _shares(speeds: Sequence[float]) -> tuple[float, ...]:
