@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,12 @@ from kvmark.testbed.state import Testbed
 from redis_testbeds import PATIENCE_S, pair, root, up, with_redis
 
 __all__ = ["pair", "root", "up", "with_redis"]
+
+
+@pytest.fixture
+def server_log(tmp_path: Path) -> Path:
+    """The path of a server's log."""
+    return tmp_path / "server.log"
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
 """Fetching Cassandra and finding Java, with programs that replace Maven and Java."""
 
 import re
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
+from kvmark.testbed.cassandra.artifacts import exact_version, fetch, find_java
 
 MAVEN = """\
 #!/bin/sh
@@ -22,16 +23,11 @@ done
 """
 
 
+@dataclass(frozen=True)
 class Programs:
     """A folder that alone is on the search path of programs, beside those of the system."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.runs = folder / "runs"
-        patch.setenv("PATH", f"{folder}:/bin:/usr/bin")
-        patch.setenv("XDG_CACHE_HOME", str(folder.parent))
-        patch.delenv("JAVA_HOME", raising=False)
-        patch.setattr("kvmark.testbed.cassandra.artifacts._INSTALLED", folder / "none")
+    folder: Path
 
     def add(self, name: str, text: str) -> Path:
         path = self.folder / name
@@ -41,21 +37,24 @@ class Programs:
         return path
 
     def maven(self, more: str = "") -> None:
-        self.add("mvn", MAVEN.format(runs=self.runs, more=more))
+        self.add("mvn", MAVEN.format(runs=self.folder / "runs", more=more))
 
     @property
     def times(self) -> int:
-        return len(self.runs.read_text().splitlines()) if self.runs.exists() else 0
+        return len((self.folder / "runs").read_text().splitlines())
 
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     folder = tmp_path / "programs"
-    folder.mkdir()
-    return Programs(folder, monkeypatch)
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("kvmark.testbed.cassandra.artifacts._INSTALLED", folder / "none")
+    return Programs(folder)
 
 
-def test_a_version_is_fetched_once_with_progress_and_then_needs_no_maven(
+def test_a_version_is_fetched_once_and_again_when_a_file_is_lost_or_changed(
     programs: Programs, tmp_path: Path
 ) -> None:
     programs.maven()
@@ -70,25 +69,7 @@ def test_a_version_is_fetched_once_with_progress_and_then_needs_no_maven(
     assert fetch("5.0.9", progress.append) == found
     assert found.is_complete
     assert programs.times == 1
-
-
-def test_a_fetch_that_was_cut_off_is_never_used(programs: Programs, tmp_path: Path) -> None:
-    programs.maven("kill -9 $$")
-    with pytest.raises(SystemUnderTestError, match=r"Maven could not fetch Cassandra 5\.0\.9"):
-        fetch("5.0.9", print)
-    assert [path.name for path in (tmp_path / "kvmark").glob("cassandra-*")] == [
-        "cassandra-5.0.9.lock"
-    ]
-    half = tmp_path / "kvmark" / "cassandra-5.0.9.part"
-    half.mkdir()
     programs.maven()
-    assert fetch("5.0.9", print).is_complete
-    assert not half.exists()
-
-
-def test_a_folder_that_lost_or_changed_a_file_is_fetched_again(programs: Programs) -> None:
-    programs.maven()
-    found = fetch("5.0.9", print)
     found.jars[0].unlink()
     assert fetch("5.0.9", print).is_complete
     found.jars[0].write_text("cut")
@@ -96,14 +77,22 @@ def test_a_folder_that_lost_or_changed_a_file_is_fetched_again(programs: Program
     assert programs.times == 3
 
 
+def test_a_fetch_that_was_cut_off_is_never_used(programs: Programs, tmp_path: Path) -> None:
+    programs.maven("kill -9 $$")
+    with pytest.raises(SystemUnderTestError, match=r"Maven could not fetch Cassandra 5\.0\.9"):
+        fetch("5.0.9", print)
+    assert [path.name for path in (tmp_path / "kvmark").iterdir()] == ["cassandra-5.0.9.lock"]
+    half = tmp_path / "kvmark" / "cassandra-5.0.9.part"
+    half.mkdir()
+    programs.maven()
+    assert fetch("5.0.9", print).is_complete
+    assert not half.exists()
+
+
 def test_two_at_once_fetch_once(programs: Programs) -> None:
     programs.maven()
-    found: list[Artifacts] = []
-    both = [threading.Thread(target=lambda: found.append(fetch("5.0.9", print))) for _ in range(2)]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join()
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(fetch, ["5.0.9"] * 2, [print] * 2)
     assert [one.is_complete for one in found] == [True, True]
     assert programs.times == 1
 
@@ -111,23 +100,17 @@ def test_two_at_once_fetch_once(programs: Programs) -> None:
 @pytest.mark.parametrize(
     ("line", "error", "sentence"),
     [
-        (
-            "[ERROR] Could not find artifact org.apache.cassandra:cassandra-all:jar:5.0.9 in x",
-            UsageError,
-            "version: Maven's registry has no Cassandra 5.0.9; give 5.0 or 6.0",
-        ),
-        (
-            "[ERROR] Could not transfer artifact x: Connection refused -> [Help 1]",
-            SystemUnderTestError,
-            "look at the network and at Maven's settings.xml: Could not transfer artifact x: "
-            "Connection refused",
-        ),
+        ("find artifact org.apache.cassandra:cassandra-all:jar:5.0.9 in x", UsageError,
+         "version: Maven's registry has no Cassandra 5.0.9; give 5.0 or 6.0"),
+        ("transfer artifact x: Connection refused -> [Help 1]", SystemUnderTestError,
+         "look at the network and at Maven's settings.xml: Could not transfer artifact x: "
+         "Connection refused"),
     ],
-)
+)  # fmt: skip
 def test_an_error_of_maven_is_one_sentence(
     programs: Programs, line: str, error: type[Exception], sentence: str
 ) -> None:
-    programs.maven(f"echo '{line}'; echo '[ERROR] Re-run Maven'; exit 1")
+    programs.maven(f"echo '[ERROR] Could not {line}'; echo '[ERROR] Re-run Maven'; exit 1")
     with pytest.raises(error, match=f"{re.escape(sentence)}$"):
         fetch("5.0.9", print)
 
@@ -143,8 +126,8 @@ def test_a_missing_maven_or_java_names_the_package(
 
 
 def test_versions_stand_for_exact_ones() -> None:
-    exact = [exact_version(version) for version in ("5.0", "6.0", "5.0.8")]
-    assert exact == ["5.0.9", "6.0-alpha2", "5.0.8"]
+    exact = map(exact_version, ("5.0", "6.0", "5.0.8"))
+    assert [*exact] == ["5.0.9", "6.0-alpha2", "5.0.8"]
 
 
 def java(version: str) -> str:

@@ -12,16 +12,9 @@ REFUSED = (
     "Exception (org.apache.cassandra.exceptions.ConfigurationException) encountered during"
     " startup: "
 )
-
-
 ERROR = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - no luck\n"
 PORT = "/127.0.0.1:7000 is in use by another process.  Change listen_address:storage_port"
 MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "server.log"
 
 
 @pytest.mark.parametrize(
@@ -32,46 +25,43 @@ def log(tmp_path: Path) -> Path:
         # A failed start comes before the lines of its trace.
         (f"one\n{REFUSED}reads must be at least 2\n\tat h\n", (2, "reads must be at least 2")),
         # A taken port is the reason of a fatal error.
-        (
-            f"{STARTS}{ERROR}org.apache.cassandra.exceptions.ConfigurationException: {PORT}\n"
-            "\tat here\nINFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n",
-            (3, PORT),
-        ),
+        (f"{STARTS}{ERROR}org.apache.cassandra.exceptions.ConfigurationException: {PORT}\n"
+         "\tat here\nINFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n", (3, PORT)),
         # An error before the last start is none.
         (f"{ERROR}{STARTS}INFO  fine\n", (3, "INFO  fine")),
         (f"{STARTS}{ERROR}INFO  fine\n", (2, "no luck")),
         # Exhausted memory causes later errors.
         (f"{STARTS}{MEMORY}\n{ERROR}", (2, MEMORY)),
     ],
-)
+)  # fmt: skip
 def test_the_reason_why_a_node_ended_is_found_in_its_log(
-    log: Path, text: str, reason: tuple[int, str] | None
+    server_log: Path, text: str, reason: tuple[int, str] | None
 ) -> None:
-    log.write_text(text)
-    assert reason_in(log) == reason
+    server_log.write_text(text)
+    assert reason_in(server_log) == reason
 
 
 def test_lines_are_counted_from_the_beginning_of_a_very_long_log(
-    log: Path, monkeypatch: pytest.MonkeyPatch
+    server_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert reason_in(log) is None
+    assert reason_in(server_log) is None
     monkeypatch.setattr("kvmark.testbed.cassandra.server._MOST_LOG_BYTES", 60)
-    log.write_text("a line of some twenty\n" * 9 + "Error: the end\n")
-    assert reason_in(log) == (10, "the end")
+    server_log.write_text("a line of some twenty\n" * 9 + "Error: the end\n")
+    assert reason_in(server_log) == (10, "the end")
 
 
-def test_a_refused_setting_or_a_value_of_the_wrong_type_is_reported(log: Path) -> None:
-    assert refusal(log) is None
-    log.write_text(f"one\n{REFUSED}reads must be at least 2\n\tat here\n")
-    assert refusal(log) == "Cassandra refused a setting: reads must be at least 2"
-    log.write_text(
+def test_a_refused_setting_or_a_value_of_the_wrong_type_is_reported(server_log: Path) -> None:
+    assert refusal(server_log) is None
+    server_log.write_text(f"one\n{REFUSED}reads must be at least 2\n\tat here\n")
+    assert refusal(server_log) == "Cassandra refused a setting: reads must be at least 2"
+    server_log.write_text(
         f"{REFUSED}Invalid yaml: file:/cassandra.yaml\n"
         "Caused by: x.ConstructorException: Cannot create property=memtable for JavaBean=a\n"
         "Caused by: x.ConstructorException: Cannot create property=configurations for JavaBean=b\n"
         'Caused by: java.lang.NumberFormatException: For input string: "many"\n'
     )
     setting = 'memtable.configurations: For input string: "many"'
-    assert refusal(log) == f"Cassandra refused a setting: {setting}"
+    assert refusal(server_log) == f"Cassandra refused a setting: {setting}"
 
 
 def test_counters_are_added_up_over_collectors_clients_and_peers() -> None:
