@@ -13,8 +13,6 @@ from kvmark.testbed import process
 from kvmark.testbed.process import joining, make_group, ran_out, remove_group
 
 GIB = 2**30
-
-
 Kernel = Callable[..., Path]
 
 

@@ -218,17 +218,3 @@ def test_a_disturbance_that_fails_halfway_is_undone(programs: Programs) -> None:
     with pytest.raises(SystemUnderTestError, match="the link can't be changed: `tc"):
         network.disturb(PLANNED, fault("loss two by 50%"))
     assert "tc -n kv1-two qdisc delete root dev eth0" in log.read_text()
-
-
-def test_a_delay_is_in_every_answer(pair: Testbed, ask: Ask) -> None:
-    slow = fault("delay primary-1 by 30ms")
-    try:
-        check_fault(pair, slow)
-    except UsageError as refused:
-        pytest.skip(str(refused))
-    assert begin_fault(pair, slow)
-    with pytest.raises(SystemUnderTestError, match="no connection within 50 ms"):
-        # A request and its reply take twice the delay.
-        connect(pair, pair.node("primary-1"), 0.05).ask("PING")
-    end_fault(pair, slow)
-    assert ask(pair, "primary-1", "PING") == "PONG"

@@ -13,9 +13,9 @@ import pytest
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import process
 from kvmark.testbed.process import Identity, Watched
+from waiting import PATIENCE_S
 
 Start = Callable[..., Identity]
-PATIENCE_S = 300.0
 
 READY = "print('ready', flush=True)\n"
 SLEEP = "import time\ntime.sleep(600)\n"
@@ -39,19 +39,14 @@ threading.Thread(target=more, daemon=True).start()
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "server.log"
-
-
-@pytest.fixture
-def start(log: Path) -> Iterator[Start]:
+def start(server_log: Path) -> Iterator[Start]:
     """Starts a Python program, waits until it is ready, and kills it at the end of the test."""
     started: list[Identity] = []
 
     def run(program: str = "", cores: Sequence[int] = ()) -> Identity:
         command = [sys.executable, "-c", program + READY + SLEEP]
-        started.append(process.start(command, log, cores=cores))
-        wait_for(lambda: "ready" in log.read_text(), started[-1], log)
+        started.append(process.start(command, server_log, cores=cores))
+        wait_for(lambda: "ready" in server_log.read_text(), started[-1], server_log)
         return started[-1]
 
     yield run
@@ -60,19 +55,19 @@ def start(log: Path) -> Iterator[Start]:
 
 
 def wait_for(
-    condition: Callable[[], bool], one: Identity, log: Path, within_s: float = PATIENCE_S
+    condition: Callable[[], bool], one: Identity, server_log: Path, within_s: float = PATIENCE_S
 ) -> None:
-    process.wait_until(condition, "dance", [Watched("program", one, log)], within_s)
+    process.wait_until(condition, "dance", [Watched("program", one, server_log)], within_s)
 
 
 def test_a_process_is_detached_and_has_nothing_of_the_environment(
-    start: Start, log: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, server_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KVMARK_PASSWORD", "sesame")
     one = start("import os\nprint(sorted(os.environ), flush=True)\n")
     assert os.getsid(one.pid) == one.pid
     assert process.lives(one)
-    assert "KVMARK_PASSWORD" not in log.read_text()
+    assert "KVMARK_PASSWORD" not in server_log.read_text()
 
 
 @pytest.mark.parametrize(
@@ -84,22 +79,22 @@ def test_a_process_is_detached_and_has_nothing_of_the_environment(
     ],
 )
 def test_stopping_asks_repeatedly_and_then_kills(
-    start: Start, log: Path, program: str, grace_s: float, output: list[str]
+    start: Start, server_log: Path, program: str, grace_s: float, output: list[str]
 ) -> None:
     one = start(program)
     assert process.stop([one], grace_s) == [one]
-    assert log.read_text().split() == output
+    assert server_log.read_text().split() == output
     assert not process.lives(one)
 
 
-def test_a_paused_process_is_resumed_or_stopped(start: Start, log: Path) -> None:
+def test_a_paused_process_is_resumed_or_stopped(start: Start, server_log: Path) -> None:
     one = start()
     status = psutil.Process(one.pid).status
     for _ in range(2):
         assert process.pause(one)
-        wait_for(lambda: status() == psutil.STATUS_STOPPED, one, log)
+        wait_for(lambda: status() == psutil.STATUS_STOPPED, one, server_log)
         assert process.resume(one)
-        wait_for(lambda: status() != psutil.STATUS_STOPPED, one, log)
+        wait_for(lambda: status() != psutil.STATUS_STOPPED, one, server_log)
     assert process.pause(one)
     assert process.stop([one]) == [one]
 
@@ -149,18 +144,20 @@ def test_missing_cores_are_reported_and_ended_processes_are_ignored(start: Start
 
 
 def test_a_process_that_ends_or_takes_too_long_or_is_missing_is_reported(
-    start: Start, log: Path
+    start: Start, server_log: Path
 ) -> None:
     with pytest.raises(SystemUnderTestError, match=r"longer than 0.01 s to dance.*is: ready$"):
-        wait_for(lambda: False, start(), log, 0.01)
-    one = process.start([sys.executable, "-c", "print('no luck today\\n\\n')"], log)
+        wait_for(lambda: False, start(), server_log, 0.01)
+    one = process.start([sys.executable, "-c", "print('no luck today\\n\\n')"], server_log)
     with pytest.raises(SystemUnderTestError, match=r"^program ended by itself: no luck today$"):
-        wait_for(lambda: False, one, log)
+        wait_for(lambda: False, one, server_log)
     with pytest.raises(SystemUnderTestError, match="no-such-program can't be started because No"):
-        process.start(["/no-such-program"], log)
+        process.start(["/no-such-program"], server_log)
 
 
-def test_a_started_process_takes_signals_that_the_starter_ignores(start: Start, log: Path) -> None:
+def test_a_started_process_takes_signals_that_the_starter_ignores(
+    start: Start, server_log: Path
+) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         one = start()
@@ -168,4 +165,4 @@ def test_a_started_process_takes_signals_that_the_starter_ignores(start: Start, 
         signal.signal(signal.SIGINT, before)
     os.kill(one.pid, signal.SIGINT)
     with pytest.raises(SystemUnderTestError, match="ended by itself"):
-        wait_for(lambda: False, one, log)
+        wait_for(lambda: False, one, server_log)

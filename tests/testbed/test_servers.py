@@ -6,6 +6,7 @@ import ssl
 import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,35 +55,38 @@ class Kind:
         return self.ask(testbed, get, key) not in (None, "END")
 
 
+@pytest.fixture
+def some_memcached(root: Path) -> Kind:
+    if shutil.which("memcached") is None:
+        pytest.skip("memcached isn't installed: apt-get install memcached")
+    options = partial(memcached.MemcachedOptions, memory_bytes=2**26)
+    return Kind("memcached", "node-1", lambda **more: memcached.up(options(**more), root))
+
+
 @pytest.fixture(params=["redis", "memcached"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Each kind of servers."""
     if request.param == "redis":
         return Kind("redis", FIRST, request.getfixturevalue("up"))
-    return Kind("memcached", "node-1", request.getfixturevalue("up_memcached"))
-
-
-@pytest.fixture
-def up_memcached(root: Path) -> Up:
-    """Starts memcached testbeds."""
-    if shutil.which("memcached") is None:
-        pytest.skip("memcached isn't installed: apt-get install memcached")
-    return lambda **more: memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **more), root)
-
-
-def items(testbed: Testbed) -> Any:
-    url = parse_system_url(testbed.url)
-    return contents(url.options, url.password)
+    made: Kind = request.getfixturevalue("some_memcached")
+    return made
 
 
 # Each kind.
 
 
-def test_a_server_answers_until_it_is_down(kind: Kind, root: Path) -> None:
+def test_a_server_answers_until_it_is_down_and_starts_empty_without_a_log(
+    kind: Kind, root: Path
+) -> None:
     testbed = kind.up()
     assert testbed.url == f"{kind.name}://{testbed.nodes[0].address}"
     assert testbed.version[0].isdigit()
     kind.put(testbed, "key")
+    assert kill_node(testbed, kind.first)
+    assert not testbed.lives
+    testbed = restart_node(testbed, kind.first)
+    assert not kind.has(testbed, "key")
+    assert Testbed.read(testbed.folder).lives
     (stopped,) = take_down(root, kind.name)
     assert [node.name for node in stopped.nodes] == [kind.first]
     with pytest.raises(SystemUnderTestError, match="Connection refused"):
@@ -101,17 +105,13 @@ def test_a_server_that_ends_at_once_gives_its_last_line(
     assert not list(root.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "sentence"),
-    [
-        ("redis", ("maxmemory-policy", "no"), r"refused the setting `maxmemory-policy no`: arg"),
-        ("memcached", ("no-such", "1"), r"refused an option: .*'--no-such=1'"),
-    ],
-    indirect=["kind"],
-)  # fmt: skip
 def test_a_setting_that_the_server_refuses_is_quoted_and_nothing_is_left(
-    kind: Kind, root: Path, setting: tuple[str, str], sentence: str
+    kind: Kind, root: Path
 ) -> None:
+    setting, sentence = {
+        "redis": (("maxmemory-policy", "no"), "refused the setting `maxmemory-policy no`: arg"),
+        "memcached": (("no-such", "1"), r"refused an option: .*'--no-such=1'"),
+    }[kind.name]
     with pytest.raises(UsageError, match=sentence):
         kind.up(settings=(setting,))
     assert not list(root.iterdir())
@@ -150,23 +150,16 @@ def all_command_lines_and_environments() -> bytes:
     return found
 
 
-def test_a_killed_server_without_a_log_is_started_again_empty(kind: Kind) -> None:
-    testbed = kind.up()
-    kind.put(testbed, "key")
-    assert kill_node(testbed, kind.first)
-    assert not testbed.lives
-    testbed = restart_node(testbed, kind.first)
-    assert not kind.has(testbed, "key")
-    assert Testbed.read(testbed.folder).lives
-
-
-def test_observing_shows_the_resource_usage_of_a_server(kind: Kind) -> None:
+def test_a_server_is_observed_also_after_a_restart(kind: Kind) -> None:
     testbed = kind.up()
     with closing(Observer(testbed)) as observer:
         before = answered(observer, testbed)
         kind.put(testbed, "key" * 50)
-        more = before["network_received_bytes"] + 150
-        after = answered(observer, testbed, more)
+        after = answered(observer, testbed, before["network_received_bytes"] + 150)
+        kill_node(testbed, kind.first)
+        assert observer.sample() == []
+        restart_node(testbed, kind.first)
+        answered(observer, testbed)
     assert after["node"] == kind.first
     assert after["network_sent_bytes"] > before["network_sent_bytes"]
     assert after["resident_bytes"] > 1_000_000
@@ -198,9 +191,7 @@ def test_settings_of_redis_are_effective(up: Up, ask: Ask) -> None:
 
 
 def test_a_port_can_be_chosen_and_one_in_use_is_refused(up: Up) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"port {port} of 127.0.0.1 is in use: give another"):
             up(port=port)
@@ -219,20 +210,20 @@ def test_tls_has_a_certificate_of_the_testbeds_own_authority(up: Up, ask: Ask) -
     testbed = up(tls=True)
     assert testbed.url.startswith("rediss://127.0.0.1:")
     assert ask(testbed, FIRST, "PING") == "PONG"
-    port = testbed.nodes[0].port
-    with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(port, ssl.create_default_context(), "localhost")
-    context = ssl.create_default_context(cafile=testbed.facts["ca_file"])
-    shake_hands(port, context, "localhost")
-    shake_hands(port, context, "127.0.0.1")
-    with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(port, context, "example.org")
+    own = testbed.facts["ca_file"]
+
+    def shake_hands(authority: str | None, name: str) -> None:
+        context = ssl.create_default_context(cafile=authority)
+        place = ("127.0.0.1", testbed.nodes[0].port)
+        with socket.create_connection(place, timeout=PATIENCE_S) as plain:
+            context.wrap_socket(plain, server_hostname=name).close()
+
+    shake_hands(own, "localhost")
+    shake_hands(own, "127.0.0.1")
+    for authority, name in ((None, "localhost"), (own, "example.org")):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            shake_hands(authority, name)
     assert not (testbed.folder / "tls" / "ca.key").exists()
-
-
-def shake_hands(port: int, context: ssl.SSLContext, name: str) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain:
-        context.wrap_socket(plain, server_hostname=name).close()
 
 
 def test_down_stops_kvmarks_servers_and_no_others(up: Up, root: Path, tmp_path: Path) -> None:
@@ -299,63 +290,47 @@ def test_a_paused_server_is_observed_without_its_network_and_answers_later(
     assert ask(testbed, FIRST, "PING") == "PONG"
 
 
-def test_a_server_is_observed_again_after_a_restart(up: Up) -> None:
-    testbed = up()
-    with closing(Observer(testbed)) as observer:
-        assert len(observer.sample()) == 1
-        kill_node(testbed, FIRST)
-        assert observer.sample() == []
-        restart_node(testbed, FIRST)
-        answered(observer, testbed)
-
-
 def test_a_damaged_description_is_reported_with_advice(root: Path) -> None:
-    folder = root / "redis"
-    folder.mkdir(parents=True)
-    (folder / "testbed.json").write_text("{")
+    damaged = root / "redis" / "testbed.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{")
     with pytest.raises(SystemUnderTestError, match="stop its servers and remove the folder"):
         take_down(root)
-    (folder / "testbed.json").unlink()
+    damaged.unlink()
 
 
 # memcached.
 
 
-def test_options_of_memcached_are_effective_and_in_the_fingerprint(up_memcached: Up) -> None:
+def test_options_of_memcached_are_effective_and_in_the_fingerprint(some_memcached: Kind) -> None:
     more = (("slab-growth-factor", "1.5"), ("disable-evictions", "yes"))
-    one, same = up_memcached(), up_memcached()
-    other = up_memcached(threads=2, item_size_bytes=2**21, maxclients=68, settings=more)
-    settings = describe(other)["settings"]
+    options = {"threads": 2, "item_size_bytes": 2**21, "maxclients": 68, "settings": more}
+    one, same, other = (describe(some_memcached.up(**each)) for each in ({}, {}, options))
     expected = {
         "num_threads": "2", "item_size_max": "2097152", "maxbytes": "67108864",
         "maxconns": "100", "growth_factor": "1.50", "evictions": "off",
     }  # fmt: skip
-    assert {name: settings[name] for name in expected} == expected
-    fingerprints = [describe(testbed)["fingerprint"] for testbed in (one, same, other)]
-    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+    assert {name: other["settings"][name] for name in expected} == expected
+    assert one["fingerprint"] == same["fingerprint"] != other["fingerprint"]
 
 
-def test_memcached_encrypts(up_memcached: Up) -> None:
-    testbed = up_memcached(tls=True)
-    connect(testbed, testbed.nodes[0], PATIENCE_S).ask("set key 0 0 1\r\nx")
-    assert "tls=true&ca_file=" in testbed.url
-    assert items(testbed).found == "1 items"
+def test_items_of_several_servers_are_counted_and_removed_at_once(some_memcached: Kind) -> None:
+    testbed = some_memcached.up(nodes=2, tls=True)
+    url = parse_system_url(testbed.url)
 
+    def items() -> Any:
+        return contents(url.options, url.password)
 
-def test_items_of_several_servers_are_counted_and_removed_at_once(up_memcached: Up) -> None:
-    testbed = up_memcached(nodes=2)
-    kind = Kind("memcached", "node-1", up_memcached)
     assert [node.name for node in testbed.nodes] == ["node-1", "node-2"]
     addresses = ",".join(node.address for node in testbed.nodes)
-    assert testbed.url == f"memcached://{addresses}"
-    assert items(testbed).found is None
+    assert testbed.url.startswith(f"memcached://{addresses}?tls=true&ca_file=")
+    assert items().found is None
     for key, node in (("one", "node-1"), ("two", "node-2"), ("three", "node-2")):
-        kind.put(testbed, key, node)
-    found = items(testbed)
-    assert found.found == "3 items"
-    found.remove()
-    assert not kind.has(testbed, "one")
+        some_memcached.put(testbed, key, node)
+    assert items().found == "3 items"
+    items().remove()
+    assert not some_memcached.has(testbed, "one")
     # The server counts flushed items until it visits them.
-    assert items(testbed).found is None
-    kind.put(testbed, "other")
-    assert items(testbed).found == "1 items"
+    assert items().found is None
+    some_memcached.put(testbed, "other")
+    assert items().found == "1 items"
