@@ -5,37 +5,25 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kvmark.spec.faults import parse_fault
-from kvmark.testbed.control import FaultGuard, begin_fault, guard, kill_node, resume_node
+from kvmark.testbed.control import (
+    FaultGuard,
+    begin_fault,
+    guard,
+    kill_node,
+    pause_node,
+    resume_node,
+)
 from kvmark.testbed.state import Testbed
 from redis_testbeds import FIRST, Up, answers, state_of
 from waiting import wait_until
 
 STOPPED = {"T", None}
-
-PAUSE_AND_WAIT = """
-import sys
-from pathlib import Path
-from kvmark.spec.faults import parse_fault
-from kvmark.testbed.control import FaultGuard, begin_fault
-from kvmark.testbed.state import Testbed
-folder, ended = Path(sys.argv[1]), sys.argv[2] == "ended"
-fault = parse_fault("0s pause primary-1")
-with FaultGuard(folder) as guard:
-    guard.note(fault, acts=True)
-    begin_fault(Testbed.read(folder), fault)
-    if ended:
-        guard.note(fault, acts=False)
-    print("broken", flush=True)
-    sys.stdin.read()
-"""
-
 
 FAULT_AND_WAIT = """
 import json, sys, time
@@ -54,63 +42,38 @@ with Faults([parse_fault(f"0s {sys.argv[3]} primary-1 for 1h")], testbed, folder
 """
 
 
-def python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-    )
-
-
-@contextmanager
-def pausing(testbed: Testbed, ended: str = "") -> Iterator[subprocess.Popen[str]]:
-    """A process that has paused a server, and waits."""
-    with python(PAUSE_AND_WAIT, str(testbed.folder), ended) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "broken\n"
-        # The kernel stops it when it is on a core next.
-        wait_until(lambda: state_of(testbed) == "T", "the server is paused")
-        yield process
-        process.kill()
-
-
 def messages(*faults: str) -> list[str]:
     """Messages to the guard before servers are broken."""
     return [json.dumps([parse_fault(f"0s {fault}").text, True]) for fault in faults]
 
 
-@pytest.mark.parametrize("group", [False, True])
-def test_a_paused_server_is_resumed_when_kvmark_is_killed(up: Up, *, group: bool) -> None:
-    testbed = up()
-    with pausing(testbed) as process:
-        # All of its processes are killed at once when a terminal is closed by force.
-        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-        wait_until(lambda: state_of(testbed) not in STOPPED, "the server is resumed")
-
-
-@pytest.mark.parametrize(("do", "state"), [("pause", "T"), ("kill", None)])
-def test_a_fault_ends_when_the_process_of_the_run_is_killed(
-    up: Up, tmp_path: Path, do: str, state: str | None
+@pytest.mark.parametrize(
+    ("do", "state", "kill"),
+    [("pause", "T", os.kill), ("pause", "T", os.killpg), ("kill", None, os.kill)],
+)
+def test_a_fault_ends_when_kvmark_is_killed(
+    up: Up, tmp_path: Path, do: str, state: str | None, kill: Callable[[int, int], None]
 ) -> None:
     testbed, folder = up(), tmp_path / "run"
     folder.mkdir()
-    with python(FAULT_AND_WAIT, str(testbed.folder), str(folder), do) as process:
+    command = [sys.executable, "-c", FAULT_AND_WAIT, testbed.folder, folder, do]
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, env=own, start_new_session=True
+    ) as process:
         wait_until(lambda: state_of(testbed) == state, "the server is broken")
-        process.kill()
+        # All of its processes are killed at once when a terminal is closed by force.
+        kill(process.pid, signal.SIGKILL)
         wait_until(lambda: state_of(testbed) not in STOPPED, "the server is restored")
 
 
 def test_a_restored_server_is_ignored(up: Up) -> None:
     testbed = up()
-    with pausing(testbed, "ended") as process:
-        assert process.stdin is not None
-        # The context and the guard end.
-        process.stdin.close()
-        process.wait()
-        assert state_of(testbed) == "T"
+    pause_node(testbed, FIRST)
+    wait_until(lambda: state_of(testbed) == "T", "the server is paused")
+    (begun,) = messages(f"pause {FIRST}")
+    guard(testbed.folder, [begun, begun.replace("true", "false")])
+    assert state_of(testbed) == "T"
     resume_node(testbed, FIRST)
 
 

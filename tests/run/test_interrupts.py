@@ -1,9 +1,9 @@
 """After the engine has returned, the run is kept despite interrupts and failures."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -44,23 +44,6 @@ def at_the_end(monkeypatch: pytest.MonkeyPatch) -> AtTheEnd:
     return patch
 
 
-def raising(problem: BaseException) -> Callable[[], None]:
-    def act() -> None:
-        raise problem
-
-    return act
-
-
-def test_a_run_that_may_not_go_on_is_ended_and_kept(tmp_path: Path) -> None:
-    until_s = time.monotonic() + 0.3
-    ended = executed(tmp_path, may_go_on=lambda: time.monotonic() < until_s)
-    assert isinstance(ended.failure, Interrupted)
-    run = close_run(ended.folder.path)
-    assert run.manifest.engine.interrupted
-    assert run.manifest.engine.phases[-1].stopped_by == "cancelled"
-    assert sum(total.count for total in run.manifest.engine.totals) > 0
-
-
 def test_a_complete_run_is_not_ended_by_the_caller(tmp_path: Path, at_the_end: AtTheEnd) -> None:
     over: list[bool] = []
     at_the_end(lambda: over.append(True))
@@ -78,13 +61,9 @@ def test_a_complete_run_is_not_ended_by_the_caller(tmp_path: Path, at_the_end: A
     ],
 )
 def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
-    tmp_path: Path,
-    at_the_end: AtTheEnd,
-    problem: BaseException,
-    kind: type[Exception],
-    sentence: str,
+    tmp_path: Path, at_the_end: AtTheEnd, problem: BaseException, kind: type, sentence: str
 ) -> None:
-    at_the_end(raising(problem))
+    at_the_end(Mock(side_effect=problem))
     ended = executed(tmp_path, 0.2)
     assert type(ended.failure) is kind
     assert sentence in str(ended.failure)
@@ -98,7 +77,7 @@ def test_a_failure_after_the_engine_returned_keeps_the_run_and_is_reported(
 def test_an_interrupt_before_the_engine_returned_leaves_its_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalGenerator, "generate", lambda *_, **__: raising(KeyboardInterrupt())())
+    monkeypatch.setattr(LocalGenerator, "generate", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         executed(tmp_path)
     assert Records(tmp_path).list() == []
