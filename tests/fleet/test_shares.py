@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.plan.model import Share
 from kvmark.run import shares
 from kvmark.run.coordinator import clock_offset
 from kvmark.run.shares import acknowledged, check_reachable
@@ -16,13 +15,6 @@ def test_the_clients_of_all_shares_are_those_of_the_whole(clients: int) -> None:
     parts = [shares.clients_of(clients, index, 3) for index in range(3)]
     assert sum(parts) == clients
     assert max(parts) - min(parts) <= 1
-
-
-def test_shares_differ_in_their_place_alone(fleet: Any) -> None:
-    whole = fleet.plan("ycsb/a", "--system", "null:", "--operations", "1000")
-    for index, own in enumerate(shares.divided(whole, 4)):
-        assert own.share == Share(index=index, of=4)
-        assert own.model_copy(update={"share": whole.share}) == whole
 
 
 def test_a_run_uses_no_more_machines_than_its_smallest_group_has_clients(fleet: Any) -> None:
