@@ -3,9 +3,13 @@
 import builtins
 import re
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster import running
 
 from kvmark.cli import main
 
@@ -44,32 +48,45 @@ def test_a_missing_ray_is_reported_with_the_extra(
 
 
 @pytest.mark.parametrize(
-    ("words", "variables", "sentence"),
+    ("address", "sentence"),
     [
-        (["--fleet", "nonsense"], {}, "'nonsense' is not HOST:PORT of a Ray cluster's head"),
-        (["--fleet", "ray://127.0.0.1:10001"], {}, "is for Ray's client"),
-        (["--machines", "3"], {}, "give --fleet ADDRESS too"),
-        (["--fleet", "127.0.0.1:6379"], {"RAY_AUTH_MODE": "token"}, "set RAY_AUTH_TOKEN"),
+        ("nonsense", "'nonsense' is not HOST:PORT of a Ray cluster's head"),
+        ("ray://127.0.0.1:10001", "is for Ray's client"),
     ],
 )
-def test_wrong_arguments_and_a_missing_token_are_reported(
-    words: list[str],
-    variables: dict[str, str],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_wrong_address_is_reported(
+    address: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ray")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert sentence in error(words, capsys)
+    assert sentence in error(["--fleet", address], capsys)
 
 
-def test_an_address_without_an_answer_is_reported_at_once(
-    capsys: pytest.CaptureFixture[str],
+def test_a_number_of_machines_needs_a_fleet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "give --fleet ADDRESS too" in error(["--machines", "3"], capsys)
+
+
+def test_an_address_without_an_answer_and_a_missing_token_are_reported_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert f"nothing answers at {address}" in error(["--fleet", address], capsys)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    assert "set RAY_AUTH_TOKEN" in error(["--fleet", address], capsys)
+
+
+def test_a_cluster_that_asks_for_no_token_is_refused() -> None:
+    pytest.importorskip("ray")
+    kvmark = Path(sys.executable).with_name("kvmark")
+    with running(1, token=None) as cluster:
+        for token in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 40}):
+            command = [kvmark, *RUN, "--fleet", cluster.address]
+            environment = {**cluster.environment, **token}
+            refused = subprocess.run(command, check=False, env=environment, capture_output=True)
+            assert refused.returncode == 2, refused.stderr
+            assert b"asks for no token" in refused.stderr
+            assert b"--insecure-fleet" in refused.stderr
+        command.append("--insecure-fleet")
+        subprocess.run(command, check=True, env=cluster.environment)
