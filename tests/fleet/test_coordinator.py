@@ -1,4 +1,4 @@
-"""Three agents coordinated as one generator: real engines in this process, without Ray."""
+"""A run divided among agents that are coordinated as one generator: real engines, without Ray."""
 
 import os
 import signal
@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.verdict.judge import judge
-from kvmark.errors import FleetError, Interrupted, SystemUnderTestError
+from kvmark.errors import FleetError, Interrupted, SystemUnderTestError, UsageError
 from kvmark.records import Run, files
 from kvmark.records.histograms import decode
-from kvmark.run import agent
+from kvmark.run import agent, shares
+from kvmark.run.coordinator import clock_offset
+from kvmark.run.shares import acknowledged, check_reachable
 
 # What one operation of the slow system takes: a run of a few hundred lasts for seconds.
 SLOW = ("--system", "sim:?mean_us=2000&servers=1000")
@@ -46,18 +48,14 @@ def test_three_machines_do_the_operations_of_one(fleet: Any, workload: str) -> N
 @pytest.mark.parametrize(
     ("spec", "on_all_cores"), [({}, True), ({"workers": 1}, False), ({"stress": {}}, False)]
 )
-def test_a_machine_has_a_worker_on_each_core_unless_their_number_was_reckoned_with(
-    fleet: Any, spec: dict[str, Any], *, on_all_cores: bool
-) -> None:
+def test_each_core_has_a_worker(fleet: Any, spec: dict[str, Any], *, on_all_cores: bool) -> None:
     """cassandra-stress's connections are divided among the workers of its plan."""
     team = fleet.crew()
     fleet.execute(fleet.plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
     assert team.asked_for_all_cores is on_all_cores
 
 
-def test_an_agent_describes_its_machine_before_its_calibration(
-    fleet: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calibration_is_no_load_of_the_host(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another agent on the machine would count its calibration as other load."""
     steps: list[str] = []
 
@@ -150,9 +148,7 @@ def test_intervals_stream_into_the_folder_during_the_run(fleet: Any) -> None:
 
 
 @pytest.mark.parametrize("cause", ["it was killed", "crashed with SIGSEGV"])
-def test_the_others_records_are_kept_when_an_agent_or_its_engine_dies(
-    fleet: Any, cause: str
-) -> None:
+def test_the_others_records_are_kept_when_an_engine_or_agent_dies(fleet: Any, cause: str) -> None:
     team = fleet.crew()
     intervals: list[bytes] = []
 
@@ -211,9 +207,7 @@ def test_an_interrupt_ends_all_agents_and_keeps_the_records(fleet: Any) -> None:
     assert sum(done(run).values()) > 100
 
 
-def test_a_machine_that_fails_or_is_lost_before_the_measurement_is_named_and_no_run_is_left(
-    fleet: Any,
-) -> None:
+def test_a_machine_that_is_lost_before_the_measurement_is_named(fleet: Any) -> None:
     with pytest.raises(SystemUnderTestError, match=r"^machine-0: .*127\.0\.0\.1:1"):
         fleet.execute(fleet.plan("ycsb/a", "--system", "redis://127.0.0.1:1"), fleet.crew())
     assert list(fleet.records.root.iterdir()) == []
@@ -243,3 +237,62 @@ def test_agents_learn_when_a_planned_fault_acts(fleet: Any) -> None:
     assert isinstance(executed.failure, Interrupted)
     sent = [(share, one["acts"]) for command, share, one in team.sent if command == "disturb"]
     assert sent == [(share, acts) for acts in (True, False) for share in range(3)]
+
+
+@pytest.mark.parametrize("clients", [3, 4, 10, 10_000, 10_001])
+def test_the_clients_of_all_shares_are_those_of_the_whole(clients: int) -> None:
+    parts = [shares.clients_of(clients, index, 3) for index in range(3)]
+    assert sum(parts) == clients
+    assert max(parts) - min(parts) <= 1
+
+
+def test_a_run_uses_no_more_machines_than_its_smallest_group_has_clients(fleet: Any) -> None:
+    whole = fleet.plan("ycsb/a", "--system", "null:")
+    assert shares.machines_used(whole, 3) == 3
+    assert shares.machines_used(whole, 40) == 6
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7])
+@pytest.mark.parametrize("start", [0, 5, 1000])
+def test_the_common_frontier_is_the_first_unacknowledged_ordinal(of: int, start: int) -> None:
+    for uneven in range(20):
+        # The number of acknowledged ordinals of each share.
+        done = [(uneven * (index + 2)) % 11 for index in range(of)]
+        there = {start + index + of * n for index in range(of) for n in range(done[index])}
+        frontiers = [
+            start + index + of * (done[index] - 1) + 1 if done[index] else start
+            for index in range(of)
+        ]
+        missing = next(n for n in range(start, start + 1000) if n not in there)
+        assert acknowledged(frontiers, start) == missing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["rocksdb:there"], "rocksdb is embedded"),
+        (["sim:?clock=virtual"], "virtual clock of sim:"),
+        (["null:", "--verify"], "--verify compares the records with the writes of one"),
+    ],
+)
+def test_indivisible_plans_are_refused(fleet: Any, arguments: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        shares.check_divisible(fleet.plan("ycsb/a", "--system", *arguments))
+    shares.check_divisible(fleet.plan("ycsb/a", "--system", "sim:"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
+def test_a_loopback_address_means_another_system_on_each_machine(fleet: Any, address: str) -> None:
+    local = fleet.plan("ycsb/a", "--system", f"redis://{address}")
+    check_reachable(local, ["10.0.0.1", "10.0.0.1"], "10.0.0.1")
+    with pytest.raises(UsageError, match=r"10\.0\.0\.2 is another one"):
+        check_reachable(local, ["10.0.0.1", "10.0.0.2"], "10.0.0.1")
+    elsewhere = fleet.plan("ycsb/a", "--system", "redis://10.0.0.9:6379")
+    check_reachable(elsewhere, ["10.0.0.1", "10.0.0.2"], "10.0.0.1")
+
+
+def test_a_clocks_offset_is_that_of_the_quickest_round_trip() -> None:
+    # Sent, read there, received: the second trip is the quickest, with its middle at 1050.
+    instants = iter([0, 400, 1000, 1100, 2000, 2900])
+    theirs = iter([7100, 8060, 9999])
+    assert clock_offset(lambda: next(theirs), 3, lambda: next(instants)) == (7010, 100)

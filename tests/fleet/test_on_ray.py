@@ -102,9 +102,7 @@ def opened(folder: Path) -> list[Run]:
     return [records.open(entry.id) for entry in records.list()]
 
 
-def test_three_nodes_do_the_operations_of_one_machine(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_three_nodes_do_the_work_of_one(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     alone = kvmark(*COUNTED)
     together = kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "3")
     for process in (alone, together):
@@ -121,9 +119,7 @@ def test_three_nodes_do_the_operations_of_one_machine(
     assert all(agent.clock_round_trip_ns > 0 < agent.host["cores"] for agent in agents)
 
 
-def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_a_replay_is_divided(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     rows = (
         f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
         f"{'set' if number % 5 == 0 else 'get'},0\n"
@@ -153,9 +149,7 @@ def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
         assert phases["load"].issued == one.manifest.engine.phases[0].groups[0].issued > 0
 
 
-def test_stress_is_divided_among_machines(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_stress_is_divided(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     own = ("stress", "--fleet", cluster.address, "--machines", "3", "--commit", "abc")
     words = ("write", "n=3001", "no-warmup", "-rate", "threads=6", "-node", "null:")
     code, told = ended(kvmark(*own, *words))
@@ -172,9 +166,7 @@ def test_more_machines_than_there_are_is_wrong_use(cluster: Cluster, kvmark: Com
     assert "fleet: 4 machines are wanted and 3 of the cluster" in told
 
 
-def test_load_stops_when_the_command_is_killed(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_load_stops_without_the_command(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     before, generating = processes(AGENT), processes(GENERATOR)
     command = kvmark(*ENDLESS, "--fleet", cluster.address)
     wait_until(lambda: measured_lines(tmp_path) > 3, "intervals stream in")
@@ -188,9 +180,7 @@ def test_load_stops_when_the_command_is_killed(
     wait_until(lambda: not processes(GENERATOR) - generating, "nothing generates load any more")
 
 
-def test_a_password_reaches_the_machines_and_nobody_else(
-    cluster: Cluster, kvmark: Command, up: Up, tmp_path: Path
-) -> None:
+def test_a_password_is_secret(cluster: Cluster, kvmark: Command, up: Up, tmp_path: Path) -> None:
     system = f"redis://default:{CANARY}@{up(password=Secret(CANARY)).nodes[0].address}"
     words = ("run", "ycsb/c", "--system", system, "--records", "50", *ENDLESS[4:])
     command = kvmark(*words, "--fleet", cluster.address)
@@ -207,9 +197,7 @@ def test_a_password_reaches_the_machines_and_nobody_else(
         assert not [path for path in files if CANARY.encode() in path.read_bytes()]
 
 
-def test_a_study_goes_on_when_a_node_is_killed_in_the_middle(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_a_study_outlives_a_node(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     command = kvmark("study", "study.yaml", "--fleet", cluster.address, "--report", "none")
     wait_until(lambda: measured_lines(tmp_path) > 10, "the first case is being measured")

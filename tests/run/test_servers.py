@@ -78,9 +78,7 @@ def test_the_keys_of_all_primaries_of_a_cluster_count(up: Up) -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_passwords_and_certificates_are_used(
-    up: Up, monkeypatch: pytest.MonkeyPatch, *, tls: bool
-) -> None:
+def test_logins_and_tls_are_used(up: Up, monkeypatch: pytest.MonkeyPatch, *, tls: bool) -> None:
     testbed = up(password=Secret("hush"), tls=tls)
     ask(testbed, "MSET", "a", 1, "b", 2)
     monkeypatch.setenv("MY_WORD", "hush")

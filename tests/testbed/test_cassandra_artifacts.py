@@ -54,9 +54,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     return Programs(folder)
 
 
-def test_a_version_is_fetched_once_and_again_when_a_file_is_lost_or_changed(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_only_an_incomplete_version_is_fetched(programs: Programs, tmp_path: Path) -> None:
     programs.maven()
     progress: list[str] = []
     found = fetch("5.0.9", progress.append)
@@ -115,9 +113,7 @@ def test_an_error_of_maven_is_one_sentence(
         fetch("5.0.9", print)
 
 
-def test_a_missing_maven_or_java_names_the_package(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_program_is_named(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs.folder))
     with pytest.raises(UsageError, match=r"Maven, .* is missing: .*apt-get install maven"):
         fetch("5.0.9", print)
@@ -134,9 +130,7 @@ def java(version: str) -> str:
     return f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n"
 
 
-def test_java_of_the_right_version_is_found_wherever_it_is(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_right_java_is_found(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     on_the_path = programs.add("java", java("17.0.2"))
     assert find_java().program == str(on_the_path)
     programs.add("home/bin/java", java("17.0.9"))

@@ -1,4 +1,4 @@
-"""The settings files, heap and ports of Cassandra's nodes. No server is needed."""
+"""The settings files, heap, ports and logs of Cassandra's nodes. No server is needed."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,19 +10,12 @@ from ruamel.yaml import YAML
 from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import cassandra
-from kvmark.testbed.cassandra import (
-    CassandraOptions,
-    check_bound,
-    check_memory,
-    heap_of,
-    jvm_text,
-    settings_text,
-    settings_tree,
-    token,
-)
+from kvmark.testbed.cassandra import CassandraOptions
 from kvmark.testbed.cassandra.artifacts import Artifacts, Java
+from kvmark.testbed.cassandra.server import counted, fingerprint, reason_in, refusal
 from kvmark.testbed.launch import Certificates, PortTakenError
 from kvmark.testbed.state import Node, Testbed
+from kvmark.testbed.system import Counted
 
 MIB, GIB = 2**20, 2**30
 BATCH = {"commitlog_sync": "batch", "commitlog_sync_period": None}
@@ -50,7 +43,9 @@ def settings(
     **options: Any,
 ) -> dict[str, Any]:
     made = planned(hosts)
-    text = settings_text(CassandraOptions(**options), made, made.nodes[index], certificates)
+    text = cassandra.settings_text(
+        CassandraOptions(**options), made, made.nodes[index], certificates
+    )
     found: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     return found
 
@@ -86,7 +81,7 @@ def test_each_node_listens_on_its_own_address_and_has_an_equal_part_of_the_ring(
         "3074457345618258602",
     ]
     for nodes in (1, 2, 5, 64):
-        ends = [token(index, nodes) for index in range(nodes)]
+        ends = [cassandra.token(index, nodes) for index in range(nodes)]
         after = [*ends[1:], ends[0]]
         parts = [(b - a) % 2**64 or 2**64 for a, b in zip(ends, after, strict=True)]
         assert sum(parts) == 2**64
@@ -100,7 +95,7 @@ def test_every_node_is_a_seed_so_that_any_can_start_again() -> None:
 
 def test_settings_are_nested_by_dots_and_read_as_yaml() -> None:
     trie = {"trie": {"class_name": "TrieMemtable"}}
-    found = settings_tree(
+    found = cassandra.settings_tree(
         (
             ("auto_snapshot", "off"),
             ("memtable.configurations", "{trie: {class_name: TrieMemtable}}"),
@@ -130,31 +125,31 @@ def test_the_virtual_machine_gets_the_heap_and_quoted_paths(tmp_path: Path) -> N
     for name in ("cassandra-all-5.0.9.jar", "jamm-0.4.0.jar"):
         (folder / "lib" / name).touch()
     artifacts, free, bound = Artifacts(folder, "5.0.9"), planned(), planned(cores=(0, 1))
-    lines = jvm_text(free, free.nodes[1], artifacts, 3 * 2**29).splitlines()
+    lines = cassandra.jvm_text(free, free.nodes[1], artifacts, 3 * 2**29).splitlines()
     assert {'"-Xms1536M"', '"-Xmx1536M"', "-XX:+UseG1GC"} <= set(lines)
     assert lines[-1] == "org.apache.cassandra.service.CassandraDaemon"
     assert r"a \"b\" c/lib/cassandra-all-5.0.9.jar:" in lines[-2]
     assert not any("ActiveProcessorCount" in line for line in lines)
-    assert '"-XX:ActiveProcessorCount=2"' in jvm_text(bound, bound.nodes[1], artifacts, 1)
+    assert '"-XX:ActiveProcessorCount=2"' in cassandra.jvm_text(bound, bound.nodes[1], artifacts, 1)
     assert any("127.0.0.2:9501:/testbeds/cassandra/node-2/jmx-exporter.yaml" in x for x in lines)
 
 
 def test_the_heap_follows_the_machine_and_the_number_of_nodes() -> None:
     heaps_mib = {(24, 1): 6144, (24, 3): 2048, (16, 3): 1344, (8, 1): 2048, (8, 3): 1024,
                  (4, 3): 640, (2, 3): 512}  # fmt: skip
-    found = {key: heap_of(key[0] * GIB, key[1]) / MIB for key in heaps_mib}
+    found = {key: cassandra.heap_of(key[0] * GIB, key[1]) / MIB for key in heaps_mib}
     assert found == heaps_mib
 
 
 def test_too_little_memory_or_too_small_a_bound_is_refused_with_the_figures() -> None:
-    check_memory(512 * MIB, 3, 4 * GIB)
+    cassandra.check_memory(512 * MIB, 3, 4 * GIB)
     with pytest.raises(UsageError, match=r"3 nodes .* 512 MiB .* need 2796 MiB .* 2048 MiB are"):
-        check_memory(512 * MIB, 3, 2 * GIB)
+        cassandra.check_memory(512 * MIB, 3, 2 * GIB)
     with pytest.raises(UsageError, match="heap: 128 MiB are too little for Cassandra"):
-        check_memory(128 * MIB, 1, 24 * GIB)
-    check_bound(GIB, 512 * MIB)
+        cassandra.check_memory(128 * MIB, 1, 24 * GIB)
+    cassandra.check_bound(GIB, 512 * MIB)
     with pytest.raises(UsageError, match=r"512 MiB .* doesn't fit in 900 MiB: give at least 932M"):
-        check_bound(900 * MIB, 512 * MIB)
+        cassandra.check_bound(900 * MIB, 512 * MIB)
 
 
 @pytest.mark.parametrize(("taken", "starts"), [(0, 1), (2, 3), (9, 3)])
@@ -183,3 +178,82 @@ def test_other_ports_are_tried_when_a_program_takes_one_while_nodes_start(
     usual = {9042, 7000, 9501}
     assert calls[0] == usual
     assert not any(ports & usual for ports in calls[1:])
+
+
+STARTS = "INFO  [main] 2026-01-01 00:00:00,000 CassandraDaemon.java:629 - Hostname: here:9042\n"
+REFUSED = (
+    "Exception (org.apache.cassandra.exceptions.ConfigurationException) encountered during"
+    " startup: "
+)
+ERROR = "ERROR [main] 2026-01-01 00:00:00,000 Here.java:1 - no luck\n"
+PORT = "/127.0.0.1:7000 is in use by another process.  Change listen_address:storage_port"
+MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", None),
+        ("\n\n", None),
+        # A failed start comes before the lines of its trace.
+        (f"one\n{REFUSED}reads must be at least 2\n\tat h\n", (2, "reads must be at least 2")),
+        # A taken port is the reason of a fatal error.
+        (f"{STARTS}{ERROR}org.apache.cassandra.exceptions.ConfigurationException: {PORT}\n"
+         "\tat here\nINFO  [a] 2026-01-01 00:00:00,000 B.java:1 - bye\n", (3, PORT)),
+        # An error before the last start is none.
+        (f"{ERROR}{STARTS}INFO  fine\n", (3, "INFO  fine")),
+        (f"{STARTS}{ERROR}INFO  fine\n", (2, "no luck")),
+        # Exhausted memory causes later errors.
+        (f"{STARTS}{MEMORY}\n{ERROR}", (2, MEMORY)),
+    ],
+)  # fmt: skip
+def test_a_log_has_the_reason(server_log: Path, text: str, reason: tuple[int, str] | None) -> None:
+    server_log.write_text(text)
+    assert reason_in(server_log) == reason
+
+
+def test_lines_of_a_long_log_are_counted(server_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason_in(server_log) is None
+    monkeypatch.setattr("kvmark.testbed.cassandra.server._MOST_LOG_BYTES", 60)
+    server_log.write_text("a line of some twenty\n" * 9 + "Error: the end\n")
+    assert reason_in(server_log) == (10, "the end")
+
+
+def test_a_refused_setting_or_a_value_of_the_wrong_type_is_reported(server_log: Path) -> None:
+    assert refusal(server_log) is None
+    server_log.write_text(f"one\n{REFUSED}reads must be at least 2\n\tat here\n")
+    assert refusal(server_log) == "Cassandra refused a setting: reads must be at least 2"
+    server_log.write_text(
+        f"{REFUSED}Invalid yaml: file:/cassandra.yaml\n"
+        "Caused by: x.ConstructorException: Cannot create property=memtable for JavaBean=a\n"
+        "Caused by: x.ConstructorException: Cannot create property=configurations for JavaBean=b\n"
+        'Caused by: java.lang.NumberFormatException: For input string: "many"\n'
+    )
+    setting = 'memtable.configurations: For input string: "many"'
+    assert refusal(server_log) == f"Cassandra refused a setting: {setting}"
+
+
+def test_counters_are_added_up_over_collectors_clients_and_peers() -> None:
+    page = """\
+# TYPE jvm_gc_collection_seconds summary
+jvm_gc_collection_seconds_count{gc="G1 Old Generation"} 1
+jvm_gc_collection_seconds_sum{gc="G1 Old Generation"} 0.5
+jvm_gc_collection_seconds_count{gc="G1 Young Generation"} 12
+jvm_gc_collection_seconds_sum{gc="G1 Young Generation"} 0.25
+cassandra_client_bytes{direction="Received"} 1000.0
+cassandra_client_bytes{direction="Sent"} 1.0E7
+cassandra_internode_sent_bytes{kind="SmallMessageCompletedBytes",peer="127.0.0.2_7000"} 30.0
+cassandra_internode_sent_bytes{kind="LargeMessageCompletedBytes",peer="127.0.0.3_7000"} 4.0
+cassandra_internode_received_bytes{peer="127.0.0.2_7000"} 7.0
+"""
+    assert counted(page) == Counted(10_000_034, 1007, 13, 0.75)
+    assert counted("") == Counted(None, None, None, None)
+
+
+def test_the_fingerprint_includes_settings_heap_and_bound_but_no_places() -> None:
+    here = {"concurrent_reads": "32", "listen_address": "127.0.0.1", "cluster_name": "a"}
+    there = {**here, "listen_address": "127.0.0.2", "cluster_name": "b"}
+    plain = fingerprint(here, 1)
+    assert fingerprint(there, 1) == fingerprint(here, 1, None) == plain
+    others = (({**here, "concurrent_reads": "64"}, 1), (here, 2), (here, 1, 2**30))
+    assert plain not in {fingerprint(*other) for other in others}

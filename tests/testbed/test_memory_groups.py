@@ -40,9 +40,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
         ("0::/user.slice/session-1.scope\n", "user.slice", "max", "swap.max"),
     ],
 )
-def test_a_group_is_made_with_its_bound_and_without_swap(
-    kernel: Kernel, own: str, parent: str, bound: str, swap: str
-) -> None:
+def test_a_group_has_a_bound(kernel: Kernel, own: str, parent: str, bound: str, swap: str) -> None:
     mount = kernel(own, parent)
     (mount / parent / "cgroup.subtree_control").write_text("cpu memory pids\n")
     group = make_group("kvmark-1-node-1", GIB)
@@ -74,9 +72,7 @@ def test_a_command_joins_its_group_in_the_same_process(tmp_path: Path) -> None:
     ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"),
     ("memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill {}\n"),
 ])  # fmt: skip
-def test_a_server_that_the_kernel_killed_for_its_memory_is_recognised(
-    tmp_path: Path, name: str, lines: str
-) -> None:
+def test_a_kill_for_exhausted_memory_is_recognised(tmp_path: Path, name: str, lines: str) -> None:
     assert not ran_out(tmp_path)
     (tmp_path / name).write_text(lines.format(0))
     assert not ran_out(tmp_path)

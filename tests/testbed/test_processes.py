@@ -99,9 +99,7 @@ def test_a_paused_process_is_resumed_or_stopped(start: Start, server_log: Path) 
     assert process.stop([one]) == [one]
 
 
-def test_another_process_with_the_same_number_is_not_signalled_nor_one_that_has_ended(
-    start: Start,
-) -> None:
+def test_another_process_with_the_same_number_is_not_signalled(start: Start) -> None:
     one = start()
     boot, _, ticks = one.started.rpartition("/")
     former = Identity(pid=one.pid, started=f"{boot}/{int(ticks) - 1}")
@@ -143,9 +141,7 @@ def test_missing_cores_are_reported_and_ended_processes_are_ignored(start: Start
     process.bind(Identity(pid=os.getpid(), started="long ago"), [4095])
 
 
-def test_a_process_that_ends_or_takes_too_long_or_is_missing_is_reported(
-    start: Start, server_log: Path
-) -> None:
+def test_an_ended_slow_or_missing_process_is_reported(start: Start, server_log: Path) -> None:
     with pytest.raises(SystemUnderTestError, match=r"longer than 0.01 s to dance.*is: ready$"):
         wait_for(lambda: False, start(), server_log, 0.01)
     one = process.start([sys.executable, "-c", "print('no luck today\\n\\n')"], server_log)
@@ -155,9 +151,7 @@ def test_a_process_that_ends_or_takes_too_long_or_is_missing_is_reported(
         process.start(["/no-such-program"], server_log)
 
 
-def test_a_started_process_takes_signals_that_the_starter_ignores(
-    start: Start, server_log: Path
-) -> None:
+def test_signals_that_the_starter_ignores_are_not_ignored(start: Start, server_log: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         one = start()

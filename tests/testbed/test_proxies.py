@@ -62,9 +62,7 @@ def test_a_missing_system_is_reported_before_anything_is_started(root: Path) -> 
     assert not root.exists()
 
 
-def test_a_missing_haproxy_names_its_package(
-    root: Path, monkeypatch: pytest.MonkeyPatch, kvmark: Run
-) -> None:
+def test_a_missing_haproxy_names_its_package(monkeypatch: pytest.MonkeyPatch, kvmark: Run) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
@@ -133,9 +131,7 @@ def test_a_fingerprint_changes_with_threads_and_not_with_ports(tmp_path: Path) -
 # Real ones.
 
 
-def test_haproxy_passes_requests_on_until_it_is_down(
-    up: Up, root: Path, with_haproxy: None
-) -> None:
+def test_haproxy_passes_requests_on_until_down(up: Up, root: Path, with_haproxy: None) -> None:
     system = up()
     made = proxy_up("haproxy", system)
     assert made.url == f"redis://{made.nodes[0].address}"
@@ -156,7 +152,7 @@ def test_haproxy_passes_requests_on_until_it_is_down(
         ping(made)
 
 
-def test_the_command_prints_the_proxy(up: Up, root: Path, with_haproxy: None, kvmark: Run) -> None:
+def test_the_command_prints_the_proxy(up: Up, with_haproxy: None, kvmark: Run) -> None:
     system = up()
     words = ["up", "proxy", "--kind", "haproxy", "--to", "up:redis", "--name", "front", "--json"]
     made = json.loads(kvmark(*words)[1])

@@ -16,19 +16,12 @@ import pytest
 from kvmark.errors import ForeignFile, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
-from kvmark.testbed import memcached
+from kvmark.testbed import control, memcached
 from kvmark.testbed.console import Console, connect
-from kvmark.testbed.control import (
-    describe,
-    kill_node,
-    pause_node,
-    restart_node,
-    resume_node,
-    take_down,
-)
 from kvmark.testbed.memcached.data import contents
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import kill, start, wait_until
+from kvmark.testbed.redis import slots_of
 from kvmark.testbed.state import Testbed, owner_of
 from redis_testbeds import FIRST, PATIENCE_S, Ask, Up
 
@@ -75,27 +68,23 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 # Each kind.
 
 
-def test_a_server_answers_until_it_is_down_and_starts_empty_without_a_log(
-    kind: Kind, root: Path
-) -> None:
+def test_a_server_answers_until_down_and_is_empty_without_a_log(kind: Kind, root: Path) -> None:
     testbed = kind.up()
     assert testbed.url == f"{kind.name}://{testbed.nodes[0].address}"
     assert testbed.version[0].isdigit()
     kind.put(testbed, "key")
-    assert kill_node(testbed, kind.first)
+    assert control.kill_node(testbed, kind.first)
     assert not testbed.lives
-    testbed = restart_node(testbed, kind.first)
+    testbed = control.restart_node(testbed, kind.first)
     assert not kind.has(testbed, "key")
     assert Testbed.read(testbed.folder).lives
-    (stopped,) = take_down(root, kind.name)
+    (stopped,) = control.take_down(root, kind.name)
     assert [node.name for node in stopped.nodes] == [kind.first]
     with pytest.raises(SystemUnderTestError, match="Connection refused"):
         kind.put(testbed, "key")
 
 
-def test_a_server_that_ends_at_once_gives_its_last_line(
-    kind: Kind, root: Path, tmp_path: Path
-) -> None:
+def test_the_last_line_of_an_ended_server_is_quoted(kind: Kind, root: Path, tmp_path: Path) -> None:
     program = tmp_path / "sick-server"
     program.write_text("#!/bin/sh\necho out of luck\nexit 1\n")
     program.chmod(0o755)
@@ -105,9 +94,7 @@ def test_a_server_that_ends_at_once_gives_its_last_line(
     assert not list(root.iterdir())
 
 
-def test_a_setting_that_the_server_refuses_is_quoted_and_nothing_is_left(
-    kind: Kind, root: Path
-) -> None:
+def test_a_refused_setting_is_quoted_and_nothing_is_left(kind: Kind, root: Path) -> None:
     setting, sentence = {
         "redis": (("maxmemory-policy", "no"), "refused the setting `maxmemory-policy no`: arg"),
         "memcached": (("no-such", "1"), r"refused an option: .*'--no-such=1'"),
@@ -137,7 +124,7 @@ def test_a_password_is_required_and_is_in_private_files_only(kind: Kind) -> None
     assert {path.name for path in holders} == files
     assert {stat.S_IMODE(path.stat().st_mode) for path in holders} == {0o600}
     assert testbed.url.endswith(f"?{user}password_file={testbed.folder}/password")
-    assert SECRET not in repr(describe(testbed)) + repr(testbed)
+    assert SECRET not in repr(control.describe(testbed)) + repr(testbed)
     assert SECRET.encode() not in all_command_lines_and_environments()
 
 
@@ -156,9 +143,9 @@ def test_a_server_is_observed_also_after_a_restart(kind: Kind) -> None:
         before = answered(observer, testbed)
         kind.put(testbed, "key" * 50)
         after = answered(observer, testbed, before["network_received_bytes"] + 150)
-        kill_node(testbed, kind.first)
+        control.kill_node(testbed, kind.first)
         assert observer.sample() == []
-        restart_node(testbed, kind.first)
+        control.restart_node(testbed, kind.first)
         answered(observer, testbed)
     assert after["node"] == kind.first
     assert after["network_sent_bytes"] > before["network_sent_bytes"]
@@ -232,10 +219,10 @@ def test_down_stops_kvmarks_servers_and_no_others(up: Up, root: Path, tmp_path: 
     command = ["redis-server", "--port", "0", "--unixsocket", str(tmp_path / "socket")]
     stranger = start([*command, "--save", "", "--dir", str(tmp_path)], tmp_path / "stranger.log")
     try:
-        stopped = [(one.name, len(one.nodes)) for one in take_down(root)]
+        stopped = [(one.name, len(one.nodes)) for one in control.take_down(root)]
         assert stopped == [("redis", 1), ("redis-2", 1)]
         assert psutil.Process(stranger.pid).is_running()
-        assert [one.nodes for one in take_down(root)] == [(), ()]
+        assert [one.nodes for one in control.take_down(root)] == [(), ()]
     finally:
         kill(stranger)
 
@@ -245,10 +232,10 @@ def test_a_folder_is_removed_unless_it_has_a_foreign_file(up: Up, root: Path) ->
     foreign = testbed.folder / "notes.txt"
     foreign.write_text("mine")
     with pytest.raises(ForeignFile, match=r"notes\.txt was not made by kvmark"):
-        take_down(root, "redis", remove=True)
+        control.take_down(root, "redis", remove=True)
     assert testbed.log_of(testbed.nodes[0]).exists()
     foreign.unlink()
-    assert [one.removed for one in take_down(root, "redis", remove=True)] == [True]
+    assert [one.removed for one in control.take_down(root, "redis", remove=True)] == [True]
     assert not testbed.folder.exists()
 
 
@@ -258,34 +245,32 @@ def test_the_owner_of_an_address_is_found_while_its_server_lives(up: Up, root: P
     for address in (f"127.0.0.1:{port}", f"me:x@localhost:{port}/1", f"there:1,127.0.0.1:{port}"):
         assert owner_of(address) == testbed
     assert owner_of(f"127.0.0.1:{port + 1}") is None
-    take_down(root)
+    control.take_down(root)
     assert owner_of(f"127.0.0.1:{port}") is None
 
 
 def test_a_manifest_has_version_settings_and_their_fingerprint(up: Up) -> None:
     one, same, other = up(), up(), up(appendonly=True)
-    known = describe(one)
+    known = control.describe(one)
     assert known["version"] == one.version
     assert known["settings"]["appendonly"] == "no"
     assert not {"requirepass", "masterauth"} & set(known["settings"])
-    assert describe(same)["fingerprint"] == known["fingerprint"]
-    assert describe(other)["fingerprint"] != known["fingerprint"]
+    assert control.describe(same)["fingerprint"] == known["fingerprint"]
+    assert control.describe(other)["fingerprint"] != known["fingerprint"]
 
 
-def test_a_paused_server_is_observed_without_its_network_and_answers_later(
-    up: Up, ask: Ask
-) -> None:
+def test_a_paused_server_has_no_network_counters_and_answers_later(up: Up, ask: Ask) -> None:
     testbed = up()
     with closing(Observer(testbed)) as observer:
         answered(observer, testbed)
-        assert pause_node(testbed, FIRST)
+        assert control.pause_node(testbed, FIRST)
         with pytest.raises(SystemUnderTestError, match="within 100 ms"):
             connect(testbed, testbed.nodes[0], 0.1).ask("PING")
         assert testbed.lives
         (paused,) = observer.sample()
         assert paused["network_sent_bytes"] is None
         assert paused["resident_bytes"] > 0
-        assert resume_node(testbed, FIRST)
+        assert control.resume_node(testbed, FIRST)
         answered(observer, testbed)
     assert ask(testbed, FIRST, "PING") == "PONG"
 
@@ -295,7 +280,7 @@ def test_a_damaged_description_is_reported_with_advice(root: Path) -> None:
     damaged.parent.mkdir(parents=True)
     damaged.write_text("{")
     with pytest.raises(SystemUnderTestError, match="stop its servers and remove the folder"):
-        take_down(root)
+        control.take_down(root)
     damaged.unlink()
 
 
@@ -305,7 +290,7 @@ def test_a_damaged_description_is_reported_with_advice(root: Path) -> None:
 def test_options_of_memcached_are_effective_and_in_the_fingerprint(some_memcached: Kind) -> None:
     more = (("slab-growth-factor", "1.5"), ("disable-evictions", "yes"))
     options = {"threads": 2, "item_size_bytes": 2**21, "maxclients": 68, "settings": more}
-    one, same, other = (describe(some_memcached.up(**each)) for each in ({}, {}, options))
+    one, same, other = (control.describe(some_memcached.up(**each)) for each in ({}, {}, options))
     expected = {
         "num_threads": "2", "item_size_max": "2097152", "maxbytes": "67108864",
         "maxconns": "100", "growth_factor": "1.50", "evictions": "off",
@@ -334,3 +319,49 @@ def test_items_of_several_servers_are_counted_and_removed_at_once(some_memcached
     assert items().found is None
     some_memcached.put(testbed, "other")
     assert items().found == "1 items"
+
+
+def test_a_replica_has_its_primarys_data_also_after_it_was_killed(up: Up, ask: Ask) -> None:
+    testbed = up(replicas=1, password=Secret("sesame"))
+    assert [node.role for node in testbed.nodes] == ["primary", "replica"]
+    ask(testbed, "primary-1", "SET", "key", "value")
+    assert ask(testbed, "primary-1", "WAIT", 1, 30_000) == 1
+    assert ask(testbed, "replica-1", "GET", "key") == "value"
+    control.kill_node(testbed, "replica-1")
+    ask(testbed, "primary-1", "SET", "key", "other")
+    testbed = control.restart_node(testbed, "replica-1")
+    control.wait_until_healthy(testbed)
+    assert ask(testbed, "replica-1", "GET", "key") == "other"
+
+
+def test_servers_are_started_again_one_by_one_while_others_are_down(up: Up) -> None:
+    testbed = up(replicas=1)
+    for name in ("primary-1", "replica-1"):
+        control.kill_node(testbed, name)
+    for name in ("replica-1", "primary-1"):
+        testbed = control.restart_node(testbed, name)
+    control.wait_until_healthy(testbed)
+    assert testbed.lives
+
+
+def test_a_cluster_serves_all_slots_with_a_replica_each(up: Up, ask: Ask, root: Path) -> None:
+    testbed = up(cluster=3, replicas=1)
+    assert [node.role for node in testbed.nodes] == ["primary"] * 3 + ["replica"] * 3
+    primaries = ",".join(node.address for node in testbed.nodes[:3])
+    assert testbed.url == f"redis://{primaries}?cluster=true"
+    assert "cluster_state:ok" in ask(testbed, "replica-3", "CLUSTER", "INFO")
+    served = ask(testbed, "primary-2", "CLUSTER", "SLOTS")
+    assert sum(last - first + 1 for first, last, *_ in served) == 16_384
+    ports = [node.port for node in testbed.nodes]
+    followed = {holders[0][1]: [one[1] for one in holders[1:]] for _, _, *holders in served}
+    assert followed == {ports[index]: [ports[index + 3]] for index in range(3)}
+    assert [len(one.nodes) for one in control.take_down(root, remove=True)] == [6]
+
+
+def test_a_cluster_with_password_and_tls_redirects_clients(up: Up, ask: Ask) -> None:
+    testbed = up(cluster=2, password=Secret("sesame"), tls=True)
+    slot = ask(testbed, "primary-1", "CLUSTER", "KEYSLOT", "key")
+    right = next(index for index in range(2) if slot in slots_of(index, 2))
+    assert ask(testbed, testbed.nodes[right].name, "SET", "key", "value") == "OK"
+    with pytest.raises(SystemUnderTestError, match=f"MOVED {slot} {testbed.nodes[right].address}"):
+        ask(testbed, testbed.nodes[1 - right].name, "GET", "key")

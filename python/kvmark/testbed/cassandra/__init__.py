@@ -17,7 +17,7 @@ import psutil
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed import launch as launching
@@ -375,9 +375,10 @@ def _places(
             raise UsageError(f"port {clients} is the nodes' own: choose another --port")
         return hosts, [clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT]
     hosts = [f"127.0.0.{index + 1}" for index in range(options.nodes)]
-    ports = [networks.common_port(hosts, _USUAL_PORT if first else None, options.port)]
-    for usual in (_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
-        ports.append(networks.common_port(hosts, usual if first else None, but=ports))
+    ports: list[int] = []
+    for usual in (_USUAL_PORT, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
+        wanted, first_choice = None if ports else options.port, usual if first else None
+        ports += networks.choose_ports(wanted, hosts=hosts, usual=first_choice, but=ports)
     return hosts, ports
 
 
@@ -460,12 +461,8 @@ def _change_password(testbed: Testbed, password: Secret) -> None:
     quoted = password.reveal().replace("'", "''")
 
     def changed() -> bool:
-        try:
-            Console(DRIVER, options, _FIRST_PASSWORD).ask(
-                f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
-            )
-        except SystemUnderTestError:
-            return False
+        statement = f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
+        Console(DRIVER, options, _FIRST_PASSWORD).ask(statement)
         return True
 
     server.wait(testbed, first, changed, "take its password", _HEALTHY_WITHIN_S)

@@ -172,19 +172,16 @@ def _run_maven(maven: str, folder: Path, version: str, tell: Tell) -> None:
             tell(f"Fetching Cassandra {version} with Maven: {next(numbers)} files, {jar[1]}")
 
     code, lines = run_streaming(command, on_line)
-    if code != 0:
-        raise _refusal("\n".join(lines), version)
-
-
-def _refusal(output: str, version: str) -> SystemUnderTestError | UsageError:
-    """The error for Maven's output."""
+    if code == 0:
+        return
+    output = "\n".join(lines)
     if _MISSING.search(output):
-        return UsageError(
+        raise UsageError(
             f"version: Maven's registry has no Cassandra {version}; give {' or '.join(VERSIONS)}"
         )
     first = _ERROR.search(output)
     reason = first[1] if first else (output.strip().splitlines() or ["it printed nothing"])[-1]
-    return SystemUnderTestError(
+    raise SystemUnderTestError(
         f"Maven could not fetch Cassandra {version}, look at the network and at Maven's"
         f" settings.xml: {reason[:_LONGEST]}"
     )

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import console as consoles
 from kvmark.testbed import launch as launching
@@ -201,16 +201,12 @@ def _refusal(log: Path) -> str | None:
 
 
 def _wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
-    wait_until(lambda: _answers(testbed, node), "answer stats", testbed.watched(node), within_s)
-
-
-def _answers(testbed: Testbed, node: Node) -> bool:
-    """Whether the server answers, and not another program that has taken the port."""
-    try:
+    def answers() -> bool:
+        # Another program may have taken the port.
         pid = stats(connect(testbed, node)).get("pid")
-    except SystemUnderTestError:
-        return False
-    return node.process is not None and pid == str(node.process.pid)
+        return node.process is not None and pid == str(node.process.pid)
+
+    wait_until(answers, "answer stats", testbed.watched(node), within_s)
 
 
 def _carried(console: Console) -> tuple[str, str]:
