@@ -46,10 +46,8 @@ class LocalCrew:
     asked_for_all_cores: bool = False
     processes: ClassVar[Mapping[str, int]] = {}
 
-    def generate(
-        self, plan: Plan, folder: RunFolder, caller: Caller, *, all_cores: bool, **_: object
-    ) -> Mapping[str, Any]:
-        self.asked_for_all_cores = all_cores
+    def generate(self, plan: Plan, folder: RunFolder, caller: Caller) -> Mapping[str, Any]:
+        self.asked_for_all_cores = caller.all_cores
         return conduct(plan, self, folder, replace(caller, is_disturbed=self.is_disturbed))
 
     def start(self, share: int, plan: Plan) -> None:

@@ -170,7 +170,7 @@ def test_a_password_is_for_one_plan_only(generator: LocalGenerator, tmp_path: Pa
 
     plan = planned(operations=None, duration_ns=10**8, interval_ns=10**7)
     # The driver reads the variable; the next plan doesn't find it.
-    generator.run(plan.to_json(), tmp_path, Caller(look), password=Secret("hunter2"))
+    generator.run(plan.to_json(), tmp_path, Caller(look, password=Secret("hunter2")))
     assert seen
     assert "hunter2" not in " ".join(seen)
     redis = planned(f"redis://127.0.0.1:1?password_env={PASSWORD_VARIABLE}")

@@ -23,25 +23,14 @@ from kvmark.spec.quantity import size_bytes
 from kvmark.testbed import console as consoles
 from kvmark.testbed import launch as launching
 from kvmark.testbed import network as networks
-from kvmark.testbed import process, state
+from kvmark.testbed import process, state, system
 from kvmark.testbed.console import Console, connect, settings_of
 from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.network import HOST, Network, move_service
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.redis.data import contents
 from kvmark.testbed.state import Node, Role, Testbed, make_folder, template, write_private
-from kvmark.testbed.system import (
-    YES_OR_NO,
-    Promotion,
-    Settings,
-    System,
-    Tell,
-    TestbedOptions,
-    check_options,
-    option,
-    port_option,
-    settings_option,
-)
+from kvmark.testbed.system import Promotion, Settings, System, Tell, TestbedOptions
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
@@ -103,26 +92,30 @@ _DECIDED: Final = {
 class RedisOptions(TestbedOptions):
     """The options of a Redis testbed."""
 
-    port: int | None = port_option("of the first server; else free ones.")
+    port: int | None = system.port_option("of the first server; else free ones.")
     """The first server's port, the others' above it; None for free ones."""
-    appendonly: bool = option(
-        False, "whether writes go to a log.", type=YES_OR_NO, read=lambda text: text == "yes"
+    appendonly: bool = system.option(
+        False, "whether writes go to a log.", type=system.YES_OR_NO, read=lambda text: text == "yes"
     )
-    appendfsync: str = option(
+    appendfsync: str = system.option(
         "everysec", "when that log goes to the disk.", type=Literal["always", "everysec", "no"]
     )
-    save: str = option("", "snapshots, such as '3600 1'; else none.", "TEXT")
+    save: str = system.option("", "snapshots, such as '3600 1'; else none.", "TEXT")
     """Snapshots, as `seconds changes` once or several times; empty for none."""
     password: Secret | None = None
     tls: bool = False
-    replicas: int = option(0, "replicas of each primary.", "N", least=0)
-    cluster: int | None = option(None, "a cluster with this number of primaries.", "N", least=1)
+    replicas: int = system.option(0, "replicas of each primary.", "N", least=0)
+    cluster: int | None = system.option(
+        None, "a cluster with this number of primaries.", "N", least=1
+    )
     """Primaries of a Redis Cluster; None for a server without cluster mode."""
-    io_threads: int | None = option(None, "the setting io-threads.", "N", least=1)
-    maxclients: int = option(10_000, "connections for clients.", "N", least=1)
-    settings: Settings = settings_option("any setting of redis.conf.")
+    io_threads: int | None = system.option(None, "the setting io-threads.", "N", least=1)
+    maxclients: int = system.option(10_000, "connections for clients.", "N", least=1)
+    settings: Settings = system.settings_option("any setting of redis.conf.")
     """Further settings of redis.conf; they come last."""
-    server: str = option("redis-server", "the server's program.", "PROGRAM", in_studies=False)
+    server: str = system.option(
+        "redis-server", "the server's program.", "PROGRAM", in_studies=False
+    )
     network: bool = False
     """Whether each server has its own address and link, which faults can disturb."""
 
@@ -141,7 +134,7 @@ def check(options: RedisOptions) -> None:
         raise UsageError(
             f"save: '{options.save}' is not a list of seconds and changes; write it like '3600 1'"
         )
-    check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
+    system.check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
 
 
 def _forgets(made_with: Mapping[str, Any]) -> str | None:
