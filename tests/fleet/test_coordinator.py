@@ -132,21 +132,6 @@ def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(fle
     assert measure.window_ns < 300 * 10**9
 
 
-def test_intervals_stream_into_the_folder_during_the_run(fleet: Any) -> None:
-    team = fleet.crew()
-    seen: list[int] = []
-
-    def look(_: Any) -> None:
-        found = fleet.records.root.glob("*/" + files.INTERVAL_LOG)
-        seen.extend(len(log.read_bytes().splitlines()) for log in found)
-        # The run ends after the folder has grown.
-        team.stops = int(len({*seen} - {0}) > 1)
-
-    executed = fleet.execute(fleet.plan("ycsb/a", *SLOW, "--duration", "1h"), team, progress=look)
-    assert isinstance(executed.failure, Interrupted)
-    assert sorted(seen) == seen
-
-
 @pytest.mark.parametrize("cause", ["it was killed", "crashed with SIGSEGV"])
 def test_the_others_records_are_kept_when_an_engine_or_agent_dies(fleet: Any, cause: str) -> None:
     team = fleet.crew()
@@ -192,21 +177,6 @@ def test_agents_stop_without_a_renewal_of_their_lease(fleet: Any) -> None:
     assert sum(done(run).values()) > 0
 
 
-def test_an_interrupt_ends_all_agents_and_keeps_the_records(fleet: Any) -> None:
-    team = fleet.crew()
-
-    def interrupt(told: Any) -> None:
-        team.stops = int(told["completed"] > 100)
-
-    whole = fleet.plan("ycsb/c", *SLOW, "--duration", "1h")
-    executed = fleet.execute(whole, team, progress=interrupt)
-    assert isinstance(executed.failure, Interrupted)
-    run = fleet.closed(executed)
-    assert run.manifest.engine.interrupted
-    assert run.manifest.engine.phases[-1].stopped_by == "cancelled"
-    assert sum(done(run).values()) > 100
-
-
 def test_a_machine_that_is_lost_before_the_measurement_is_named(fleet: Any) -> None:
     with pytest.raises(SystemUnderTestError, match=r"^machine-0: .*127\.0\.0\.1:1"):
         fleet.execute(fleet.plan("ycsb/a", "--system", "redis://127.0.0.1:1"), fleet.crew())
@@ -220,7 +190,7 @@ def test_a_machine_that_is_lost_before_the_measurement_is_named(fleet: Any) -> N
     assert list(fleet.records.root.iterdir()) == []
 
 
-def test_agents_learn_when_a_planned_fault_acts(fleet: Any) -> None:
+def test_agents_learn_when_a_planned_fault_acts_and_end_with_an_interrupt(fleet: Any) -> None:
     """A system that a fault silences may be silent: no agent ends its share at the stall limit."""
     team = fleet.crew()
     acts: list[bool] = [False]
@@ -235,6 +205,9 @@ def test_agents_learn_when_a_planned_fault_acts(fleet: Any) -> None:
     team.is_disturbed = lambda: acts[-1]
     executed = fleet.execute(fleet.plan("ycsb/c", *SLOW, "--duration", "1h"), team, progress=toggle)
     assert isinstance(executed.failure, Interrupted)
+    engine = fleet.closed(executed).manifest.engine
+    assert (engine.interrupted, engine.phases[-1].stopped_by) == (True, "cancelled")
+    assert sum(total.count for total in engine.totals) > 0
     sent = [(share, one["acts"]) for command, share, one in team.sent if command == "disturb"]
     assert sent == [(share, acts) for acts in (True, False) for share in range(3)]
 

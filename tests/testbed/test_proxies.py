@@ -135,7 +135,6 @@ def test_haproxy_passes_requests_on_until_down(up: Up, root: Path, with_haproxy:
     system = up()
     made = proxy_up("haproxy", system)
     assert made.url == f"redis://{made.nodes[0].address}"
-    assert ping(made) == "PONG"
     assert owner_of(made.nodes[0].address, root) == made
     known = describe(made)
     assert (known["kind"], known["threads"]) == ("haproxy", 1)
@@ -145,8 +144,7 @@ def test_haproxy_passes_requests_on_until_down(up: Up, root: Path, with_haproxy:
     assert (row["node"], row["resident_bytes"] > 0) == ("haproxy", True)
     made = restart_node(made, "haproxy")
     assert ping(made) == "PONG"
-    (stopped,) = take_down(root, "haproxy", remove=True)
-    assert [node.name for node in stopped.nodes] == ["haproxy"]
+    take_down(root, "haproxy", remove=True)
     assert ping(system) == "PONG"
     with pytest.raises(SystemUnderTestError, match="Connection refused"):
         ping(made)
