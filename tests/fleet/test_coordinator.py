@@ -3,10 +3,10 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -57,16 +57,12 @@ def test_each_core_has_a_worker(fleet: Any, spec: dict[str, Any], *, on_all_core
 
 def test_calibration_is_no_load_of_the_host(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another agent on the machine would count its calibration as other load."""
-    steps: list[str] = []
-
-    def step(name: str, result: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-        return lambda *_: steps.append(name) or result
-
     host, overhead = {"cores": 2}, {"engine_overhead_ns_per_operation": 300.0}
-    monkeypatch.setattr(agent, "describe_host", step("described", host))
-    monkeypatch.setattr(agent, "engine_overhead", step("calibrated", overhead))
+    steps = Mock(describe_host=Mock(return_value=host), engine_overhead=Mock(return_value=overhead))
+    monkeypatch.setattr(agent, "describe_host", steps.describe_host)
+    monkeypatch.setattr(agent, "engine_overhead", steps.engine_overhead)
     described = agent.Agent().describe(fleet.plan("ycsb/c", "--system", "null:").to_json())
-    assert steps == ["described", "calibrated"]
+    assert [step[0] for step in steps.mock_calls] == ["describe_host", "engine_overhead"]
     assert described["host"] == {**host, **overhead}
 
 

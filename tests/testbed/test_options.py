@@ -77,11 +77,6 @@ def test_options_become_arguments_of_memcached(options: dict[str, Any], expected
     assert "sesame" not in repr(found)
 
 
-@pytest.mark.parametrize("options", CHECKS)
-def test_the_password_is_not_shown_with_the_options(options: Any) -> None:
-    assert "sesame" not in repr(options(password=Secret("sesame")))
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -15,7 +15,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -205,7 +205,10 @@ def find_java() -> Java:
     Raises:
         UsageError: there is none.
     """
-    found = [java for program in _programs() if (java := _inspect(program)) is not None]
+    home, first = os.environ.get("JAVA_HOME"), shutil.which("java")
+    programs = [f"{home}/bin/java" if home else None, first]
+    programs += map(str, sorted(_INSTALLED.glob(f"*-{_MAJOR}-*/bin/java")))
+    found = list(filter(None, map(_inspect, filter(None, programs))))
     for java in found:
         if re.match(rf"{_MAJOR}\b", java.version):
             return java
@@ -216,16 +219,6 @@ def find_java() -> Java:
         f"Cassandra needs Java {_MAJOR} and not {found[0].version} ({found[0].program}): {package},"
         " or name its folder with JAVA_HOME"
     )
-
-
-def _programs() -> Iterator[str]:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        yield str(Path(home) / "bin" / "java")
-    first = shutil.which("java")
-    if first is not None:
-        yield first
-    yield from (str(path) for path in sorted(_INSTALLED.glob(f"*-{_MAJOR}-*/bin/java")))
 
 
 def _inspect(program: str) -> Java | None:

@@ -232,8 +232,10 @@ def settings_text(
             appendfsync=options.appendfsync,
             maxclients=options.maxclients + _RESERVED_CLIENTS,
         ),
-        *_snapshots(options.save),
     ]
+    numbers = options.save.split()
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    lines += [f"save {seconds} {changes}" for seconds, changes in pairs] or ['save ""']
     if certificates is None:
         lines.append(f"port {node.port}")
     else:
@@ -261,12 +263,6 @@ def settings_text(
         lines.append(f"cluster-announce-ip {node.host}")
     lines += (f"{name} {value or _quoted('')}" for name, value in options.settings)
     return "\n".join(lines) + "\n"
-
-
-def _snapshots(save: str) -> list[str]:
-    numbers = save.split()
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    return [f"save {seconds} {changes}" for seconds, changes in pairs] or ['save ""']
 
 
 def _quoted(text: str | Path) -> str:
