@@ -157,10 +157,35 @@ def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbe
     check(options)
     _check_nodes(options, root)
     _check_target(*options.to.place)
-    program = find_program(options.kind, options.build or "release", tell)
-    (port,) = choose_ports(options.port, 1)
-    folder = make_folder(root, options.kind, options.name)
-    return launch(_planned(options, folder, program, port), options, SYSTEM, _prepare)
+    kind, to = options.kind, options.to
+    program = find_program(kind, options.build or "release", tell)
+    (port,) = choose_ports(options.port)
+    folder = make_folder(root, kind, options.name)
+    threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
+    decided: dict[str, Any] = {"to": to.text, "threads": threads}
+    facts = {
+        **decided,
+        "kind": kind,
+        "version": f"{kind} {program.version}",
+        "build": program.build,
+        "behind": "{}:{}".format(*to.place),
+        "files": files(kind, port, to, threads),
+    }
+    node = Node(
+        name=kind,
+        role="proxy",
+        host=HOST,
+        port=port,
+        command=command(kind, program.path, folder / kind, threads),
+        cores=options.cores,
+    )
+    scheme, _, rest = to.text.partition("://")
+    # The system's URL with the proxy's address.
+    url = f"{scheme}://{node.address}{re.sub(r'^[^/?]*', '', rest)}"
+    testbed = planned(
+        "proxy", folder, options, [node], url, facts=facts, build=program.build or None, **decided
+    )
+    return launch(testbed, options, SYSTEM, _prepare)
 
 
 def _check_again(testbed: Testbed, tell: Tell) -> None:
@@ -175,34 +200,6 @@ def _prepare(testbed: Testbed, _: ProxyOptions) -> None:
     folder.mkdir()
     for name, text in testbed.facts["files"].items():
         write_private(folder / name, text)
-
-
-def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -> Testbed:
-    """The testbed before its process."""
-    kind, to = options.kind, options.to
-    threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
-    facts: dict[str, Any] = {
-        "kind": kind,
-        "version": f"{kind} {program.version}",
-        "build": program.build,
-        "threads": threads,
-        "to": to.text,
-        "behind": "{}:{}".format(*to.place),
-        "files": files(kind, port, to, threads),
-    }
-    node = Node(
-        name=kind,
-        role="proxy",
-        host=HOST,
-        port=port,
-        command=command(kind, program.path, folder / kind, threads),
-        cores=options.cores,
-    )
-    decided: dict[str, Any] = {"to": to.text, "threads": threads, "build": program.build or None}
-    scheme, _, rest = to.text.partition("://")
-    # The system's URL with the proxy's address.
-    url = f"{scheme}://{node.address}{re.sub(r'^[^/?]*', '', rest)}"
-    return planned("proxy", folder, options, [node], url, facts=facts, **decided)
 
 
 def _check_nodes(options: ProxyOptions, root: Path) -> None:

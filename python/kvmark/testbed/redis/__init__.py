@@ -171,14 +171,6 @@ def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testb
     else:
         ports = networks.choose_ports(options.port, len(roles), bus)
     folder = make_folder(root, "redis", options.name)
-    testbed = _planned(options, folder, program, ports, network)
-    return launch(testbed, options, SYSTEM, _prepare, _complete)
-
-
-def _planned(
-    options: RedisOptions, folder: Path, program: str, ports: list[int], network: Network | None
-) -> Testbed:
-    """The testbed before its first process."""
     nodes = [
         Node(
             name=name,
@@ -189,7 +181,7 @@ def _planned(
             cores=options.cores,
             more_ports=() if options.cluster is None else (port + _BUS_DISTANCE,),
         )
-        for (name, role), port in zip(_roles(options).items(), ports, strict=True)
+        for (name, role), port in zip(roles.items(), ports, strict=True)
     ]
     facts: dict[str, Any] = {"cluster": options.cluster is not None}
     if network is not None and options.cluster is None:
@@ -198,7 +190,8 @@ def _planned(
     url = f"{'rediss' if options.tls else 'redis'}://{facts.get('service', primaries)}"
     if options.cluster is not None:
         url += "?cluster=true"
-    return planned("redis", folder, options, nodes, url, facts=facts, network=network)
+    testbed = planned("redis", folder, options, nodes, url, facts=facts, network=network)
+    return launch(testbed, options, SYSTEM, _prepare, _complete)
 
 
 def _roles(options: RedisOptions) -> dict[str, Role]:
