@@ -48,43 +48,24 @@ class Cluster:
             "RAY_worker_register_timeout_seconds": "120",
         }
 
-    def start(self, nodes: int) -> None:
-        """Starts the head, then the others; returns when all of them are members."""
-        with socket.socket() as free:
-            free.bind((_own_address(0), 0))
-            self.port = free.getsockname()[1]
-        head = ("--head", "--include-dashboard=false", "--no-monitor", f"--port={self.port}")
-        for _ in range(nodes):
-            self._start(*(head if not self.nodes else (f"--address={self.address}",)))
-
     def kill(self, node: int) -> None:
         """Kills everything of a node at once, as a machine that loses its power."""
         _end(self.nodes[node])
 
-    def stop(self) -> None:
-        """Ends all nodes, the head last."""
-        for node in reversed(self.nodes):
-            _end(node)
-
-    def _start(self, *words: str) -> None:
-        """Starts a node; once more where Ray gave up, as it does on a machine that is very busy."""
-        ray, number = Path(sys.executable).with_name("ray"), len(self.nodes)
-        own = [
+    def start_node(self) -> None:
+        """Starts the head, or another member; again if Ray gave up, as on a very busy machine."""
+        number, folder = len(self.nodes), Path(sys.executable).parent
+        role = ("--head", "--include-dashboard=false", "--no-monitor", f"--port={self.port}")
+        command = [
+            *(folder / "ray", "start", *(role if number == 0 else (f"--address={self.address}",))),
             f"--node-ip-address={_own_address(number)}",
             f"--object-store-memory={STORE_BYTES}",
-            "--num-cpus=1",
-            "--disable-usage-stats",
-            "--block",
+            *("--num-cpus=1", "--disable-usage-stats", "--block"),
         ]
         path = self.folder / f"node-{number}.log"
         for _ in range(TRIES):
             with path.open("wb") as log:
-                node = subprocess.Popen(
-                    [ray, "start", *words, *own],
-                    env=self.environment,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
+                node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
             if _is_up(node, path):
                 self.nodes.append(node)
                 return
@@ -97,11 +78,16 @@ def running(nodes: int, **options: str | None) -> Iterator[Cluster]:
     """A cluster; the path of Ray's sockets must be shorter than pytest's folders are."""
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         made = Cluster(Path(folder), **options)
+        with socket.socket() as free:
+            free.bind((_own_address(0), 0))
+            made.port = free.getsockname()[1]
         try:
-            made.start(nodes)
+            for _ in range(nodes):
+                made.start_node()
             yield made
         finally:
-            made.stop()
+            for node in reversed(made.nodes):
+                _end(node)
 
 
 def _is_up(node: subprocess.Popen[bytes], log: Path) -> bool:

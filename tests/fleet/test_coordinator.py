@@ -1,21 +1,22 @@
-"""Three agents coordinated as one generator: real engines in this process, without Ray."""
+"""A run divided among agents that are coordinated as one generator: real engines, without Ray."""
 
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from crews import LocalFleet
 
 from kvmark.analysis.verdict.judge import judge
-from kvmark.errors import FleetError, Interrupted, SystemUnderTestError
+from kvmark.errors import FleetError, Interrupted, SystemUnderTestError, UsageError
 from kvmark.records import Run, files
 from kvmark.records.histograms import decode
-from kvmark.run import agent
+from kvmark.run import agent, shares
+from kvmark.run.coordinator import clock_offset
+from kvmark.run.shares import acknowledged, check_reachable
 
 # What one operation of the slow system takes: a run of a few hundred lasts for seconds.
 SLOW = ("--system", "sim:?mean_us=2000&servers=1000")
@@ -24,8 +25,9 @@ SLOW = ("--system", "sim:?mean_us=2000&servers=1000")
 def done(run: Run) -> Counter[tuple[Any, ...]]:
     """The numbers of operations by phase, group, kind and outcome."""
     totals = run.manifest.engine.totals
-    keys = [(one.phase, one.group, one.operation, one.part, one.outcome) for one in totals]
-    return Counter(dict(zip(keys, (one.count for one in totals), strict=True)))
+    return Counter(
+        {(one.phase, one.group, one.operation, one.part, one.outcome): one.count for one in totals}
+    )
 
 
 @pytest.mark.parametrize("workload", ["ycsb/a", "ycsb/e", "ycsb/f"])
@@ -46,31 +48,21 @@ def test_three_machines_do_the_operations_of_one(fleet: Any, workload: str) -> N
 @pytest.mark.parametrize(
     ("spec", "on_all_cores"), [({}, True), ({"workers": 1}, False), ({"stress": {}}, False)]
 )
-def test_a_machine_has_a_worker_on_each_core_unless_their_number_was_reckoned_with(
-    fleet: Any,
-    spec: dict[str, Any],
-    on_all_cores: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
+def test_each_core_has_a_worker(fleet: Any, spec: dict[str, Any], *, on_all_cores: bool) -> None:
     """cassandra-stress's connections are divided among the workers of its plan."""
     team = fleet.crew()
     fleet.execute(fleet.plan("ycsb/c", "--system", "null:", "--operations", "60"), team, spec=spec)
     assert team.asked_for_all_cores is on_all_cores
 
 
-def test_an_agent_describes_its_machine_before_its_calibration(
-    fleet: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calibration_is_no_load_of_the_host(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another agent on the machine would count its calibration as other load."""
-    steps: list[str] = []
-
-    def step(name: str, result: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-        return lambda *_: steps.append(name) or result
-
     host, overhead = {"cores": 2}, {"engine_overhead_ns_per_operation": 300.0}
-    monkeypatch.setattr(agent, "describe_host", step("described", host))
-    monkeypatch.setattr(agent, "engine_overhead", step("calibrated", overhead))
+    steps = Mock(describe_host=Mock(return_value=host), engine_overhead=Mock(return_value=overhead))
+    monkeypatch.setattr(agent, "describe_host", steps.describe_host)
+    monkeypatch.setattr(agent, "engine_overhead", steps.engine_overhead)
     described = agent.Agent().describe(fleet.plan("ycsb/c", "--system", "null:").to_json())
-    assert steps == ["described", "calibrated"]
+    assert [step[0] for step in steps.mock_calls] == ["describe_host", "engine_overhead"]
     assert described["host"] == {**host, **overhead}
 
 
@@ -92,9 +84,9 @@ def test_all_begin_at_one_instant_despite_different_clocks(fleet: Any) -> None:
     team = fleet.crew()
     # As if the second machine's clock were ahead: it begins later by its own clock.
     ahead_ns = 150_000_000
-    team.machines[1] = team.machines[1].__class__("machine-1", {}, ahead_ns, 1000)
+    team.machines[1] = replace(team.machines[1], clock_offset_ns=ahead_ns)
     run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "300"), team)
-    (first, second, third) = [wall_ns for phase, wall_ns in team.begun() if phase == 1]
+    first, second, third = (wall_ns for phase, wall_ns in team.begun() if phase == 1)
     assert (second - first, third - first) == (ahead_ns, 0)
     engine = run.manifest.engine
     assert [one.clock_offset_ns for one in engine.agents] == [0, ahead_ns, 0]
@@ -136,29 +128,8 @@ def test_the_throughput_of_all_machines_ends_the_warm_up_and_the_measurement(fle
     assert measure.window_ns < 300 * 10**9
 
 
-def test_intervals_stream_into_the_folder_during_the_run(fleet: Any) -> None:
-    team = fleet.crew()
-    seen: list[int] = []
-
-    def look(_: Any) -> None:
-        found = fleet.records.root.glob("*/" + files.INTERVAL_LOG)
-        seen.extend(len(log.read_bytes().splitlines()) for log in found)
-        # The run ends after the folder has grown.
-        team.stops = int(len({*seen} - {0}) > 1)
-
-    executed = fleet.execute(fleet.plan("ycsb/a", *SLOW, "--duration", "1h"), team, progress=look)
-    assert isinstance(executed.failure, Interrupted)
-    assert sorted(seen) == seen
-
-
-@pytest.mark.parametrize(
-    ("crashes", "cause"), [(False, "it was killed"), (True, "crashed with SIGSEGV")]
-)
-def test_the_others_records_are_kept_when_an_agent_or_its_engine_dies(
-    fleet: Any,
-    crashes: bool,  # noqa: FBT001 - a parameter of the test
-    cause: str,
-) -> None:
+@pytest.mark.parametrize("cause", ["it was killed", "crashed with SIGSEGV"])
+def test_the_others_records_are_kept_when_an_engine_or_agent_dies(fleet: Any, cause: str) -> None:
     team = fleet.crew()
     intervals: list[bytes] = []
 
@@ -167,10 +138,10 @@ def test_the_others_records_are_kept_when_an_agent_or_its_engine_dies(
         if share == 1:
             intervals.extend(report.logs[files.INTERVAL_LOG].splitlines())
         if before < 2 <= len(intervals):
-            if crashes:
+            if "SIGSEGV" in cause:
                 os.kill(team.agents[1].generator.pid, signal.SIGSEGV)
             else:
-                team.kill(1)
+                team.dismiss(1)
 
     team.watch = die_in_the_middle
     run = fleet.run(fleet.plan("ycsb/c", *SLOW, "--operations", "6000"), team)
@@ -183,7 +154,7 @@ def test_the_others_records_are_kept_when_an_agent_or_its_engine_dies(
     (reason,) = [one for one in verdict.reasons if one.code == "lost_share"]
     assert reason.sentence.startswith("Share 2 of 3, generated by machine-1, was lost in the")
     assert verdict.judgement.value in {"SUSPECT", "INVALID"}
-    assert any(event["kind"] == "agent_lost" for event in run.events)
+    assert "agent_lost" in {event["kind"] for event in run.events}
 
 
 def test_agents_stop_without_a_renewal_of_their_lease(fleet: Any) -> None:
@@ -202,37 +173,20 @@ def test_agents_stop_without_a_renewal_of_their_lease(fleet: Any) -> None:
     assert sum(done(run).values()) > 0
 
 
-def test_an_interrupt_ends_all_agents_and_keeps_the_records(fleet: Any) -> None:
-    team = fleet.crew()
-
-    def interrupt(told: Any) -> None:
-        team.stops = int(told["completed"] > 100)
-
-    whole = fleet.plan("ycsb/c", *SLOW, "--duration", "1h")
-    executed = fleet.execute(whole, team, progress=interrupt)
-    assert isinstance(executed.failure, Interrupted)
-    run = fleet.closed(executed)
-    assert run.manifest.engine.interrupted
-    assert run.manifest.engine.phases[-1].stopped_by == "cancelled"
-    assert sum(done(run).values()) > 100
-
-
-def test_a_machine_that_fails_or_is_lost_before_the_measurement_is_named_and_no_run_is_left(
-    fleet: Any,
-) -> None:
+def test_a_machine_that_is_lost_before_the_measurement_is_named(fleet: Any) -> None:
     with pytest.raises(SystemUnderTestError, match=r"^machine-0: .*127\.0\.0\.1:1"):
         fleet.execute(fleet.plan("ycsb/a", "--system", "redis://127.0.0.1:1"), fleet.crew())
     assert list(fleet.records.root.iterdir()) == []
     team = fleet.crew()
-    team.watch = lambda share, report: team.kill(2) if 2 in team.agents and not team.lost else None
+    team.watch = lambda share, report: (
+        team.dismiss(2) if 2 in team.agents and not team.lost else None
+    )
     with pytest.raises(FleetError, match="machine-2 was lost before the run began"):
         fleet.execute(fleet.plan("ycsb/c", *SLOW, "--duration", "1h"), team)
     assert list(fleet.records.root.iterdir()) == []
 
 
-def test_agents_learn_when_a_planned_fault_acts(
-    fleet: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agents_learn_when_a_planned_fault_acts_and_end_with_an_interrupt(fleet: Any) -> None:
     """A system that a fault silences may be silent: no agent ends its share at the stall limit."""
     team = fleet.crew()
     acts: list[bool] = [False]
@@ -244,13 +198,70 @@ def test_agents_learn_when_a_planned_fault_acts(
             team.stops = int(len(acts) >= 3)
             acts.append(len(acts) == 1)
 
-    def generate(local: Any, plan: Any, folder: Any, caller: Any, **more: Any) -> Any:
-        disturbed = replace(caller, is_disturbed=lambda: acts[-1])
-        return generated(local, plan, folder, disturbed, **more)
-
-    generated = LocalFleet.generate
-    monkeypatch.setattr(LocalFleet, "generate", generate)
+    team.is_disturbed = lambda: acts[-1]
     executed = fleet.execute(fleet.plan("ycsb/c", *SLOW, "--duration", "1h"), team, progress=toggle)
     assert isinstance(executed.failure, Interrupted)
+    engine = fleet.closed(executed).manifest.engine
+    assert (engine.interrupted, engine.phases[-1].stopped_by) == (True, "cancelled")
+    assert sum(total.count for total in engine.totals) > 0
     sent = [(share, one["acts"]) for command, share, one in team.sent if command == "disturb"]
     assert sent == [(share, acts) for acts in (True, False) for share in range(3)]
+
+
+@pytest.mark.parametrize("clients", [3, 4, 10, 10_000, 10_001])
+def test_the_clients_of_all_shares_are_those_of_the_whole(clients: int) -> None:
+    parts = [shares.clients_of(clients, index, 3) for index in range(3)]
+    assert sum(parts) == clients
+    assert max(parts) - min(parts) <= 1
+
+
+def test_a_run_uses_no_more_machines_than_its_smallest_group_has_clients(fleet: Any) -> None:
+    whole = fleet.plan("ycsb/a", "--system", "null:")
+    assert shares.machines_used(whole, 3) == 3
+    assert shares.machines_used(whole, 40) == 6
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7])
+@pytest.mark.parametrize("start", [0, 5, 1000])
+def test_the_common_frontier_is_the_first_unacknowledged_ordinal(of: int, start: int) -> None:
+    for uneven in range(20):
+        # The number of acknowledged ordinals of each share.
+        done = [(uneven * (index + 2)) % 11 for index in range(of)]
+        there = {start + index + of * n for index in range(of) for n in range(done[index])}
+        frontiers = [
+            start + index + of * (done[index] - 1) + 1 if done[index] else start
+            for index in range(of)
+        ]
+        missing = next(n for n in range(start, start + 1000) if n not in there)
+        assert acknowledged(frontiers, start) == missing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["rocksdb:there"], "rocksdb is embedded"),
+        (["sim:?clock=virtual"], "virtual clock of sim:"),
+        (["null:", "--verify"], "--verify compares the records with the writes of one"),
+    ],
+)
+def test_indivisible_plans_are_refused(fleet: Any, arguments: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        shares.check_divisible(fleet.plan("ycsb/a", "--system", *arguments))
+    shares.check_divisible(fleet.plan("ycsb/a", "--system", "sim:"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
+def test_a_loopback_address_means_another_system_on_each_machine(fleet: Any, address: str) -> None:
+    local = fleet.plan("ycsb/a", "--system", f"redis://{address}")
+    check_reachable(local, ["10.0.0.1", "10.0.0.1"], "10.0.0.1")
+    with pytest.raises(UsageError, match=r"10\.0\.0\.2 is another one"):
+        check_reachable(local, ["10.0.0.1", "10.0.0.2"], "10.0.0.1")
+    elsewhere = fleet.plan("ycsb/a", "--system", "redis://10.0.0.9:6379")
+    check_reachable(elsewhere, ["10.0.0.1", "10.0.0.2"], "10.0.0.1")
+
+
+def test_a_clocks_offset_is_that_of_the_quickest_round_trip() -> None:
+    # Sent, read there, received: the second trip is the quickest, with its middle at 1050.
+    instants = iter([0, 400, 1000, 1100, 2000, 2900])
+    theirs = iter([7100, 8060, 9999])
+    assert clock_offset(lambda: next(theirs), 3, lambda: next(instants)) == (7010, 100)

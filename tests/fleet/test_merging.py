@@ -15,7 +15,7 @@ from kvmark.stats import Counts
 
 SECOND_NS = 10**9
 TIMES = ("service", "response", "wait")
-NAMES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+NAMES = ("min", "mean", "p50", "p90", "p95", "p99", "p999", "max")
 
 
 def drawn(seed: int, number: int) -> list[int]:
@@ -35,17 +35,19 @@ def recorded(values: Sequence[int]) -> dict[str, Any]:
 
 
 def columns(values: Sequence[int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for time in TIMES:
-        counts = as_kept(values)
-        least, most = (min(values), max(values)) if values else (None, None)
-        found |= {f"{time}_ns_min": least, f"{time}_ns_max": most}
-        found[f"{time}_ns_mean"] = sum(values) / len(values) if values else None
-        for name, q in NAMES.items():
-            quantile = counts.quantile(q)
-            known = quantile is not None and values
-            found[f"{time}_ns_{name}"] = min(max(quantile, least), most) if known else None
-    return found
+    record = recorded(values) if values else dict.fromkeys(NAMES)
+    return {f"{time}_ns_{name}": record[name] for time in TIMES for name in NAMES}
+
+
+def same(merged: dict[str, Any], expected: dict[str, Any]) -> bool:
+    """Whether counts are equal, and quantiles nearly so."""
+    kept, whole = (decode(one["histogram"]) for one in (merged, expected))
+    assert np.array_equal(kept.low, whole.low)
+    assert np.array_equal(kept.count, whole.count)
+    names = expected.keys() - {"histogram"}
+    return {name: merged[name] for name in names} == pytest.approx(
+        {name: expected[name] for name in names}, rel=1e-9
+    )
 
 
 def interval(number: int, ok: Sequence[int], failed: Sequence[int], **account: Any) -> Any:
@@ -65,19 +67,24 @@ def interval(number: int, ok: Sequence[int], failed: Sequence[int], **account: A
             continue
         names = {"operation": operation, "part": False, "outcome": outcome}
         counts = {"count": len(values), "rows": len(values)}
-        rows.append({**common, **names, **counts, **columns(values), **own})
+        rows.append(json.dumps({**common, **names, **counts, **columns(values), **own}) + "\n")
         if operation != "TOTAL":
             tag = "READ" if outcome == "ok" else "READ.timeout"
-            text = encode(Counts.of(values))
-            most = max(values) / 1e6
-            lines += [
-                f"Tag={tag}-{end},{number}.000000000,1.000000000,{most:.6f},{text}"
-                for end in ("st", "rt", "wt")
-            ]
-    return (
-        "".join(json.dumps(row) + "\n" for row in rows).encode(),
-        "".join(f"{line}\n" for line in lines).encode(),
-    )
+            lines += [logged(f"{tag}-{end}", values, number) for end in ("st", "rt", "wt")]
+    return "".join(rows).encode(), "".join(lines).encode()
+
+
+def logged(tag: str, values: Sequence[int], number: int = 0) -> str:
+    """A line of the log of histograms."""
+    text = encode(Counts.of(values))
+    return f"Tag={tag},{number}.000000000,1.000000000,{max(values) / 1e6:.6f},{text}\n"
+
+
+def has_line(lines: Sequence[str], expected: str) -> bool:
+    """Whether there is this line, or one with an equal histogram."""
+    begin, _, text = expected.strip().rpartition(",")
+    (found,) = (line.rpartition(",")[2] for line in lines if line.startswith(begin))
+    return np.array_equal(decode(found).count, decode(text).count)
 
 
 def take(intervals: Intervals, share: int, rows: bytes, log: bytes) -> None:
@@ -109,17 +116,13 @@ def test_an_interval_of_three_shares_is_that_of_one_engine(intervals: Intervals)
         row = rows[key]
         assert row["count"] == row["rows"] == len(values)
         assert (row["start_ns"], row["end_ns"]) == (5 * SECOND_NS, 6 * SECOND_NS)
-        for name, value in columns(values).items():
-            assert row[name] == pytest.approx(value, rel=1e-12), name
-    assert (rows["TOTAL", "any"]["issued"], rows["TOTAL", "any"]["late"]) == (33, 3)
-    assert (rows["TOTAL", "any"]["late_busy"], rows["TOTAL", "any"]["read_late"]) == (3, 6)
-    lines = {line.split(",")[0]: line.split(",") for line in lines_of_log}
-    kept = decode(lines["Tag=READ-rt"][4])
-    whole = as_kept(ok)
-    assert np.array_equal(kept.low, whole.low)
-    assert np.array_equal(kept.count, whole.count)
-    assert float(lines["Tag=READ-rt"][3]) == pytest.approx(max(ok) / 1e6, abs=1e-6)
-    assert lines["Tag=READ-rt"][1:3] == ["5.000000000", "1.000000000"]
+        expected = columns(values)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    sums = {
+        name: rows["TOTAL", "any"][name] for name in ("issued", "late", "late_busy", "read_late")
+    }
+    assert sums == {"issued": 33, "late": 3, "late_busy": 3, "read_late": 6}
+    assert has_line(lines_of_log, logged("READ-rt", ok, 5))
 
 
 def test_an_interval_waits_for_the_slowest_share(intervals: Intervals) -> None:
@@ -158,26 +161,18 @@ def test_totals_are_added_exactly() -> None:
     assert [one["operation"] for one in merged] == ["READ", "UPDATE"]
     whole = total(list(chain(*parts)))
     assert (merged[0]["count"], merged[0]["in_window"]) == (1200, 1196)
-    for time in TIMES:
-        got, wanted = merged[0][time], whole[time]
-        assert np.array_equal(decode(got["histogram"]).count, decode(wanted["histogram"]).count)
-        for name in wanted.keys() - {"histogram"}:
-            assert got[name] == pytest.approx(wanted[name], rel=1e-9), name
+    assert all(same(merged[0][time], whole[time]) for time in TIMES)
 
 
 def test_the_lag_of_several_generators_is_that_of_all_their_reads() -> None:
     def lag(values: Sequence[int], discarded: int) -> dict[str, Any]:
-        record = recorded(values)
-        return {**record, "count": len(values), "discarded": discarded}
+        return {**recorded(values), "count": len(values), "discarded": discarded}
 
     parts = [drawn(seed, 200 + seed) for seed in range(3)]
-    lags = [lag(values, 1) for values in parts]
-    merged = merge_lags([lags[0], None, *lags[1:]])
+    first, *others = (lag(values, 1) for values in parts)
+    merged = merge_lags([first, None, *others])
     assert merged is not None
-    whole = lag(list(chain(*parts)), 3)
-    assert np.array_equal(decode(merged["histogram"]).count, decode(whole["histogram"]).count)
-    for name in whole.keys() - {"histogram"}:
-        assert merged[name] == pytest.approx(whole[name], rel=1e-9), name
+    assert same(merged, lag(list(chain(*parts)), 3))
     assert merge_lags([None, None]) is None
 
 
@@ -185,8 +180,6 @@ def test_the_lag_is_in_the_merged_log(intervals: Intervals) -> None:
     lags = [drawn(seed, 50) for seed in range(3)]
     for share, values in enumerate(lags):
         rows, log = interval(0, [1000], [])
-        line = f"Tag=generator-lag,0.000000000,1.000000000,9.0,{encode(Counts.of(values))}\n"
-        take(intervals, share, rows, log + line.encode())
+        take(intervals, share, rows, log + logged("generator-lag", values).encode())
     ((_, merged),) = intervals.ready()
-    (line,) = (line for line in merged if line.startswith("Tag=generator-lag,5.000000000,"))
-    assert np.array_equal(decode(line.split(",")[4]).count, as_kept(list(chain(*lags))).count)
+    assert has_line(merged, logged("generator-lag", list(chain(*lags)), 5))

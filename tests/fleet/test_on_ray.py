@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from kvmark.records import Records, files, read_events
+from kvmark.records import Records, Run, files, read_events
+from kvmark.secret import Secret
+from redis_testbeds import Up, root, up, with_redis
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'kvmark[fleet]'")
 
@@ -22,11 +23,15 @@ from cluster import Cluster, running
 
 from waiting import PATIENCE_S, wait_until
 
+__all__ = ["root", "up", "with_redis"]
+
+KVMARK = Path(sys.executable).with_name("kvmark")
 Command = Callable[..., subprocess.Popen[str]]
 
 COUNTED = ("run", "ycsb/a", "--system", "null:", "--operations", "30001", "--clients", "6")
 ENDLESS = ("run", "ycsb/c", "--system", "sim:?mean_us=2000&servers=100", "--clients", "6",
            "--duration", "1h", "--interval", "100ms")  # fmt: skip
+CANARY = "C4n4ryS1ngs"
 AGENT, GENERATOR = "ray::Agent", "kvmark.run.worker"
 STUDY = """
 name: lost-in-the-middle
@@ -57,14 +62,9 @@ def kvmark(cluster: Cluster, tmp_path: Path) -> Command:
     """Starts the command with the cluster's token."""
 
     def start(*words: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [Path(sys.executable).with_name("kvmark"), words[0], "-q", *words[1:]],
-            cwd=tmp_path,
-            env={**cluster.environment, "KVMARK_RUNS": str(tmp_path / "runs"), **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        own = {**cluster.environment, "KVMARK_RUNS": str(tmp_path / "runs"), **more}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([KVMARK, *words], cwd=tmp_path, env=own, text=True, **pipes)
 
     return start
 
@@ -81,27 +81,29 @@ def measured_lines(folder: Path) -> int:
 
 
 def processes(command: str) -> set[int]:
-    """The processes with this in their command: agents, or those that generate load."""
+    """The processes with this in their command, such as agents, or those that generate load."""
     found = psutil.process_iter(["pid", "cmdline"])
     return {one.pid for one in found if command in " ".join(one.info["cmdline"] or [])}
 
 
-def counts(run: Any) -> dict[Any, int]:
+def counts(run: Run) -> dict[tuple[str, str], int]:
     totals = run.manifest.engine.totals
     return {(one.operation, one.outcome): one.count for one in totals}
 
 
-def test_three_nodes_do_the_operations_of_one_machine(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def opened(folder: Path) -> list[Run]:
+    """All runs, the newest first."""
+    records = Records(folder / "runs")
+    return [records.open(entry.id) for entry in records.list()]
+
+
+def test_three_nodes_do_the_work_of_one(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     alone = kvmark(*COUNTED)
     together = kvmark(*COUNTED, "--fleet", cluster.address, "--machines", "3")
     for process in (alone, together):
         code, told = ended(process)
         assert code == 0, told
-    records = Records(tmp_path / "runs")
-    opened = [records.open(entry.id) for entry in records.list()]
-    one, three = sorted(opened, key=lambda run: len(run.manifest.engine.agents))
+    one, three = sorted(opened(tmp_path), key=lambda run: len(run.manifest.engine.agents))
     assert counts(three) == counts(one)
     assert sum(counts(three).values()) == 30_001
     agents = three.manifest.engine.agents
@@ -112,16 +114,13 @@ def test_three_nodes_do_the_operations_of_one_machine(
     assert all(agent.clock_round_trip_ns > 0 < agent.host["cores"] for agent in agents)
 
 
-def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_a_replay_is_divided(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     rows = (
-        f"{number // 500},key{number * number % 37},12,{number % 500 + 1},{number % 7},"
-        f"{'set' if number % 5 == 0 else 'get'},0\n"
-        for number in range(2000)
+        f"{n // 500},key{n * n % 37},12,{n % 500 + 1},{n % 7},{'get' if n % 5 else 'set'},0\n"
+        for n in range(2000)
     )
     (tmp_path / "t.csv").write_text("".join(rows))
-    made = [Path(sys.executable).with_name("kvmark"), "trace", "import", "t.csv", "-o", "t.trace"]
+    made = (KVMARK, "trace", "import", "t.csv", "-o", "t.trace")
     subprocess.run(made, cwd=tmp_path, check=True, timeout=PATIENCE_S)
     # The nodes have other caches than who made the tape.
     own = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -134,11 +133,8 @@ def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
         code, told = ended(process)
         # A busy machine may be late, which makes a run no worse here.
         assert code in (0, 1), told
-    records = Records(tmp_path / "runs")
-    opened = [records.open(entry.id) for entry in records.list()]
-    (one,) = [run for run in opened if not run.manifest.engine.agents]
-    divided = [run for run in opened if run.manifest.engine.agents]
-    assert len(divided) == 3
+    *divided, one = sorted(opened(tmp_path), key=lambda run: -len(run.manifest.engine.agents))
+    assert [len(run.manifest.engine.agents) for run in (*divided, one)] == [3, 3, 3, 0]
     for run in divided:
         assert counts(run) == counts(one)
         phases = {phase.name: phase.groups[0] for phase in run.manifest.engine.phases[::2]}
@@ -147,14 +143,12 @@ def test_a_replay_is_divided_among_machines_that_are_sent_its_tapes(
         assert phases["load"].issued == one.manifest.engine.phases[0].groups[0].issued > 0
 
 
-def test_stress_is_divided_among_machines(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_stress_is_divided(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     own = ("stress", "--fleet", cluster.address, "--machines", "3", "--commit", "abc")
     words = ("write", "n=3001", "no-warmup", "-rate", "threads=6", "-node", "null:")
     code, told = ended(kvmark(*own, *words))
     assert code == 0, told
-    run = Records(tmp_path / "runs").open("last")
+    (run,) = opened(tmp_path)
     assert sum(counts(run).values()) == 3001
     assert len(run.manifest.engine.agents) == 3
     assert run.manifest.commit == "abc"
@@ -166,9 +160,7 @@ def test_more_machines_than_there_are_is_wrong_use(cluster: Cluster, kvmark: Com
     assert "fleet: 4 machines are wanted and 3 of the cluster" in told
 
 
-def test_load_stops_when_the_command_is_killed(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_load_stops_without_the_command(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     before, generating = processes(AGENT), processes(GENERATOR)
     command = kvmark(*ENDLESS, "--fleet", cluster.address)
     wait_until(lambda: measured_lines(tmp_path) > 3, "intervals stream in")
@@ -182,25 +174,44 @@ def test_load_stops_when_the_command_is_killed(
     wait_until(lambda: not processes(GENERATOR) - generating, "nothing generates load any more")
 
 
-def test_a_study_goes_on_when_a_node_is_killed_in_the_middle(
-    cluster: Cluster, kvmark: Command, tmp_path: Path
-) -> None:
+def test_a_password_is_secret(cluster: Cluster, kvmark: Command, up: Up, tmp_path: Path) -> None:
+    system = f"redis://default:{CANARY}@{up(password=Secret(CANARY)).nodes[0].address}"
+    words = ("run", "ycsb/c", "--system", system, "--records", "50", *ENDLESS[4:])
+    command = kvmark(*words, "--fleet", cluster.address)
+    wait_until(lambda: measured_lines(tmp_path) > 0, "the run has an interval")
+    assert not processes(CANARY)
+    command.send_signal(signal.SIGINT)
+    code, told = ended(command)
+    assert code == 130, told
+    assert CANARY not in told
+    assert list(cluster.folder.rglob("*.log"))
+    # Ray's store of objects is its memory, not a file.
+    for folder in (tmp_path / "runs", cluster.folder):
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert not [path for path in files if CANARY.encode() in path.read_bytes()]
+
+
+def test_a_study_outlives_a_node(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     command = kvmark("study", "study.yaml", "--fleet", cluster.address, "--report", "none")
     wait_until(lambda: measured_lines(tmp_path) > 10, "the first case is being measured")
     cluster.kill(2)
     code, told = ended(command)
     assert code == 1, told
-    records = Records(tmp_path / "runs")
-    first, second = (records.open(entry.id) for entry in reversed(records.list()))
+    second, first = opened(tmp_path)
+    verdicts = [
+        json.loads(Records(tmp_path / "runs").verdict_path(run.id).read_text())
+        for run in (first, second)
+    ]
     (lost,) = [agent for agent in first.manifest.engine.agents if agent.lost]
     assert 0 < lost.lost.missing < 1 / 3
     assert sum(counts(first).values()) > 0
     assert first.manifest.engine.phases[-1].stopped_by == "duration"
-    verdict = json.loads(records.verdict_path(first.id).read_text())
-    (sentence,) = [one["sentence"] for one in verdict["reasons"] if one["code"] == "lost_share"]
-    assert sentence.startswith(f"Share {lost.share + 1} of 3, generated by {lost.machine}")
+    reasons, others = (
+        {one["code"]: one["sentence"] for one in each["reasons"]} for each in verdicts
+    )
+    begin = f"Share {lost.share + 1} of 3, generated by {lost.machine}"
+    assert reasons["lost_share"].startswith(begin)
+    assert "fewer_machines" in others
     assert len(second.manifest.engine.agents) == 2
     assert all(agent.lost is None for agent in second.manifest.engine.agents)
-    verdict = json.loads(records.verdict_path(second.id).read_text())
-    assert "fewer_machines" in {one["code"] for one in verdict["reasons"]}

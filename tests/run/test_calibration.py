@@ -1,12 +1,16 @@
-"""The engine's overhead is measured several times, and left out if the results disagree."""
+"""The engine's overhead and the speed of a core are measured."""
 
 import json
+import os
+import time
 from typing import Any
 
 import pytest
 
+from kvmark.run import sampler
 from kvmark.run.context import engine_overhead, overhead_of
 from kvmark.run.generator import LocalGenerator
+from kvmark.run.sampler import fixed_work_ns
 from plans import plan_of
 
 
@@ -49,3 +53,20 @@ def test_a_calibration_with_large_values_has_a_time_limit() -> None:
     assert found == {"engine_overhead_ns_per_operation": 20e6}
     (phase,) = plans[0]["phases"]
     assert phase["duration_ns"] == 50_000_000
+
+
+def test_it_runs_on_the_named_core_and_restores_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    seen: list[set[int]] = []
+    monkeypatch.setattr(sampler, "_work", lambda: lambda: seen.append(os.sched_getaffinity(0)))
+    fixed_work_ns(core)
+    fixed_work_ns()
+    fixed_work_ns(4095)
+    assert seen == [{core}] * 2 + [before] * 4
+    assert os.sched_getaffinity(0) == before
+
+
+def test_time_without_a_core_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "_work", lambda: lambda: time.sleep(0.1))
+    assert 0 < fixed_work_ns() < 50_000_000

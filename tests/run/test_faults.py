@@ -1,5 +1,15 @@
-"""Faults begin when they are due, become events of the run, and always end."""
+"""Faults begin when they are due, become events of the run, and always end.
 
+A broken server is restored even if the process that broke it is killed.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,10 +17,11 @@ import pytest
 from kvmark.errors import UsageError
 from kvmark.run.faults import Faults, ServerInfo
 from kvmark.spec.faults import parse_fault
+from kvmark.testbed import control
 from kvmark.testbed.console import connect
-from kvmark.testbed.control import kill_node
+from kvmark.testbed.control import FaultGuard
 from kvmark.testbed.state import Testbed
-from redis_testbeds import FIRST, Up, answers
+from redis_testbeds import FIRST, Up, answers, state_of
 from waiting import wait_until
 
 Running = Any
@@ -23,16 +34,8 @@ def faults(testbed: Testbed, running: Running, *texts: str, limit_ns: int | None
     return Faults(parsed, testbed, running.folder, limit_ns)
 
 
-def has_new_process(testbed: Testbed) -> bool:
-    return Testbed.read(testbed.folder).node(FIRST).process != testbed.node(FIRST).process
-
-
-@pytest.mark.parametrize("do", ["pause", "partition"])
-def test_a_fault_begins_when_it_is_due_and_ends_after_its_time(
-    request: pytest.FixtureRequest, running: Running, do: str
-) -> None:
-    testbed = request.getfixturevalue("up")() if do == "pause" else request.getfixturevalue("pair")
-    text = f"50ms {do} {FIRST} for 100ms"
+def test_a_fault_begins_when_it_is_due_and_ends_after_its_time(up: Up, running: Running) -> None:
+    testbed, text = up(), f"50ms pause {FIRST} for 100ms"
     with faults(testbed, running, text):
         running.measure()
         running.wait_for("begun", "ended")
@@ -41,7 +44,7 @@ def test_a_fault_begins_when_it_is_due_and_ends_after_its_time(
     assert begun["at_ns"] >= running.measure_ns + 50_000_000
     assert ended["at_ns"] >= running.measure_ns + 150_000_000
     assert begun["at_wall_ns"] == begun["at_ns"] + running.origin_wall_ns
-    assert (begun["fault"], begun["do"], begun["node"]) == (text, do, FIRST)
+    assert (begun["fault"], begun["do"], begun["node"]) == (text, "pause", FIRST)
 
 
 def test_no_fault_begins_before_the_measurement(up: Up, running: Running) -> None:
@@ -53,27 +56,15 @@ def test_no_fault_begins_before_the_measurement(up: Up, running: Running) -> Non
 
 
 @pytest.mark.parametrize("fault", ["kill {} for 50ms", "restart {}", "restart {} for 20ms"])
-def test_a_server_that_was_down_is_started_again_on_its_data(
-    up: Up, running: Running, fault: str
-) -> None:
+def test_a_server_starts_again_on_its_data(up: Up, running: Running, fault: str) -> None:
     testbed = up(appendonly=True, appendfsync="always")
     connect(testbed, testbed.node(FIRST)).ask("SET", "kept", "1")
     with faults(testbed, running, f"0s {fault}"):
         running.measure()
         running.wait_for("begun", "ended")
     now = Testbed.read(testbed.folder)
-    assert has_new_process(testbed)
+    assert now.node(FIRST).process != testbed.node(FIRST).process
     assert connect(now, now.node(FIRST)).ask("GET", "kept") == "1"
-
-
-def test_the_end_of_a_run_heals_links(pair: Testbed, running: Running) -> None:
-    with faults(pair, running, "0s partition {} for 1h"):
-        running.measure()
-        running.wait_for("begun")
-        assert not answers(pair, within_s=0.2)
-        assert answers(pair, "replica-1")
-    assert running.states() == ["begun", "ended"]
-    assert answers(pair)
 
 
 def test_a_fault_without_an_end_ends_with_the_measurement(up: Up, running: Running) -> None:
@@ -84,9 +75,7 @@ def test_a_fault_without_an_end_ends_with_the_measurement(up: Up, running: Runni
 
 
 @pytest.mark.parametrize("event", [{"kind": "interrupted"}, MEASURED])
-def test_faults_end_with_the_measurement_or_an_interrupt(
-    up: Up, running: Running, event: dict[str, Any]
-) -> None:
+def test_faults_end_with_the_measurement(up: Up, running: Running, event: dict[str, Any]) -> None:
     testbed = up()
     with faults(testbed, running, "0s pause {} for 1h", "2h kill {} for 1s"):
         running.measure()
@@ -110,9 +99,7 @@ def test_verification_waits_until_all_servers_work_together(up: Up, running: Run
         assert answers(testbed)
 
 
-def test_a_server_that_cannot_be_restored_is_an_event_and_verification_begins(
-    up: Up, running: Running
-) -> None:
+def test_verification_begins_without_a_server_that_is_lost(up: Up, running: Running) -> None:
     testbed = up()
     settings = testbed.folder_of(testbed.node(FIRST)) / "redis.conf"
     with faults(testbed, running, "0s kill {} for 20ms") as broken:
@@ -125,42 +112,127 @@ def test_a_server_that_cannot_be_restored_is_an_event_and_verification_begins(
     assert "the servers don't work together again" in running.faults()[2]["problem"]
 
 
-def test_several_faults_begin_in_order(up: Up, running: Running) -> None:
+def test_faults_begin_in_order_until_the_measurement_is_over(up: Up, running: Running) -> None:
     testbed = up()
     with faults(testbed, running, "200ms kill {} for 10ms", "0s pause {} for 20ms"):
         running.measure()
         running.wait_for("begun", "ended", "begun", "ended")
     assert [event["do"] for event in running.faults()] == ["pause", "pause", "kill", "kill"]
-    assert answers(testbed)
-
-
-def test_a_fault_that_is_due_after_the_measurement_does_not_begin(up: Up, running: Running) -> None:
-    testbed = up()
-    with faults(testbed, running, "0s kill {} for 10ms", "20ms pause {} for 1s"):
-        running.measure(MEASURED)
-        wait_until(lambda: "not_reached" in running.states(), "the faults are over")
-    states = {event["state"] for event in running.faults() if event["do"] == "pause"}
-    assert states == {"not_reached"}
+    running.write(MEASURED)
+    with faults(Testbed.read(testbed.folder), running, "20ms pause {} for 1s"):
+        wait_until(lambda: len(running.states()) == 5, "the fault is over")
+    assert running.states()[-1] == "not_reached"
     assert answers(testbed)
 
 
 def test_a_fault_of_a_server_that_has_ended_fails(up: Up, running: Running) -> None:
     testbed = up()
-    kill_node(testbed, FIRST)
+    control.kill_node(testbed, FIRST)
     with faults(testbed, running, "0s pause {} for 1s"):
         running.measure()
         running.wait_for("failed")
     assert running.faults()[0]["problem"] == "the server had ended by itself"
 
 
-def test_servers_on_the_loopback_address_have_no_link_to_disturb(up: Up) -> None:
-    text = f"0s partition {FIRST} for 1s"
-    sentence = f"^fault '{text}': the servers of .*start them with kvmark up --network, as root"
-    with pytest.raises(UsageError, match=sentence):
-        ServerInfo(up(), {}).check_faults([parse_fault(text)])
+def test_only_links_to_servers_of_a_network_can_be_cut(up: Up, pair: Testbed) -> None:
+    text = f"0s partition {FIRST} from replica-2 for 1s"
+    for testbed, sentence in (
+        (up(), "the servers of .*start them with kvmark up --network, as root"),
+        (pair, ".* has no node 'replica-2'; it has primary-1, replica-1"),
+    ):
+        with pytest.raises(UsageError, match=f"^fault '{text}': {sentence}"):
+            ServerInfo(testbed, {}).check_faults([parse_fault(text)])
 
 
-def test_other_servers_of_a_partition_must_exist(pair: Testbed) -> None:
-    fault = parse_fault(f"0s partition {FIRST} from replica-2 for 1s")
-    with pytest.raises(UsageError, match="has no node 'replica-2'; it has primary-1, replica-1"):
-        ServerInfo(pair, {}).check_faults([fault])
+STOPPED = {"T", None}
+
+FAULT_AND_WAIT = """
+import sys, time
+from datetime import UTC, datetime
+from pathlib import Path
+from kvmark.records import RunFolder
+from kvmark.run.faults import Faults
+from kvmark.spec.faults import parse_fault
+from kvmark.testbed.state import Testbed
+testbed, folder = Testbed.read(Path(sys.argv[1])), RunFolder(Path(sys.argv[2]), datetime.now(UTC))
+folder.append_event({"at_ns": 0, "kind": "opened", "started_wall_ns": time.time_ns()})
+folder.append_event({"at_ns": 1, "kind": "phase_started", "phase": 0, "name": "measure"})
+with Faults([parse_fault(f"0s {sys.argv[3]} primary-1 for 1h")], testbed, folder, None):
+    sys.stdin.read()
+"""
+
+
+def messages(*faults: str) -> list[str]:
+    """Messages to the guard before servers are broken."""
+    return [json.dumps([parse_fault(f"0s {fault}").text, True]) for fault in faults]
+
+
+@pytest.mark.parametrize(
+    ("do", "state", "kill"),
+    [("pause", "T", os.kill), ("pause", "T", os.killpg), ("kill", None, os.kill)],
+)
+def test_a_fault_ends_when_kvmark_is_killed(
+    up: Up, tmp_path: Path, do: str, state: str | None, kill: Callable[[int, int], None]
+) -> None:
+    testbed, folder = up(), tmp_path / "run"
+    folder.mkdir()
+    command = [sys.executable, "-c", FAULT_AND_WAIT, testbed.folder, folder, do]
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, env=own, start_new_session=True) as process:
+        wait_until(lambda: state_of(testbed) == state, "the server is broken")
+        # All of its processes are killed at once when a terminal is closed by force.
+        kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: state_of(testbed) not in STOPPED, "the server is restored")
+
+
+def test_a_restored_server_is_ignored(up: Up) -> None:
+    testbed = up()
+    control.pause_node(testbed, FIRST)
+    wait_until(lambda: state_of(testbed) == "T", "the server is paused")
+    (begun,) = messages(f"pause {FIRST}")
+    control.guard(testbed.folder, [begun, begun.replace("true", "false")])
+    assert state_of(testbed) == "T"
+    control.resume_node(testbed, FIRST)
+
+
+def test_only_a_killed_server_is_started_again_despite_an_error_with_another(up: Up) -> None:
+    testbed, noted = up(), messages("pause nobody", f"kill {FIRST}")
+    control.guard(testbed.folder, noted)
+    assert Testbed.read(testbed.folder).node(FIRST).process == testbed.node(FIRST).process
+    control.kill_node(testbed, FIRST)
+    control.guard(testbed.folder, noted)
+    assert state_of(testbed) not in STOPPED
+
+
+@pytest.mark.parametrize("towards", ["", " from replica-1"])
+def test_a_cut_link_is_healed(pair: Testbed, towards: str) -> None:
+    cut = f"partition {FIRST}{towards}"
+    control.begin_fault(pair, parse_fault(f"0s {cut}"))
+    assert has_wrong_neighbour(pair) == bool(towards)
+    control.guard(pair.folder, messages(cut))
+    assert not has_wrong_neighbour(pair)
+    assert answers(pair)
+
+
+def has_wrong_neighbour(testbed: Testbed) -> bool:
+    """Whether a server or the generator has a permanent wrong address of another server."""
+    command = ["ip", "-all", "netns", "exec", "ip", "neighbour", "show", "nud", "permanent"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    hosts = tuple(f"{node.host} " for node in testbed.nodes)
+    return any(line.startswith(hosts) for line in shown.splitlines())
+
+
+def test_the_guard_is_not_disturbed(
+    up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "random", "string"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    testbed, fault = up(), parse_fault(f"0s pause {FIRST}")
+    monkeypatch.chdir(tmp_path)
+    with FaultGuard(testbed.folder) as started:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(started.process.pid, number)
+        started.note(fault, acts=True)
+        started.note(fault, acts=False)
+        assert started.process.poll() is None

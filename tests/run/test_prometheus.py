@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kvmark.errors import UsageError
-from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.prometheus import NAMES, Exporter, exporting
 from plans import plan_of
@@ -41,7 +40,7 @@ def exporter() -> Iterator[Exporter]:
 
 @dataclass(frozen=True)
 class Followed:
-    """A run's folder, and the exporter of its metrics."""
+    """A run of the open model in progress, with at most four in flight, and its exporter."""
 
     exporter: Exporter
     folder: RunFolder
@@ -56,18 +55,19 @@ class Followed:
         return scraped(self.exporter.address)
 
 
-@pytest.fixture
-def run(exporter: Exporter, tmp_path: Path) -> Iterator[Followed]:
-    """A run in progress."""
-    folder = RunFolder(tmp_path / "run", datetime.now(UTC))
-    folder.path.mkdir()
-    with exporter.following(folder, plan()):
+@contextmanager
+def following(exporter: Exporter, path: Path) -> Iterator[Followed]:
+    path.mkdir()
+    folder = RunFolder(path, datetime.now(UTC))
+    plan = plan_of("ycsb/a", clients=4, rate=500.0, duration_ns=SECOND)
+    with exporter.following(folder, plan):
         yield Followed(exporter, folder)
 
 
-def plan() -> Plan:
-    """The open model with at most four in flight."""
-    return plan_of("ycsb/a", clients=4, rate=500.0, duration_ns=SECOND)
+@pytest.fixture
+def run(exporter: Exporter, tmp_path: Path) -> Iterator[Followed]:
+    with following(exporter, tmp_path / "run") as run:
+        yield run
 
 
 def row(second: int, operation: str, outcome: str, count: int, **more: Any) -> dict[str, Any]:
@@ -90,8 +90,14 @@ def scraped(address: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_counts_grow_with_each_interval(run: Followed) -> None:
-    run.write(row(0, "READ", "ok", 100), row(0, "READ", "timeout", 3))
+def test_counts_grow_with_each_whole_line(run: Followed) -> None:
+    line = json.dumps(row(0, "READ", "ok", 100)) + "\n"
+    log = run.folder.path / "intervals.jsonl"
+    log.write_text(line[:30])
+    assert READ not in run.scraped()
+    log.write_text(line)
+    # Parts of operations don't count.
+    run.write(row(0, "READ", "timeout", 3), row(0, "READ", "ok", 40, part=True))
     assert run.scraped()[READ] == 100
     run.write(row(1, "READ", "ok", 50))
     assert run.scraped()[READ] == 150
@@ -103,23 +109,16 @@ def test_times_and_rates_are_those_of_the_newest_interval(run: Followed) -> None
     run.write(total, row(0, "READ", "ok", 100), row(0, "UPDATE", "ok", 3))
     run.write(row(1, "TOTAL", "any", 50, backlog=5, in_flight=1, late=1))
     run.write(row(1, "READ", "ok", 50))
+    expected = {
+        ("kvmark_completed_per_second", "clients", "READ"): 50,
+        ("kvmark_completed_per_second", "clients", "UPDATE"): None,
+        ("kvmark_response_seconds", "clients", "READ", "0.99"): pytest.approx(2.000001e-3),
+        ("kvmark_backlog_operations", "clients"): 5,
+        ("kvmark_in_flight_operations", "clients"): 1,
+        ("kvmark_late_operations_total", "clients"): 3,
+    }
     found = run.scraped()
-    assert found["kvmark_completed_per_second", "clients", "READ"] == 50
-    assert ("kvmark_completed_per_second", "clients", "UPDATE") not in found
-    assert found["kvmark_response_seconds", "clients", "READ", "0.99"] == pytest.approx(2.000001e-3)
-    assert found["kvmark_backlog_operations", "clients"] == 5
-    assert found["kvmark_in_flight_operations", "clients"] == 1
-    assert found["kvmark_late_operations_total", "clients"] == 3
-
-
-def test_incomplete_lines_and_parts_of_operations_are_not_counted(run: Followed) -> None:
-    line = json.dumps(row(0, "READ", "ok", 100)) + "\n"
-    log = run.folder.path / "intervals.jsonl"
-    log.write_text(line[:30])
-    assert READ not in run.scraped()
-    log.write_text(line)
-    run.write(row(0, "READ", "ok", 40, part=True))
-    assert run.scraped()[READ] == 100
+    assert {name: found.get(name) for name in expected} == expected
 
 
 def test_the_plan_the_phase_and_the_machine_are_exported(run: Followed) -> None:
@@ -144,12 +143,10 @@ def test_the_plan_the_phase_and_the_machine_are_exported(run: Followed) -> None:
 def test_the_next_run_restarts_the_counters(run: Followed, tmp_path: Path) -> None:
     run.write(row(0, "READ", "ok", 100))
     run.scraped()
-    folder = RunFolder(tmp_path / "other", datetime.now(UTC))
-    folder.path.mkdir()
-    with run.exporter.following(folder, plan()):
-        Followed(run.exporter, folder).write(row(0, "READ", "ok", 1))
+    with following(run.exporter, tmp_path / "other") as other:
+        other.write(row(0, "READ", "ok", 1))
         assert run.scraped()[READ] == 1
-    (folder.path / "intervals.jsonl").unlink()
+    (other.folder.path / "intervals.jsonl").unlink()
     assert run.scraped()[READ] == 1
 
 

@@ -17,9 +17,7 @@ with scratch_folder(Path(sys.argv[1])) as folder:
 """
 
 
-def test_only_folders_of_killed_commands_without_files_of_the_user_are_removed(
-    tmp_path: Path,
-) -> None:
+def test_only_own_files_of_killed_commands_are_removed(tmp_path: Path) -> None:
     (tmp_path / "20260101-000000-mine-abcd").mkdir()
     (tmp_path / "scratch-file").write_text("no folder")
     for notes in ("scratch-notes", "scratch-0badcafe"):

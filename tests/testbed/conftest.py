@@ -1,7 +1,7 @@
 """Testbeds of real servers in a test's folder; all are stopped when the test ends."""
 
 import shutil
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +12,15 @@ from kvmark.testbed.cassandra.artifacts import find_java
 from kvmark.testbed.console import connect
 from kvmark.testbed.proxy import find_program
 from kvmark.testbed.state import Testbed
-from redis_testbeds import PATIENCE_S, pair, root, up, with_redis
+from redis_testbeds import PATIENCE_S, Ask, Run, pair, root, up, with_redis
 
 __all__ = ["pair", "root", "up", "with_redis"]
+
+
+@pytest.fixture
+def server_log(tmp_path: Path) -> Path:
+    """The path of a server's log."""
+    return tmp_path / "server.log"
 
 
 @pytest.fixture
@@ -27,7 +33,7 @@ def with_haproxy() -> None:
 
 
 @pytest.fixture
-def ask() -> Callable[..., Any]:
+def ask() -> Ask:
     """Sends a command to one server of a testbed."""
 
     def ask(testbed: Testbed, node: str, *command: str | int) -> Any:
@@ -37,8 +43,8 @@ def ask() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def kvmark(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command; its exit code, output and errors."""
+def kvmark(root: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in the folder of testbeds; its exit code, output and errors."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         capsys.readouterr()

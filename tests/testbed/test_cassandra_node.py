@@ -1,14 +1,15 @@
 """One real node of Cassandra: failed starts, then observed, described, broken, and stopped."""
 
-import io
 import json
+import os
 import re
 import socket
 import stat
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -17,45 +18,29 @@ import pytest
 from kvmark.cli import main
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.secret import Secret
-from kvmark.testbed import cassandra
+from kvmark.testbed import cassandra, control
 from kvmark.testbed.cassandra.server import connect
 from kvmark.testbed.console import Console
-from kvmark.testbed.control import (
-    describe,
-    kill_node,
-    pause_node,
-    restart_node,
-    resume_node,
-    take_down,
-    wait_until_healthy,
-)
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import make_group, remove_group, wait_until
-from kvmark.testbed.state import Testbed, owner_of
-from redis_testbeds import Run
+from kvmark.testbed.state import Node, Testbed, owner_of
+from redis_testbeds import PATIENCE_S, Run
 
 FIRST = "node-1"
-PATIENCE_S = 300.0
 GIB = 2**30
 # Nothing is given up because the machine is busy.
 SETTINGS = ("concurrent_reads=64", "commitlog_sync=batch", "read_request_timeout=5m",
             "range_request_timeout=5m", "write_request_timeout=5m")  # fmt: skip
 LOCAL = "SELECT cluster_name FROM system.local"
+ONE_COPY = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 SECRET = "it's open #1"
 
-
-@dataclass(frozen=True)
-class Started:
-    """A testbed and the output of `kvmark up`."""
-
-    folder: Path
-    out: str
-    err: str
-    is_bounded: bool
-    """Whether the kernel can bound a node's memory."""
+Started = tuple[Path, subprocess.CompletedProcess[str]]
+"""The folder of a testbed, and the `kvmark up` that made it."""
 
 
 def can_bound() -> bool:
+    """Whether the kernel can bound a node's memory."""
     try:
         remove_group(make_group(f"kvmark-test-{uuid.uuid4().hex}", GIB))
     except UsageError:
@@ -69,30 +54,26 @@ def started(with_cassandra: None, tmp_path_factory: pytest.TempPathFactory) -> I
     place = tmp_path_factory.mktemp("cassandra")
     root, secret = place / "testbeds", place / "secret"
     secret.write_text(f"{SECRET}\n")
-    is_bounded = can_bound()
-    words = ["up", "cassandra", "--heap", "512M", "--password-file", str(secret), "--tls", "--json"]
-    words += ["--memory", "1G"] * is_bounded
+    words = ["--heap", "512M", "--password-file", str(secret), "--tls", "--json"]
+    words += ["--memory", "1G"] * can_bound()
     words += [word for setting in SETTINGS for word in ("--set", setting)]
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
-        patched.setenv("KVMARK_TESTBEDS", str(root))
-        code = main(words)
+    command = [Path(sys.executable).with_name("kvmark"), "up", "cassandra", *words]
+    environment = {**os.environ, "KVMARK_TESTBEDS": str(root)}
+    made = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     try:
-        assert code == 0, err.getvalue()
-        yield Started(root / "cassandra", out.getvalue(), err.getvalue(), is_bounded)
+        assert made.returncode == 0, made.stderr
+        yield root / "cassandra", made
     finally:
-        take_down(root)
+        control.take_down(root)
 
 
 @pytest.fixture
 def node(started: Started) -> Testbed:
     """That node, with its current process."""
-    return Testbed.read(started.folder)
+    return Testbed.read(started[0])
 
 
-def test_a_setting_that_cassandra_refuses_is_reported_and_nothing_is_left(
-    root: Path, with_cassandra: None, kvmark: Run
-) -> None:
+def test_a_refused_setting_is_reported(root: Path, with_cassandra: None, kvmark: Run) -> None:
     options = ["--heap", "512M", "--set", "read_request_timeout=5"]
     code, _, err = kvmark("up", "cassandra", *options)
     sentence = "kvmark: Cassandra refused a setting: read_request_timeout: Invalid dur"
@@ -114,9 +95,7 @@ def test_a_node_that_ends_leaves_the_log_that_the_error_names(
 
 
 def test_a_port_in_use_on_another_address_is_refused(root: Path, with_cassandra: None) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.2", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"port {port} of 127.0.0.2 is in use: give another"):
             cassandra.up(cassandra.CassandraOptions(nodes=2, heap_bytes=GIB // 2, port=port), root)
@@ -124,20 +103,26 @@ def test_a_port_in_use_on_another_address_is_refused(root: Path, with_cassandra:
 
 
 def test_up_prints_json_and_bounds_memory(started: Started, node: Testbed) -> None:
-    shown = json.loads(started.out)
-    assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in started.err
+    _, made = started
+    shown, (first,) = json.loads(made.stdout), node.nodes
+    assert "Starting Cassandra 5.0.9, 1 node with a heap of 512 MiB" in made.stderr
     assert shown["url"] == node.url
-    assert [each["address"] for each in shown["nodes"]] == [node.nodes[0].address]
-    if started.is_bounded:
-        (first,) = node.nodes
-        assert first.group is not None
-        assert first.process is not None
-        assert first.group.name in Path(f"/proc/{first.process.pid}/cgroup").read_text()
-        assert describe(node)["memory_bytes"] == GIB
+    assert [each["address"] for each in shown["nodes"]] == [first.address]
+    assert (first.group is not None) == can_bound()
+    if first.group is not None:
+        assert has_joined(first)
+        assert control.describe(node)["memory_bytes"] == GIB
+
+
+def has_joined(node: Node) -> bool:
+    """Whether a node's process is in its control group."""
+    assert node.process is not None
+    groups = Path(f"/proc/{node.process.pid}/cgroup").read_text()
+    return node.group is not None and node.group.name in groups
 
 
 def test_a_node_answers_and_is_found_by_its_address(node: Testbed) -> None:
-    wait_until_healthy(node)
+    control.wait_until_healthy(node)
     (first,) = node.nodes
     assert node.version == "5.0.9"
     assert (first.role, first.host) == ("peer", "127.0.0.1")
@@ -157,8 +142,7 @@ def test_values_of_all_types_are_read(node: Testbed) -> None:
     assert local["bootstrapped"] == "COMPLETED"
     with pytest.raises(SystemUnderTestError, match="nowhere does not exist"):
         client.ask("SELECT * FROM nowhere.at_all")
-    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    assert client.ask(f"CREATE KEYSPACE some WITH replication = {replication}") == []
+    assert client.ask(f"CREATE KEYSPACE some {ONE_COPY}") == []
     client.ask(
         "CREATE TABLE some.kinds (i int PRIMARY KEY, big bigint, yes boolean, t text,"
         " l list<int>, m map<text, int>, u uuid, b blob, n inet, p tuple<int, text>)"
@@ -175,23 +159,22 @@ def test_values_of_all_types_are_read(node: Testbed) -> None:
 
 
 def test_password_and_tls_are_required(node: Testbed) -> None:
-    (first,) = node.nodes
-    place = {"address": first.address}
-    encrypted = {**place, "tls": "true", "ca_file": node.facts["ca_file"]}
+    plain = {"address": node.nodes[0].address}
+    encrypted = {**plain, "tls": "true", "ca_file": node.facts["ca_file"]}
+
+    def refusal(place: dict[str, str], password: str) -> str:
+        try:
+            Console("cql", {"username": "cassandra", **place}, Secret(password)).ask(LOCAL)
+        except SystemUnderTestError as refused:
+            return str(refused)
+        return ""
+
     with pytest.raises(SystemUnderTestError, match="it wants a login"):
         Console("cql", encrypted).ask(LOCAL)
     # The hash of the first password is remembered for two seconds.
-    wait_until(lambda: is_refused(encrypted, "cassandra"), "refuse", node.watched(), 30)
-    with pytest.raises(SystemUnderTestError, match="connection"):
-        Console("cql", {"username": "cassandra", **place}, Secret(SECRET)).ask(LOCAL)
-
-
-def is_refused(place: dict[str, str], password: str) -> bool:
-    try:
-        Console("cql", {"username": "cassandra", **place}, Secret(password)).ask(LOCAL)
-    except SystemUnderTestError as refused:
-        return "uthentication" in str(refused)
-    return False
+    is_refused = lambda: "uthentication" in refusal(encrypted, "cassandra")  # noqa: E731
+    wait_until(is_refused, "refuse", node.watched(), 30)
+    assert "connection" in refusal(plain, SECRET)
 
 
 def test_the_password_is_in_a_private_file_only(node: Testbed) -> None:
@@ -201,22 +184,20 @@ def test_the_password_is_in_a_private_file_only(node: Testbed) -> None:
     private = {"password", "cassandra.yaml", "server.key", "server.p12", "p12-password"}
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files}
     assert {name: modes[name] for name in private} == dict.fromkeys(private, 0o600)
-    first = node.nodes[0].process
-    assert first is not None
-    assert "sesame" not in " ".join(psutil.Process(first.pid).cmdline())
+    listed = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
+    assert not [arguments for arguments in listed if SECRET in " ".join(arguments)]
 
 
 def test_a_manifest_gets_version_settings_and_a_fingerprint(node: Testbed) -> None:
-    known = describe(node)
+    known = control.describe(node)
     assert known["version"] == "5.0.9"
     assert known["heap_bytes"] == 512 * 2**20
     assert known["java"].startswith("17")
     assert known["settings"]["concurrent_reads"] == "64"
     assert known["settings"]["commitlog_sync"] == "batch"
     assert re.fullmatch("[0-9a-f]{64}", known["fingerprint"])
-    word = (node.folder / "tls" / "p12-password").read_text()
-    assert SECRET not in repr(known)
-    assert word not in repr(known)
+    for secret in (SECRET, (node.folder / "tls" / "p12-password").read_text()):
+        assert secret not in repr(known)
 
 
 def wait_for_counters(observer: Observer, node: Testbed, least_bytes: int = -1) -> None:
@@ -236,76 +217,62 @@ def test_observing_shows_the_resource_usage_of_the_node(node: Testbed) -> None:
         wait_for_counters(observer, node, before["network_received_bytes"] + 60_000)
         after = observer.sample()[0]
     assert after["node"] == FIRST
-    least = {"gc_count": 0, "gc_time_s": 0, "cpu_user_s": 1, "disk_written_bytes": 0}
+    least = {"gc_count": 0, "gc_time_s": 0, "cpu_user_s": 1, "disk_written_bytes": 0,
+             "resident_bytes": 100_000_000}  # fmt: skip
     assert all(after[name] > value for name, value in least.items())
-    assert after["resident_bytes"] > 100_000_000
 
 
 def test_a_paused_node_is_observed_without_its_own_counters(node: Testbed) -> None:
     with closing(Observer(node)) as observer:
-        pause_node(node, FIRST)
+        control.pause_node(node, FIRST)
         try:
             (paused,) = observer.sample()
             assert (paused["gc_count"], paused["network_sent_bytes"]) == (None, None)
             assert paused["resident_bytes"] > 0
             with pytest.raises(SystemUnderTestError, match=r"line \d+ of .*server\.log: "):
-                wait_until_healthy(node, 0.1)
+                control.wait_until_healthy(node, 0.1)
         finally:
-            resume_node(node, FIRST)
+            control.resume_node(node, FIRST)
         wait_for_counters(observer, node)
     assert "Broken pipe" not in node.log_of(node.nodes[0]).read_text()
 
 
-def insert(node: Testbed, keyspace: str) -> None:
-    """One row in a new table."""
-    client = connect(node, node.nodes[0], PATIENCE_S)
-    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    client.ask(f"CREATE KEYSPACE {keyspace} WITH replication = {replication}")
-    client.ask(f"CREATE TABLE {keyspace}.rows (k int PRIMARY KEY, v text)")
-    client.ask(f"INSERT INTO {keyspace}.rows (k, v) VALUES (1, 'value')")
-
-
-def rows(node: Testbed, keyspace: str) -> object:
-    return connect(node, node.nodes[0], PATIENCE_S).ask(f"SELECT * FROM {keyspace}.rows")
-
-
-def test_a_killed_node_starts_again_with_acknowledged_rows(node: Testbed) -> None:
-    insert(node, "kept")
-    assert kill_node(node, FIRST)
-    assert not kill_node(node, FIRST)
-    with pytest.raises(SystemUnderTestError, match=r"cassandra/node-1 ended by itself; line \d+"):
-        wait_until_healthy(node)
-    changed = restart_node(node, FIRST)
-    wait_until_healthy(changed)
-    assert rows(changed, "kept") == [{"k": 1, "v": "value"}]
-
-
-def test_a_node_that_was_down_is_started_again_with_its_rows_and_its_bound(
+def test_a_node_starts_again_with_its_rows_and_its_bound_after_a_kill_and_after_down(
     node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KVMARK_TESTBEDS", str(node.folder.parent))
-    insert(node, "again")
+    client = connect(node, node.nodes[0], PATIENCE_S)
+    client.ask(f"CREATE KEYSPACE kept {ONE_COPY}")
+    client.ask("CREATE TABLE kept.rows (k int PRIMARY KEY, v text)")
+    client.ask("INSERT INTO kept.rows (k, v) VALUES (1, 'value')")
+
+    def rows(now: Testbed) -> object:
+        return connect(now, now.nodes[0], PATIENCE_S).ask("SELECT * FROM kept.rows")
+
+    assert control.kill_node(node, FIRST)
+    assert not control.kill_node(node, FIRST)
+    with pytest.raises(SystemUnderTestError, match=r"cassandra/node-1 ended by itself; line \d+"):
+        control.wait_until_healthy(node)
+    changed = control.restart_node(node, FIRST)
+    control.wait_until_healthy(changed)
+    assert rows(changed) == [{"k": 1, "v": "value"}]
     assert main(["down", node.name]) == 0
     assert main(["up", "cassandra", "--heap", "1G"]) == 2
     assert "--heap says something else than testbed 'cassandra' was" in capsys.readouterr().err
     assert main(["up", "cassandra", "--heap", "512M", "--version", "5.0", "--tls"]) == 0
     assert capsys.readouterr().out.startswith(f"{node.url}\n")
     back = Testbed.read(node.folder)
-    (first,) = back.nodes
-    assert first.process is not None
-    if first.group is not None:
-        assert first.group.name in Path(f"/proc/{first.process.pid}/cgroup").read_text()
-    assert rows(back, "again") == [{"k": 1, "v": "value"}]
+    assert back.nodes[0].group is None or has_joined(back.nodes[0])
+    assert rows(back) == [{"k": 1, "v": "value"}]
 
 
 def test_down_prints_json_and_removes_the_bound_on_memory(
     node: Testbed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (first,) = node.nodes
-    root = node.folder.parent
+    group, root = node.nodes[0].group, node.folder.parent
     monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
     assert main(["down", node.name, "--remove", "--json"]) == 0
     (stopped,) = json.loads(capsys.readouterr().out)["stopped"]
     assert stopped["removed"]
-    assert first.group is None or not first.group.exists()
+    assert group is None or not group.exists()
     assert not list(root.iterdir())

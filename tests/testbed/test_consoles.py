@@ -23,8 +23,7 @@ def serve() -> Iterator[Serve]:
 
         def begin(talk: Callable[[socket.socket], None]) -> str:
             def accept() -> None:
-                connection, _ = listener.accept()
-                with connection:
+                with listener.accept()[0] as connection:
                     talk(connection)
 
             threading.Thread(target=accept, daemon=True).start()

@@ -10,21 +10,11 @@ import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.spec.faults import FaultSpec, parse_fault
-from kvmark.testbed import network
-from kvmark.testbed.console import Console, connect
-from kvmark.testbed.control import (
-    begin_fault,
-    check_fault,
-    end_fault,
-    kill_node,
-    promotion_of,
-    restart_node,
-    take_down,
-)
+from kvmark.testbed import control, network
+from kvmark.testbed.console import connect
 from kvmark.testbed.network import Network
-from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
-from redis_testbeds import PATIENCE_S, Ask, Up, answers
+from redis_testbeds import PATIENCE_S, Up, answers
 
 Programs = Callable[..., Path]
 BENCHMARKS = ipaddress.ip_network("198.18.0.0/15")
@@ -41,10 +31,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
         log, folder = tmp_path / "words", tmp_path / "programs"
         folder.mkdir()
         for name in ("ip", "tc", "nsenter"):
-            lines = [f'echo "{name} $@" >> {log}']
-            if name in refused:
-                lines.append(f'case "$*" in *"{refused[name]}"*) echo "No: $2" >&2; exit 2;; esac')
-            (folder / name).write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+            rejected = f'*"{refused.get(name, "none")}"*) echo "No: $2" >&2; exit 2'
+            text = f'#!/bin/sh\necho "{name} $@" >> {log}\ncase "$*" in {rejected};; esac\n'
+            (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -70,9 +59,7 @@ def copies(testbed: Testbed, within_s: float = PATIENCE_S) -> object:
     return client.ask("WAIT", 1, round(within_s * 1000))
 
 
-def test_servers_have_addresses_of_their_own_and_no_way_out_until_they_are_down(
-    pair: Testbed,
-) -> None:
+def test_servers_have_own_addresses_and_no_way_out_until_they_are_down(pair: Testbed) -> None:
     assert pair.network is not None
     hosts = [node.host for node in pair.nodes]
     assert len(set(hosts)) == 2
@@ -86,7 +73,7 @@ def test_servers_have_addresses_of_their_own_and_no_way_out_until_they_are_down(
     assert "bind 0.0.0.0\n" in settings
     name = pair.network.name
     assert name in output("ip", "netns", "list")
-    take_down(pair.folder.parent)
+    control.take_down(pair.folder.parent)
     assert name not in output("ip", "netns", "list")
     assert name not in output("ip", "link", "show")
 
@@ -94,59 +81,32 @@ def test_servers_have_addresses_of_their_own_and_no_way_out_until_they_are_down(
 @pytest.mark.parametrize(
     ("text", "cut_off"), [("partition replica-1 from primary-1", []), ("partition replica-1", [1])]
 )
-def test_a_server_that_is_cut_off_answers_the_others_only(
-    pair: Testbed, text: str, cut_off: list[int]
-) -> None:
+def test_a_partition_cuts_only_these_links(pair: Testbed, text: str, cut_off: list[int]) -> None:
     cut = fault(text)
-    assert begin_fault(pair, cut)
+    assert control.begin_fault(pair, cut)
     assert copies(pair, SOON_S) == 0
     assert answers(pair, "primary-1")
     assert answers(pair, "replica-1", SOON_S if cut_off else PATIENCE_S) == (not cut_off)
-    assert end_fault(pair, cut) == pair
+    assert control.end_fault(pair, cut) == pair
     assert answers(pair, "replica-1")
     assert copies(pair) == 1
 
 
 def test_a_killed_server_has_no_link_and_starts_again_on_it(pair: Testbed) -> None:
-    kill_node(pair, "primary-1")
-    assert not begin_fault(pair, fault("partition primary-1"))
-    again = restart_node(pair, "primary-1")
+    control.kill_node(pair, "primary-1")
+    assert not control.begin_fault(pair, fault("partition primary-1"))
+    again = control.restart_node(pair, "primary-1")
     assert answers(again, "primary-1")
-
-
-def test_a_replica_takes_its_primarys_place_and_gives_it_back(pair: Testbed, ask: Ask) -> None:
-    def role(node: str) -> str:
-        return info_fields(connect(pair, pair.node(node)).ask("INFO", "replication"))["role"]
-
-    def holder() -> str:
-        """The server that clients reach at the service address."""
-        host, _, port = pair.facts["service"].partition(":")
-        client = Console("redis", {"address": f"{host}:{int(port)}"})
-        pid = info_fields(client.ask("INFO", "server"))["process_id"]
-        names = {str(node.process and node.process.pid): node.name for node in pair.nodes}
-        return names[pid]
-
-    assert pair.url == f"redis://{pair.facts['service']}"
-    assert (holder(), role("replica-1")) == ("primary-1", "slave")
-    ask(pair, "primary-1", "SET", "before", "1")
-    assert copies(pair) == 1
-    promotion = promotion_of(pair)
-    promotion.begin(pair, "replica-1")
-    assert (holder(), role("replica-1"), role("primary-1")) == ("replica-1", "master", "slave")
-    ask(pair, "replica-1", "SET", "meanwhile", "2")
-    promotion.end(pair, "replica-1")
-    assert (holder(), role("replica-1"), role("primary-1")) == ("primary-1", "slave", "master")
-    assert [ask(pair, "primary-1", "GET", key) for key in ("before", "meanwhile")] == ["1", "2"]
 
 
 def test_only_a_replica_that_clients_find_can_be_promoted(up: Up, pair: Testbed) -> None:
     with pytest.raises(UsageError, match="primary-1 is no replica, and only those"):
-        check_fault(pair, fault("promote primary-1"))
-    check_fault(pair, fault("promote replica-1"))
+        control.check_fault(pair, fault("promote primary-1"))
+    control.check_fault(pair, fault("promote replica-1"))
     plain = up(replicas=1)
     sentence = r"couldn't find another primary: start it with .*--network"
     with pytest.raises(UsageError, match=sentence):
-        check_fault(plain, fault("promote replica-1"))
+        control.check_fault(plain, fault("promote replica-1"))
 
 
 def test_an_incomplete_network_is_removed(up: Up, root: Path, programs: Programs) -> None:
@@ -161,9 +121,7 @@ def test_an_incomplete_network_is_removed(up: Up, root: Path, programs: Programs
     assert len(made) == 2
 
 
-def test_a_network_needs_root_and_programs(
-    up: Up, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_networks_need_root_and_tools(up: Up, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UsageError, match=r"network: .*\(only root may .*leave --network out"):
         up(network=True)
@@ -187,9 +145,7 @@ def test_a_kernel_without_netem_is_reported_before_a_fault(programs: Programs) -
 @pytest.mark.parametrize(
     ("text", "netem"), [("delay two by 20ms", "delay 20000us"), ("loss two by 5%", "loss 5.0000%")]
 )
-def test_both_ends_of_a_link_are_disturbed_and_healed(
-    programs: Programs, text: str, netem: str
-) -> None:
+def test_both_ends_of_a_link_are_disturbed(programs: Programs, text: str, netem: str) -> None:
     log = programs()
     network.disturb(PLANNED, fault(text))
     network.heal(PLANNED, fault(text))
@@ -218,17 +174,3 @@ def test_a_disturbance_that_fails_halfway_is_undone(programs: Programs) -> None:
     with pytest.raises(SystemUnderTestError, match="the link can't be changed: `tc"):
         network.disturb(PLANNED, fault("loss two by 50%"))
     assert "tc -n kv1-two qdisc delete root dev eth0" in log.read_text()
-
-
-def test_a_delay_is_in_every_answer(pair: Testbed, ask: Ask) -> None:
-    slow = fault("delay primary-1 by 30ms")
-    try:
-        check_fault(pair, slow)
-    except UsageError as refused:
-        pytest.skip(str(refused))
-    assert begin_fault(pair, slow)
-    with pytest.raises(SystemUnderTestError, match="no connection within 50 ms"):
-        # A request and its reply take twice the delay.
-        connect(pair, pair.node("primary-1"), 0.05).ask("PING")
-    end_fault(pair, slow)
-    assert ask(pair, "primary-1", "PING") == "PONG"

@@ -4,8 +4,9 @@ import shutil
 import socket
 import ssl
 import stat
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,8 @@ import pytest
 from kvmark.errors import ForeignFile, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
-from kvmark.testbed import memcached
+from kvmark.testbed import control, memcached
 from kvmark.testbed.console import Console, connect
-from kvmark.testbed.control import (
-    describe,
-    kill_node,
-    pause_node,
-    restart_node,
-    resume_node,
-    take_down,
-)
 from kvmark.testbed.memcached.data import contents
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import kill, start, wait_until
@@ -54,44 +47,59 @@ class Kind:
         return self.ask(testbed, get, key) not in (None, "END")
 
 
+@pytest.fixture
+def some_memcached(root: Path) -> Kind:
+    if shutil.which("memcached") is None:
+        pytest.skip("memcached isn't installed: apt-get install memcached")
+    options = partial(memcached.MemcachedOptions, memory_bytes=2**26)
+    return Kind("memcached", "node-1", lambda **more: memcached.up(options(**more), root))
+
+
 @pytest.fixture(params=["redis", "memcached"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Each kind of servers."""
     if request.param == "redis":
         return Kind("redis", FIRST, request.getfixturevalue("up"))
-    return Kind("memcached", "node-1", request.getfixturevalue("up_memcached"))
+    made: Kind = request.getfixturevalue("some_memcached")
+    return made
 
 
-@pytest.fixture
-def up_memcached(root: Path) -> Up:
-    """Starts memcached testbeds."""
-    if shutil.which("memcached") is None:
-        pytest.skip("memcached isn't installed: apt-get install memcached")
-    return lambda **more: memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **more), root)
-
-
-def items(testbed: Testbed) -> Any:
-    url = parse_system_url(testbed.url)
-    return contents(url.options, url.password)
+EFFECTIVE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "redis": (
+        {"appendonly": True, "appendfsync": "always", "save": "3600 1", "maxclients": 99,
+         "settings": (("maxmemory-policy", "allkeys-lru"), ("hz", "20"))},
+        {"appendonly": "yes", "appendfsync": "always", "save": "3600 1", "maxclients": "131",
+         "maxmemory-policy": "allkeys-lru", "hz": "20"},
+    ),
+    "memcached": (
+        {"threads": 2, "item_size_bytes": 2**21, "maxclients": 68,
+         "settings": (("slab-growth-factor", "1.5"), ("disable-evictions", "yes"))},
+        {"num_threads": "2", "item_size_max": "2097152", "maxbytes": "67108864",
+         "maxconns": "100", "growth_factor": "1.50", "evictions": "off"},
+    ),
+}  # fmt: skip
 
 
 # Each kind.
 
 
-def test_a_server_answers_until_it_is_down(kind: Kind, root: Path) -> None:
+def test_a_server_answers_until_down_and_is_empty_without_a_log(kind: Kind, root: Path) -> None:
     testbed = kind.up()
     assert testbed.url == f"{kind.name}://{testbed.nodes[0].address}"
     assert testbed.version[0].isdigit()
     kind.put(testbed, "key")
-    (stopped,) = take_down(root, kind.name)
+    assert control.kill_node(testbed, kind.first)
+    assert not testbed.lives
+    testbed = control.restart_node(testbed, kind.first)
+    assert not kind.has(testbed, "key")
+    assert Testbed.read(testbed.folder).lives
+    (stopped,) = control.take_down(root, kind.name)
     assert [node.name for node in stopped.nodes] == [kind.first]
     with pytest.raises(SystemUnderTestError, match="Connection refused"):
         kind.put(testbed, "key")
 
 
-def test_a_server_that_ends_at_once_gives_its_last_line(
-    kind: Kind, root: Path, tmp_path: Path
-) -> None:
+def test_the_last_line_of_an_ended_server_is_quoted(kind: Kind, root: Path, tmp_path: Path) -> None:
     program = tmp_path / "sick-server"
     program.write_text("#!/bin/sh\necho out of luck\nexit 1\n")
     program.chmod(0o755)
@@ -101,20 +109,24 @@ def test_a_server_that_ends_at_once_gives_its_last_line(
     assert not list(root.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "sentence"),
-    [
-        ("redis", ("maxmemory-policy", "no"), r"refused the setting `maxmemory-policy no`: arg"),
-        ("memcached", ("no-such", "1"), r"refused an option: .*'--no-such=1'"),
-    ],
-    indirect=["kind"],
-)  # fmt: skip
-def test_a_setting_that_the_server_refuses_is_quoted_and_nothing_is_left(
-    kind: Kind, root: Path, setting: tuple[str, str], sentence: str
-) -> None:
+def test_a_refused_setting_is_quoted_and_nothing_is_left(kind: Kind, root: Path) -> None:
+    setting, sentence = {
+        "redis": (("maxmemory-policy", "no"), "refused the setting `maxmemory-policy no`: arg"),
+        "memcached": (("no-such", "1"), r"refused an option: .*'--no-such=1'"),
+    }[kind.name]
     with pytest.raises(UsageError, match=sentence):
         kind.up(settings=(setting,))
     assert not list(root.iterdir())
+
+
+def test_options_are_effective_and_in_the_fingerprint(kind: Kind) -> None:
+    options, expected = EFFECTIVE[kind.name]
+    one, same, other = kind.up(), kind.up(), kind.up(**options)
+    known, equal, changed = map(control.describe, (one, same, other))
+    assert known["version"] == one.version
+    assert not {"requirepass", "masterauth"} & set(known["settings"])
+    assert {name: changed["settings"][name] for name in expected} == expected
+    assert known["fingerprint"] == equal["fingerprint"] != changed["fingerprint"]
 
 
 def test_a_password_is_required_and_is_in_private_files_only(kind: Kind) -> None:
@@ -137,36 +149,19 @@ def test_a_password_is_required_and_is_in_private_files_only(kind: Kind) -> None
     assert {path.name for path in holders} == files
     assert {stat.S_IMODE(path.stat().st_mode) for path in holders} == {0o600}
     assert testbed.url.endswith(f"?{user}password_file={testbed.folder}/password")
-    assert SECRET not in repr(describe(testbed)) + repr(testbed)
-    assert SECRET.encode() not in all_command_lines_and_environments()
+    assert SECRET not in repr(control.describe(testbed)) + repr(testbed)
 
 
-def all_command_lines_and_environments() -> bytes:
-    found = b""
-    for name in ("cmdline", "environ"):
-        for path in Path("/proc").glob(f"[0-9]*/{name}"):
-            with suppress(OSError):
-                found += path.read_bytes() + b"\0"
-    return found
-
-
-def test_a_killed_server_without_a_log_is_started_again_empty(kind: Kind) -> None:
-    testbed = kind.up()
-    kind.put(testbed, "key")
-    assert kill_node(testbed, kind.first)
-    assert not testbed.lives
-    testbed = restart_node(testbed, kind.first)
-    assert not kind.has(testbed, "key")
-    assert Testbed.read(testbed.folder).lives
-
-
-def test_observing_shows_the_resource_usage_of_a_server(kind: Kind) -> None:
+def test_a_server_is_observed_also_after_a_restart(kind: Kind) -> None:
     testbed = kind.up()
     with closing(Observer(testbed)) as observer:
         before = answered(observer, testbed)
         kind.put(testbed, "key" * 50)
-        more = before["network_received_bytes"] + 150
-        after = answered(observer, testbed, more)
+        after = answered(observer, testbed, before["network_received_bytes"] + 150)
+        control.kill_node(testbed, kind.first)
+        assert observer.sample() == []
+        control.restart_node(testbed, kind.first)
+        answered(observer, testbed)
     assert after["node"] == kind.first
     assert after["network_sent_bytes"] > before["network_sent_bytes"]
     assert after["resident_bytes"] > 1_000_000
@@ -189,18 +184,8 @@ def answered(observer: Observer, testbed: Testbed, least: int = 0) -> dict[str, 
 # Redis.
 
 
-def test_settings_of_redis_are_effective(up: Up, ask: Ask) -> None:
-    more = (("maxmemory-policy", "allkeys-lru"), ("hz", "20"))
-    testbed = up(appendonly=True, appendfsync="always", save="3600 1", maxclients=99, settings=more)
-    expected = {"appendonly": "yes", "appendfsync": "always", "save": "3600 1", "maxclients": "131"}
-    for name, value in {**expected, **dict(more)}.items():
-        assert ask(testbed, FIRST, "CONFIG", "GET", name) == [name, value]
-
-
 def test_a_port_can_be_chosen_and_one_in_use_is_refused(up: Up) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"port {port} of 127.0.0.1 is in use: give another"):
             up(port=port)
@@ -219,20 +204,20 @@ def test_tls_has_a_certificate_of_the_testbeds_own_authority(up: Up, ask: Ask) -
     testbed = up(tls=True)
     assert testbed.url.startswith("rediss://127.0.0.1:")
     assert ask(testbed, FIRST, "PING") == "PONG"
-    port = testbed.nodes[0].port
-    with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(port, ssl.create_default_context(), "localhost")
-    context = ssl.create_default_context(cafile=testbed.facts["ca_file"])
-    shake_hands(port, context, "localhost")
-    shake_hands(port, context, "127.0.0.1")
-    with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(port, context, "example.org")
+    own = testbed.facts["ca_file"]
+
+    def shake_hands(authority: str | None, name: str) -> None:
+        context = ssl.create_default_context(cafile=authority)
+        place = ("127.0.0.1", testbed.nodes[0].port)
+        with socket.create_connection(place, timeout=PATIENCE_S) as plain:
+            context.wrap_socket(plain, server_hostname=name).close()
+
+    shake_hands(own, "localhost")
+    shake_hands(own, "127.0.0.1")
+    for authority, name in ((None, "localhost"), (own, "example.org")):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            shake_hands(authority, name)
     assert not (testbed.folder / "tls" / "ca.key").exists()
-
-
-def shake_hands(port: int, context: ssl.SSLContext, name: str) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain:
-        context.wrap_socket(plain, server_hostname=name).close()
 
 
 def test_down_stops_kvmarks_servers_and_no_others(up: Up, root: Path, tmp_path: Path) -> None:
@@ -241,10 +226,10 @@ def test_down_stops_kvmarks_servers_and_no_others(up: Up, root: Path, tmp_path: 
     command = ["redis-server", "--port", "0", "--unixsocket", str(tmp_path / "socket")]
     stranger = start([*command, "--save", "", "--dir", str(tmp_path)], tmp_path / "stranger.log")
     try:
-        stopped = [(one.name, len(one.nodes)) for one in take_down(root)]
+        stopped = [(one.name, len(one.nodes)) for one in control.take_down(root)]
         assert stopped == [("redis", 1), ("redis-2", 1)]
         assert psutil.Process(stranger.pid).is_running()
-        assert [one.nodes for one in take_down(root)] == [(), ()]
+        assert [one.nodes for one in control.take_down(root)] == [(), ()]
     finally:
         kill(stranger)
 
@@ -254,10 +239,10 @@ def test_a_folder_is_removed_unless_it_has_a_foreign_file(up: Up, root: Path) ->
     foreign = testbed.folder / "notes.txt"
     foreign.write_text("mine")
     with pytest.raises(ForeignFile, match=r"notes\.txt was not made by kvmark"):
-        take_down(root, "redis", remove=True)
+        control.take_down(root, "redis", remove=True)
     assert testbed.log_of(testbed.nodes[0]).exists()
     foreign.unlink()
-    assert [one.removed for one in take_down(root, "redis", remove=True)] == [True]
+    assert [one.removed for one in control.take_down(root, "redis", remove=True)] == [True]
     assert not testbed.folder.exists()
 
 
@@ -267,95 +252,96 @@ def test_the_owner_of_an_address_is_found_while_its_server_lives(up: Up, root: P
     for address in (f"127.0.0.1:{port}", f"me:x@localhost:{port}/1", f"there:1,127.0.0.1:{port}"):
         assert owner_of(address) == testbed
     assert owner_of(f"127.0.0.1:{port + 1}") is None
-    take_down(root)
+    control.take_down(root)
     assert owner_of(f"127.0.0.1:{port}") is None
 
 
-def test_a_manifest_has_version_settings_and_their_fingerprint(up: Up) -> None:
-    one, same, other = up(), up(), up(appendonly=True)
-    known = describe(one)
-    assert known["version"] == one.version
-    assert known["settings"]["appendonly"] == "no"
-    assert not {"requirepass", "masterauth"} & set(known["settings"])
-    assert describe(same)["fingerprint"] == known["fingerprint"]
-    assert describe(other)["fingerprint"] != known["fingerprint"]
-
-
-def test_a_paused_server_is_observed_without_its_network_and_answers_later(
-    up: Up, ask: Ask
-) -> None:
+def test_a_paused_server_has_no_network_counters_and_answers_later(up: Up, ask: Ask) -> None:
     testbed = up()
     with closing(Observer(testbed)) as observer:
         answered(observer, testbed)
-        assert pause_node(testbed, FIRST)
+        assert control.pause_node(testbed, FIRST)
         with pytest.raises(SystemUnderTestError, match="within 100 ms"):
             connect(testbed, testbed.nodes[0], 0.1).ask("PING")
         assert testbed.lives
         (paused,) = observer.sample()
         assert paused["network_sent_bytes"] is None
         assert paused["resident_bytes"] > 0
-        assert resume_node(testbed, FIRST)
+        assert control.resume_node(testbed, FIRST)
         answered(observer, testbed)
     assert ask(testbed, FIRST, "PING") == "PONG"
 
 
-def test_a_server_is_observed_again_after_a_restart(up: Up) -> None:
-    testbed = up()
-    with closing(Observer(testbed)) as observer:
-        assert len(observer.sample()) == 1
-        kill_node(testbed, FIRST)
-        assert observer.sample() == []
-        restart_node(testbed, FIRST)
-        answered(observer, testbed)
-
-
 def test_a_damaged_description_is_reported_with_advice(root: Path) -> None:
-    folder = root / "redis"
-    folder.mkdir(parents=True)
-    (folder / "testbed.json").write_text("{")
+    damaged = root / "redis" / "testbed.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{")
     with pytest.raises(SystemUnderTestError, match="stop its servers and remove the folder"):
-        take_down(root)
-    (folder / "testbed.json").unlink()
+        control.take_down(root)
+    damaged.unlink()
 
 
 # memcached.
 
 
-def test_options_of_memcached_are_effective_and_in_the_fingerprint(up_memcached: Up) -> None:
-    more = (("slab-growth-factor", "1.5"), ("disable-evictions", "yes"))
-    one, same = up_memcached(), up_memcached()
-    other = up_memcached(threads=2, item_size_bytes=2**21, maxclients=68, settings=more)
-    settings = describe(other)["settings"]
-    expected = {
-        "num_threads": "2", "item_size_max": "2097152", "maxbytes": "67108864",
-        "maxconns": "100", "growth_factor": "1.50", "evictions": "off",
-    }  # fmt: skip
-    assert {name: settings[name] for name in expected} == expected
-    fingerprints = [describe(testbed)["fingerprint"] for testbed in (one, same, other)]
-    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+def test_items_of_several_servers_are_counted_and_removed_at_once(some_memcached: Kind) -> None:
+    testbed = some_memcached.up(nodes=2, tls=True)
+    url = parse_system_url(testbed.url)
 
+    def items() -> Any:
+        return contents(url.options, url.password)
 
-def test_memcached_encrypts(up_memcached: Up) -> None:
-    testbed = up_memcached(tls=True)
-    connect(testbed, testbed.nodes[0], PATIENCE_S).ask("set key 0 0 1\r\nx")
-    assert "tls=true&ca_file=" in testbed.url
-    assert items(testbed).found == "1 items"
-
-
-def test_items_of_several_servers_are_counted_and_removed_at_once(up_memcached: Up) -> None:
-    testbed = up_memcached(nodes=2)
-    kind = Kind("memcached", "node-1", up_memcached)
     assert [node.name for node in testbed.nodes] == ["node-1", "node-2"]
     addresses = ",".join(node.address for node in testbed.nodes)
-    assert testbed.url == f"memcached://{addresses}"
-    assert items(testbed).found is None
+    assert testbed.url.startswith(f"memcached://{addresses}?tls=true&ca_file=")
+    assert items().found is None
     for key, node in (("one", "node-1"), ("two", "node-2"), ("three", "node-2")):
-        kind.put(testbed, key, node)
-    found = items(testbed)
-    assert found.found == "3 items"
-    found.remove()
-    assert not kind.has(testbed, "one")
+        some_memcached.put(testbed, key, node)
+    assert items().found == "3 items"
+    items().remove()
+    assert not some_memcached.has(testbed, "one")
     # The server counts flushed items until it visits them.
-    assert items(testbed).found is None
-    kind.put(testbed, "other")
-    assert items(testbed).found == "1 items"
+    assert items().found is None
+    some_memcached.put(testbed, "other")
+    assert items().found == "1 items"
+
+
+def test_a_replica_has_its_primarys_data_also_after_it_was_killed(up: Up, ask: Ask) -> None:
+    testbed = up(replicas=1, password=Secret("sesame"))
+    assert [node.role for node in testbed.nodes] == ["primary", "replica"]
+    ask(testbed, "primary-1", "SET", "key", "value")
+    assert ask(testbed, "primary-1", "WAIT", 1, 30_000) == 1
+    assert ask(testbed, "replica-1", "GET", "key") == "value"
+    control.kill_node(testbed, "replica-1")
+    ask(testbed, "primary-1", "SET", "key", "other")
+    testbed = control.restart_node(testbed, "replica-1")
+    control.wait_until_healthy(testbed)
+    assert ask(testbed, "replica-1", "GET", "key") == "other"
+
+
+def test_servers_are_started_again_one_by_one_while_others_are_down(up: Up) -> None:
+    testbed = up(replicas=1)
+    for name in ("primary-1", "replica-1"):
+        control.kill_node(testbed, name)
+    for name in ("replica-1", "primary-1"):
+        testbed = control.restart_node(testbed, name)
+    control.wait_until_healthy(testbed)
+    assert testbed.lives
+
+
+def test_a_cluster_serves_all_slots_and_redirects_clients(up: Up, ask: Ask, root: Path) -> None:
+    testbed = up(cluster=3, replicas=1, password=Secret("sesame"), tls=True)
+    assert [node.role for node in testbed.nodes] == ["primary"] * 3 + ["replica"] * 3
+    primaries = ",".join(node.address for node in testbed.nodes[:3])
+    assert testbed.url.startswith(f"rediss://{primaries}?cluster=true&")
+    assert "cluster_state:ok" in ask(testbed, "replica-3", "CLUSTER", "INFO")
+    served = ask(testbed, "primary-2", "CLUSTER", "SLOTS")
+    assert sum(last - first + 1 for first, last, *_ in served) == 16_384
+    ports = [node.port for node in testbed.nodes]
+    followed = {holders[0][1]: [one[1] for one in holders[1:]] for _, _, *holders in served}
+    assert followed == {ports[index]: [ports[index + 3]] for index in range(3)}
+    # The key's slot is the last primary's.
+    assert ask(testbed, "primary-3", "SET", "a", "value") == "OK"
+    with pytest.raises(SystemUnderTestError, match=f"MOVED 15495 {testbed.nodes[2].address}"):
+        ask(testbed, "primary-1", "GET", "a")
+    assert [len(one.nodes) for one in control.take_down(root, remove=True)] == [6]

@@ -196,9 +196,10 @@ class _Engine:
             self._may_begin,
             is_disturbed=lambda: agent.is_disturbed,
             ended_phase=lambda: agent.ended_phase,
+            password=password,
         )
         try:
-            result = agent.generator.run(plan, self._folder, caller, agent.stops, password)
+            result = agent.generator.run(plan, self._folder, caller, agent.stops)
             self._report(result=result)
         except KvmarkError as problem:
             self._report(problem=(type(problem).__name__, str(problem)))

@@ -14,12 +14,11 @@ from typing import Any, Final, Literal, Protocol
 
 from kvmark import errors
 from kvmark.errors import FleetError, GeneratorDied, KvmarkError
-from kvmark.plan.model import Plan
+from kvmark.plan.model import Plan, Share
 from kvmark.records import RunFolder
 from kvmark.run.agent import Report
 from kvmark.run.gathering import Gathering, Machine
 from kvmark.run.generator import Caller
-from kvmark.run.shares import divided
 
 LEAD_NS: Final = 250_000_000
 """From the decision to the start of a phase: engines check every 50 ms and read the system's
@@ -75,7 +74,9 @@ def conduct(plan: Plan, crew: Crew, folder: RunFolder, caller: Caller) -> dict[s
     Raises:
         KvmarkError: the run couldn't begin, or its records can't be written.
     """
-    plans = divided(plan, len(crew.machines))
+    of = len(crew.machines)
+    shares = (Share(index=index, of=of) for index in range(of))
+    plans = [plan.model_copy(update={"share": share}) for share in shares]
     with tempfile.TemporaryDirectory(prefix="kvmark-fleet-") as logs:
         gathering = Gathering(plan, plans, crew.machines, folder, Path(logs))
         return _Coordinator(plan, crew, gathering, caller).conduct()

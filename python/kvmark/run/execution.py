@@ -86,6 +86,9 @@ def execute(
             partial(progress, folder),
             may_go_on=may_go_on or (lambda: True),
             recording=context.recording,
+            password=password,
+            # Workers of stress share its connections.
+            all_cores="stress" not in spec and spec.get("workers") is None and not plan.pin,
         )
         with (
             Sampler(folder, servers.testbeds, exporters, context.generator.processes, cores),
@@ -93,11 +96,7 @@ def execute(
             removed_if_refused(plan),
             context.exporter.following(folder, plan) if context.exporter else nullcontext(),
         ):
-            # Workers of stress share its connections.
-            all_cores = "stress" not in spec and spec.get("workers") is None and not plan.pin
-            result = context.generator.generate(
-                plan, folder, caller, password=password, all_cores=all_cores
-            )
+            result = context.generator.generate(plan, folder, caller)
     except GeneratorDied as died:
         if folder.abandon():
             raise

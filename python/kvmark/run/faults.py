@@ -108,7 +108,8 @@ class Faults:
         while True:
             events = read_events(self._folder.events)
             opened = next((each for each in events if each.get("kind") == "opened"), None)
-            begun = next((each for each in events if _begins_measurement(each)), None)
+            started = (each for each in events if each.get("kind") == "phase_started")
+            begun = next((each for each in started if each.get("name") == "measure"), None)
             if opened is not None and begun is not None:
                 self._origin_wall_ns = int(opened["started_wall_ns"])
                 self._measure_wall_ns = self._origin_wall_ns + int(begun["at_ns"])
@@ -207,10 +208,6 @@ class Faults:
 def _is_promotion(fault: FaultSpec) -> bool:
     """Promotions end after other faults that end at the same time, with all servers restored."""
     return fault.do == "promote"
-
-
-def _begins_measurement(event: dict[str, Any]) -> bool:
-    return event.get("kind") == "phase_started" and event.get("name") == "measure"
 
 
 def _ends_measurement(event: dict[str, Any]) -> bool:

@@ -142,15 +142,7 @@ class RayFleet:
         """None: the agents sample their own."""
         return {}
 
-    def generate(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        caller: Caller,
-        *,
-        password: Secret | None,
-        all_cores: bool,
-    ) -> dict[str, Any]:
+    def generate(self, plan: Plan, folder: RunFolder, caller: Caller) -> dict[str, Any]:
         """Executes a plan; see `kvmark.run.generator.Generator`."""
         check_divisible(plan)
         nodes = self._nodes()
@@ -159,7 +151,7 @@ class RayFleet:
         here = str(self.ray.util.get_node_ip_address())
         check_reachable(plan, [address for address, _ in nodes], here)
         crew = self._placed(nodes[:used], plan)
-        crew.all_cores, crew.password = all_cores, password
+        crew.all_cores, crew.password = caller.all_cores, caller.password
         try:
             with interrupts.patient() as crew.interrupts:
                 answer = conduct(plan, crew, folder, caller)

@@ -43,7 +43,7 @@ _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The callbacks of the code that wants a plan executed."""
+    """The callbacks and options of the code that wants a plan executed."""
 
     progress: Progress
     may_begin: Callable[[str], bool | int] | None = None
@@ -56,6 +56,10 @@ class Caller:
     """The index of the last phase to end now; None if phases end by themselves."""
     recording: tuple[Path, bytes] | None = None
     """The log of measured operations, and the hash key of their keys; None on a fleet."""
+    password: Secret | None = None
+    """A password that isn't in the plan."""
+    all_cores: bool = False
+    """Whether each machine of a fleet has a worker on each of its cores."""
 
 
 class Generator(Protocol):
@@ -65,18 +69,8 @@ class Generator(Protocol):
     def processes(self) -> Mapping[str, int]:
         """The sampled processes of this machine, by name."""
 
-    def generate(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        caller: Caller,
-        *,
-        password: Secret | None,
-        all_cores: bool,
-    ) -> Mapping[str, Any]:
+    def generate(self, plan: Plan, folder: RunFolder, caller: Caller) -> Mapping[str, Any]:
         """Executes a plan and returns the engine's result.
-
-        With `all_cores`, each machine of a fleet has a worker on each of its cores.
 
         Raises:
             KvmarkError: the plan couldn't begin.
@@ -111,15 +105,7 @@ class LocalGenerator:
         """Its one process; see `Generator`."""
         return {GENERATOR: self.pid}
 
-    def generate(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        caller: Caller,
-        *,
-        password: Secret | None,
-        all_cores: bool,  # noqa: ARG002 - a plan for one machine has its workers
-    ) -> Mapping[str, Any]:
+    def generate(self, plan: Plan, folder: RunFolder, caller: Caller) -> Mapping[str, Any]:
         """Executes a plan; see `Generator`."""
         has_refused = False
         with interrupts.patient() as asked:
@@ -132,7 +118,7 @@ class LocalGenerator:
                     has_refused = not caller.may_go_on()
                 return count + has_refused
 
-            return self.run(plan.to_json(), folder.path, caller, stops, password, folder.lock)
+            return self.run(plan.to_json(), folder.path, caller, stops, folder.lock)
 
     def run(
         self,
@@ -140,7 +126,6 @@ class LocalGenerator:
         folder: Path,
         caller: Caller,
         stops: Callable[[], int] | None = None,
-        password: Secret | None = None,
         lock: int | None = None,
     ) -> Mapping[str, Any]:
         """Executes a plan and returns the engine's result; see `kvmark._engine.run`.
@@ -155,7 +140,7 @@ class LocalGenerator:
             GeneratorDied: the process is gone; the next plan has a new one.
             KeyboardInterrupt: the user has asked to stop, and there is no `stops`.
         """
-        process, recording = self._running(), caller.recording
+        process, recording, password = self._running(), caller.recording, caller.password
         try:
             process.send(
                 lock,

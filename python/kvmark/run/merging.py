@@ -288,15 +288,9 @@ def merge_records(
         "phases": [_phase(number, parts, plan, of) for number in numbers],
         "totals": merge_totals(total for part in parts for total in part.record["totals"]),
         "notices": [
-            {
-                **one,
-                "evidence": {
-                    **one.get("evidence", {}),
-                    "machine": part.machine,
-                    "share": part.share,
-                },
-            }
+            {**one, "evidence": {**one.get("evidence", {}), **place}}
             for part in parts
+            for place in [{"machine": part.machine, "share": part.share}]
             for one in part.record["notices"]
         ],
         "interrupted": interrupted,

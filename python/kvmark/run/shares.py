@@ -14,7 +14,7 @@ from ipaddress import ip_address
 
 from kvmark.drivers import is_embedded
 from kvmark.errors import UsageError
-from kvmark.plan.model import Plan, Share
+from kvmark.plan.model import Plan
 
 
 def check_divisible(plan: Plan) -> None:
@@ -59,13 +59,6 @@ def check_reachable(plan: Plan, machines: Iterable[str], here: str) -> None:
 def machines_used(plan: Plan, machines: int) -> int:
     """The number of machines that a run can use: each needs a client of each group."""
     return min([machines, *(max(group.clients, 1) for group in plan.groups)])
-
-
-def divided(plan: Plan, of: int) -> tuple[Plan, ...]:
-    """The plan of each share."""
-    return tuple(
-        plan.model_copy(update={"share": Share(index=index, of=of)}) for index in range(of)
-    )
 
 
 def clients_of(clients: int, index: int, of: int) -> int:

@@ -17,8 +17,9 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, product
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +52,15 @@ _NO_RULES: Final = ("qdisc", "delete", "root", "dev")
 _QUEUED_PACKETS: Final = "100000"
 
 
-def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int]:
+def choose_ports(
+    wanted: int | None,
+    count: int = 1,
+    companion: int = 0,
+    *,
+    hosts: Sequence[str] = (HOST,),
+    usual: int | None = None,
+    but: Iterable[int] = (),
+) -> list[int]:
     """Ports for `count` servers: from `wanted` upwards, or free ones.
 
     Free ones lie below the range from which the kernel takes ports of outgoing connections. While a
@@ -60,20 +69,37 @@ def choose_ports(wanted: int | None, count: int, companion: int = 0) -> list[int
 
     Args:
         wanted: the first port, or None.
-        count: the number of servers.
+        count: the number of ports.
         companion: distance of a second port that each server needs; 0 for none.
+        hosts: the addresses of this machine on which each port has to be free.
+        usual: the preferred port, or None.
+        but: ports that the same servers need for another purpose.
 
     Raises:
-        UsageError: a port is in use, or isn't a port.
+        UsageError: the wanted port is in use, or isn't a port.
         SystemUnderTestError: no free port was found.
     """
-    if wanted is None:
-        return _free_ports(count, companion)
-    ports = consecutive_ports(wanted, count, companion)
-    for port in ports:
-        for each in (port, port + companion):
-            _check_free(each, HOST)
-    return ports
+    if wanted is not None:
+        ports = consecutive_ports(wanted, count, companion)
+        for port, host in product(ports, hosts):
+            for each in (port, port + companion):
+                if not is_free(each, host):
+                    raise UsageError(
+                        f"port {each} of {host} is in use: give another --port, or none for a free"
+                        " one"
+                    )
+        return ports
+    ports, taken = [], set(but)
+    for port in chain(filter(None, [usual]), _random_ports(count, companion)):
+        own = {port, port + companion}
+        if taken.isdisjoint(own) and all(is_free(*place) for place in product(own, hosts)):
+            ports.append(port)
+            taken |= own
+            if len(ports) == count:
+                return sorted(ports)
+    raise SystemUnderTestError(
+        f"no {count} free ports were found on {', '.join(hosts)}: stop other servers"
+    )
 
 
 def consecutive_ports(first: int, count: int, companion: int = 0) -> list[int]:
@@ -83,37 +109,10 @@ def consecutive_ports(first: int, count: int, companion: int = 0) -> list[int]:
         UsageError: one isn't a port.
     """
     ports = list(range(first, first + count))
-    for port in (ports[0], *(each + companion for each in ports)):
-        _check_port(port)
+    for port in (first, *(each + companion for each in ports)):
+        if not 0 < port <= _HIGHEST_PORT:
+            raise UsageError(f"port {port} is not one: choose one up to {_HIGHEST_PORT}")
     return ports
-
-
-def common_port(
-    hosts: Sequence[str], usual: int | None, wanted: int | None = None, *, but: Collection[int] = ()
-) -> int:
-    """One port for servers on several addresses of this machine.
-
-    Args:
-        hosts: the addresses.
-        usual: the preferred port, or None.
-        wanted: the required port, or None.
-        but: ports that the same servers need for another purpose.
-
-    Raises:
-        UsageError: the required port is in use, or isn't a port.
-        SystemUnderTestError: no free port was found.
-    """
-    if wanted is not None:
-        _check_port(wanted)
-        for host in hosts:
-            _check_free(wanted, host)
-        return wanted
-    for port in _random_ports() if usual is None else (usual, *_random_ports()):
-        if port not in but and all(is_free(port, host) for host in hosts):
-            return port
-    raise SystemUnderTestError(
-        f"no port that is free on {', '.join(hosts)} was found: stop other servers"
-    )
 
 
 def is_free(port: int, host: str = HOST) -> bool:
@@ -129,32 +128,7 @@ def is_free(port: int, host: str = HOST) -> bool:
     return True
 
 
-def _check_port(port: int) -> None:
-    if not 0 < port <= _HIGHEST_PORT:
-        raise UsageError(f"port {port} is not one: choose one up to {_HIGHEST_PORT}")
-
-
-def _check_free(port: int, host: str) -> None:
-    if not is_free(port, host):
-        raise UsageError(
-            f"port {port} of {host} is in use: give another --port, or none for a free one"
-        )
-
-
-def _free_ports(count: int, companion: int) -> list[int]:
-    ports: list[int] = []
-    taken: set[int] = set()
-    for port in _random_ports(count, companion):
-        own = {port, port + companion}
-        if taken.isdisjoint(own) and all(map(is_free, own)):
-            ports.append(port)
-            taken |= own
-            if len(ports) == count:
-                return sorted(ports)
-    raise SystemUnderTestError(f"no {count} free ports were found on {HOST}: stop other servers")
-
-
-def _random_ports(count: int = 0, companion: int = 0) -> Iterator[int]:
+def _random_ports(count: int, companion: int) -> Iterator[int]:
     """Ports below those of outgoing connections, if there are that many."""
     end = _HIGHEST_PORT
     with suppress(OSError, ValueError, IndexError):

@@ -184,7 +184,8 @@ def wait_until(
     """Waits for a condition while the processes that it depends on live.
 
     Args:
-        condition: called about fifty times a second.
+        condition: called about fifty times a second. It doesn't hold while it raises
+            `SystemUnderTestError`, such as for a server that doesn't answer yet.
         purpose: the end of the sentence "it took too long to …".
         watched: the processes; a timeout is reported for the first.
         within_s: the limit in seconds.
@@ -194,7 +195,10 @@ def wait_until(
         KeyboardInterrupt: the user has asked to stop.
     """
     until = time.monotonic() + within_s
-    while not condition():
+    while True:
+        with suppress(SystemUnderTestError):
+            if condition():
+                return
         for one in watched:
             if not lives(one.process):
                 raise SystemUnderTestError(f"{one.name} ended by itself: {_last_line(one.log)}")

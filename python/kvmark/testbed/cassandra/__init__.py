@@ -17,12 +17,12 @@ import psutil
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed import launch as launching
 from kvmark.testbed import network as networks
-from kvmark.testbed import state
+from kvmark.testbed import state, system
 from kvmark.testbed.cassandra import server
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
 from kvmark.testbed.cassandra.data import tables
@@ -31,17 +31,7 @@ from kvmark.testbed.console import Console
 from kvmark.testbed.launch import Certificates, PortTakenError, launch, planned
 from kvmark.testbed.network import Network
 from kvmark.testbed.state import Node, Testbed, make_folder, template, write_private
-from kvmark.testbed.system import (
-    Settings,
-    System,
-    Tell,
-    TestbedOptions,
-    check_options,
-    option,
-    port_option,
-    settings_option,
-    size_option,
-)
+from kvmark.testbed.system import Settings, System, Tell, TestbedOptions, check_options
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
@@ -100,25 +90,29 @@ _STEP_BYTES: Final = 64 * _MIB
 class CassandraOptions(TestbedOptions):
     """The options of a Cassandra testbed."""
 
-    nodes: int = option(
+    nodes: int = system.option(
         1, "nodes, at 127.0.0.1, 127.0.0.2 and so on.", "N", least=1, most=_MOST_NODES
     )
-    version: str = option("5.0", "5.0, 6.0, or an exact version.", "VERSION", read=exact_version)
+    version: str = system.option(
+        "5.0", "5.0, 6.0, or an exact version.", "VERSION", read=exact_version
+    )
     """A key of `artifacts.VERSIONS`, or an exact version."""
-    heap_bytes: int | None = size_option(
+    heap_bytes: int | None = system.size_option(
         None, "of each node, such as 512M; else as the machine has it.", "heap"
     )
     """Of each node; None for a default by the machine and the number of nodes."""
-    memory_bytes: int | None = size_option(
+    memory_bytes: int | None = system.size_option(
         None, "most of each node, its files in the page cache too, such as 1G; as root.", "memory"
     )
     """The bound on a node and the page cache for its files together; None for no bound."""
-    port: int | None = port_option("of all nodes; else 9042 or a free one.")
+    port: int | None = system.port_option("of all nodes; else 9042 or a free one.")
     """Where clients connect, on each node's own address; None for 9042, or a free one if taken."""
     password: Secret | None = None
     """Of the user `cassandra`; None for nodes without login."""
     tls: bool = False
-    settings: Settings = settings_option("any setting of cassandra.yaml, nested ones with dots.")
+    settings: Settings = system.settings_option(
+        "any setting of cassandra.yaml, nested ones with dots."
+    )
     """Settings of cassandra.yaml; values are YAML."""
     network: bool = False
     """Whether each node has its own address and link, which faults can disturb."""
@@ -375,9 +369,10 @@ def _places(
             raise UsageError(f"port {clients} is the nodes' own: choose another --port")
         return hosts, [clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT]
     hosts = [f"127.0.0.{index + 1}" for index in range(options.nodes)]
-    ports = [networks.common_port(hosts, _USUAL_PORT if first else None, options.port)]
-    for usual in (_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
-        ports.append(networks.common_port(hosts, usual if first else None, but=ports))
+    ports: list[int] = []
+    for usual in (_USUAL_PORT, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
+        wanted, first_choice = None if ports else options.port, usual if first else None
+        ports += networks.choose_ports(wanted, hosts=hosts, usual=first_choice, but=ports)
     return hosts, ports
 
 
@@ -460,12 +455,8 @@ def _change_password(testbed: Testbed, password: Secret) -> None:
     quoted = password.reveal().replace("'", "''")
 
     def changed() -> bool:
-        try:
-            Console(DRIVER, options, _FIRST_PASSWORD).ask(
-                f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
-            )
-        except SystemUnderTestError:
-            return False
+        statement = f"ALTER ROLE {USER} WITH PASSWORD = '{quoted}'"
+        Console(DRIVER, options, _FIRST_PASSWORD).ask(statement)
         return True
 
     server.wait(testbed, first, changed, "take its password", _HEALTHY_WITHIN_S)

@@ -15,7 +15,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -172,19 +172,16 @@ def _run_maven(maven: str, folder: Path, version: str, tell: Tell) -> None:
             tell(f"Fetching Cassandra {version} with Maven: {next(numbers)} files, {jar[1]}")
 
     code, lines = run_streaming(command, on_line)
-    if code != 0:
-        raise _refusal("\n".join(lines), version)
-
-
-def _refusal(output: str, version: str) -> SystemUnderTestError | UsageError:
-    """The error for Maven's output."""
+    if code == 0:
+        return
+    output = "\n".join(lines)
     if _MISSING.search(output):
-        return UsageError(
+        raise UsageError(
             f"version: Maven's registry has no Cassandra {version}; give {' or '.join(VERSIONS)}"
         )
     first = _ERROR.search(output)
     reason = first[1] if first else (output.strip().splitlines() or ["it printed nothing"])[-1]
-    return SystemUnderTestError(
+    raise SystemUnderTestError(
         f"Maven could not fetch Cassandra {version}, look at the network and at Maven's"
         f" settings.xml: {reason[:_LONGEST]}"
     )
@@ -208,7 +205,10 @@ def find_java() -> Java:
     Raises:
         UsageError: there is none.
     """
-    found = [java for program in _programs() if (java := _inspect(program)) is not None]
+    home, first = os.environ.get("JAVA_HOME"), shutil.which("java")
+    programs = [f"{home}/bin/java" if home else None, first]
+    programs += map(str, sorted(_INSTALLED.glob(f"*-{_MAJOR}-*/bin/java")))
+    found = list(filter(None, map(_inspect, filter(None, programs))))
     for java in found:
         if re.match(rf"{_MAJOR}\b", java.version):
             return java
@@ -219,16 +219,6 @@ def find_java() -> Java:
         f"Cassandra needs Java {_MAJOR} and not {found[0].version} ({found[0].program}): {package},"
         " or name its folder with JAVA_HOME"
     )
-
-
-def _programs() -> Iterator[str]:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        yield str(Path(home) / "bin" / "java")
-    first = shutil.which("java")
-    if first is not None:
-        yield first
-    yield from (str(path) for path in sorted(_INSTALLED.glob(f"*-{_MAJOR}-*/bin/java")))
 
 
 def _inspect(program: str) -> Java | None:

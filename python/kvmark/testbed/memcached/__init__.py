@@ -9,28 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import UsageError
 from kvmark.secret import Secret
 from kvmark.testbed import console as consoles
 from kvmark.testbed import launch as launching
-from kvmark.testbed import process, state
+from kvmark.testbed import process, state, system
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.memcached.data import contents, stats
 from kvmark.testbed.network import HOST, choose_ports
 from kvmark.testbed.process import wait_until
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
-from kvmark.testbed.system import (
-    Settings,
-    System,
-    Tell,
-    TestbedOptions,
-    check_options,
-    option,
-    port_option,
-    settings_option,
-    size_option,
-)
+from kvmark.testbed.system import Settings, System, Tell, TestbedOptions, check_options
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|users|{launching.CERTIFICATE_FILES}|node-\d+/server\.log)"
@@ -79,27 +69,27 @@ _PLACES: Final = re.compile(
 class MemcachedOptions(TestbedOptions):
     """The options of a memcached testbed."""
 
-    nodes: int = option(1, "servers, each with a part of the keys.", "N", least=1)
-    port: int | None = port_option("of the first server; else free ones.")
+    nodes: int = system.option(1, "servers, each with a part of the keys.", "N", least=1)
+    port: int | None = system.port_option("of the first server; else free ones.")
     """The first server's port, the others' above it; None for free ones."""
-    threads: int | None = option(
+    threads: int | None = system.option(
         None, "threads of each server; else 4.", "N", least=1, most=_MOST_THREADS
     )
-    memory_bytes: int = size_option(
+    memory_bytes: int = system.size_option(
         2**30, "most for items of each server, such as 64M; else 1G.", "memory"
     )
     """The limit for items of each server, which isn't allocated in advance."""
-    item_size_bytes: int | None = size_option(
+    item_size_bytes: int | None = system.size_option(
         None, "largest item, such as 8M; else 1M.", "item_size"
     )
-    maxclients: int = option(10_000, "connections for clients.", "N", least=1)
+    maxclients: int = system.option(10_000, "connections for clients.", "N", least=1)
     password: Secret | None = None
     tls: bool = False
-    settings: Settings = settings_option(
+    settings: Settings = system.settings_option(
         "any long option of memcached, yes for one without a value."
     )
     """Further options by their long names."""
-    server: str = option("memcached", "the server's program.", "PROGRAM", in_studies=False)
+    server: str = system.option("memcached", "the server's program.", "PROGRAM", in_studies=False)
 
 
 def check(options: MemcachedOptions) -> None:
@@ -201,16 +191,12 @@ def _refusal(log: Path) -> str | None:
 
 
 def _wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
-    wait_until(lambda: _answers(testbed, node), "answer stats", testbed.watched(node), within_s)
-
-
-def _answers(testbed: Testbed, node: Node) -> bool:
-    """Whether the server answers, and not another program that has taken the port."""
-    try:
+    def answers() -> bool:
+        # Another program may have taken the port.
         pid = stats(connect(testbed, node)).get("pid")
-    except SystemUnderTestError:
-        return False
-    return node.process is not None and pid == str(node.process.pid)
+        return node.process is not None and pid == str(node.process.pid)
+
+    wait_until(answers, "answer stats", testbed.watched(node), within_s)
 
 
 def _carried(console: Console) -> tuple[str, str]:

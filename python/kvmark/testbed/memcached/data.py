@@ -70,16 +70,6 @@ class _Server:
         foreign = (key for key in keys if key != _MARK and not is_own(key))
         return next((f"the key {key!r}" for key in foreign), None)
 
-    def remove(self) -> None:
-        """Removes all items."""
-        with naming_server(self.address, consoles.CANNOT_EMPTY):
-            self.console.ask("flush_all")
-
-    def mark(self, claim: str) -> None:
-        """Writes the mark."""
-        with naming_server(self.address, consoles.CANNOT_MARK):
-            self.console.ask("set", _MARK, 0, 0, f"{len(claim)}\r\n{claim}")
-
     def _keys(self) -> Sequence[str] | None:
         """All keys; None from a server that doesn't list them, such as one before 1.6.9.
 
@@ -124,11 +114,13 @@ def contents(options: DriverOptions, password: Secret | None) -> Contents | None
 
     def remove() -> None:
         for server in servers:
-            server.remove()
+            with naming_server(server.address, consoles.CANNOT_EMPTY):
+                server.console.ask("flush_all")
 
     def mark(claim: str) -> None:
         for server in servers:
-            server.mark(claim)
+            with naming_server(server.address, consoles.CANNOT_MARK):
+                server.console.ask("set", _MARK, 0, 0, f"{len(claim)}\r\n{claim}")
 
     # A server with items and no mark was replaced, restarted or full: the items may be others'.
     own = claims.pop() if len(claims) == 1 else None

@@ -14,7 +14,7 @@ import re
 import resource
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, get_args
 import psutil
 
 from kvmark.cache import cache_folder
-from kvmark.drivers import drivers, schemes
+from kvmark.drivers import drivers
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import state
 from kvmark.testbed.console import fingerprint
@@ -56,29 +56,11 @@ _MOST_CONNECTIONS: Final = 20_000
 _RESERVED_FILES: Final = 200
 _FILES_PER_CONNECTION: Final = 2
 
-
 _FILES: Final[Mapping[Kind, tuple[str, ...]]] = {
     "haproxy": ("haproxy.cfg",),
     "shotover": ("topology.yaml", "config.yaml"),
     "cql-proxy": ("cql-proxy.yaml",),
 }
-_COMMANDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "haproxy": ("{program}", "-db", "-f", "{folder}/haproxy.cfg"),
-    "shotover": (
-        *("{program}", "--topology-file", "{folder}/topology.yaml"),
-        *("--config-file", "{folder}/config.yaml", "--core-threads", "{threads}"),
-    ),
-    # Go's runtime takes the number of its threads from its environment only.
-    "cql-proxy": (
-        "env",
-        "GOMAXPROCS={threads}",
-        "{program}",
-        "--config",
-        "{folder}/cql-proxy.yaml",
-    ),
-}
-"""The commands that run proxies in the foreground."""
-
 _SHOTOVER: Final = "0.7.4"
 _CQL_PROXY: Final = "0.2.0"
 _GO_MODULE: Final = "github.com/datastax/cql-proxy"
@@ -135,11 +117,6 @@ def check(options: ProxyOptions) -> None:
         UsageError: names the option and an alternative.
     """
     kind, to = options.kind, options.to
-    if drivers()[to.driver].port is None:
-        servers = " or ".join(one.beginning for one in schemes().values() if one.driver.port)
-        raise UsageError(
-            f"to: {to.text} is no server that a proxy can stand before; give a {servers} URL"
-        )
     if to.address.startswith("/") or "," in to.address:
         raise UsageError(f"to: a proxy stands before one host and port, not before {to.address}")
     if kind == "shotover" and to.driver not in _SHOTOVER_PROTOCOLS:
@@ -180,10 +157,35 @@ def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbe
     check(options)
     _check_nodes(options, root)
     _check_target(*options.to.place)
-    program = find_program(options.kind, options.build or "release", tell)
-    (port,) = choose_ports(options.port, 1)
-    folder = make_folder(root, options.kind, options.name)
-    return launch(_planned(options, folder, program, port), options, SYSTEM, _prepare)
+    kind, to = options.kind, options.to
+    program = find_program(kind, options.build or "release", tell)
+    (port,) = choose_ports(options.port)
+    folder = make_folder(root, kind, options.name)
+    threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
+    decided: dict[str, Any] = {"to": to.text, "threads": threads}
+    facts = {
+        **decided,
+        "kind": kind,
+        "version": f"{kind} {program.version}",
+        "build": program.build,
+        "behind": "{}:{}".format(*to.place),
+        "files": files(kind, port, to, threads),
+    }
+    node = Node(
+        name=kind,
+        role="proxy",
+        host=HOST,
+        port=port,
+        command=command(kind, program.path, folder / kind, threads),
+        cores=options.cores,
+    )
+    scheme, _, rest = to.text.partition("://")
+    # The system's URL with the proxy's address.
+    url = f"{scheme}://{node.address}{re.sub(r'^[^/?]*', '', rest)}"
+    testbed = planned(
+        "proxy", folder, options, [node], url, facts=facts, build=program.build or None, **decided
+    )
+    return launch(testbed, options, SYSTEM, _prepare)
 
 
 def _check_again(testbed: Testbed, tell: Tell) -> None:
@@ -198,34 +200,6 @@ def _prepare(testbed: Testbed, _: ProxyOptions) -> None:
     folder.mkdir()
     for name, text in testbed.facts["files"].items():
         write_private(folder / name, text)
-
-
-def _planned(options: ProxyOptions, folder: Path, program: Program, port: int) -> Testbed:
-    """The testbed before its process."""
-    kind, to = options.kind, options.to
-    threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
-    facts: dict[str, Any] = {
-        "kind": kind,
-        "version": f"{kind} {program.version}",
-        "build": program.build,
-        "threads": threads,
-        "to": to.text,
-        "behind": "{}:{}".format(*to.place),
-        "files": files(kind, port, to, threads),
-    }
-    node = Node(
-        name=kind,
-        role="proxy",
-        host=HOST,
-        port=port,
-        command=command(kind, program.path, folder / kind, threads),
-        cores=options.cores,
-    )
-    decided: dict[str, Any] = {"to": to.text, "threads": threads, "build": program.build or None}
-    scheme, _, rest = to.text.partition("://")
-    # The system's URL with the proxy's address.
-    url = f"{scheme}://{node.address}{re.sub(r'^[^/?]*', '', rest)}"
-    return planned("proxy", folder, options, [node], url, facts=facts, **decided)
 
 
 def _check_nodes(options: ProxyOptions, root: Path) -> None:
@@ -258,8 +232,19 @@ def files(kind: Kind, port: int, to: Target, threads: int) -> dict[str, str]:
 
 def command(kind: Kind, program: str, folder: Path, threads: int) -> tuple[str, ...]:
     """The command that runs a proxy in the foreground."""
-    values = {"program": program, "folder": folder, "threads": threads}
-    return tuple(word.format(**values) for word in _COMMANDS[kind])
+    words = {
+        "haproxy": (program, "-db", "-f", f"{folder}/haproxy.cfg"),
+        "shotover": (
+            *(program, "--topology-file", f"{folder}/topology.yaml"),
+            *("--config-file", f"{folder}/config.yaml", "--core-threads", str(threads)),
+        ),
+        # Go's runtime takes the number of its threads from its environment only.
+        "cql-proxy": (
+            *("env", f"GOMAXPROCS={threads}"),
+            *(program, "--config", f"{folder}/cql-proxy.yaml"),
+        ),
+    }
+    return words[kind]
 
 
 def _connections() -> int:
@@ -290,23 +275,19 @@ def _check_target(host: str, port: int) -> None:
 
 
 def _wait_for_proxy(testbed: Testbed, node: Node, within_s: float) -> None:
-    watched = testbed.watched(node)
-    wait_until(lambda: _accepts(node), "accept connections", watched, within_s)
+    def accepts() -> bool:
+        # The kernel answers whether the proxy listens, and not another program that has taken the
+        # port: a connection would also connect to the system behind.
+        if node.process is None:
+            return False
+        try:
+            connections = psutil.Process(node.process.pid).net_connections(kind="tcp")
+        except psutil.Error:
+            return False
+        listening = (one for one in connections if one.status == psutil.CONN_LISTEN)
+        return node.port in {one.laddr.port for one in listening}
 
-
-def _accepts(node: Node) -> bool:
-    """Whether the proxy listens, and not another program that has taken the port.
-
-    The kernel answers: a connection would also connect to the system behind.
-    """
-    if node.process is None:
-        return False
-    try:
-        connections = psutil.Process(node.process.pid).net_connections(kind="tcp")
-    except psutil.Error:
-        return False
-    ports = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
-    return node.port in ports
+    wait_until(accepts, "accept connections", testbed.watched(node), within_s)
 
 
 def _describe(testbed: Testbed) -> Mapping[str, Any]:
@@ -337,7 +318,6 @@ class Program:
 class _Recipe:
     """The files and the command that build a program in its folder, for a build and its profile."""
 
-    name: str
     version: str
     files: Mapping[str, str]
     command: tuple[str, ...]
@@ -349,7 +329,6 @@ class _Recipe:
 
 _RECIPES: Final[Mapping[Kind, _Recipe]] = {
     "shotover": _Recipe(
-        name=f"shotover-{_SHOTOVER}",
         version=_SHOTOVER,
         files={
             "Cargo.toml": template("proxy/shotover.toml").format(version=_SHOTOVER),
@@ -360,7 +339,6 @@ _RECIPES: Final[Mapping[Kind, _Recipe]] = {
         tool="Cargo, which builds Shotover, is missing: install Rust",
     ),
     "cql-proxy": _Recipe(
-        name=f"cql-proxy-{_CQL_PROXY}",
         version=_CQL_PROXY,
         files={
             "go.mod": f"module kvmark/cql-proxy\n\ngo 1.21\n\nrequire {_GO_MODULE} v{_CQL_PROXY}\n"
@@ -390,8 +368,12 @@ def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
 
 def built_path(kind: Kind, build: Build = "release") -> Path:
     """The path of a proxy's program after it is built."""
-    recipe = _RECIPES[kind]
-    return cache_folder() / recipe.name / recipe.product.format(build=build)
+    return _folder(kind) / _RECIPES[kind].product.format(build=build)
+
+
+def _folder(kind: Kind) -> Path:
+    """The folder where a program is built."""
+    return cache_folder() / f"{kind}-{_RECIPES[kind].version}"
 
 
 def _haproxy() -> Program:
@@ -405,41 +387,39 @@ def _haproxy() -> Program:
 
 
 def _build(kind: Kind, build: Build, tell: Tell) -> None:
-    recipe = _RECIPES[kind]
-    tool, folder = shutil.which(recipe.command[0]), cache_folder() / recipe.name
+    recipe, folder = _RECIPES[kind], _folder(kind)
+    program, *words = recipe.command
+    tool, name = shutil.which(program), folder.name
     if tool is None:
         raise UsageError(recipe.tool)
     try:
-        with locked(folder / ".lock", f"building {recipe.name}", tell):
+        with locked(folder / ".lock", f"building {name}", tell):
             if built_path(kind, build).exists():
                 return
-            for name, text in recipe.files.items():
-                path = folder / name
+            for file, text in recipe.files.items():
+                path = folder / file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-            words = [word.format(profile=_PROFILES[build]) for word in recipe.command[1:]]
-            _run([tool, *words], folder, recipe.name, tell)
+            step = f"Building {name}, which takes some minutes once"
+            tell(step)
+            # Settings of the user's other builds don't apply.
+            alien = {"CARGO_TARGET_DIR", "RUSTFLAGS"}
+            code, lines = run_streaming(
+                [tool, *(word.format(profile=_PROFILES[build]) for word in words)],
+                lambda line: tell(f"{step}: {line}"),
+                folder=folder,
+                environment={k: v for k, v in os.environ.items() if k not in alien},
+            )
     except OSError as problem:
         raise UsageError(
-            f"{recipe.name} can't be built in {folder} because {problem.strerror}: name another"
+            f"{name} can't be built in {folder} because {problem.strerror}: name another"
             " cache folder with XDG_CACHE_HOME"
         ) from problem
-
-
-def _run(command: Sequence[str], folder: Path, name: str, tell: Tell) -> None:
-    """Builds; reports each line. If it fails, the last one is the reason."""
-    step = f"Building {name}, which takes some minutes once"
-    tell(step)
-    # Settings of the user's other builds don't apply.
-    own = {k: v for k, v in os.environ.items() if k not in {"CARGO_TARGET_DIR", "RUSTFLAGS"}}
-    code, lines = run_streaming(
-        command, lambda line: tell(f"{step}: {line}"), folder=folder, environment=own
-    )
     if code != 0:
         reasons = [line for line in lines if line.startswith("error")] or list(filter(None, lines))
         reason = (reasons or ["it printed nothing"])[-1]
         raise SystemUnderTestError(
-            f"{name} can't be built with {Path(command[0]).name}, look at the network and at its"
+            f"{name} can't be built with {program}, look at the network and at its"
             f" registry: {reason[:_LONGEST]}"
         )
 
