@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kvmark import catalog
 from kvmark.errors import SpecError
 from kvmark.frontends.ycsb.properties import parse_assignment, parse_properties, read_properties
 from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
@@ -17,9 +16,9 @@ from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import load_faults, parse_fault
 from kvmark.spec.metric import parse_comparable, parse_metric
 from kvmark.spec.objective import parse_condition, parse_objective
-from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.spec.workload import WorkloadSpec, load_workload, parse_workload
+from kvmark.spec.workload import load_workload, parse_workload
+from plans import plan_of, spec_of
 
 HERE = Path(__file__).parent
 TABLE: Mapping[str, list[list[Any]]] = tomllib.loads((HERE / "refusals.toml").read_text())
@@ -33,16 +32,9 @@ def changed(file: str, old: str, new: str) -> None:
     parse_workload(text.replace(old, new), "w.yaml")
 
 
-def spec(workload: WorkloadSpec, changes: dict[str, Any]) -> RunSpec:
-    fields = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
-    fields["faults"] = tuple(map(parse_fault, changes.get("faults", ())))
-    return RunSpec(workload=workload, system=SYSTEM, **fields)
-
-
 def run_of_file(file: str, old: str, new: str, changes: dict[str, Any]) -> None:
     """Compiles a run of a right file that is changed."""
-    text = (HERE / file).read_text().replace(old, new)
-    compile_run(spec(parse_workload(text, "w.yaml"), changes), cores=2)
+    plan_of((HERE / file).read_text().replace(old, new), **changes)
 
 
 def ycsb(text: str) -> None:
@@ -88,7 +80,7 @@ READERS: Mapping[str, Callable[..., object]] = {
     "YCSB properties": ycsb,
     "unsupported YCSB property": ycsb,
     "histogram of YCSB": histogram,
-    "run": lambda changes, name="ycsb/a": spec(catalog.load(name), changes),
+    "run": lambda changes, name="ycsb/a": spec_of(name, **changes),
 }
 
 
