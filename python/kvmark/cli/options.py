@@ -12,16 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -37,7 +28,7 @@ from kvmark.spec.url import SystemName, system_name
 if TYPE_CHECKING:
     from kvmark.records import Records as RunRecords
 
-REPORT_ENDINGS: Final = (".html", ".md")
+REPORT_ENDINGS = (".html", ".md")
 
 
 class CountList(tuple[int, ...]):
@@ -219,9 +210,7 @@ OnExisting = Annotated[
     Literal["refuse", "keep", "remove"],
     choice("refuse", "Action when the system has records before the first load."),
 ]
-_TAG: Final = option(
-    "TAG", "Tag to find runs by; repeatable.", "--tag", autocompletion=completion.tag
-)
+_TAG = option("TAG", "Tag to find runs by; repeatable.", "--tag", autocompletion=completion.tag)
 Tag = Annotated[list[str] | None, _TAG]
 Json = Annotated[bool, flag("One JSON document on standard output.", "--json")]
 Quiet = Annotated[bool, flag("Only errors on standard error.", "--quiet", "-q")]
