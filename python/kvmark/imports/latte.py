@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
 from kvmark.imports.source import Source, json_number
-from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT, VALUE
+from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT
 
 _TOOL: Final = "latte"
 _REQUEST: Final = "request"
@@ -95,29 +95,22 @@ def _timed(part: Mapping[str, Any]) -> list[tuple[str | None, Any]]:
 
 
 def _add_mean(
-    found: Collector,
-    key: str,
-    mean: Mapping[str, Any],
-    quantity: str,
-    unit: str,
-    statistic: str = VALUE,
-    operation: str | None = None,
+    found: Collector, key: str, mean: Mapping[str, Any], quantity: str, unit: str, **of: Any
 ) -> None:
+    """Adds a value with its error; `of` are its statistic and its operation."""
     value, error, n = (
         json_number(found.source, key, mean.get(part)) for part in ("value", "std_err", "n")
     )
     # Percentiles have a number of samples that is always 100: only the mean's says something.
-    known = n if statistic in {VALUE, "mean"} else None
-    found.add(
-        None, quantity, value, unit, statistic=statistic, operation=operation, error=error, n=known
-    )
+    known = n if of.get("statistic") in {None, "mean"} else None
+    found.add(None, quantity, value, unit, error=error, n=known, **of)
 
 
 def _add_times(found: Collector, statistics: list[str], operation: str | None, part: Any) -> None:
     if not isinstance(part, dict):
         return
     for name, mean in _means(found.source, statistics, part).items():
-        _add_mean(found, name, mean, "service", "ms", name, operation)
+        _add_mean(found, name, mean, "service", "ms", statistic=name, operation=operation)
     encoded = part.get("histogram")
     if isinstance(encoded, str):
         counts = decode_bounded(found.source, None, encoded, NS["ns"])

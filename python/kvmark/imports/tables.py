@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -57,6 +57,8 @@ _REDIS_ROW: Final = re.compile(rf'"[^"]{{1,200}}","{NUMBER}"')
 
 _Column: TypeAlias = tuple[str, str, str]
 """Quantity, statistic and unit of a column of figures."""
+_Columns: TypeAlias = dict[str, _Column | None]
+"""What each column holds; none for those that tell cases apart."""
 _Row: TypeAlias = tuple[int, dict[str, str]]
 """A line and its cells by column."""
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -95,8 +97,7 @@ def _split(text: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _columns(names: Sequence[str]) -> dict[str, _Column | None]:
-    """What each column holds; none for those that tell cases apart."""
+def _columns(names: Sequence[str]) -> _Columns:
     if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
         return {}
     column = _statistic if _METRIC in names else _figure
@@ -161,10 +162,7 @@ def _rows(
 
 
 def _add_cases(
-    found: Collector,
-    rows: Sequence[_Row],
-    columns: Mapping[str, _Column | None],
-    labels: Sequence[str],
+    found: Collector, rows: Sequence[_Row], columns: _Columns, labels: Sequence[str]
 ) -> Iterable[_Labels]:
     """Adds the figures of all rows, a case for each combination of labels; returns those."""
     cases: dict[_Labels, list[_Row]] = {}

@@ -98,7 +98,7 @@ def measured_run(
     recording: RunRecording | None = None,
 ) -> ExecutedRun:
     """Executes one run, and shows its progress."""
-    from kvmark.cli.live import LiveDisplay, show
+    from kvmark.cli.live import LiveDisplay
     from kvmark.run.execution import execute
 
     spec = options.spec
@@ -110,7 +110,7 @@ def measured_run(
         log = None if recording is None else (recording.folder, recording.hash_key)
         context = replace(shared, recording=log)
         return execute(
-            plan, spec.as_json(), context, show(display), spec.faults,
+            plan, spec.as_json(), context, display.show, spec.faults,
             password=spec.system.password,
         )  # fmt: skip
 
