@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from kvmark.imports.reading import NS, Collector, Format, Reading
+from kvmark.imports.reading import NAMES, NS, Collector, Format, Reading
 from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
@@ -24,18 +24,6 @@ _TIME_LAST: Final = re.compile(rf"latency_{_STATISTIC}_(ns|us|ms|s)")
 _ALONE: Final = re.compile(_STATISTIC)
 _WORDS: Final = {"avg": "mean", "average": "mean"}
 _CLOCK: Final = "operation_time"
-_NAMED: Final = {
-    # Seconds when written 00:05:00; a bare number has a unit that only its author knows.
-    _CLOCK: (RUNTIME, "s"),
-    "runtime_ms": (RUNTIME, "ms"),
-    "runtime_s": (RUNTIME, "s"),
-    "throughput_ops_s": (THROUGHPUT, "ops/s"),
-    "ops_per_s": (THROUGHPUT, "ops/s"),
-    "rps": (THROUGHPUT, "ops/s"),
-    "throughput_records_s": ("record rate", "records/s"),
-    "total_ops": (OPERATIONS, ""),
-    "operations": (OPERATIONS, ""),
-}
 _METRIC: Final = "metric"
 _OPERATION: Final = "operation"
 _SYSTEMS: Final = ("store", "system")
@@ -109,8 +97,8 @@ def _statistic(name: str) -> _Column | None:
 
 
 def _figure(name: str) -> _Column | None:
-    if name in _NAMED:
-        quantity, unit = _NAMED[name]
+    if name in NAMES["table"]:
+        quantity, unit = NAMES["table"][name]
         return quantity, VALUE, unit
     time = _TIME_FIRST.fullmatch(name) or _TIME_LAST.fullmatch(name)
     return ("service", _WORDS.get(time[1], time[1]), time[2]) if time else None
