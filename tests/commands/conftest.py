@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,25 @@ def make_going(make_run: MakeRun, records: Records) -> MakeRun:
         return path.name
 
     return make
+
+
+Fresh = Callable[..., tuple[str, set[str]]]
+
+
+@pytest.fixture
+def fresh(records: Records) -> Fresh:
+    """Runs Python in a new process; gives its output and the libraries that it loaded."""
+
+    def run(program: str, **variables: str) -> tuple[str, set[str]]:
+        tell = "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+        command = [sys.executable, "-c", f"import sys\n{program}\n{tell}"]
+        ended = subprocess.run(
+            command, env={**os.environ, **variables}, capture_output=True, text=True, check=True,
+            timeout=300,
+        )  # fmt: skip
+        return ended.stdout, {*ended.stderr.split()}
+
+    return run
 
 
 def change(path: Path, **values: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -17,14 +16,8 @@ from kvmark.cli.registry import GROUPS
 from kvmark.records import Records
 
 MakeRun = Callable[..., str]
+Fresh = Callable[..., tuple[str, set[str]]]
 Tab = Callable[..., list[str]]
-
-LISTED = """
-import sys
-from kvmark.cli import main
-main()
-print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
-"""
 
 
 @pytest.fixture
@@ -120,22 +113,15 @@ def test_where_runs_cannot_be_read_none_are_offered(tab: Tab, records: Records) 
 
 @pytest.mark.parametrize("words", [("",), ("run", "--"), ("show", ""), ("compare", "tag", ":")])
 def test_no_library_that_reads_runs_is_loaded_for_a_tab(
-    make_run: MakeRun, words: tuple[str, ...]
+    make_run: MakeRun, fresh: Fresh, words: tuple[str, ...]
 ) -> None:
     make_run(0, "nightly")
     assert main(["runs", "-q"]) == 0
-    told = subprocess.run(
-        [sys.executable, "-c", LISTED],
-        env={
-            **os.environ,
-            "_KVMARK_COMPLETE": "complete_bash",
-            "COMP_WORDS": "\n".join(("kvmark", *words)),
-            "COMP_CWORD": str(len(words)),
-        },
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
-    assert told.stdout
-    assert {"hdrh", "numpy", "polars", "rich", "scipy"}.isdisjoint(told.stderr.split())
+    typed = {"COMP_WORDS": "\n".join(("kvmark", *words)), "COMP_CWORD": str(len(words))}
+    completed = "from kvmark.cli import main; main()"
+    out, libraries = fresh(completed, _KVMARK_COMPLETE="complete_bash", **typed)
+    assert out
+    assert {"hdrh", "numpy", "polars", "rich", "scipy"}.isdisjoint(libraries)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash isn't installed")

@@ -26,11 +26,6 @@ def test_the_page_on_documents_lists_their_commands() -> None:
         assert f"| `{name}` | {', '.join(f'`kvmark {each}`' for each in one.commands)} |" in page
 
 
-def test_each_kind_of_document_has_a_version() -> None:
-    with pytest.raises(KeyError):
-        output.schema_of("nothing")
-
-
 def test_a_value_without_a_json_form_is_an_error() -> None:
     with pytest.raises(TypeError, match="has no form in JSON"):
         output.print_json("serve", {"address": object()})

@@ -1,25 +1,15 @@
-"""Other tools' files: those that were published, one sample of each tool, and texts of tests."""
+"""Texts of tests are read like files, and files become runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from kvmark.imports.reading import Reading
+from imports.samples import Keep, Read
 from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.imports.writing import keep
-from kvmark.records import FigureRecord, Records, Run
-
-DATA = Path(__file__).parent / "data"
-
-Figures = Mapping[tuple[str | None, str, str], FigureRecord]
-
-
-@pytest.fixture
-def data() -> Path:
-    return DATA
+from kvmark.records import Records
 
 
 @pytest.fixture
@@ -28,7 +18,7 @@ def records(tmp_path: Path) -> Records:
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[[str | bytes], ReadFile]:
+def read(tmp_path: Path) -> Read:
     """Reads a text as the file of a name that says nothing."""
 
     def apply(content: str | bytes) -> ReadFile:
@@ -40,24 +30,6 @@ def read(tmp_path: Path) -> Callable[[str | bytes], ReadFile]:
 
 
 @pytest.fixture
-def figures() -> Callable[..., Figures]:
-    """The figures of one case by operation, quantity and statistic."""
-
-    def apply(reading: Reading, case: int = 0) -> Figures:
-        return {
-            (figure.operation, figure.quantity, figure.statistic): figure
-            for figure in reading.figures
-            if figure.case == case
-        }
-
-    return apply
-
-
-@pytest.fixture
-def imported(records: Records) -> Callable[[ReadFile], Run]:
+def imported(records: Records) -> Keep:
     """Keeps a file that was read."""
-
-    def apply(file: ReadFile) -> Run:
-        return keep(records, [file], name="theirs")[0]
-
-    return apply
+    return lambda file: keep(records, [file], name="theirs")[0]

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,25 +21,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from imports.samples import HERE, Read
 from kvmark.analysis.summary.imported import imported_rows
 from kvmark.errors import ImportFileError
 from kvmark.imports.reading import decode_bounded
-from kvmark.imports.recognition import ReadFile, read_file
+from kvmark.imports.recognition import read_file
 from kvmark.imports.source import Source
-from kvmark.imports.writing import intervals_table, written_table
-from kvmark.records import ImportedRecord, OriginRecord
+from kvmark.imports.writing import imported_record, intervals_table, written_table
+from kvmark.stats import Counts
 
-DATA = Path(__file__).parent / "data"
-FOLDERS = (DATA / "published", DATA / "samples", Path(__file__).parent / "variants")
-FILES = sorted(path for folder in FOLDERS for path in folder.iterdir())
+FILES = sorted([*HERE.glob("data/*/*"), *HERE.glob("variants/*")])
 LARGEST = 20_000
 CAREFUL = settings(
     max_examples=25,
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.function_scoped_fixture,
-        HealthCheck.data_too_large,
-    ],
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -73,30 +68,16 @@ def kept(content: bytes, folder: Path) -> str:
     assert all(math.isfinite(figure.value) for figure in reading.figures)
     intervals_table(reading)
     written_table(reading)
-    imported_rows(
-        ImportedRecord(
-            origin=OriginRecord(
-                file="", size_bytes=0, sha256="", tool=reading.tool, version=None,
-                format=file.kind.code, started_wall_ns=reading.started_wall_ns, said={},
-            ),
-            cases=tuple(reading.cases),
-            figures=reading.figures,
-            histograms=tuple(reading.histograms),
-            notes=tuple(reading.notes),
-        )
-    )  # fmt: skip
+    imported_rows(imported_record(file))
     return ""
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_file_cut_within_its_lines_is_never_taken_for_whole(name: str, tmp_path: Path) -> None:
     content = next(path for path in FILES if path.name == name).read_bytes()
-    step = max(1, len(content) // 40)
-    for end in range(1, len(content) - 1, step):
+    for end in range(1, len(content) - 1, max(1, len(content) // 40)):
         cut = content[:end]
-        if cut.endswith(b"\n") or not cut.strip():
-            continue
-        assert kept(cut, tmp_path), end
+        assert cut.endswith(b"\n") or not cut.strip() or kept(cut, tmp_path), end
 
 
 def nodes(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -132,6 +113,13 @@ def test_any_bytes_end_in_a_sentence(content: bytes, tmp_path: Path) -> None:
     kept(content, tmp_path)
 
 
+def decoded(inner: bytes) -> Counts:
+    """The counts of a histogram that is packed as HdrHistogram does."""
+    packed = zlib.compress(inner)
+    whole = struct.pack(">ii", 0x1C849304, len(packed)) + packed
+    return decode_bounded(Source("log", b"", ""), 1, base64.b64encode(whole).decode(), 1)
+
+
 @settings(CAREFUL, max_examples=100)
 @given(
     payload=st.binary(max_size=60),
@@ -148,11 +136,8 @@ def test_any_histogram_ends_in_counts_or_a_sentence(
         cookie, offset, digits = 0x1C849303, 0, 1 + digits % 5
         lowest, highest = 1, 2 + abs(highest) % 2**40
     inner = struct.pack(">iiiiqqd", cookie, len(payload), offset, digits, lowest, highest, 1.0)
-    packed = zlib.compress(inner + payload)
-    whole = struct.pack(">ii", 0x1C849304, len(packed)) + packed
-    source = Source("log", b"", "")
     try:
-        counts = decode_bounded(source, 1, base64.b64encode(whole).decode(), 1)
+        counts = decoded(inner + payload)
     except ImportFileError:
         return
     assert (counts.count > 0).all()
@@ -161,26 +146,17 @@ def test_any_histogram_ends_in_counts_or_a_sentence(
 
 
 def test_a_histogram_that_unpacks_to_gigabytes_is_refused_unopened() -> None:
-    packed = zlib.compress(b"\0" * (20 << 20))
-    whole = struct.pack(">ii", 0x1C849304, len(packed)) + packed
     with pytest.raises(ImportFileError, match="it isn't whole"):
-        decode_bounded(Source("log", b"", ""), 1, base64.b64encode(whole).decode(), 1)
+        decoded(b"\0" * (20 << 20))
 
 
-def test_lines_of_a_megabyte_take_no_longer_than_others(read: Callable[[bytes], ReadFile]) -> None:
+def test_lines_of_a_megabyte_take_no_longer_than_others(read: Read) -> None:
     # Patterns that backtrack would need hours for these.
     head = b"type total ops, op/s, stderr\n"
     starts = [
-        head + b"Results:\nOp",
-        b"total ops, op/s",
-        b"[READ], ",
-        b"[" * 10,
-        b"|",
-        b"Running ",
-        b"Read: ",
-        b"-db a.",
-        b"type total ops,",
-    ]
+        head + b"Results:\nOp", b"total ops, op/s", b"[READ], ", b"[" * 10, b"|", b"Running ",
+        b"Read: ", b"-db a.", b"type total ops,",
+    ]  # fmt: skip
     fills = [b"a", b".", b",", b" ", b"1", b": ", b"(", b"READ: 1 ", b"[A: Count=1, "]
     for start in starts:
         for fill in fills:
@@ -207,8 +183,7 @@ NUMBER = re.compile(rb"\d+(?:\.\d+)?")
 
 
 def changed_number(chance: Random, content: bytes) -> bytes:
-    found = list(NUMBER.finditer(content))
-    if not found:
+    if not (found := list(NUMBER.finditer(content))):
         return content
     at = chance.choice(found)
     return content[: at.start()] + chance.choice(ODD_NUMBERS).encode() + content[at.end() :]

@@ -9,7 +9,7 @@ import csv
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,12 @@ from typing import Any
 import pytest
 from hdrh.histogram import HdrHistogram
 
+from imports.samples import DATA, HERE, Keep, Read, figures, sample
 from kvmark.analysis.summary.imported import imported_rows
 from kvmark.frontends.cassandra_stress.output import relative_stderr
-from kvmark.imports.recognition import ReadFile, read_file
-from kvmark.records import Run
+from kvmark.imports.recognition import read_file
 from kvmark.records.histograms import decode
 
-HERE = Path(__file__).parent
-DATA = HERE / "data"
 SPOTS: Mapping[str, Any] = tomllib.loads((HERE / "figures.toml").read_text())
 FILES = sorted(path for path in DATA.glob("*/*") if path.is_file())
 TABLES = sorted((DATA / "published").glob("*.csv"))
@@ -43,11 +41,8 @@ FORMATS = {
 
 def leaves(value: Any) -> Iterator[float]:
     """The numbers of a JSON value."""
-    if isinstance(value, dict):
-        for part in value.values():
-            yield from leaves(part)
-    elif isinstance(value, list):
-        for part in value:
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
             yield from leaves(part)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield value
@@ -62,7 +57,7 @@ def test_no_published_file_and_no_sample_is_missing_or_changed() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_each_file_is_recognised_by_what_it_holds_and_becomes_a_run_that_keeps_it_whole(
-    path: Path, read: Callable[[bytes], ReadFile], imported: Callable[[ReadFile], Run]
+    path: Path, read: Read, imported: Keep
 ) -> None:
     expected = FORMATS.get(path.name) or FORMATS[path.suffix]
     assert read(path.read_bytes()).kind.code == expected
@@ -112,10 +107,8 @@ def test_every_number_of_a_file_comes_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SPOTS)
-def test_a_figure_has_its_operation_quantity_statistic_and_unit(
-    figures: Callable[..., Any], name: str
-) -> None:
-    reading = read_file(next(HERE.glob(f"**/{name}"))).reading
+def test_a_figure_has_its_operation_quantity_statistic_and_unit(name: str) -> None:
+    reading = sample(name).reading
     workload = {"workload": "CassandraKeyValue", "writers": "192", "readers": "16"}
     case = next((at for at, case in enumerate(reading.cases) if case.labels == workload), 0)
     found = {
@@ -126,13 +119,11 @@ def test_a_figure_has_its_operation_quantity_statistic_and_unit(
 
 
 def test_tools_and_systems_are_known_by_their_output() -> None:
-    ycsb, db_bench = (
-        read_file(DATA / f"samples/{name}.txt").reading for name in ("ycsb-a", "db_bench")
-    )
+    names = ("ycsb-a.txt", "db_bench.txt", "leveldb.txt")
+    ycsb, db_bench, leveldb = (sample(name).reading for name in names)
     assert (ycsb.tool, ycsb.version) == ("YCSB", "0.18.0-SNAPSHOT")
     assert (ycsb.system, ycsb.system_version) == ("RocksDB", "")
     assert (db_bench.system, db_bench.system_version) == ("RocksDB", "7.8.3")
-    leveldb = read_file(HERE / "variants/leveldb.txt").reading
     assert (leveldb.system, leveldb.system_version) == ("LevelDB", "1.23")
     assert [case.labels["benchmark"] for case in db_bench.cases][:2] == ["fillseq", "fillrandom"]
     status = [each for each in ycsb.intervals if each.operation == "UPDATE"]
@@ -140,10 +131,8 @@ def test_tools_and_systems_are_known_by_their_output() -> None:
 
 
 @pytest.mark.parametrize("name", ["db_bench.txt", "memtier.json", "latte-report.json"])
-def test_a_histogram_has_as_many_operations_as_its_case(
-    figures: Callable[..., Any], name: str
-) -> None:
-    reading = read_file(DATA / "samples" / name).reading
+def test_a_histogram_has_as_many_operations_as_its_case(name: str) -> None:
+    reading = sample(name).reading
     for one in reading.histograms:
         found = figures(reading, one.case)
         count = found.get((None, "operations in the histogram", "value"))
@@ -156,26 +145,19 @@ def test_every_number_of_a_table_comes_back_with_its_row(path: Path) -> None:
     reading = read_file(path).reading
     by_labels: dict[frozenset[tuple[str, str]], list[float]] = {}
     for figure in reading.figures:
-        labels = dict(reading.cases[figure.case].labels)
-        by_labels.setdefault(frozenset(labels.items()), []).append(figure.value)
+        labels = frozenset(reading.cases[figure.case].labels.items())
+        by_labels.setdefault(labels, []).append(figure.value)
     label_names = {name for case in reading.cases for name in case.labels}
     for row in csv.DictReader(path.read_text().splitlines()):
-        found = by_labels[frozenset((n, row[n]) for n in label_names)]
-        told = {name: cell for name, cell in row.items() if name not in label_names}
-        for name, cell in told.items():
-            if name in ("metric", "operation"):
-                continue
-            hours = re.fullmatch(r"(\d+):(\d+):(\d+)", cell)
-            expected = (
-                float(cell)
-                if hours is None
-                else 3600 * int(hours[1]) + 60 * int(hours[2]) + int(hours[3])
-            )
+        found = by_labels[frozenset((name, row[name]) for name in label_names)]
+        for name in row.keys() - label_names - {"metric", "operation"}:
+            parts = reversed(row[name].split(":"))  # Hours, minutes and seconds.
+            expected = sum(float(part) * 60**place for place, part in enumerate(parts))
             assert expected in found, (row, name)
 
 
 def test_a_bare_number_of_the_scale_test_has_no_unit_and_is_no_runtime() -> None:
-    reading = read_file(DATA / "published/hydra-cassandra-3.0.6.csv").reading
+    reading = sample("hydra-cassandra-3.0.6.csv").reading
     bare = [figure for figure in reading.figures if figure.quantity == "operation_time"]
     clocks = [figure for figure in reading.figures if figure.quantity == "runtime"]
     assert {figure.unit for figure in bare} == {""}
@@ -184,9 +166,7 @@ def test_a_bare_number_of_the_scale_test_has_no_unit_and_is_no_runtime() -> None
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
-def test_every_row_of_a_cassandra_stress_log_is_an_interval(
-    path: Path, imported: Callable[[ReadFile], Run]
-) -> None:
+def test_every_row_of_a_cassandra_stress_log_is_an_interval(path: Path, imported: Keep) -> None:
     run = imported(read_file(path))
     rows = [line.split(",") for line in path.read_text().splitlines() if line.startswith("total,")]
     assert run.written.height == len(rows) == run.intervals.height
@@ -196,9 +176,7 @@ def test_every_row_of_a_cassandra_stress_log_is_an_interval(
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
-def test_a_logs_own_rates_meet_its_stop_rule_where_the_log_did(
-    path: Path, imported: Callable[[ReadFile], Run]
-) -> None:
+def test_a_logs_own_rates_meet_its_stop_rule_where_the_log_did(path: Path, imported: Keep) -> None:
     written = imported(read_file(path)).written
     # The last line is what was left of an interval when the rule had ended the run.
     rates = [
@@ -210,8 +188,8 @@ def test_a_logs_own_rates_meet_its_stop_rule_where_the_log_did(
     assert theirs < 0.02
 
 
-def test_every_second_and_sample_is_an_interval(imported: Callable[[ReadFile], Run]) -> None:
-    file = read_file(DATA / "samples/memtier.json")
+def test_every_second_and_sample_is_an_interval(imported: Keep) -> None:
+    file = sample("memtier.json")
     parts = json.loads(file.source.data)["ALL STATS"]
     seconds = [
         row for kind in parts if kind != "Runtime" for row in parts[kind]["Time-Serie"].values()
@@ -219,7 +197,7 @@ def test_every_second_and_sample_is_an_interval(imported: Callable[[ReadFile], R
     written = imported(file).written.drop("case", "operation").to_dicts()
     told = [{name: value for name, value in row.items() if value is not None} for row in written]
     assert sorted(map(str, told)) == sorted(map(str, seconds))
-    file = read_file(DATA / "samples/latte-report.json")
+    file = sample("latte-report.json")
     log = json.loads(file.source.data)["result"]["log"]
     whole = [each for each in file.reading.intervals if each.operation is None]
     assert [each.count for each in whole] == [sample["cycle_count"] for sample in log]
@@ -228,7 +206,7 @@ def test_every_second_and_sample_is_an_interval(imported: Callable[[ReadFile], R
     )
 
 
-def test_every_histogram_of_a_log_comes_back(imported: Callable[[ReadFile], Run]) -> None:
+def test_every_histogram_of_a_log_comes_back(imported: Keep) -> None:
     path = DATA / "samples/cql-stress-fixed.hlog"
     file = read_file(path)
     lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]

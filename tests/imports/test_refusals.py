@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gzip
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from imports.samples import HERE, Read, path_of
 from kvmark.errors import ImportFileError
 from kvmark.imports import reading
-from kvmark.imports.recognition import ReadFile, read_file
-from kvmark.imports.source import read_source
-
-HERE = Path(__file__).parent
-Read = Callable[[str | bytes], ReadFile]
+from kvmark.imports.recognition import read_file
 
 YCSB = """\
 [OVERALL], RunTime(ms), 1000
@@ -26,15 +23,6 @@ YCSB = """\
 [READ], MaxLatency(us), 20
 [READ], Return=OK, 10
 """
-
-
-def refused(read: Read, content: str | bytes) -> ImportFileError:
-    with pytest.raises(ImportFileError) as caught:
-        read(content)
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    assert "/results:" in sentence
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -51,23 +39,21 @@ def refused(read: Read, content: str | bytes) -> ImportFileError:
 def test_what_holds_no_results_is_refused(
     read: Read, content: bytes, line: int | None, says: str
 ) -> None:
-    problem = refused(read, content)
-    assert says in problem.message
-    assert problem.line == line
+    with pytest.raises(ImportFileError, match=r"^[^\n]*/results:[^\n]*$") as refusal:
+        read(content)
+    assert says in refusal.value.message
+    assert refusal.value.line == line
 
 
-def test_a_file_that_is_not_there_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_missing_a_special_and_a_huge_file_are_refused_unread(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path, Path("/dev/zero")):
         with pytest.raises(ImportFileError, match="name a file of results"):
             read_file(path)
-
-
-def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "huge"
-    with path.open("wb") as file:
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ImportFileError, match="1048576 MiB and at most 64 MiB"):
-        read_source(path)
+        read_file(huge)
 
 
 def test_a_table_with_more_figures_than_anyone_reads_is_refused(
@@ -75,8 +61,8 @@ def test_a_table_with_more_figures_than_anyone_reads_is_refused(
 ) -> None:
     monkeypatch.setattr(reading, "MOST_FIGURES", 50)
     rows = [f"{number},1.5" for number in range(51)]
-    problem = refused(read, "\n".join(["clients,p99_ms", *rows, ""]))
-    assert "more than 50 figures" in problem.message
+    with pytest.raises(ImportFileError, match=r"/results:.*more than 50 figures"):
+        read("\n".join(["clients,p99_ms", *rows, ""]))
 
 
 TABLE: Mapping[str, Any] = tomllib.loads((HERE / "refusals.toml").read_text())
@@ -84,13 +70,12 @@ BASES: Mapping[str, str] = {
     "nothing": "",
     "ycsb": YCSB,
     "table": "store,throughput_ops_s\nRedis,1200.5\n",
-    "stress": (HERE / "data/published/cassandra-stress-direct.log").read_text(),
     **{
-        name: (HERE / "data/samples" / file).read_bytes().decode()
+        name: path_of(file).read_bytes().decode()
         for name, file in (
-            ("redis", "redis-benchmark.csv"), ("db_bench", "db_bench.txt"),
-            ("hlog", "cql-stress-fixed.hlog"), ("memtier", "memtier.json"),
-            ("latte", "latte-report.json"),
+            ("stress", "cassandra-stress-direct.log"), ("redis", "redis-benchmark.csv"),
+            ("db_bench", "db_bench.txt"), ("hlog", "cql-stress-fixed.hlog"),
+            ("memtier", "memtier.json"), ("latte", "latte-report.json"),
         )
     },
 }  # fmt: skip
@@ -119,15 +104,13 @@ def edited(text: str, edit: str, *words: Any) -> str:
     ("base", "edits", "sentence"), [(base, edits, one) for base, *edits, one in TABLE["refusals"]]
 )
 def test_what_is_not_whole_damaged_or_mixed_is_refused(
-    tmp_path: Path, base: str, edits: list[Any], sentence: str
+    read: Read, tmp_path: Path, base: str, edits: list[Any], sentence: str
 ) -> None:
     text = BASES[base]
     for edit in edits:
         text = edited(text, *edit)
-    file = tmp_path / "results"
-    file.write_bytes(text.encode())
     with pytest.raises(ImportFileError) as refusal:
-        read_file(file)
+        read(text)
     assert str(refusal.value) == f"{tmp_path}/{sentence}"
 
 

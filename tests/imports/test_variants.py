@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from imports.samples import Keep, Read, figures, path_of, sample
 from kvmark.analysis.summary.metrics import case_throughput
-from kvmark.imports.recognition import ReadFile
-from kvmark.records import Run
 from kvmark.records.histograms import encode
 from kvmark.stats import Counts
 
-Read = Callable[[str | bytes], ReadFile]
-Figures = Callable[..., Any]
-
-VARIANTS = Path(__file__).parent / "variants"
-STRESS_21 = (VARIANTS / "cassandra-stress-2.1.log").read_text()
-STRESS_3 = (VARIANTS / "cassandra-stress-3.11.log").read_text()
-CONSOLE = (VARIANTS / "yb-console.log").read_text()
-
+STRESS_3 = path_of("cassandra-stress-3.11.log").read_text()
 OVERALL = """\
 [OVERALL], RunTime(ms), 1000
 [OVERALL], Throughput(ops/sec), {operations}.0
@@ -49,9 +38,7 @@ def test_ycsbs_hdrhistogram_buckets_become_a_histogram(read: Read) -> None:
     assert histogram.count == (2, 3, 1)
 
 
-def test_ycsbs_histogram_has_buckets_of_a_millisecond_and_a_variance(
-    read: Read, figures: Figures
-) -> None:
+def test_ycsbs_histogram_has_buckets_of_a_millisecond_and_a_variance(read: Read) -> None:
     text = ycsb(
         more="[READ], LatencyVariance(us), 7.5\n",
         buckets="[READ], 0, 0\n[READ], 1, 5\n[READ], 2, 1\n[READ], >3, 0\n",
@@ -72,7 +59,7 @@ def test_a_ycsb_histogram_with_operations_beyond_its_end_is_left_out_and_says_so
     assert "1 operations of READ lie beyond" in reading.notes[0]
 
 
-def test_ycsbs_timeseries_becomes_intervals(read: Read, imported: Callable[..., Run]) -> None:
+def test_ycsbs_timeseries_becomes_intervals(read: Read, imported: Keep) -> None:
     file = read(ycsb(buckets="[READ], 0, 2500.5\n[READ], 1000, NaN\n[READ], 2000, 1200.25\n"))
     first, second, third = file.reading.intervals
     assert first.times == {"service": {"mean": 2_500_500.0}}
@@ -92,11 +79,11 @@ def test_ycsbs_read_modify_writes_are_counted_once(read: Read) -> None:
 @pytest.mark.parametrize("array", [True, False])
 def test_ycsbs_json_has_the_figures_of_its_text(read: Read, *, array: bool) -> None:
     text = ycsb()
-    objects = []
-    for line in text.splitlines():
-        metric, name, value = line.split(", ")
-        number = float(value) if "." in value else int(value)
-        objects.append({"metric": metric[1:-1], "measurement": name, "value": number})
+    rows = [line.split(", ") for line in text.splitlines()]
+    objects = [
+        {"metric": metric[1:-1], "measurement": name, "value": json.loads(value)}
+        for metric, name, value in rows
+    ]
     parts = [json.dumps(each, indent=1) for each in objects]
     document = json.dumps(objects, indent=2) if array else "\n".join(parts)
     file = read(document)
@@ -113,10 +100,9 @@ def test_each_thread_count_of_cassandra_stress_is_a_case_and_its_summary_is_not(
     assert len(reading.intervals) == 12
 
 
-def test_means_have_their_errors_and_numbers_of_observations(read: Read, figures: Figures) -> None:
+def test_means_have_their_errors_and_numbers_of_observations() -> None:
     means, console = (
-        figures(read((VARIANTS / name).read_text()).reading)
-        for name in ("db_bench-means.txt", "yb-console-json.log")
+        figures(sample(name).reading) for name in ("db_bench-means.txt", "yb-console-json.log")
     )
     throughput = means[None, "throughput", "value"]
     assert (throughput.error, throughput.n) == (1200, 5)
@@ -124,7 +110,7 @@ def test_means_have_their_errors_and_numbers_of_observations(read: Read, figures
 
 
 def test_intervals_of_cassandra_stress_have_the_operations_since_the_last(read: Read) -> None:
-    reading = read(STRESS_21).reading
+    reading = sample("cassandra-stress-2.1.log").reading
     assert [each.count for each in reading.intervals] == [400, 600]
     assert [each.written["adj row/s"] for each in reading.intervals] == [405, 606]
     assert reading.cases[0].labels["threads"] == "4"
@@ -134,8 +120,8 @@ def test_intervals_of_cassandra_stress_have_the_operations_since_the_last(read: 
     }  # fmt: skip
 
 
-def test_the_console_log_of_the_sample_applications_gives_intervals(read: Read) -> None:
-    reading = read(CONSOLE).reading
+def test_the_console_log_of_the_sample_applications_gives_intervals() -> None:
+    reading = sample("yb-console.log").reading
     assert reading.cases[0].labels == {
         "workload": "CassandraKeyValue", "readers": "24", "writers": "2",
     }  # fmt: skip
@@ -168,8 +154,8 @@ def test_the_results_of_several_memtier_runs_are_cases(read: Read) -> None:
     assert [case.labels["result"] for case in reading.cases] == list(names)
 
 
-def test_ycsbs_histogram_logs_are_in_microseconds(read: Read, data: Any) -> None:
-    lines = (data / "samples/cql-stress-fixed.hlog").read_text().splitlines()
+def test_ycsbs_histogram_logs_are_in_microseconds(read: Read) -> None:
+    lines = path_of("cql-stress-fixed.hlog").read_text().splitlines()
     rows = [line.partition(",")[2] for line in lines if line.startswith("Tag=WRITE-st")]
     plain = read("\n".join(rows) + "\n").reading
     theirs = read("\n".join(["#[Logging for: Intended-READ]", *rows]) + "\n").reading
@@ -181,12 +167,11 @@ def test_ycsbs_histogram_logs_are_in_microseconds(read: Read, data: Any) -> None
 
 
 def test_a_throughput_without_intervals_has_no_error_and_one_with_them_has(
-    read: Read, imported: Callable[[ReadFile], Run], data: Any
+    read: Read, imported: Keep
 ) -> None:
     alone = case_throughput([imported(read(ycsb()))])
     assert (alone.value, alone.low) == (6.0, None)
-    log = (data / "published/cassandra-stress-direct.log").read_bytes()
-    long = case_throughput([imported(read(log))])
+    long = case_throughput([imported(sample("cassandra-stress-direct.log"))])
     assert long.value == 15072
     assert long.error is not None
     # Its rate rises for the first fifth.

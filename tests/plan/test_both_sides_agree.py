@@ -10,10 +10,8 @@ from pydantic import BaseModel
 
 from kvmark import _engine, catalog
 from kvmark.plan import model
-from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
 Schema = dict[str, Any]
 
@@ -117,6 +115,5 @@ def test_no_field_of_a_plan_has_a_default() -> None:
 
 @pytest.mark.parametrize("name", catalog.names())
 def test_the_engine_reads_every_ready_workload_s_plan_as_it_was_written(name: str) -> None:
-    spec = RunSpec(workload=catalog.load(name), system=parse_system_url("null:"), seed=2**64 - 1)
-    text = compile_run(spec, cores=2).to_json()
+    text = plan_of(name, seed=2**64 - 1).to_json()
     assert json.loads(_engine.check_plan(text)) == json.loads(text)

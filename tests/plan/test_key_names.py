@@ -1,16 +1,11 @@
 """The keys that a plan writes can be told from others by their names."""
 
-from typing import Any
+from functools import partial
 
 import pytest
 
-from kvmark import catalog
-from kvmark.plan.compile import compile_run
-from kvmark.plan.model import Plan
 from kvmark.plan.names import key_names, ycsb_hashes
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
-from kvmark.spec.workload import WorkloadSpec, parse_workload
+from plans import plan_of
 
 TABLES = """
 name: own
@@ -27,12 +22,7 @@ groups: [{mix: {MSET: 1, PUSH: 1}}]
 """
 
 
-def plan(workload: WorkloadSpec | str, **more: Any) -> Plan:
-    known = catalog.load(workload) if isinstance(workload, str) else workload
-    system = parse_system_url("redis://127.0.0.1:1")
-    return compile_run(RunSpec(workload=known, system=system, **more))
-
-
+plan = partial(plan_of, system="redis://127.0.0.1:1")
 OF_YCSB = ("user6284781860667377211", "usertable-user6284781860667377211")
 # The first is a hash of as many digits, and none of the first 1,000 records'.
 NOT_OF_YCSB = (
@@ -47,12 +37,12 @@ NOT_OF_STATEMENTS = ("k:7", "k:0010", "MSET", "queues", "9")
     ("workload", "own", "others"),
     [
         ("ycsb/a", OF_YCSB, NOT_OF_YCSB),
-        (parse_workload(TABLES, "own.yaml"), OF_STATEMENTS, NOT_OF_STATEMENTS),
+        (TABLES, OF_STATEMENTS, NOT_OF_STATEMENTS),
     ],
     ids=["records", "statements"],
 )
 def test_keys_of_a_plan_are_told_from_others(
-    workload: WorkloadSpec | str, own: tuple[str, ...], others: tuple[str, ...]
+    workload: str, own: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
     names = key_names([plan(workload)])
     assert [key for key in (*own, *others) if names.has(key)] == list(own)

@@ -9,29 +9,21 @@ from kvmark.errors import SpecError
 from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.frontends.yugabyte_apps.flags import APPS
 from kvmark.plan.compile import compile_run
-from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
+from plans import plan_of
 
-SYSTEM = parse_system_url("null:")
 CORE = ["a", "b", "c", "d", "e", "f", "load", "delete"]
 
 
-REDIS = {
-    "counter", "get", "hash-pipelined", "kv", "list", "mset", "pipelined", "set", "sorted-set",
-    "stream",
-}  # fmt: skip
-
-MEMCACHED = {"get", "gets", "kv", "set"}
-CQL = {"counter", "kv", "time-series", "transaction"}
-REPLAY = {"redis", "memcached", "cql"}
 READY = {
-    "replay": REPLAY,
+    "replay": {"redis", "memcached", "cql"},
     "ycsb": set(CORE),
-    "redis": REDIS,
-    "memcached": MEMCACHED,
-    "cql": CQL,
+    "redis": {"counter", "get", "hash-pipelined", "kv", "list", "mset", "pipelined", "set",
+              "sorted-set", "stream"},
+    "memcached": {"get", "gets", "kv", "set"},
+    "cql": {"counter", "kv", "time-series", "transaction"},
     "apps": set(APPS),
-}
+}  # fmt: skip
 
 
 def test_the_catalogue_has_ycsbs_workloads_and_each_systems_own() -> None:
@@ -42,15 +34,9 @@ def test_the_catalogue_has_ycsbs_workloads_and_each_systems_own() -> None:
 @pytest.mark.parametrize("name", CORE)
 def test_a_ready_workload_and_ycsbs_properties_make_the_same_plan(name: str) -> None:
     operations = None if name in ("load", "delete") else 1000
-    spec = RunSpec(
-        workload=catalog.load(f"ycsb/{name}"),
-        system=SYSTEM,
-        operations=operations,
-        load="never",
-        clients=1,
-    )
-    same = ycsb_run(name, read_ycsb([]), SYSTEM, records=1000)
-    assert compile_run(spec, 2) == compile_run(same, 2)
+    ready = plan_of(f"ycsb/{name}", operations=operations, load="never", clients=1)
+    same = ycsb_run(name, read_ycsb([]), parse_system_url("null:"), records=1000)
+    assert ready == compile_run(same, 2)
 
 
 @pytest.mark.parametrize("name", catalog.names())

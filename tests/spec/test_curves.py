@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.errors import SpecError
-from kvmark.spec.curve import POINTS_MAX, expected_by, pace, parse_curve
+from kvmark.spec.curve import expected_by, parse_curve
 
 S = 10**9
 
@@ -75,27 +74,10 @@ def test_the_seed_decides_the_bursts() -> None:
 
 def test_a_file_is_linear_between_its_rows_or_holds_them(tmp_path: Path) -> None:
     file = tmp_path / "day.csv"
-    file.write_text("seconds,rate\n1700000000,100\n1700000010,300\n1700000020,0\n")
+    file.write_text("rate,note,seconds\n100,a,1700000000\n300,b,1700000010\n0,c,1700000020\n")
     linear, held = points(f"file:{file}", 20), points(f"file:{file}?hold", 30)
     assert [rate_at(linear, at) for at in (0, 5, 10, 15)] == pytest.approx([100, 200, 300, 150])
     assert [rate_at(held, at) for at in (0, 9, 10, 19, 20, 29)] == [100, 100, 300, 300, 0, 0]
-
-
-def test_columns_are_found_by_name(tmp_path: Path) -> None:
-    file = tmp_path / "r.csv"
-    file.write_text("rate,note,seconds\n5,a,0\n7,b,2\n")
-    assert points(f"file:{file}", 1) == ((0, 5.0), (2 * S - 1, 7.0))
-
-
-def test_a_pace_is_a_number_a_curve_or_none() -> None:
-    assert pace("5k") == 5000
-    assert pace("max") is None
-    assert pace("sine:3k+-2k/60s") == "sine:3k+-2k/60s"
-
-
-def test_a_curve_of_too_many_points_is_refused() -> None:
-    with pytest.raises(SpecError, match=f"more than {POINTS_MAX:,} points in 3,600 s"):
-        points("sine:3k+-2k/1ms", 3600)
 
 
 RATES = st.integers(0, 9000)

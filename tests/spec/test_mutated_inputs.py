@@ -28,10 +28,10 @@ from kvmark.spec.curve import pace
 from kvmark.spec.metric import parse_metric
 from kvmark.spec.objective import parse_condition, parse_objective
 from kvmark.spec.quantity import count, duration_ns, rate, share, size_bytes
-from kvmark.spec.run import RunSpec
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import parse_workload
+from plans import plan_of
 
 CASES = int(os.environ.get("KVMARK_MUTATIONS", "2000"))
 PROFILES = Path(__file__).parent.parent / "stress" / "data"
@@ -49,8 +49,7 @@ PART = re.compile(r"[\w.]+")
 
 def workload(text: str) -> None:
     spec = parse_workload(text, "damaged.yaml")
-    run = RunSpec(workload=spec, system=parse_system_url("null:"), records=100, operations=10)
-    _engine.check_plan(compile_run(run, cores=2).to_json())
+    _engine.check_plan(plan_of(spec, records=100, operations=10).to_json())
 
 
 def study(text: str) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.frontends.ycsb.properties import parse_properties
+from kvmark.frontends.ycsb.properties import parse_assignment, parse_properties, read_properties
 from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.plan.compile import compile_run
 from kvmark.spec import quantity
@@ -17,9 +16,9 @@ from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import load_faults, parse_fault
 from kvmark.spec.metric import parse_comparable, parse_metric
 from kvmark.spec.objective import parse_condition, parse_objective
-from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.spec.workload import parse_workload
+from kvmark.spec.workload import load_workload, parse_workload
+from plans import plan_of, spec_of
 
 HERE = Path(__file__).parent
 TABLE: Mapping[str, list[list[Any]]] = tomllib.loads((HERE / "refusals.toml").read_text())
@@ -33,9 +32,9 @@ def changed(file: str, old: str, new: str) -> None:
     parse_workload(text.replace(old, new), "w.yaml")
 
 
-def run(changes: dict[str, Any]) -> None:
-    fields = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
-    RunSpec(workload=catalog.load("ycsb/a"), system=SYSTEM, **fields)
+def run_of_file(file: str, old: str, new: str, changes: dict[str, Any]) -> None:
+    """Compiles a run of a right file that is changed."""
+    plan_of((HERE / file).read_text().replace(old, new), **changes)
 
 
 def ycsb(text: str) -> None:
@@ -59,11 +58,13 @@ READERS: Mapping[str, Callable[..., object]] = {
     "size": quantity.size_bytes,
     "share": quantity.share,
     "ramp": quantity.ramp,
+    "list": lambda text: quantity.listed(text, quantity.count),
     "metric": parse_metric,
     "comparable metric": parse_comparable,
     "condition": parse_condition,
     "objective": parse_objective,
     "curve": parse_curve,
+    "curve of an hour": lambda text: parse_curve(text).points(3600 * 10**9, seed=1),
     "file of rates": file("rates.csv", lambda name: parse_curve(f"file:{name}")),
     "fault": parse_fault,
     "file of faults": file("faults.yaml", lambda name: load_faults(Path(name))),
@@ -71,10 +72,15 @@ READERS: Mapping[str, Callable[..., object]] = {
     "workload": lambda old, new: changed("workload.yaml", old, new),
     "file of a workload": lambda text: parse_workload(text, "w.yaml"),
     "statements": lambda old, new: changed("statements.yaml", old, new),
+    "missing file of a workload": lambda name: load_workload(Path(name)),
+    "run of a file": run_of_file,
+    "property file": lambda text: parse_properties(text, "w"),
+    "missing property file": lambda name: read_properties(Path(name)),
+    "assignment": parse_assignment,
     "YCSB properties": ycsb,
     "unsupported YCSB property": ycsb,
     "histogram of YCSB": histogram,
-    "run": run,
+    "run": lambda changes, name="ycsb/a": spec_of(name, **changes),
 }
 
 

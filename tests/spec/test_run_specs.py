@@ -1,18 +1,14 @@
-"""Impossible runs are refused with the sentence that says why."""
+"""Possible runs are accepted; refusals.toml has the others."""
 
 import json
 from typing import Any
 
 import pytest
 
-from kvmark import catalog
 from kvmark.errors import SpecError
-from kvmark.spec.run import RunSpec
-from kvmark.spec.url import parse_system_url
-from kvmark.spec.workload import WorkloadSpec, parse_workload
+from plans import spec_of
 
-SYSTEM = parse_system_url("null:")
-
+S = 10**9
 TWO_GROUPS = """
 name: two
 groups:
@@ -21,52 +17,46 @@ groups:
 """
 
 
-def run(workload: WorkloadSpec | None = None, **changes: Any) -> RunSpec:
-    return RunSpec(workload=workload or catalog.load("ycsb/a"), system=SYSTEM, **changes)
-
-
-@pytest.mark.parametrize("changes", [{"clients": 2}, {"rate": 5.0}, {"rate": "ramp:1..5"}])
-def test_several_groups_cannot_share_one_number(changes: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match="the groups writers and readers each have their own"):
-        run(parse_workload(TWO_GROUPS, "w.yaml"), **changes)
-
-
-def test_one_of_several_groups_can_be_chosen() -> None:
-    spec = run(parse_workload(TWO_GROUPS, "w.yaml"), groups=("writers",), clients=2)
+@pytest.mark.parametrize("changes", [{"clients": 2}, {"arrival": "poisson"}])
+def test_one_of_several_groups_can_be_chosen_and_changed(changes: dict[str, Any]) -> None:
+    spec = spec_of(TWO_GROUPS, groups=("writers",), **changes)
     assert [group.name for group in spec.active_groups] == ["writers"]
 
 
-def test_a_think_time_and_a_rate_exclude_each_other() -> None:
-    with pytest.raises(SpecError, match="two has a think time, which is for clients without"):
-        run(parse_workload(TWO_GROUPS, "w.yaml"), groups=("readers",), rate=5.0)
-
-
-def test_a_ramp_may_fall_and_end_after_its_operations() -> None:
-    assert run(rate="ramp:50..1", operations=9, duration_ns=10**9).rate == "ramp:50..1"
-
-
-def test_a_curve_with_a_time_of_its_own_may_be_warmed_up() -> None:
-    assert run(rate="ramp:1..5/1s", warmup_ns=9, duration_ns=10**9).warmup_ns == 9
-
-
-def test_an_arrival_law_can_be_chosen_for_a_rate_in_the_file() -> None:
-    workload = parse_workload(TWO_GROUPS, "w.yaml")
-    assert run(workload, groups=("writers",), arrival="poisson").arrival == "poisson"
-
-
-def test_what_takes_each_record_once_cannot_be_warmed_up() -> None:
-    with pytest.raises(SpecError, match="ycsb/delete takes each record once"):
-        run(catalog.load("ycsb/delete"), warmup_ns=1)
-
-
-def test_the_load_cannot_be_loaded_first() -> None:
-    with pytest.raises(SpecError, match="ycsb/load inserts the records itself"):
-        run(catalog.load("ycsb/load"), load="always")
+@pytest.mark.parametrize(
+    ("faults", "changes"),
+    [
+        # A ramp may fall and end after its operations; one with its own time may be warmed up.
+        ([], {"rate": "ramp:50..1", "operations": 9, "duration_ns": S}),
+        ([], {"rate": "ramp:1..5/1s", "warmup_ns": 9, "duration_ns": S}),
+        # Where the end isn't known, a fault may begin late if it ends by itself.
+        (["40s kill n for 2s"], {"operations": 10}),
+        (["40s kill n for 2s"], {"until_stderr": 0.1}),
+        (["40s kill n for 2s"], {"duration_ns": 41 * S}),
+        (["1s restart n"], {"operations": 10}),
+        (["1s restart n"], {"until_stderr": 0.1}),
+        (["1s pause n"], {"operations": 10, "duration_ns": 2 * S}),
+        # Faults of one server come one after the other.
+        (["1s pause n for 2s", "4s kill n", "2s kill other"], {}),
+    ],
+)
+def test_a_possible_run_is_accepted(faults: list[str], changes: dict[str, Any]) -> None:
+    spec = spec_of("ycsb/a", faults=faults, **changes)
+    assert [fault.text for fault in spec.faults] == faults
 
 
 def test_a_spec_is_plain_json() -> None:
-    spec = run(rate=5.0, pin=(0, 1), groups=("clients",))
-    plain = json.loads(json.dumps(spec.as_json()))
+    options = {"rate": 5.0, "pin": [0, 1], "groups": ["clients"], "faults": ["1s pause n for 2s"]}
+    plain = json.loads(json.dumps(spec_of("ycsb/a", **options).as_json()))
     assert plain["system"] == "null:"
     assert plain["workload"]["name"] == "ycsb/a"
     assert plain["pin"] == [0, 1]
+    fault = {"at_ns": S, "do": "pause", "node": "n", "for_ns": 2 * S, "by": None, "others": []}
+    assert plain["faults"] == [fault]
+
+
+def test_updates_that_drop_fields_are_not_verified() -> None:
+    workload = "groups: [{mix: {update: 1}, write_fields: one}]"
+    spec_of(workload, "memcached://localhost", verify=True)
+    with pytest.raises(SpecError, match="update=replace memcached drops the fields"):
+        spec_of(workload, "memcached://localhost?update=replace", verify=True)

@@ -5,51 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError
+from kvmark.frontends.ycsb.properties import parse_assignment
 from kvmark.secret import Secret
 from kvmark.spec.suggest import without_credentials
 from kvmark.spec.url import PASSWORD_VARIABLE, SystemName, parse_system_url
 
 
-@pytest.mark.parametrize(
-    ("text", "driver", "options"),
-    [
-        ("null:", "null", {}),
-        ("null:?a=x%26y", "null", {"a": "x&y"}),
-        ("sim:?servers=1&stall=10s+1s", "sim", {"servers": "1", "stall": "10s+1s"}),
-        ("rocksdb:/tmp/db?sync=true&block_cache=64MB", "rocksdb",
-         {"path": "/tmp/db", "sync": "true", "block_cache": "64MB"}),
-        ("redis://host:6379/3?protocol=3", "redis",
-         {"address": "host:6379", "database": "3", "protocol": "3"}),
-        ("rediss://h", "redis", {"address": "h", "tls": "true"}),
-        ("redis://h1:7000,h2:7001?cluster=true", "redis",
-         {"address": "h1:7000,h2:7001", "cluster": "true"}),
-        ("redis:///run/redis.sock", "redis", {"address": "/run/redis.sock"}),
-        # Words that only sound like a secret.
-        ("cql://h?token_aware=x&initial_token=y&authenticator=z", "cql",
-         {"address": "h", "token_aware": "x", "initial_token": "y", "authenticator": "z"}),
-    ],
-)  # fmt: skip
-def test_a_url_names_a_driver_and_its_options_as_raw_text(
-    text: str, driver: str, options: dict[str, str]
-) -> None:
-    url = parse_system_url(text)
-    assert (url.driver, dict(url.options), url.password) == (driver, options, None)
-
-
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(SpecError, match="not UTF-8 text"):
         parse_system_url("rocksdb:/tmp/\udcff")
+    with pytest.raises(SpecError, match="is not an assignment; write -p key=value"):
+        parse_assignment("a=\udcff")
 
 
 def test_a_password_reaches_the_driver_by_a_variable_and_no_option() -> None:
     url = parse_system_url("redis://user%40x:p%2Fa%3Fss@host:6379/0")
     assert url.password == Secret("p/a?ss")
     assert dict(url.options) == {
-        "address": "host:6379",
-        "database": "0",
-        "username": "user@x",
+        "address": "host:6379", "database": "0", "username": "user@x",
         "password_env": PASSWORD_VARIABLE,
-    }
+    }  # fmt: skip
     assert "ss" not in repr(url).replace("address", "").replace("password", "")
 
 

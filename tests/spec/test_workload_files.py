@@ -11,17 +11,6 @@ from kvmark.spec.workload import load_workload, parse_workload
 GOOD = (Path(__file__).parent / "workload.yaml").read_text()
 
 
-def refusal_of(text: str) -> str:
-    with pytest.raises(SpecError) as refusal:
-        parse_workload(text, "w.yaml")
-    return str(refusal.value)
-
-
-def changed(old: str, new: str) -> str:
-    assert GOOD.count(old) == 1
-    return GOOD.replace(old, new)
-
-
 def test_a_file_becomes_a_workload() -> None:
     workload = parse_workload(GOOD, "w.yaml")
     writers, readers = workload.groups
@@ -52,7 +41,8 @@ def test_what_is_left_out_is_as_in_ycsb() -> None:
     ],
 )  # fmt: skip
 def test_what_is_beyond_all_range_is_refused(text: str, sentence: str) -> None:
-    assert re.search(rf"^w\.yaml:.*{re.escape(sentence)}", refusal_of(text))
+    with pytest.raises(SpecError, match=rf"^w\.yaml:.*{re.escape(sentence)}"):
+        parse_workload(text, "w.yaml")
 
 
 def test_aliases_share_a_part() -> None:
@@ -61,7 +51,7 @@ def test_aliases_share_a_part() -> None:
 
 
 def test_a_ramp_may_begin_at_zero() -> None:
-    text = changed("5k/s", "[{at: 0s, rate: 0}, {at: 10s, rate: 5k}]")
+    text = GOOD.replace("5k/s", "[{at: 0s, rate: 0}, {at: 10s, rate: 5k}]")
     rates = parse_workload(text, "w.yaml").groups[0].rates
     assert rates is not None
     assert [(point.at_ns, point.rate) for point in rates] == [(0, 0.0), (10**10, 5000.0)]
@@ -78,11 +68,7 @@ def test_a_file_gives_its_name_to_its_workload_and_its_errors(tmp_path: Path) ->
     assert (refusal.value.line, refusal.value.column) == (1, 11)
 
 
-def test_a_file_that_can_not_be_read_is_an_error_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"no\.yaml: cannot be read: no such file or directory"):
-        load_workload(tmp_path / "no.yaml")
-    with pytest.raises(SpecError, match="cannot be read: is a directory"):
-        load_workload(tmp_path)
+def test_a_file_that_is_no_text_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_bytes(b"name: x\n\xff\xfe")
     with pytest.raises(SpecError, match=r"w\.yaml:2: is not UTF-8 text"):

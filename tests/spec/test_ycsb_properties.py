@@ -1,6 +1,5 @@
 """Every YCSB property is supported or rejected by name; none is ignored."""
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from kvmark.frontends.ycsb.workloads import YcsbProperties, flag_properties, rea
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.url import parse_system_url
+from plans import at
 
 SYSTEM = parse_system_url("null:")
 SIZES = "recordcount=1000\noperationcount=1000\n"
@@ -37,13 +37,6 @@ def plan_ycsb(step: str, said: YcsbProperties, cores: int | None = None, **more:
 
 def plan(text: str, step: str = "run") -> Plan:
     return plan_ycsb(step, properties(SIZES + text), cores=2)
-
-
-def at(plan: Plan, path: str) -> Any:
-    value: Any = json.loads(plan.model_dump_json(exclude_none=True))
-    for part in path.split("."):
-        value = value[int(part)] if part.isdigit() else value[part]
-    return value
 
 
 HERE = Path(__file__).parent

@@ -7,8 +7,10 @@ its schema.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -111,118 +113,85 @@ _TESTBED: Final = dict(name=str, system=str, version=str, url=str, folder=str, n
 _TRACE: Final = {"trace": Path, "info": TraceInfo}
 
 
-def _kind(purpose: str, *commands: str, **fields: Any) -> Answers:
-    return Answers(fields, commands, purpose)
-
-
-_OF_CORE: Final[Mapping[str, Answers]] = {
-    "run": _kind(
-        "One run, and whether the objectives of `--slo` hold.", "run", "replay",
+_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "run": {
         **_RUN,
-        objectives=_rows(
+        "objectives": _rows(
             "HeldObjective", objective=str, value=float | None, held=bool | None, sentence=str
         ),
-    ),
-    "shown-run": _kind("A stored run.", "show", "runs show", **_RUN),
-    "comparison": _kind(
-        "Baseline and candidate: ratios of metrics, conditions, and INVALID runs of `kvmark ab`.",
-        "compare", "runs compare", "ab",
-        comparison=Comparison, failures=tuple[SideFailures, ...], said=_IDS,
-    ),
-    "capacity": _kind(
-        "The maximum throughput within objectives, and the runs of the search.", "capacity",
-        workload=str, system=str, objectives=_IDS, tag=str, capacity=Estimate | None,
-        search=Capacity, sentence=str,
-    ),
-    "study": _kind(
-        "A study's answer, or that of `kvmark run` with `--sweep` or `--repetitions`.",
-        "study", "run",
-        study=str, rows=tuple[StudyRow, ...], effects=tuple[StudyEffect, ...], notes=_IDS,
-        published_source=str | None, missing=int, ways=ProxyCosts | None, runs=_IDS,
-        report=Path | None,
-    ),
-    "studies": _kind(
-        "The ready studies.", "study", studies=_rows("ListedStudy", name=str, question=str)
-    ),
-    "study-cases": _kind(
-        "A study's cases: levels by factor.", "study", cases=tuple[Mapping[str, str], ...]
-    ),
-    "runs": _kind("The runs, newest first.", "runs list", runs=tuple[RunLine, ...]),
-    "history": _kind(
-        "A metric over time for each case; the excluded runs, and their number.", "runs history",
-        histories=tuple[History, ...], invalid=int, excluded=tuple[ExcludedRun, ...],
-    ),
-    "scaling": _kind(
-        "The Universal Scalability Law of each case, or the reason why there is none.",
-        "runs scaling",
-        laws=_rows("LawSaid", law=ScalingLaw, sentence=str), report=Path | None,
-    ),
-    "report": _kind("The path of a report.", "runs report", runs=_IDS, report=Path),
-    "export": _kind(
-        "A run in another format; without `output` the text is here.", "runs export",
-        run=str, format=Literal["ycsb", "json", "csv", "hlog"], output=Path | None,
-        text=str | None,
-    ),
-    "exported-run": _kind(
-        "`--format json`: the run's manifest, which has its own format number, and its summary.",
-        "runs export", manifest=Mapping[str, Any], summary=Summary,
-    ),
-    "archive": _kind(
-        "The ids of runs and studies in an archive.", "runs archive",
-        runs=_IDS, studies=_IDS, output=Path, bytes=int,
-    ),
-    "imported-trace": _kind("A trace made of a file.", "trace import", **_TRACE),
-    "recorded-trace": _kind("The traffic recorded by a tap.", "trace record", **_TRACE),
-    "learnt-workload": _kind(
-        "A workload fitted to a trace, part by part.", "trace learn",
-        trace=Path, output=Path, operations=int, parts=tuple[LearnedPart, ...],
-    ),
-    "likeness": _kind(
-        "`--check`: the differences between a workload and its trace.", "trace learn",
-        trace=Path, workload=Path, judgement=TwinJudgement,
-        figures=_rows(
+    },
+    "shown-run": _RUN,
+    "comparison": {
+        "comparison": Comparison, "failures": tuple[SideFailures, ...], "said": _IDS,
+    },
+    "capacity": {
+        "workload": str, "system": str, "objectives": _IDS, "tag": str,
+        "capacity": Estimate | None, "search": Capacity, "sentence": str,
+    },
+    "study": {
+        "study": str, "rows": tuple[StudyRow, ...], "effects": tuple[StudyEffect, ...],
+        "notes": _IDS, "published_source": str | None, "missing": int, "ways": ProxyCosts | None,
+        "runs": _IDS, "report": Path | None,
+    },
+    "studies": {"studies": _rows("ListedStudy", name=str, question=str)},
+    "study-cases": {"cases": tuple[Mapping[str, str], ...]},
+    "runs": {"runs": tuple[RunLine, ...]},
+    "history": {
+        "histories": tuple[History, ...], "invalid": int, "excluded": tuple[ExcludedRun, ...],
+    },
+    "scaling": {"laws": _rows("LawSaid", law=ScalingLaw, sentence=str), "report": Path | None},
+    "report": {"runs": _IDS, "report": Path},
+    "export": {
+        "run": str, "format": Literal["ycsb", "json", "csv", "hlog"], "output": Path | None,
+        "text": str | None,
+    },
+    "exported-run": {"manifest": Mapping[str, Any], "summary": Summary},
+    "archive": {"runs": _IDS, "studies": _IDS, "output": Path, "bytes": int},
+    "imported-trace": _TRACE,
+    "recorded-trace": _TRACE,
+    "learnt-workload": {
+        "trace": Path, "output": Path, "operations": int, "parts": tuple[LearnedPart, ...],
+    },
+    "likeness": {
+        "trace": Path, "workload": Path, "judgement": TwinJudgement,
+        "figures": _rows(
             "JudgedFigure", name=str, trace=float | None, twin=float | None,
             difference=Estimate | None, margin=float, judgement=TwinJudgement,
         ),
-        runs=_IDS,
-    ),
-    "trace": _kind("The content of a trace.", "trace show", trace=Path, answer=TraceAnswer),
-    "import": _kind(
-        "Files, now runs.", "import",
-        runs=_rows(
+        "runs": _IDS,
+    },
+    "trace": {"trace": Path, "answer": TraceAnswer},
+    "import": {
+        "runs": _rows(
             "ImportedRun", run=str, file=str, recognised_as=str, tool=str | None,
             version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...],
         ),
-    ),
-    "removal": _kind(
-        "The runs that were removed, or would be.", "runs rm", "runs prune",
-        dry_run=bool, runs=_IDS, bytes=int, kept=_rows("KeptRun", run=str, because=str),
-        studies=_IDS,
-    ),
-    "serve": _kind("The URL of the runs, on one line.", "serve", address=str),
-    "testbed": _kind("A testbed that is up.", "up", **_TESTBED),
-    "testbeds": _kind("All testbeds.", "up", testbeds=_rows("StandingTestbed", **_TESTBED)),
-    "down": _kind(
-        "The testbeds that were stopped.", "down",
-        stopped=_rows("DownTestbed", name=str, nodes=_NODES, removed=bool),
-    ),
-    "doctor": _kind("The fitness of this machine.", "doctor", findings=tuple[Diagnosis, ...]),
-    "workloads": _kind(
-        "The ready workloads.", "workloads",
-        workloads=_rows("ListedWorkload", name=str, description=str),
-    ),
-    "workload": _kind("A ready workload's file.", "workloads", name=str, text=str),
-    "doc": _kind(
-        "Marked blocks of files, and the files that were written.", "doc",
-        files=_rows("MarkedFile", file=Path, blocks=int, stale_lines=tuple[int, ...]),
-        written=tuple[Path, ...],
-    ),
+    },
+    "removal": {
+        "dry_run": bool, "runs": _IDS, "bytes": int, "kept": _rows("KeptRun", run=str, because=str),
+        "studies": _IDS,
+    },
+    "serve": {"address": str},
+    "testbed": _TESTBED,
+    "testbeds": {"testbeds": _rows("StandingTestbed", **_TESTBED)},
+    "down": {"stopped": _rows("DownTestbed", name=str, nodes=_NODES, removed=bool)},
+    "doctor": {"findings": tuple[Diagnosis, ...]},
+    "workloads": {"workloads": _rows("ListedWorkload", name=str, description=str)},
+    "workload": {"name": str, "text": str},
+    "doc": {
+        "files": _rows("MarkedFile", file=Path, blocks=int, stale_lines=tuple[int, ...]),
+        "written": tuple[Path, ...],
+    },
 }  # fmt: skip
+_ABOUT: Final = tomllib.loads((files(__package__) / "documents.toml").read_text("utf-8"))
 
 
 def documents() -> dict[str, Answers]:
     """All kinds of documents, those of the front ends last."""
-    kinds = dict(_OF_CORE)
+    kinds = {
+        name: Answers(_FIELDS[name], tuple(about["commands"]), about["purpose"])
+        for name, about in _ABOUT.items()
+    }
     for front_end in front_ends():
         kinds |= front_end.documents()
     return kinds

@@ -50,20 +50,6 @@ _LEAST_BAR = 8
 _NOTHING_SEEN = SeenRun()
 
 
-def show(display: LiveDisplay) -> Callable[[RunFolder, Mapping[str, Any]], None]:
-    """A function that passes the progress of runs to the display."""
-    watched: list[Watch] = []
-
-    def interval(folder: RunFolder, progress: Mapping[str, Any]) -> None:
-        if display.quiet:
-            return
-        if not watched or watched[0].folder != folder.path:
-            watched[:] = [Watch(folder.path)]
-        display.interval(progress, watched[0].look())
-
-    return interval
-
-
 def run_lines(seen: SeenRun, width: int) -> list[Text]:
     """The lines about a run, none wider than the terminal; empty before the first interval.
 
@@ -173,6 +159,7 @@ class LiveDisplay:
         self._live: Live | None = None
         self._progress: Mapping[str, Any] | None = None
         self._seen = _NOTHING_SEEN
+        self._watch: Watch | None = None
         self._faults_printed = 0
         self._shown_at: float | None = None
         self._printed_at_s = -math.inf
@@ -217,6 +204,14 @@ class LiveDisplay:
             self._shown_at = self._began_s
         else:
             self._draw(self._live)
+
+    def show(self, folder: RunFolder, progress: Mapping[str, Any]) -> None:
+        """Displays the progress of a run, with what its logs have."""
+        if self.quiet:
+            return
+        if self._watch is None or self._watch.folder != folder.path:
+            self._watch = Watch(folder.path)
+        self.interval(progress, self._watch.look())
 
     def interval(self, progress: Mapping[str, Any], seen: SeenRun = _NOTHING_SEEN) -> None:
         """An interval of the current step ended, with the engine's progress and the run's logs."""

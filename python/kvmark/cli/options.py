@@ -11,18 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature, get_annotations, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -38,7 +29,7 @@ from kvmark.spec.url import SystemName, system_name
 if TYPE_CHECKING:
     from kvmark.records import Records as RunRecords
 
-REPORT_ENDINGS: Final = (".html", ".md")
+REPORT_ENDINGS = (".html", ".md")
 
 
 class CountList(tuple[int, ...]):
@@ -134,12 +125,9 @@ def with_parameters(
 def parameters_of(group: type[Any]) -> Iterator[Parameter]:
     """The options of a dataclass, those of all experiments last."""
     hints = get_type_hints(group, include_extras=True)
-    members = {one.name: one for one in fields(group)}
-    classes = [each for each in group.__mro__[::-1] if each is not ExperimentOptions]
-    named = (get_annotations(each) for each in (*classes, ExperimentOptions))
-    for name in dict.fromkeys(name for names in named for name in names):
-        if name in members:
-            yield typer_parameter(name, hints[name], members[name])
+    shared = {one.name for one in fields(ExperimentOptions)}
+    for one in sorted(fields(group), key=lambda one: one.name in shared):
+        yield typer_parameter(one.name, hints[one.name], one)
 
 
 def typer_parameter(name: str, hint: Any, default: Any) -> Parameter:
@@ -227,9 +215,7 @@ OnExisting = Annotated[
     Literal["refuse", "keep", "remove"],
     choice("refuse", "Action when the system has records before the first load."),
 ]
-_TAG: Final = option(
-    "TAG", "Tag to find runs by; repeatable.", "--tag", autocompletion=completion.tag
-)
+_TAG = option("TAG", "Tag to find runs by; repeatable.", "--tag", autocompletion=completion.tag)
 Tag = Annotated[list[str] | None, _TAG]
 Json = Annotated[bool, flag("One JSON document on standard output.", "--json")]
 Quiet = Annotated[bool, flag("Only errors on standard error.", "--quiet", "-q")]

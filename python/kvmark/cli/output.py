@@ -19,16 +19,8 @@ from kvmark.report.model.units import writable
 if TYPE_CHECKING:
     from rich.text import Text
 
-_VERSIONS: Final = {
-    "app": 1, "app-runs": 1, "archive": 1, "capacity": 1, "comparison": 1, "doc": 2, "doctor": 1,
-    "down": 1,
-    "export": 1, "exported-run": 1, "history": 1, "import": 1,
-    "imported-trace": 1, "learnt-workload": 1, "likeness": 1, "recorded-trace": 1,
-    "removal": 1, "report": 1, "run": 1, "runs": 1, "scaling": 2, "sequence": 1, "serve": 1,
-    "shown-run": 1, "stress": 1, "studies": 1, "study": 1, "study-cases": 1, "testbed": 1,
-    "testbeds": 1, "trace": 1, "workload": 1, "workloads": 1,
-}  # fmt: skip
-"""Versions of JSON documents. A removed or changed field needs a new one."""
+_VERSIONS: Final = {"doc": 2, "scaling": 2}
+"""Versions of JSON documents above 1. A removed or changed field needs a new one."""
 _NARROW: Final = 40
 _WIDE: Final = 160
 
@@ -74,7 +66,7 @@ def json_text(name: str, fields: Mapping[str, object], indent: int | None = 2) -
 
 def schema_of(name: str) -> str:
     """The `schema` of a kind of document, such as `kvmark/run/1`."""
-    return f"kvmark/{name}/{_VERSIONS[name]}"
+    return f"kvmark/{name}/{_VERSIONS.get(name, 1)}"
 
 
 def write_report(make: Callable[[ModuleType], Any], path: Path, format: str | None = None) -> None:
@@ -108,7 +100,7 @@ def save_report(
     if path is not None:
         write_report(make, path)
         if not quiet:
-            tell_report(path)
+            print(f"\nThe report is in {path.resolve()}", file=sys.stderr)
 
 
 def document(value: object) -> Any:
@@ -135,9 +127,3 @@ def _are_counts(value: object) -> bool:
     """Whether a value is a histogram, without loading the module of histograms."""
     stats = sys.modules.get("kvmark.stats")
     return stats is not None and isinstance(value, stats.Counts)
-
-
-def tell_report(report: Path | None) -> None:
-    """Prints the path of a report, if one was written."""
-    if report is not None:
-        print(f"\nThe report is in {report.resolve()}", file=sys.stderr)

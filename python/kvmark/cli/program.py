@@ -46,17 +46,13 @@ def run_program(arguments: Sequence[str] | None = None) -> int:
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     if sys.stderr is not None and arguments is None:
         sys.stderr = _lenient(sys.stderr)
-    return _main(list(sys.argv[1:] if arguments is None else arguments))
-
-
-def _main(words: list[str]) -> int:
     if os.environ.get(_COMPLETES) == "complete_bash":
         # Other shells take words with colons as they are.
         from kvmark.cli.completion import whole_words
 
         with whole_words():
             return _execute(["--help"])
-    return _execute(words or ["--help"])
+    return _execute(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
 
 
 def _execute(words: list[str]) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 import typer
@@ -20,91 +22,38 @@ from kvmark.spec.suggest import shown
 class CommandEntry(NamedTuple):
     """A command in the list of commands."""
 
-    #: The name of its function: its last word, with an underscore where Python has that word.
     function: str
     #: The function's module, in `cli.commands` if it begins with a dot.
     module: str
     #: The first paragraph of the function's docstring.
     purpose: str
+    #: Whether it only reads, so that Ctrl-C ends it at once.
+    reads: bool = False
 
 
-def _entries(**commands: tuple[str, str]) -> dict[str, CommandEntry]:
-    return {name.rstrip("_"): CommandEntry(name, *entry) for name, entry in commands.items()}
+_LIST: Final = tomllib.loads((files(__package__) / "command_list.toml").read_text("utf-8"))
+_OF_FRONT_ENDS: Final = {
+    one.command: {"module": one.module, "purpose": one.purpose} for one in front_ends()
+}
+
+
+def _entries(commands: Mapping[str, Any]) -> dict[str, CommandEntry]:
+    return {name.rstrip("_"): CommandEntry(name, **entry) for name, entry in commands.items()}
 
 
 GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
-    "Measure": {
-        **_entries(
-            run=(".run", "Measures one workload on one system, and prints a verdict."),
-            replay=(".run", "Replays a trace on any system.")
-        ),
-        **_entries(**{one.command: (one.module, one.purpose) for one in front_ends()})
-    },
-    "Experiment": _entries(
-        ab=(".ab", "Compares baseline and candidate in interleaved blocks, to a given precision."),
-        capacity=(".capacity", "Finds the maximum throughput that meets an SLO without drops."),
-        study=(
-            ".study", "Measures all cases of a study. Without a name, lists the ready studies."
-        )
-    ),
-    "Look": _entries(
-        runs=("", "Lists, reports, exports, archives and removes runs."),
-        show=(".show", "Prints one run with its verdict."),
-        compare=(
-            ".compare", "Compares baseline and candidate runs: ratios with their significance."
-        ),
-        serve=(".show", "Serves the runs to a browser on this machine, read-only."),
-        import_=(".import_", "Imports results of other tools as runs.")
-    ),
-    "Traces": _entries(trace=("", "Records, imports, describes and models traces.")),
-    "Systems": _entries(
-        up=(".up", "Starts a testbed, or restarts a stopped one. Without a name, lists them."),
-        down=(".up", "Stops testbeds that kvmark up started."),
-        doctor=(".doctor", "Checks whether this machine is fit for measuring."),
-        workloads=(".study", "Lists the ready workloads, or prints one.")
-    ),
-    "Documents": _entries(doc=(".doc", "Fills the marked blocks of Markdown files from runs.")),
-}  # fmt: skip
+    heading: _entries({**commands, **(_OF_FRONT_ENDS if heading == "Measure" else {})})
+    for heading, commands in _LIST["first"].items()
+}
 """The commands and groups of commands by heading, in the order of the help."""
 _FIRST: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-_UNDER: Final = {
-    "runs": {
-        **_entries(list_=(".runs", "Lists runs, newest first.")),
-        # Further names of commands.
-        **{name: _FIRST[name] for name in ("show", "compare")},
-        **_entries(
-            history=(".show", "Prints a metric over time for each case, with change points."),
-            scaling=(
-                ".show", ("Fits the Universal Scalability Law to runs, and reports when they cannot"
-                          " support a fit.")
-            ),
-            report=(".show", "Writes a report on runs."),
-            export=(".show", "Exports a run in another format."),
-            archive=(".runs", "Archives runs and their complete studies in one file."),
-            rm=(".runs", "Removes runs by name."),
-            prune=(".runs", "Removes runs by age, tag or number.")
-        )
-    },
-    "trace": _entries(
-        record=(
-            ".trace", "Records the traffic between clients and a server as a trace, until Ctrl-C."
-        ),
-        import_=(".trace", "Makes a trace of a log of operations, with hashed keys."),
-        show=(".trace", "Prints a trace's rate, operations, keys, sizes and cache hit ratios."),
-        learn=(".trace", "Fits a workload to a trace, or checks a workload against one.")
-    ),
-}  # fmt: skip
+_UNDER: Final = {group: _entries(commands) for group, commands in _LIST["under"].items()}
 """The commands of the groups."""
 COMMANDS: Final = {
     **{name: entry for name, entry in _FIRST.items() if name not in _UNDER},
     **{f"{group} {name}": one for group, under in _UNDER.items() for name, one in under.items()},
 }
 """Every command by its words."""
-_ONLY_READ: Final = frozenset({
-    "show", "compare", "workloads", "trace show", "runs list", "runs show", "runs compare",
-    "runs history", "runs scaling", "runs report",
-})  # fmt: skip
-"""Commands that only read, so that Ctrl-C ends them at once."""
 
 
 class StrictCommand(TyperCommand):
@@ -157,7 +106,8 @@ class LazyGroup(TyperGroup):
         name, command, others = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, others
-        if f"{self.prefix}{name}" in _ONLY_READ and not ctx.resilient_parsing:
+        entry = COMMANDS.get(f"{self.prefix}{name}")
+        if entry is not None and entry.reads and not ctx.resilient_parsing:
             ctx.with_resource(at_once())
         return name, self._load(name), others
 

@@ -167,7 +167,7 @@ def execute_design(
 def _execute(
     design: Design, options: ExperimentOptions, journal: Journal, *, shown: bool
 ) -> KvmarkError | None:
-    from kvmark.cli.live import LiveDisplay, show
+    from kvmark.cli.live import LiveDisplay
     from kvmark.experiment.executor import Executor, ended_runs
     from kvmark.experiment.journal import tag
 
@@ -180,7 +180,7 @@ def _execute(
             command_line(), journal.records, design.typical_plan(), options, design.other_plans()
         )
         executor = Executor(
-            journal, lambda: stack.enter_context(context), display, show(display), known
+            journal, lambda: stack.enter_context(context), display, display.show, known
         )
         try:
             design.execute(executor)

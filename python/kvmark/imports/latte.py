@@ -6,34 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
+from kvmark.imports.reading import NAMES, NS, Collector, Format, Interval, Reading, decode_bounded
 from kvmark.imports.source import Source, json_number
-from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
 _TOOL: Final = "latte"
 _REQUEST: Final = "request"
-_PLAIN: Final = {
-    "cycle_count": (OPERATIONS, ""),
-    "request_count": ("requests", ""),
-    "request_retry_count": ("retried requests", ""),
-    "row_count": ("rows", ""),
-    "error_count": (ERRORS, ""),
-    "elapsed_time_s": (RUNTIME, "s"),
-    "cpu_time_s": ("CPU time of latte", "s"),
-    "cpu_util": ("CPU of latte", "%"),
-    "requests_per_cycle": ("requests per operation", ""),
-    "request_retry_per_request": ("retries per request", ""),
-    "errors_ratio": ("failed operations", "%"),
-    "row_count_per_req": ("rows per request", ""),
-    "cycle_throughput_ratio": ("throughput of that asked for", "%"),
-    "concurrency_ratio": ("concurrency of that allowed", "%"),
-}
-_MEANS: Final = {
-    "cycle_throughput": (THROUGHPUT, "ops/s"),
-    "req_throughput": ("request rate", "requests/s"),
-    "row_throughput": ("row rate", "rows/s"),
-    "concurrency": ("concurrency", ""),
-}
 _SETTINGS: Final = ("workload", "rate", "threads", "concurrency", "cluster_name", "cass_version")
 
 
@@ -54,9 +31,9 @@ def _read(source: Source) -> Reading:
     found.said |= {key: str(conf[key]) for key in _SETTINGS if conf.get(key) is not None}
     _take_start(found, result)
     found.case()
-    for key, (quantity, unit) in _PLAIN.items():
+    for key, (quantity, unit) in NAMES["latte"].items():
         found.add(None, quantity, json_number(source, key, result.get(key)), unit)
-    for key, (quantity, unit) in _MEANS.items():
+    for key, (quantity, unit) in NAMES["latte_means"].items():
         if isinstance(result.get(key), dict):
             _add_mean(found, key, result[key], quantity, unit)
     for operation, part in _timed(result):
@@ -95,29 +72,22 @@ def _timed(part: Mapping[str, Any]) -> list[tuple[str | None, Any]]:
 
 
 def _add_mean(
-    found: Collector,
-    key: str,
-    mean: Mapping[str, Any],
-    quantity: str,
-    unit: str,
-    statistic: str = VALUE,
-    operation: str | None = None,
+    found: Collector, key: str, mean: Mapping[str, Any], quantity: str, unit: str, **of: Any
 ) -> None:
+    """Adds a value with its error; `of` are its statistic and its operation."""
     value, error, n = (
         json_number(found.source, key, mean.get(part)) for part in ("value", "std_err", "n")
     )
     # Percentiles have a number of samples that is always 100: only the mean's says something.
-    known = n if statistic in {VALUE, "mean"} else None
-    found.add(
-        None, quantity, value, unit, statistic=statistic, operation=operation, error=error, n=known
-    )
+    known = n if of.get("statistic") in {None, "mean"} else None
+    found.add(None, quantity, value, unit, error=error, n=known, **of)
 
 
 def _add_times(found: Collector, statistics: list[str], operation: str | None, part: Any) -> None:
     if not isinstance(part, dict):
         return
     for name, mean in _means(found.source, statistics, part).items():
-        _add_mean(found, name, mean, "service", "ms", name, operation)
+        _add_mean(found, name, mean, "service", "ms", statistic=name, operation=operation)
     encoded = part.get("histogram")
     if isinstance(encoded, str):
         counts = decode_bounded(found.source, None, encoded, NS["ns"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
@@ -72,8 +73,9 @@ def _read_runtime(found: Collector, case: int, part: Mapping[str, Any]) -> None:
 
 def _read_part(found: Collector, case: int, kind: str, part: Mapping[str, Any]) -> None:
     operation = None if kind == _TOTALS else kind
+    add = partial(found.add, None, case=case, operation=operation)
     count = json_number(found.source, f"{kind} Count", part.get("Count"))
-    found.add(None, OPERATIONS, count, case=case, operation=operation)
+    add(OPERATIONS, count)
     for key, value in part.items():
         if key in ("Count", "Time-Serie", "Percentile Latencies"):
             continue
@@ -81,9 +83,7 @@ def _read_part(found: Collector, case: int, kind: str, part: Mapping[str, Any]) 
         quantity, statistic, unit = _named(key)
         # Where nothing was done a time of 0 stands, which is none.
         if quantity and (count or unit != "ms"):
-            found.add(
-                None, quantity, figure, unit, statistic=statistic, case=case, operation=operation
-            )
+            add(quantity, figure, unit, statistic=statistic)
     if count:
         _read_percentiles(found, case, operation, part.get("Percentile Latencies"))
     _read_series(found, case, operation, part.get("Time-Serie"))
@@ -113,11 +113,9 @@ def _read_percentiles(found: Collector, case: int, operation: str | None, part: 
                 found.histogram(counts, "service", case=case, operation=operation)
             continue
         figure = json_number(found.source, key, value)
-        statistic = _statistic(key)
-        if statistic:
-            found.add(
-                None, "service", figure, "ms", statistic=statistic, case=case, operation=operation
-            )
+        if statistic := _statistic(key):
+            of: dict[str, Any] = {"statistic": statistic, "case": case, "operation": operation}
+            found.add(None, "service", figure, "ms", **of)
 
 
 def _read_series(found: Collector, case: int, operation: str | None, part: Any) -> None:

@@ -9,9 +9,11 @@ import base64
 import binascii
 import math
 import struct
+import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Final
 
 import numpy as np
@@ -24,6 +26,11 @@ from kvmark.stats import Counts
 
 NS: Final[Mapping[str, int]] = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}
 """Nanoseconds of the units in which tools give times."""
+
+NAMES: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = tomllib.loads(
+    (files(__package__) / "figures.toml").read_text("utf-8")
+)
+"""Quantity and unit by the names of formats."""
 
 _LATEST: Final = 2**62
 """Nanoseconds and counts below it have room in every table."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from kvmark.imports.reading import NS, Collector, Format, Reading
+from kvmark.imports.reading import NAMES, NS, Collector, Format, Reading
 from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
@@ -24,18 +24,6 @@ _TIME_LAST: Final = re.compile(rf"latency_{_STATISTIC}_(ns|us|ms|s)")
 _ALONE: Final = re.compile(_STATISTIC)
 _WORDS: Final = {"avg": "mean", "average": "mean"}
 _CLOCK: Final = "operation_time"
-_NAMED: Final = {
-    # Seconds when written 00:05:00; a bare number has a unit that only its author knows.
-    _CLOCK: (RUNTIME, "s"),
-    "runtime_ms": (RUNTIME, "ms"),
-    "runtime_s": (RUNTIME, "s"),
-    "throughput_ops_s": (THROUGHPUT, "ops/s"),
-    "ops_per_s": (THROUGHPUT, "ops/s"),
-    "rps": (THROUGHPUT, "ops/s"),
-    "throughput_records_s": ("record rate", "records/s"),
-    "total_ops": (OPERATIONS, ""),
-    "operations": (OPERATIONS, ""),
-}
 _METRIC: Final = "metric"
 _OPERATION: Final = "operation"
 _SYSTEMS: Final = ("store", "system")
@@ -57,6 +45,8 @@ _REDIS_ROW: Final = re.compile(rf'"[^"]{{1,200}}","{NUMBER}"')
 
 _Column: TypeAlias = tuple[str, str, str]
 """Quantity, statistic and unit of a column of figures."""
+_Columns: TypeAlias = dict[str, _Column | None]
+"""What each column holds; none for those that tell cases apart."""
 _Row: TypeAlias = tuple[int, dict[str, str]]
 """A line and its cells by column."""
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -95,8 +85,7 @@ def _split(text: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _columns(names: Sequence[str]) -> dict[str, _Column | None]:
-    """What each column holds; none for those that tell cases apart."""
+def _columns(names: Sequence[str]) -> _Columns:
     if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
         return {}
     column = _statistic if _METRIC in names else _figure
@@ -108,8 +97,8 @@ def _statistic(name: str) -> _Column | None:
 
 
 def _figure(name: str) -> _Column | None:
-    if name in _NAMED:
-        quantity, unit = _NAMED[name]
+    if name in NAMES["table"]:
+        quantity, unit = NAMES["table"][name]
         return quantity, VALUE, unit
     time = _TIME_FIRST.fullmatch(name) or _TIME_LAST.fullmatch(name)
     return ("service", _WORDS.get(time[1], time[1]), time[2]) if time else None
@@ -161,10 +150,7 @@ def _rows(
 
 
 def _add_cases(
-    found: Collector,
-    rows: Sequence[_Row],
-    columns: Mapping[str, _Column | None],
-    labels: Sequence[str],
+    found: Collector, rows: Sequence[_Row], columns: _Columns, labels: Sequence[str]
 ) -> Iterable[_Labels]:
     """Adds the figures of all rows, a case for each combination of labels; returns those."""
     cases: dict[_Labels, list[_Row]] = {}

@@ -91,17 +91,7 @@ def _stage(folder: Path, file: ReadFile, manifest: Manifest) -> None:
 def _manifest(
     folder: RunFolder, file: ReadFile, title: str, tags: Sequence[str], command: Sequence[str]
 ) -> Manifest:
-    source, reading = file.source, file.reading
-    origin = model.OriginRecord(
-        file=Path(source.name).name,
-        size_bytes=len(source.data),
-        sha256=hashlib.sha256(source.data).hexdigest(),
-        tool=reading.tool,
-        version=reading.version,
-        format=file.kind.code,
-        started_wall_ns=reading.started_wall_ns,
-        said=reading.said,
-    )
+    system = model.SystemRecord(system=file.reading.system, version=file.reading.system_version)
     return Manifest(
         format=files.FORMAT,
         id=folder.id,
@@ -113,19 +103,35 @@ def _manifest(
         closed_by="import",
         engine=model.RunRecord(
             started_wall_ns=round(folder.created.timestamp() * 1e9),
-            system=model.SystemRecord(system=reading.system, version=reading.system_version),
+            system=system,
             capabilities=None,
             clock=None,
             phases=(),
             totals=(),
         ),
-        imported=model.ImportedRecord(
-            origin=origin,
-            cases=tuple(reading.cases),
-            figures=reading.figures,
-            histograms=tuple(reading.histograms),
-            notes=tuple(reading.notes),
-        ),
+        imported=imported_record(file),
+    )
+
+
+def imported_record(file: ReadFile) -> model.ImportedRecord:
+    """What a file says, and where it comes from."""
+    source, reading = file.source, file.reading
+    origin = model.OriginRecord(
+        file=Path(source.name).name,
+        size_bytes=len(source.data),
+        sha256=hashlib.sha256(source.data).hexdigest(),
+        tool=reading.tool,
+        version=reading.version,
+        format=file.kind.code,
+        started_wall_ns=reading.started_wall_ns,
+        said=reading.said,
+    )
+    return model.ImportedRecord(
+        origin=origin,
+        cases=tuple(reading.cases),
+        figures=reading.figures,
+        histograms=tuple(reading.histograms),
+        notes=tuple(reading.notes),
     )
 
 

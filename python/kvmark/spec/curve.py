@@ -200,13 +200,12 @@ def _rows(path: Path) -> Iterator[Point]:
             if not {"seconds", "rate"} <= set(names):
                 raise SpecError(f"{path} line 1: name the columns seconds,rate")
             for row in rows:
-                at_s, rate = _two(f"{name} line {rows.line_num}", row)
+                place = f"{name} line {rows.line_num}"
+                at_s, rate = _two(place, row)
                 begin = at_s if before_ns < 0 else begin
                 at_ns = round((at_s - begin) * _NS_PER_S)
                 if at_ns <= before_ns:
-                    raise SpecError(
-                        f"{name} line {rows.line_num}: the times of the rates must rise"
-                    )
+                    raise SpecError(f"{place}: the times of the rates must rise")
                 before_ns = at_ns
                 yield at_ns, rate
     except (OSError, ValueError, csv.Error) as problem:

@@ -105,10 +105,9 @@ class RunSpec:
         self._check_groups()
         self._check_load_model()
         self._check_curve()
-        self._check_statements()
+        self._check_workload()
         if self.verify:
             self._check_verification()
-        self._check_once_per_record()
         self._check_replay()
         check_faults(self.faults, self._limit_ns)
 
@@ -132,11 +131,8 @@ class RunSpec:
     @property
     def _limit_ns(self) -> int | None:
         """The longest measurement; None if only operations or their error end it."""
-        if self.duration_ns is not None:
-            return self.duration_ns
-        if self.replay is not None:
-            return None
-        return None if self._is_ended else DEFAULT_DURATION_NS
+        is_ended = self.duration_ns is not None or self.replay is not None or self._is_ended
+        return self.duration_ns if is_ended else DEFAULT_DURATION_NS
 
     @property
     def has_no_length(self) -> bool:
@@ -192,7 +188,7 @@ class RunSpec:
                         "workload file or choose one group"
                     )
 
-    def _check_statements(self) -> None:
+    def _check_workload(self) -> None:
         workload = self.workload
         pipelines = any(one.pipelines for one in workload.statements.values())
         if self.pipeline_depth is not None and not pipelines:
@@ -200,6 +196,13 @@ class RunSpec:
                 f"pipeline-depth: no statement of {workload.name} has 'commands', the number that "
                 "this would change; take redis/pipelined or add it to the workload's file"
             )
+        name = workload.name
+        if workload.once_per_record and self.warmup_ns:
+            raise SpecError(f"warmup: {name} takes each record once, so it cannot be warmed up")
+        if self.warmup_until and self.warmup_ns == 0:
+            raise SpecError("warmup-until: a warm-up of no length can't end; leave --warmup out")
+        if not workload.dataset.loaded and self.load == "always":
+            raise SpecError(f"load: {name} inserts the records itself; leave --load out")
 
     def _check_verification(self) -> None:
         """Refuses what would be taken for a lost write and is none."""
@@ -264,15 +267,6 @@ class RunSpec:
                     "rate: a warm-up would rise as the measurement does; leave --warmup out and"
                     " begin the ramp lower, or give the ramp a time: ramp:1k..5k/60s"
                 )
-
-    def _check_once_per_record(self) -> None:
-        name = self.workload.name
-        if self.workload.once_per_record and self.warmup_ns:
-            raise SpecError(f"warmup: {name} takes each record once, so it cannot be warmed up")
-        if self.warmup_until and self.warmup_ns == 0:
-            raise SpecError("warmup-until: a warm-up of no length can't end; leave --warmup out")
-        if not self.workload.dataset.loaded and self.load == "always":
-            raise SpecError(f"load: {name} inserts the records itself; leave --load out")
 
     def _check_replay(self) -> None:
         if self.replay is None:

@@ -177,13 +177,10 @@ class FormatArgument(_Generated):
     @property
     def parts(self) -> tuple[tuple[str, str | None, int], ...]:
         """Literals, the argument behind each, and its least number of digits."""
-        found = list(_FORMAT_PLACE.finditer(self.text))
-        begins = (0, *(place.end() for place in found))
-        ends = (*(place.start() for place in found), len(self.text))
-        names = [(place[1], int(place[2] or 1)) for place in found]
-        literals = (self.text[begin:end] for begin, end in zip(begins, ends, strict=True))
-        pairs = zip(literals, [*names, (None, 1)], strict=True)
-        return tuple((literal, name, digits) for literal, (name, digits) in pairs)
+        # Literals, names and digits in turn; the last literal has no argument behind it.
+        found = [*_FORMAT_PLACE.split(self.text), None, None]
+        parts = zip(found[::3], found[1::3], found[2::3], strict=True)
+        return tuple((literal or "", name, int(digits or 1)) for literal, name, digits in parts)
 
     @property
     def needs(self) -> tuple[str, ...]:

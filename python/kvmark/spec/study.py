@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -57,11 +58,6 @@ class Level:
     """Its place in the file."""
 
 
-def _change(path: str, value: object) -> object:
-    """A value that a level changes; a system that it names is none that is printed whole."""
-    return system_name(value) if path in {"system", THROUGH} else value
-
-
 def _labelled(value: object) -> object:
     for number, item in enumerate(value) if isinstance(value, list) else ():
         if isinstance(item, list | dict):
@@ -85,8 +81,10 @@ class FactorSpec(Strict):
         )
         found = []
         for key, value in written:
-            own = value if isinstance(value, dict) else {path: value}
-            changes = {path: _change(path, value) for path, value in own.items()}
+            changes = dict(value) if isinstance(value, dict) else {path: value}
+            for named in changes.keys() & {"system", THROUGH}:
+                # A system that a level names is none that is printed whole.
+                changes[named] = system_name(changes[named])
             label = key if isinstance(key, str) else word(value)
             found.append(Level(label, changes, (*place, key)))
         return tuple(found)
@@ -389,17 +387,12 @@ def changed(values: Any, parts: tuple[str, ...], value: object) -> Any:
     if not parts:
         return value
     first, rest = parts[0], parts[1:]
-    if isinstance(values, Mapping):
-        if rest and first not in values:
-            below: object = {}
-        else:
-            below = values.get(first)
-        return {**values, first: changed(below, rest, value)}
+    if values is None or isinstance(values, Mapping):
+        known = values or {}
+        return {**known, first: changed(known.get(first), rest, value)}
     if isinstance(values, list):
         place = _place(values, first)
         return [*values[:place], changed(values[place], rest, value), *values[place + 1 :]]
-    if values is None:
-        return {first: changed(None, rest, value)}
     raise SpecError(f"there is nothing below {shown(str(values))} that {shown(first)} could name")
 
 
@@ -423,16 +416,11 @@ def multiplied(value: Any, scale: float) -> Any:
     """
     if scale == 1:
         return value
-    try:
+    with suppress(SpecError):
         return max(1, round(quantity.count(str(value)) * scale))
-    except SpecError:
-        pass
-    try:
+    with suppress(SpecError):
         return f"{max(10**6, round(quantity.duration_ns(str(value)) * scale))}ns"
-    except SpecError:
-        raise SpecError(
-            f"{shown(str(value))} is neither a count nor a duration, so it has no scale"
-        ) from None
+    raise SpecError(f"{shown(str(value))} is neither a count nor a duration, so it has no scale")
 
 
 def _place(values: list[Any], part: str) -> int:

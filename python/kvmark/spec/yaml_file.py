@@ -34,8 +34,6 @@ _MUST_BE: Final = {
 _PROPERTIES: Final = re.compile(r"([&!]\S*\s+)*")
 
 Path_ = tuple[str | int, ...]
-_Place: TypeAlias = tuple[int, int]
-"""Line and column, counted from 1."""
 Mistake: TypeAlias = tuple[str | Path_, str]
 """A key of a mapping, or the path of one further down, and what is wrong there."""
 M = TypeVar("M", bound=BaseModel)
@@ -141,13 +139,13 @@ class Document:
 
     def __init__(self, text: str, file: str) -> None:
         self._text, self._file = text, file
-        self._keys: dict[Path_, _Place] = {}
-        self._values: dict[Path_, _Place] = {}
-        self._spans: dict[Path_, tuple[int, int]] = {}
-        self._scalars: dict[tuple[int, int], str] = {}
+        #: The nodes of each value: its key, or for lack of one itself, and the value.
+        self._nodes: dict[Path_, tuple[Node, Node]] = {}
+        #: All scalars by their place in the text, keys too.
+        self._scalars: dict[tuple[int, int], ScalarNode] = {}
         root = _composed(text, file)
         try:
-            self.value = self._read(root, (), _start(root))
+            self.value = self._read(root, (), root)
         except RecursionError:
             raise SpecError("nested too deeply, or an alias within itself", file=file) from None
 
@@ -164,11 +162,12 @@ class Document:
         except ValidationError as problem:
             detail = problem.errors()[0]
             found = _known_path(self.value, (*path, *detail["loc"]))
-            place = self._values[found]
+            node = self._nodes[found][1]
             if detail["type"] == "at_key":
                 key = detail["ctx"]["key"]
-                place = self._keys.get((*found, *((key,) if isinstance(key, str) else key)), place)
-            raise self._at(place, _sentence(found, detail)) from None
+                below = (*found, *((key,) if isinstance(key, str) else key))
+                node = self._nodes.get(below, (node, node))[0]
+            raise self._at(node, _sentence(found, detail)) from None
 
     def check_part(self, value: object, model: type[M], *path: str | int) -> M:
         """A value that was made from the document as a model; complaints are placed at a path."""
@@ -182,10 +181,10 @@ class Document:
     def text_without(self, systems: Iterable[Path_]) -> str:
         """The file's text without credentials: of the systems at these paths, and in comments."""
         parts, end = [], 0
-        hidden = {self._spans.get(_known_path(self.value, path)) for path in systems}
-        for span in sorted(self._scalars):
-            own, said = self._text[span[0] : span[1]], without_credentials(self._scalars[span])
-            if span in hidden and said != self._scalars[span]:
+        hidden = {id(self._nodes[_known_path(self.value, path)][1]) for path in systems}
+        for span, node in sorted(self._scalars.items()):
+            own, said = self._text[span[0] : span[1]], without_credentials(str(node.value))
+            if id(node) in hidden and said != node.value:
                 # An anchor before it stays, and a block's last line ends.
                 anchor = _PROPERTIES.match(own)
                 ending = "\n" if own.endswith("\n") else ""
@@ -196,43 +195,34 @@ class Document:
 
     def problem(self, sentence: str, *path: str | int) -> SpecError:
         """A complaint about the value at a path, or about the nearest one above it."""
-        return self._at(self._keys[_known_path(self.value, path)], sentence)
+        return self._at(self._nodes[_known_path(self.value, path)][0], sentence)
 
-    def _read(self, node: Node, path: Path_, key: _Place) -> object:
-        if len(self._values) >= MOST_NODES:
-            raise self._at(_start(node), "too many values; are aliases nested?")
-        self._keys[path], self._values[path] = key, _start(node)
+    def _read(self, node: Node, path: Path_, key: Node) -> object:
+        if len(self._nodes) >= MOST_NODES:
+            raise self._at(node, "too many values; are aliases nested?")
+        self._nodes[path] = key, node
         if isinstance(node, ScalarNode):
-            self._spans[path] = self._noted(node)
             return self._scalar(node)
         if isinstance(node, SequenceNode):
-            return [
-                self._read(item, (*path, index), _start(item))
-                for index, item in enumerate(node.value)
-            ]
+            return [self._read(item, (*path, index), item) for index, item in enumerate(node.value)]
         if not isinstance(node, MappingNode):
-            raise self._at(_start(node), "not a value, a list or a mapping")
+            raise self._at(node, "not a value, a list or a mapping")
         values: dict[str, object] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                raise self._at(_start(key_node), "a key must be a word")
-            self._noted(key_node)
+                raise self._at(key_node, "a key must be a word")
             name = self._readable(key_node)
             if name in values:
-                raise self._at(_start(key_node), f"key {shown(name)} is given twice")
-            values[name] = self._read(value_node, (*path, name), _start(key_node))
+                raise self._at(key_node, f"key {shown(name)} is given twice")
+            values[name] = self._read(value_node, (*path, name), key_node)
         return values
 
-    def _noted(self, node: ScalarNode) -> tuple[int, int]:
-        """The place of a scalar in the text, which is kept with its value."""
-        span = (node.start_mark.index, node.end_mark.index)
-        self._scalars[span] = str(node.value)
-        return span
-
     def _readable(self, node: ScalarNode) -> str:
+        """The text of a scalar, whose place is kept."""
+        self._scalars[node.start_mark.index, node.end_mark.index] = node
         text = str(node.value)
         if not is_text(text):
-            raise self._at(_start(node), "an escape is half of a surrogate pair")
+            raise self._at(node, "an escape is half of a surrogate pair")
         return text
 
     def _scalar(self, node: ScalarNode) -> object:
@@ -251,10 +241,11 @@ class Document:
                     return float(text.replace("_", "").replace(".inf", "inf"))
         except ValueError:
             return text
-        raise self._at(_start(node), f"the tag {shown(tag)} is not used here")
+        raise self._at(node, f"the tag {shown(tag)} is not used here")
 
-    def _at(self, place: _Place, sentence: str) -> SpecError:
-        return SpecError(sentence, file=self._file, line=place[0], column=place[1])
+    def _at(self, node: Node, sentence: str) -> SpecError:
+        mark = node.start_mark
+        return SpecError(sentence, file=self._file, line=mark.line + 1, column=mark.column + 1)
 
 
 def _known_path(value: Any, loc: Iterable[int | str]) -> Path_:
@@ -292,10 +283,6 @@ def _composed(text: str, file: str) -> Node:
     if node is None:
         raise SpecError("is empty", file=file)
     return node
-
-
-def _start(node: Node) -> tuple[int, int]:
-    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _sentence(path: Path_, detail: ErrorDetails) -> str:

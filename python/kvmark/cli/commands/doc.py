@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -104,16 +104,16 @@ def _read(path: Path, sources: _Sources) -> _Document:
     pictures: dict[Path, str] = {}
     for block, one in zip(marked, contents, strict=True):
         drawn = {path.parent / name: picture for name, picture in one.pictures.items()}
-        differing = {at: picture for at, picture in drawn.items() if not _holds(at, picture)}
+        differing = {
+            at: picture
+            for at, picture in drawn.items()
+            if not (at.is_file() and at.read_text(encoding="utf-8") == picture)
+        }
         if differing or filled(text, [block], [one.text]) != text:
             stale.append(block.line)
         pictures |= differing
     whole = filled(text, marked, [one.text for one in contents])
     return _Document(path, len(marked), stale, whole, pictures)
-
-
-def _holds(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
 def _write(document: _Document) -> None:
@@ -144,15 +144,15 @@ def _printed_by_tool(run: Run) -> str:
     return text
 
 
-@dataclass
 class _Sources:
-    """The runs of a folder, or of archives stored beside documents, each unpacked once."""
+    """The runs of a folder, or of archives stored beside documents, each unpacked once.
 
-    records: Records
-    unpacked: ExitStack
-    """Holds the folders of archives until it is closed."""
-    _archives: dict[tuple[Path, ...], Records] = field(default_factory=dict)
-    _reports: dict[tuple[Path, str, str], Page] = field(default_factory=dict)
+    `unpacked` holds the folders of archives until it is closed.
+    """
+
+    def __init__(self, records: Records, unpacked: ExitStack) -> None:
+        self._records, self._unpacked = records, unpacked
+        self._archived, self._report = cache(self._unpack), cache(_report_of)
 
     def of(self, block: MarkedBlock, document: Path) -> BlockSource:
         """The source of a block of a document.
@@ -174,38 +174,32 @@ class _Sources:
         for name in () if is_report else names:
             if not name.endswith(ENDING):
                 raise SpecError(f"from: {name} doesn't end in {ENDING}", line=block.line)
-        records = self._archived(paths) if paths and not is_report else self.records
-        report = partial(self._report, records)
+        records = self._archived(paths) if paths and not is_report else self._records
+
+        def report(options: Mapping[str, str]) -> Page:
+            return self._report(records, options.get("study", ""), options.get("only", ""))
+
         return BlockSource(records, report, document.stem, _printed_by_tool, peers)
 
-    def _archived(self, paths: tuple[Path, ...]) -> Records:
+    def _unpack(self, paths: tuple[Path, ...]) -> Records:
         """The runs of archives, together."""
         from kvmark.cli.judged import judged_lines
 
-        if paths not in self._archives:
-            folder = Path(self.unpacked.enter_context(TemporaryDirectory(prefix="kvmark-doc-")))
-            for path in paths:
-                unpack(path, folder)
-            records = self._archives[paths] = Records(folder)
-            judged_lines(records, tuple(records.lines()))
-        return self._archives[paths]
-
-    def _report(self, records: Records, options: Mapping[str, str]) -> Page:
-        """The report on the study, the sequence, or the runs of the records.
-
-        Raises:
-            SpecError: there are several studies, or no runs.
-            RecordsError: a run can't be read.
-        """
-        study, only = options.get("study", ""), options.get("only", "")
-        key = (records.root, study, only)
-        if key not in self._reports:
-            self._reports[key] = _report_of(records, study, only)
-        return self._reports[key]
+        folder = Path(self._unpacked.enter_context(TemporaryDirectory(prefix="kvmark-doc-")))
+        for path in paths:
+            unpack(path, folder)
+        records = Records(folder)
+        judged_lines(records, tuple(records.lines()))
+        return records
 
 
 def _report_of(records: Records, study_name: str, only: str) -> Page:
-    """The report; of a study only the cases that `only` chooses."""
+    """The report on the study, the sequence, or the runs; `only` chooses cases of a study.
+
+    Raises:
+        SpecError: there are several studies, or no runs.
+        RecordsError: a run can't be read.
+    """
     from kvmark.analysis.compare.selection import newest, usable
     from kvmark.analysis.verdict.judge import known_verdict
     from kvmark.cli.commands.study_run import study_answer

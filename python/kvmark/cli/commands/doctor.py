@@ -37,9 +37,17 @@ class Diagnosis:
     advice: str = ""
 
     @classmethod
-    def of(cls, subject: str, found: str, *, good: bool, advice: str) -> Diagnosis:
-        """A property that is good, or deserves the advice."""
-        return cls(subject, "good", found) if good else cls(subject, "mind", found, advice)
+    def of(
+        cls,
+        subject: str,
+        found: str,
+        *,
+        good: bool,
+        advice: str,
+        state: Literal["mind", "bad"] = "mind",
+    ) -> Diagnosis:
+        """A property that is good, or in another state and deserves the advice."""
+        return cls(subject, "good", found) if good else cls(subject, state, found, advice)
 
 
 def doctor(folder: options.Runs = None, json: options.Json = False) -> None:
@@ -69,11 +77,8 @@ def _findings(runs: Path) -> Iterator[Diagnosis]:
 
     host = describe_host()
     yield Diagnosis("engine", "good", f"{_engine.version}, drivers {', '.join(sorted(drivers()))}")
-    profile = _engine.build_profile
-    if profile == "release":
-        yield Diagnosis("build", "good", profile)
-    else:
-        yield Diagnosis("build", "bad", profile, "build with make setup")
+    profile, advice = _engine.build_profile, "build with make setup"
+    yield Diagnosis.of("build", profile, good=profile == "release", advice=advice, state="bad")
     stamp_ns, resolution_ns = _engine.calibrate()
     yield _clock_diagnosis(stamp_ns, resolution_ns, _kernel_clock(_CLOCK_SOURCE))
     yield _lag()
@@ -156,6 +161,5 @@ def _disk(root: Path) -> Diagnosis:
     if not os.access(existing, os.W_OK):
         return Diagnosis("runs", "bad", f"{existing} isn't writable", "name another in KVMARK_RUNS")
     text = f"{free / 2**30:.1f} GiB free for {root}"
-    if free >= _LEAST_FREE_BYTES:
-        return Diagnosis("runs", "good", text)
-    return Diagnosis("runs", "bad", text, "free some space, or name another folder in KVMARK_RUNS")
+    advice = "free some space, or name another folder in KVMARK_RUNS"
+    return Diagnosis.of("runs", text, good=free >= _LEAST_FREE_BYTES, advice=advice, state="bad")

@@ -98,7 +98,7 @@ def measured_run(
     recording: RunRecording | None = None,
 ) -> ExecutedRun:
     """Executes one run, and shows its progress."""
-    from kvmark.cli.live import LiveDisplay, show
+    from kvmark.cli.live import LiveDisplay
     from kvmark.run.execution import execute
 
     spec = options.spec
@@ -111,7 +111,7 @@ def measured_run(
         context = replace(shared, recording=log)
         kept = {**spec.as_json(), "objectives": [one.text for one in options.objectives]}
         return execute(
-            plan, kept, context, show(display), spec.faults, password=spec.system.password
+            plan, kept, context, display.show, spec.faults, password=spec.system.password
         )
 
 

@@ -13,16 +13,7 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.compare import Allow, parse_allowed
-from kvmark.cli.options import (
-    ExperimentOptions,
-    argument,
-    choice,
-    duration,
-    flag,
-    number,
-    option,
-    quantity,
-)
+from kvmark.cli.options import ExperimentOptions, argument, choice, flag, number, option, quantity
 from kvmark.cli.output import print_answer, print_json, print_result, save_report, terminal_width
 from kvmark.errors import AnswerIsNo, ImportFileError, SpecError, UsageError
 from kvmark.interrupts import listening
@@ -71,7 +62,7 @@ def record(
     output: Folder,
     hash_key: HashKey = None,
     threads: int | None = number("Forwarding threads (default: one per core, at most 4)."),
-    duration: int | None = duration("Stop after this time (default: Ctrl-C)."),
+    duration: int | None = options.duration("Stop after this time (default: Ctrl-C)."),
     memory: int = quantity(
         _size, "SIZE", "Limit of requests that wait for answers or disk (256M).", default=256 << 20
     ),
@@ -250,7 +241,9 @@ def read_hash_key(file: Path | None) -> bytes:
 def show(
     path: Existing,
     rates: Path | None = option("FILE", "Write the rate over time as CSV, for --rate file:FILE."),
-    every: int = duration("Length of the intervals of --rates (default: 1s).", default=_SECOND_NS),
+    every: int = options.duration(
+        "Length of the intervals of --rates (default: 1s).", default=_SECOND_NS
+    ),
     report: options.RunReport = None,
     force: options.Force = False,
     json: options.Json = False,
