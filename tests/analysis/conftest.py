@@ -240,6 +240,22 @@ def healthy(records: Records) -> Callable[[], Draft]:
 
 
 @pytest.fixture
+def made(healthy: Callable[[], Draft]) -> Callable[..., Run]:
+    """Makes a healthy run with changes of its draft; a number makes its clock faster."""
+
+    def make(*changes: float | Callable[[Draft], object]) -> Run:
+        draft = healthy()
+        for change in changes:
+            if callable(change):
+                change(draft)
+            else:
+                draft.speed_up(change)
+        return draft.run()
+
+    return make
+
+
+@pytest.fixture
 def by_seconds(records: Records) -> Callable[[], Draft]:
     """The same with an interval for each second: too few for an error of the throughput."""
     return lambda: _healthy(records, SECOND)
