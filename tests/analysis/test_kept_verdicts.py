@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,9 @@ Make = Callable[[], Any]
 
 
 @pytest.fixture
-def doubtful(healthy: Make) -> Run:
-    draft = healthy()
-    draft.turn(1000, "READ", "miss")
-    return draft.run()
+def doubtful(made: Make) -> Run:
+    run: Run = made(lambda draft: draft.turn(1000, "READ", "miss"))
+    return run
 
 
 @pytest.fixture
@@ -90,16 +88,6 @@ def test_a_verdict_on_a_run_that_was_damaged_or_is_gone_is_none(
     assert kept_verdict(records, doubtful.id) is None
 
 
-def test_a_verdict_that_was_written_over_is_none(
-    doubtful: Run, records: Records, kept: Verdict
-) -> None:
-    path = records.verdict_path(doubtful.id)
-    saved = json.loads(path.read_text())
-    for changed in ({**saved, "judgement": "VALID"}, {**saved, "reasons": []}, {}, []):
-        path.write_text(json.dumps(changed))
-        assert kept_verdict(records, doubtful.id) is None
-
-
 def test_a_study_judges_nothing_anew_that_is_kept(
     doubtful: Run, records: Records, kept: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,11 +96,9 @@ def test_a_study_judges_nothing_anew_that_is_kept(
 
 
 def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
-    healthy: Make, records: Records
+    made: Make, records: Records
 ) -> None:
-    draft = healthy()
-    draft.engine["interrupted"] = True
-    run: Run = draft.run()
+    run = made(lambda draft: draft.engine.update(interrupted=True))
     before = judging.usability(records, run.id)
     assert before is judging.usability(records, run.id) is Usability.AGAIN
     assert kept_verdict(records, run.id) is not None
