@@ -77,8 +77,8 @@ def test_runs_of_other_workloads_make_laws_of_their_own(healthy: Make) -> None:
 
 
 @pytest.mark.parametrize("levels", [(1,), (4, 17), (1, 2, 4, 8)])
-def test_fewer_than_five_levels_bear_no_law(healthy: Make, levels: tuple[int, ...]) -> None:
-    (found,) = scaling_laws(runs_of(healthy, levels))
+def test_fewer_than_five_levels_bear_no_law(levels: tuple[int, ...]) -> None:
+    found = scaling_law("", "clients", observed(law, levels))
     assert (found.fit, found.claim) == (None, "nothing")
     assert codes(found) == {"few_levels"}
 
