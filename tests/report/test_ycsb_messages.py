@@ -41,18 +41,13 @@ def manifest(workload: str, kind: str, *speedups: dict[str, Any]) -> Any:
 
 
 def test_cases_repetitions_and_time_limit_are_announced() -> None:
-    study: Any = SimpleNamespace(overrides={})
-    two = summary(case("a", 0), case("e", 0))
-    assert announcement(study, two) == (
+    # A duration may leave no time for repetitions.
+    study: Any = SimpleNamespace(overrides={"duration_ns": 400 * 10**9})
+    assert announcement(study, summary(case("a", 0), case("e", 0))) == (
         "2 cases, each 5 times, then up to 20 times until its throughput is within ± 5 %;"
         " time limit 10 min (--budget)."
+        " With --duration, one repetition takes 13 min 20 s: each case runs once."
     )
-    fixed = summary(case("a", 0), first_stage=1, most=1, within=None, budget_s=None)
-    assert announcement(study, fixed) == "One case, once; no time limit."
-    # A duration may leave no time for repetitions.
-    study.overrides["duration_ns"] = 400 * 10**9
-    text = announcement(study, two)
-    assert "With --duration, one repetition takes 13 min 20 s: each case runs once." in text
 
 
 LONGEST = "E takes 90 % of the time of a repetition."
