@@ -19,6 +19,7 @@ from kvmark.analysis.summary.sums import (
     NS_PER_S,
     counted_totals,
     disk_bytes_per_operation,
+    statistic_delta,
 )
 from kvmark.analysis.verdict.cases import CaseSummary, aggregate, is_repeated, verdict_of
 from kvmark.analysis.verdict.checks_run import imprecise
@@ -268,12 +269,8 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
 
 def _retries(runs: Sequence[Run]) -> int | None:
     """How often drivers sent an operation again in the counted phases."""
-    counters = (phase.statistics.get("retries") for run in runs for phase in run.counted)
-    known = [
-        counter.after - counter.before
-        for counter in counters
-        if counter is not None and counter.before is not None and counter.after is not None
-    ]
+    found = (statistic_delta(phase, "retries") for run in runs for phase in run.counted)
+    known = [delta for delta in found if delta is not None]
     return round(sum(known)) if known else None
 
 

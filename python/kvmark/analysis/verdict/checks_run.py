@@ -21,7 +21,7 @@ from kvmark.analysis.verdict.rules import (
     real_clock,
     reason,
 )
-from kvmark.records import Run
+from kvmark.records import ImportedRecord, Run
 from kvmark.spec.quantity import duration_text
 from kvmark.stats import (
     LEAST_INTERVALS,
@@ -48,6 +48,18 @@ HOST_OVERHEAD = "engine_overhead_ns_per_operation"
 #: Instead of it, if the calibrations differ too much for a cost of the engine.
 HOST_OVERHEAD_LEAST = "engine_overhead_ns_least"
 HOST_OVERHEAD_MEDIAN = "engine_overhead_ns_median"
+
+
+def imported(record: ImportedRecord) -> Reason | None:
+    """Why an imported run isn't judged."""
+    origin = record.origin
+    tool = f" from {origin.tool}" if origin.tool else ""
+    return reason(
+        "imported",
+        1,
+        f"imported{tool}: not judged, since how load was offered and what was left out isn't known",
+        {"file": origin.file, "format": origin.format},
+    )
 
 
 def check_ending(run: Run) -> Iterator[Reason | None]:
