@@ -21,9 +21,7 @@ from kvmark.stats import Counts
 Make = Callable[[], Any]
 
 
-def test_a_run_that_failed_in_its_load_gives_a_reason_and_no_figure(
-    made: Make, ended_in_its_load: Run
-) -> None:
+def test_a_run_that_failed_in_its_load_is_only_a_reason(made: Make, ended_in_its_load: Run) -> None:
     whole = CaseRuns({}, {0: made(), 1: made()}, frozenset({0, 1}))
     (wanted,) = study_rows([whole])
     (row,) = study_rows([replace(whole, runs={**whole.runs, 2: ended_in_its_load})])

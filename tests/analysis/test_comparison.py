@@ -81,9 +81,7 @@ def test_all_metrics_of_a_comparison_share_one_error_level(made: Make) -> None:
 
 
 @pytest.mark.parametrize(("confidence", "level"), [(0.95, "5 %"), (0.99, "1 %"), (0.999, "0.1 %")])
-def test_a_comparison_prints_the_confidence_that_was_asked_for(
-    made: Make, confidence: float, level: str
-) -> None:
+def test_a_comparison_prints_its_confidence(made: Make, confidence: float, level: str) -> None:
     case = compare(side(made, 1), side(made, 2), confidence=confidence)
     several = replace(case, cases=case.cases * 2)
     for comparison in (case, several):
@@ -115,7 +113,7 @@ def test_single_runs_are_compared_by_their_intervals_and_say_so(made: Make) -> N
         ),
     ],
 )
-def test_unlike_sides_are_refused_with_the_difference_unless_it_is_allowed(
+def test_only_allowed_differences_are_accepted(
     made: Make, place: str, change: Change, allowed: str
 ) -> None:
     sides = [made()], [made(change)]
@@ -212,7 +210,7 @@ def test_a_side_is_doubted_by_the_verdict_of_its_case(made: Make) -> None:
         ("generator", lambda draft: draft.worker.update(waiting_for_core_ns=900_000_000)),
     ],
 )
-def test_it_warns_when_the_sides_were_not_driven_alike(
+def test_sides_that_were_not_driven_alike_are_warned_of(
     made: Make, code: str, change: Change
 ) -> None:
     assert code not in codes(compare([made()], [made()]))
@@ -226,7 +224,7 @@ def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(made: Mak
     assert comparison.baseline_only == ("A with 5,000 records",)
 
 
-def test_cases_that_differ_in_their_plans_are_compared_by_name_where_that_is_allowed(
+def test_cases_with_other_plans_are_compared_by_name_where_that_is_allowed(
     made: Make,
 ) -> None:
     base = [made(), made(larger)]
@@ -266,7 +264,7 @@ STEADY, NOISY = [100.0, 101, 99, 100, 100.5], [100.0, 150, 60, 130, 80]
         ("p99>5%", STEADY, 1.055, "can't tell"),
     ],
 )
-def test_a_condition_is_tested_as_such_by_the_interval_against_its_margin(
+def test_an_interval_decides_a_condition(
     text: str, before: Sequence[float], factor: float, answer: str
 ) -> None:
     assert held(text, before, [value * factor for value in before]).answer == answer
@@ -317,9 +315,7 @@ def answer_to(text: str, base: Sequence[Run], candidate: Sequence[Run]) -> GateR
 
 @pytest.mark.parametrize("text", ["p99>5%", "READ.p99>5%", "service.p99>5%", "READ.mean>5%"])
 @pytest.mark.parametrize("runs", [1, 4])
-def test_a_condition_counts_failures_as_slower_than_any_bound(
-    made: Make, text: str, runs: int
-) -> None:
+def test_a_condition_counts_failures_as_beyond_any_bound(made: Make, text: str, runs: int) -> None:
     sound, broken = failing(made, [0.0] * runs), failing(made, [0.03] * runs)
     found = answer_to(text, sound, broken)
     assert (found.answer, found.failed) == ("worse", True)
@@ -335,7 +331,7 @@ def test_a_condition_counts_failures_as_slower_than_any_bound(
         ([0.012, 0.028, 0.0194], [0.013, 0.029, 0.0186]),
     ],
 )
-def test_about_equal_shares_of_failures_can_not_be_told_apart(
+def test_equal_shares_of_failures_are_undecided(
     made: Make, base: Sequence[float], candidate: Sequence[float]
 ) -> None:
     found = answer_to("p99>5%", failing(made, base), failing(made, candidate))
@@ -397,9 +393,7 @@ def test_several_conditions_share_the_error_level() -> None:
     assert held("throughput<-1%", before, after, conditions=1000).answer == "can't tell"
 
 
-def test_a_condition_that_holds_just_at_its_margin_ends_a_build_as_often_as_the_level_says() -> (
-    None
-):
+def test_a_condition_at_its_margin_ends_a_build_as_often_as_the_level_says() -> None:
     chance, worse = np.random.default_rng(1), 0
     for _ in range(400):
         before, after = chance.lognormal(0, 0.05, 5), chance.lognormal(np.log(0.97), 0.05, 5)

@@ -92,7 +92,7 @@ POISSON = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 10_000.0}]}
         lambda draft: draft.plan["groups"][0].update(arrival=POISSON),
     ],
 )
-def test_runs_that_differ_in_records_clients_folder_or_rate_are_not_put_together(
+def test_runs_of_different_plans_are_different_cases(
     made: Make, change: Callable[[Any], None]
 ) -> None:
     runs = [made(at(0)), made(at(1)), made(at(5), change)]
@@ -165,7 +165,7 @@ def test_a_load_has_the_records_that_it_inserts(healthy: Make) -> None:
     assert case.records == 6000
 
 
-def test_target_rates_are_cases_of_their_own_without_published_figures(
+def test_target_rates_are_cases_without_published_figures(
     healthy: Make, healthy_open: Make
 ) -> None:
     slow, fast = sequence_rows([healthy().run(), healthy_open().run()])

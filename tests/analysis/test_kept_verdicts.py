@@ -53,9 +53,7 @@ def test_a_kept_verdict_is_that_which_was_saved(
     assert known_verdict(records, doubtful) == verdict
 
 
-def test_each_file_of_the_rules_is_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_of_the_rules_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "__file__", str(tmp_path / "records" / "store.py"))
     found = set()
     for name in ("analysis/judge.py", "analysis/verdict/rules.toml", "stats/level.py"):
@@ -95,9 +93,7 @@ def test_a_study_judges_nothing_anew_that_is_kept(
     assert judging.usability(records, doubtful.id) is Usability.USABLE
 
 
-def test_a_run_that_was_cut_short_stands_for_no_case_whatever_is_kept(
-    made: Make, records: Records
-) -> None:
+def test_a_run_that_was_cut_short_stands_for_no_case(made: Make, records: Records) -> None:
     run = made(lambda draft: draft.engine.update(interrupted=True))
     before = judging.usability(records, run.id)
     assert before is judging.usability(records, run.id) is Usability.AGAIN
@@ -128,7 +124,7 @@ def shown_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
     }
 
 
-def test_a_run_has_one_verdict_whatever_runs_there_are_beside_it(
+def test_a_run_has_one_verdict_beside_others(
     records: Records, short_repetitions: list[Run]
 ) -> None:
     for run in short_repetitions:

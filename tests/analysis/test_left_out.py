@@ -45,7 +45,7 @@ def case(made: Make, label: str, times: int) -> CaseRuns:
     [*((design, {}, 3) for design in DESIGNS), ("study", {"least_repetitions": 5}, 5),
      ("study", {"least_repetitions": 1}, 3)],
 )  # fmt: skip
-def test_a_case_needs_as_many_repetitions_as_its_design_asks_for_and_three(
+def test_a_case_needs_its_design_s_repetitions(
     made: Make, design: str, place: dict[str, int], least: int
 ) -> None:
     runs = repeated(made, least, design, **place)
@@ -111,7 +111,7 @@ def test_it_is_invalid_and_its_verdict_names_the_phase(ended_in_its_load: Run) -
 
 
 @pytest.mark.parametrize("allow", [(), ("invalid", "plan")])
-def test_a_comparison_refuses_it_by_name_whatever_is_allowed(
+def test_a_comparison_refuses_it_by_name(
     made: Make, ended_in_its_load: Run, allow: tuple[str, ...]
 ) -> None:
     for sides in ([made()], [ended_in_its_load]), ([ended_in_its_load], [made()]):
@@ -120,7 +120,7 @@ def test_a_comparison_refuses_it_by_name_whatever_is_allowed(
 
 
 @pytest.mark.parametrize("invalid", [True, False])
-def test_a_history_and_documents_exclude_it_by_name(
+def test_a_history_excludes_it_by_name(
     made: Make, ended_in_its_load: Run, *, invalid: bool
 ) -> None:
     whole = made()

@@ -56,7 +56,7 @@ def test_failures_move_a_quantile_by_their_number(made: Any) -> None:
 
 @pytest.mark.parametrize("count", ["dropped", "abandoned"])
 @pytest.mark.parametrize("text", ["p99<1h", "READ.p99<1h"])
-def test_arrivals_that_were_never_issued_are_slower_than_any_bound(
+def test_unissued_arrivals_are_slower_than_any_bound(
     healthy_open: Any, count: str, text: str
 ) -> None:
     draft = healthy_open()
@@ -65,7 +65,7 @@ def test_arrivals_that_were_never_issued_are_slower_than_any_bound(
     assert figure([healthy_open().run()], parse_objective(text)).held is True
 
 
-def test_a_miss_is_an_answer_and_where_every_operation_fails_an_objective_is_missed(
+def test_a_miss_is_an_answer_and_with_failures_alone_an_objective_is_missed(
     healthy: Any,
 ) -> None:
     draft = healthy()

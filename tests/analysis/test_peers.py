@@ -46,9 +46,7 @@ def kept(folder: Path, theirs: list[float], bounds: list[dict[str, Any]]) -> Pat
         ({"figure": "cost", "limit": 0.9}, "NOT met"),
     ],
 )
-def test_a_bound_is_held_by_the_whole_interval(
-    bound: dict[str, Any], held: str, tmp_path: Path
-) -> None:
+def test_the_whole_interval_meets_a_bound(bound: dict[str, Any], held: str, tmp_path: Path) -> None:
     peers = read_peers(kept(tmp_path, [2.0, 2.0, 2.0, 2.0, 2.0], [bound]))
     assert [one.held for one in peers.ratios() if one.bound] == [held]
     top = peers_parts(peers)["top"]

@@ -98,9 +98,7 @@ def observed(rate: Callable[[float], float], levels: Iterable[float] = LEVELS) -
         (observed(lambda n: law(n) * (0.6 if n == 1 else 1)), None, "rising_efficiency"),
     ],
 )
-def test_what_weakens_a_claim_is_named(
-    measured: list[Observation], claim: str | None, code: str
-) -> None:
+def test_caveats_are_named(measured: list[Observation], claim: str | None, code: str) -> None:
     found = scaling_law("", "clients", measured)
     assert code in codes(found)
     assert code not in codes(scaling_law("", "clients", figures()))

@@ -548,7 +548,7 @@ def test_what_updates_once_all_is_there_stands_for_what_inserted(healthy: Make) 
 @pytest.mark.parametrize(
     ("p50_us", "p99_us", "quantiles"), [(490, 1500, []), (520, 1500, ["p50"]), (490, 1700, ["p99"])]
 )
-def test_a_lag_counts_from_a_tenth_of_the_service_time_on(
+def test_a_lag_counts_from_a_tenth_on(
     healthy: Make, p50_us: int, p99_us: int, quantiles: list[str]
 ) -> None:
     """Of a median of 5 ms and a p99 of 15.9 ms."""
@@ -610,9 +610,7 @@ def test_warnings_say_what_they_speak_of(healthy: Make) -> None:
         (on_cores((0.2, [1]), (0.2, [1]), (1.55, [0, 1])), 1.95 / 2),
     ],
 )
-def test_servers_on_the_same_cores_are_judged_together(
-    healthy: Make, plant: Plant, share: float
-) -> None:
+def test_servers_on_shared_cores_count_together(healthy: Make, plant: Plant, share: float) -> None:
     (found,) = reasons(healthy, plant)
     assert found.code == "server_saturated"
     assert found.evidence["busy_share"] == pytest.approx(share)
@@ -639,7 +637,7 @@ def test_a_recovered_run_is_suspect(healthy: Make) -> None:
     assert verdict.judgement is Judgement.SUSPECT
 
 
-def test_five_runs_of_a_case_make_up_for_their_shortness_and_no_run_for_itself(
+def test_five_runs_of_a_case_make_up_for_their_shortness(
     healthy: Make,
 ) -> None:
     verdict = judged(healthy, three_intervals)
@@ -686,9 +684,7 @@ def test_a_case_is_judged_by_its_worst_run_and_says_how_many(healthy: Make) -> N
     assert (reason.evidence["runs_with_this"], reason.evidence["runs"]) == (1, 3)
 
 
-def test_a_verdict_is_kept_beside_the_run_and_a_damaged_one_is_as_good_as_none(
-    healthy: Make, records: Records
-) -> None:
+def test_a_verdict_is_kept_and_a_damaged_one_is_none(healthy: Make, records: Records) -> None:
     run = healthy().run()
     assert records.line(run.id).judgement is None
     before = sorted(path.name for path in run.path.iterdir())

@@ -60,7 +60,7 @@ def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("took_us", "told_us"), [(0, 0), (9_999, 9_990), (10**13 + 1, 10**13)])
-def test_however_long_an_answer_took_three_digits_of_it_are_told(
+def test_three_digits_of_an_answer_s_time_are_told(
     tmp_path: Path, took_us: int, told_us: int
 ) -> None:
     given = {"completed_ns": pl.Series([took_us * 1000])}
@@ -115,7 +115,7 @@ def test_kinds_clients_and_sizes_are_counted(tmp_path: Path) -> None:
     assert answer.first_reads == 1.0
 
 
-def test_a_poisson_process_and_a_steady_one_are_told_apart(
+def test_poisson_and_steady_rates_are_told_apart(
     tmp_path: Path, chance: np.random.Generator
 ) -> None:
     count = 100_000
@@ -142,9 +142,7 @@ def test_bursts_are_seen(tmp_path: Path) -> None:
     assert answer.rate.autocorrelation > 0.7
 
 
-def test_a_shuffled_order_has_the_same_popularity_and_another_cache(
-    tmp_path: Path, chance: np.random.Generator
-) -> None:
+def test_a_shuffled_order_has_another_cache(tmp_path: Path, chance: np.random.Generator) -> None:
     # A working set that moves: each thousand operations are on a hundred keys of their own.
     keys = np.concatenate([chance.integers(0, 100, 1000) + 100 * turn for turn in range(200)])
     at_ns = np.arange(len(keys), dtype=np.int64) * (S // 1000)
@@ -168,9 +166,7 @@ def test_reads_of_what_was_never_written_are_told(tmp_path: Path) -> None:
     assert answer.first_reads == 0.5
 
 
-def test_more_keys_than_are_followed_are_estimated(
-    tmp_path: Path, chance: np.random.Generator
-) -> None:
+def test_keys_beyond_a_limit_are_estimated(tmp_path: Path, chance: np.random.Generator) -> None:
     keys = zipfian(chance, 0.8, 600_000, 1_500_000)
     at_ns = np.arange(len(keys), dtype=np.int64) * 1000
     answer = described(tmp_path, keys, at_ns)
@@ -187,7 +183,7 @@ def test_operations_without_a_key_are_no_popular_key(tmp_path: Path) -> None:
     assert (answer.operations, answer.keys, answer.top_share) == (4, 1, 0.25)
 
 
-def test_operations_of_one_instant_have_no_rate_and_those_of_less_than_a_second_their_number(
+def test_operations_of_less_than_a_second_have_their_number_as_peak(
     tmp_path: Path,
 ) -> None:
     answer = described(tmp_path / "once", np.arange(5), np.zeros(5, dtype=np.int64))

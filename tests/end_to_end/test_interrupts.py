@@ -114,7 +114,7 @@ def test_a_second_interrupt_does_not_wait_for_a_stalled_operation(kvmark: Kvmark
     assert run.interrupt().err.startswith("kvmark: ")
 
 
-def test_a_sequence_that_ends_early_keeps_its_runs_and_the_next_has_its_database_removed(
+def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(
     kvmark: Kvmark,
 ) -> None:
     words = "ycsb --records 100 --workloads load,c --repetitions 1 -q"

@@ -268,9 +268,7 @@ def test_a_table_of_kvmark_is_emptied_or_dropped(kvmark: Kvmark, table: Table, f
     assert not table.has(table.own)
 
 
-def test_a_foreign_table_is_emptied_or_dropped_only_on_request(
-    kvmark: Kvmark, table: Table
-) -> None:
+def test_a_foreign_table_is_emptied_only_on_request(kvmark: Kvmark, table: Table) -> None:
     table.make_foreign()
     for option in ("", "--resume"):
         text = refused(kvmark, table.words(option))

@@ -171,9 +171,7 @@ STARTED = {
 
 
 @pytest.mark.parametrize("source", [*ACCEPTED, *REJECTED])
-def test_an_accepted_or_rejected_secret_appears_nowhere(
-    user: Kvmark, locked: Testbed, source: str
-) -> None:
+def test_a_secret_appears_nowhere(user: Kvmark, locked: Testbed, source: str) -> None:
     fails = 3 if source.startswith(("wrong", "stress, URL")) else (2, 3)
     exits = fails if source in (*REJECTED, "stress, URL") else (0, 1)
     result = user(filled({**ACCEPTED, **REJECTED}[source], locked), exits=exits)

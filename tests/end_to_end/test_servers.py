@@ -98,7 +98,7 @@ def test_every_ready_workload_executes_its_statements(user: Kvmark) -> None:
         connect(testbed, testbed.nodes[0]).ask("FLUSHALL")
 
 
-def test_pipelines_have_a_row_for_each_command_and_the_users_commands_run_from_a_file(
+def test_pipelines_and_the_users_commands_have_a_row_for_each_command(
     user: Kvmark,
 ) -> None:
     testbed = redis_up(user)

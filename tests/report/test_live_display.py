@@ -122,9 +122,7 @@ def test_away_from_a_terminal_a_line_comes_every_two_seconds_and_one_per_finishe
         ({"silent_ns": 12.3e9}, "no answer for 12 s", "done"),
     ],
 )
-def test_a_line_has_what_is_known_of_its_phase(
-    changed: dict[str, Any], part: str, absent: str
-) -> None:
+def test_a_line_shows_its_phase(changed: dict[str, Any], part: str, absent: str) -> None:
     line = told((5.0, update(5.0, **changed), SeenRun()))[0]
     assert re.search(part, line)
     assert absent not in line
@@ -173,7 +171,7 @@ def test_every_line_of_a_block_fits(width: int, monkeypatch: pytest.MonkeyPatch)
     assert max(map(cell_len, block(width, monkeypatch))) <= width
 
 
-def test_a_block_has_the_last_minute_each_kind_errors_by_class_and_faults(
+def test_a_block_has_rates_kinds_errors_and_faults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = block(80, monkeypatch)

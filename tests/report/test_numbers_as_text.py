@@ -31,7 +31,7 @@ def test_a_number_has_three_significant_digits(value: float | None, text: str) -
         (12.0, 0.0, "12.0"),
     ],
 )
-def test_an_estimate_is_rounded_where_its_error_begins(
+def test_an_estimate_ends_where_its_error_begins(
     value: float, error: float | None, text: str
 ) -> None:
     low, high = (None, None) if error is None else (value - error, value + error)
@@ -58,7 +58,7 @@ def test_a_column_of_times_has_the_unit_of_its_median() -> None:
         (12_345_000, MICROS, "12,345"), (0, SECONDS, "0"), (None, SECONDS, "–"),
     ],
 )  # fmt: skip
-def test_a_time_far_from_its_column_s_unit_has_another(
+def test_a_time_far_from_its_unit_has_another(
     time_ns: float | None, unit: units.TimeUnit, text: str
 ) -> None:
     assert units.duration(time_ns, unit) == text

@@ -43,7 +43,7 @@ def law(kappa: float, title: str = "reads") -> ScalingLaw:
         (lambda n: 1_000.0 * min(n, 8), "(?!.*rises in proportion).*"),
     ],
 )
-def test_a_sentence_has_the_peak_with_its_interval_or_the_highest_throughput(
+def test_a_sentence_has_the_peak_or_the_highest(
     throughput: Callable[[int], float], sentence: str
 ) -> None:
     fitted = scaling_law("", "clients", [Observation(n, throughput(n)) for n in LEVELS])

@@ -95,9 +95,7 @@ def test_the_list_can_be_filtered(shelf: Shelf, query: str, shown: set[str]) -> 
     assert {name for name, run in ids.items() if f'href="/runs/{run}"' in text} == shown
 
 
-def test_no_more_runs_are_judged_than_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_listed_runs_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
 
     def counted(records: Records, line: RunLine, *, keep: bool) -> RunLine:
@@ -252,9 +250,7 @@ REJECTED = {
 @pytest.mark.parametrize(
     ("header", "value"), [(header, value) for header in REJECTED for value in REJECTED[header]]
 )
-def test_without_the_token_or_from_elsewhere_nothing_is_shown(
-    shelf: Shelf, header: str, value: str
-) -> None:
+def test_without_token_or_from_elsewhere_is_no_page(shelf: Shelf, header: str, value: str) -> None:
     is_foreign, code = header in ("Host", "Origin"), 421 if header == "Host" else 403
     headers = {header: value} if is_foreign else {"Cookie": "", header: value}
     tokens = [f"token={TOKEN}"] if is_foreign else WRONG_TOKENS
