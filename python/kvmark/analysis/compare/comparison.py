@@ -12,20 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kvmark.analysis.compare.bounds import (
-    GateResult,
-    evaluate_failures,
-    evaluate_gate,
-    failures_beyond,
-    one_sided,
-)
-from kvmark.analysis.compare.comparability import (
-    Caution,
-    Difference,
-    cautions,
-    differences,
-    differences_text,
-)
+from kvmark.analysis.compare import bounds, comparability
+from kvmark.analysis.compare.comparability import Caution, Difference
 from kvmark.analysis.summary import metrics
 from kvmark.analysis.summary.run import clock_step_ns, system_text
 from kvmark.analysis.verdict.cases import is_repeated, verdict_of
@@ -182,7 +170,7 @@ class CaseComparison:
     cautions: tuple[Caution, ...]
     #: What is not alike and was allowed to be.
     differences: tuple[Difference, ...]
-    held: tuple[GateResult, ...]
+    held: tuple[bounds.GateResult, ...]
     #: In how many blocks the runs were made, one of each side; none where they are no pairs.
     blocks: int | None = None
 
@@ -201,7 +189,7 @@ class Comparison:
     confidence: float = CONFIDENCE
 
     @property
-    def failed(self) -> tuple[GateResult, ...]:
+    def failed(self) -> tuple[bounds.GateResult, ...]:
         """Every condition that ends a build."""
         return tuple(one for case in self.cases for one in case.held if one.failed)
 
@@ -248,7 +236,7 @@ def compare(
     compared = [run for pair in pairs for _, runs in pair for run in runs]
     metrics.check_known([one.metric for one in gate.conditions], compared)
     counts = [len(_conditions(gate, [*one, *other])) for (_, one), (_, other) in pairs]
-    confidences = (confidence, one_sided(confidence, sum(counts)))
+    confidences = (confidence, bounds.one_sided(confidence, sum(counts)))
     paired = {case for pair in pairs for case, _ in pair}
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
@@ -268,7 +256,7 @@ def _compare_case(
     (case, before), (other, after) = pair
     # Each metric reads the histograms of all runs.
     baseline, candidate = ([run.with_histogram_cache() for run in runs] for runs in (before, after))
-    unlike = differences(baseline, candidate)
+    unlike = comparability.differences(baseline, candidate)
     refuse_unlike(unlike, allow)
     all_sides = _Sides(baseline, candidate)
     verdicts = {run.id: judged(run) for run in all_sides.runs}
@@ -285,12 +273,12 @@ def _compare_case(
         rows = [replace(row, effect=None) for row in rows]
     held = []
     for one in conditions:
-        failures = failures_beyond(baseline, candidate, one.metric) if repeated else None
+        failures = bounds.failures_beyond(baseline, candidate, one.metric) if repeated else None
         if failures is not None:
-            held.append(evaluate_failures(one, failures, gate, confidences[1]))
+            held.append(bounds.evaluate_failures(one, failures, gate, confidences[1]))
         else:
             row = compared(one.metric, confidences[1], due=True)
-            held.append(evaluate_gate(one, row.effect if repeated else None, gate))
+            held.append(bounds.evaluate_gate(one, row.effect if repeated else None, gate))
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
@@ -300,7 +288,7 @@ def _compare_case(
         rows=tuple(row for row in rows if row.baseline or row.candidate),
         cautions=(
             *_doubts(verdicts, baseline, candidate),
-            *cautions(baseline, candidate),
+            *comparability.cautions(baseline, candidate),
             *_unrepeated(baseline, candidate),
             *([] if pairs is None else pairs.cautions()),
         ),
@@ -369,9 +357,10 @@ def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
     for kind, of in kinds.items():
         found = [one for one in unlike if one.kind == kind]
         if found and kind not in allow:
+            text = comparability.differences_text(found)
             raise UsageError(
-                f"the {of} of the sides differ ({differences_text(found)}): compare what is alike,"
-                f" or allow it with --allow {kind}"
+                f"the {of} of the sides differ ({text}): compare what is alike, or allow it with"
+                f" --allow {kind}"
             )
 
 

@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvmark.analysis.compare.comparability import (
-    Difference,
-    cautions,
-    environment_differences,
-    recounted,
-)
+from kvmark.analysis.compare import comparability
 from kvmark.analysis.summary.metrics import run_value
 from kvmark.analysis.summary.run import system_text
 from kvmark.records import Run, by_case
@@ -59,7 +54,7 @@ class EnvironmentChange:
     """A place from which on the servers of the runs are others than in the run before."""
 
     index: int
-    differences: tuple[Difference, ...]
+    differences: tuple[comparability.Difference, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +128,19 @@ def _history(title: str, used: Sequence[tuple[Run, float]], metric: Metric) -> H
         recounted=tuple(
             Recounted(index, caution.sentence)
             for index, (before, after) in enumerate(steps, start=1)
-            for caution in recounted([before], [after])
+            for caution in comparability.recounted([before], [after])
         ),
         environments=tuple(
             EnvironmentChange(index, changes)
             for index, step in enumerate(steps, start=1)
-            if (changes := environment_differences(*step))
+            if (changes := comparability.environment_differences(*step))
         ),
     )
 
 
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
     """Changes of machine, kvmark and system between two runs, with the rules of counting."""
-    changes = [one.sentence for one in cautions([before], [after])
+    changes = [one.sentence for one in comparability.cautions([before], [after])
                if one.code not in {"counting", "generator"}]  # fmt: skip
     one, other = system_text(before), system_text(after)
     if one != other:
