@@ -65,9 +65,7 @@ def test_a_trace_is_described_as_text_json_and_page(traced: Kvmark) -> None:
     assert "Rate over time" in page
     info = traced("trace import t.txt -o u.trace --json").json["info"]
     assert (info["operations"], info["clients"], info["keys"]) == (2000, 7, "hashed")
-
-
-def test_a_trace_does_not_contain_keys(traced: Kvmark) -> None:
+    # It doesn't contain keys.
     content = b"".join(path.read_bytes() for path in (traced.folder / "t.trace").iterdir())
     assert b"key1" not in content
 
