@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kvmark.records import Header, Records, Run
-from kvmark.records.histograms import encode
+from kvmark.records.histograms import time_record
 from kvmark.stats import Counts
 from runs_on_disk import close
 
@@ -29,16 +29,7 @@ def distribution(count: int, median_ns: int = 50_000, seed: int = 1) -> dict[str
     values = np.sort(drawn.astype(np.int64))
     repeated = np.full(len(values), count // len(values))
     repeated[: count % len(values)] += 1
-    counts = Counts(values, values, repeated)
-    named = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
-    return {
-        "min": int(values[0]),
-        "mean": counts.mean(),
-        **{name: counts.quantile(q) for name, q in named.items()},
-        "max": int(values[-1]),
-        "stddev": counts.deviation(),
-        "histogram": encode(counts),
-    }
+    return time_record(Counts(values, values, repeated), int(values[0]), int(values[-1]))
 
 
 def total(operation: str, count: int, outcome: str = "ok", **changes: Any) -> dict[str, Any]:
@@ -91,24 +82,20 @@ class Draft:
     events: list[dict[str, Any]] = field(default_factory=list)
     resources: list[dict[str, Any]] = field(default_factory=list)
     testbed: dict[str, Any] = field(default_factory=dict)
-    name: str = field(default="healthy")
     spec: dict[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
 
     @property
-    def phase(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.engine["phases"][0]
-        return found
+    def phase(self) -> Any:
+        return self.engine["phases"][0]
 
     @property
-    def group(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.phase["groups"][0]
-        return found
+    def group(self) -> Any:
+        return self.phase["groups"][0]
 
     @property
-    def worker(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.phase["workers"][0]
-        return found
+    def worker(self) -> Any:
+        return self.phase["workers"][0]
 
     def total(self, operation: str) -> dict[str, Any]:
         return next(row for row in self.engine["totals"] if row["operation"] == operation)
@@ -152,7 +139,7 @@ class Draft:
         return [row for row in self.intervals if row["operation"] == "TOTAL"]
 
     def run(self) -> Run:
-        folder = self.records.new(self.name)
+        folder = self.records.new("healthy")
         header = Header(
             command=("kvmark", "run"),
             spec=self.spec,
@@ -250,6 +237,22 @@ def records(tmp_path: Path) -> Records:
 def healthy(records: Records) -> Callable[[], Draft]:
     """Makes a healthy run in the closed model: 20 seconds, half reads and half updates."""
     return lambda: _healthy(records)
+
+
+@pytest.fixture
+def made(healthy: Callable[[], Draft]) -> Callable[..., Run]:
+    """Makes a healthy run with changes of its draft; a number makes its clock faster."""
+
+    def make(*changes: float | Callable[[Draft], object]) -> Run:
+        draft = healthy()
+        for change in changes:
+            if callable(change):
+                change(draft)
+            else:
+                draft.speed_up(change)
+        return draft.run()
+
+    return make
 
 
 @pytest.fixture

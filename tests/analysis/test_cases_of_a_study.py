@@ -21,10 +21,8 @@ from kvmark.stats import Counts
 Make = Callable[[], Any]
 
 
-def test_a_run_that_failed_in_its_load_gives_a_reason_and_no_figure(
-    healthy: Make, ended_in_its_load: Run
-) -> None:
-    whole = CaseRuns({}, {0: healthy().run(), 1: healthy().run()}, frozenset({0, 1}))
+def test_a_run_that_failed_in_its_load_is_only_a_reason(made: Make, ended_in_its_load: Run) -> None:
+    whole = CaseRuns({}, {0: made(), 1: made()}, frozenset({0, 1}))
     (wanted,) = study_rows([whole])
     (row,) = study_rows([replace(whole, runs={**whole.runs, 2: ended_in_its_load})])
     assert (row.throughput, row.completed) == (wanted.throughput, wanted.completed)
@@ -32,21 +30,17 @@ def test_a_run_that_failed_in_its_load_gives_a_reason_and_no_figure(
         {reason.code for reason in one.verdict.reasons} for one in (row.figures, wanted.figures)
     )
     assert "interrupted" in codes - known
-
-
-def test_a_case_of_which_no_run_came_beyond_its_load_has_no_figures(ended_in_its_load: Run) -> None:
+    # Nor has a case figures of which no run came beyond its load.
     (row,) = study_rows([CaseRuns({}, {0: ended_in_its_load}, failures=("it took too long",))])
-    assert row.figures is None
-    assert row.throughput is None
+    assert (row.figures, row.throughput) == (None, None)
 
 
-def test_an_effect_counts_commands_as_the_table_does(healthy: Make) -> None:
-    def case(batch: str, commands: int) -> CaseRuns:
-        runs = {number: healthy().run() for number in range(2)}
-        counted = {"clients": commands}
-        return CaseRuns({"batch": batch}, runs, frozenset(runs), commands=counted)
-
-    cases = [case("1", 1), case("10", 10)]
+def test_an_effect_counts_commands_as_the_table_does(made: Make) -> None:
+    runs = {number: made() for number in range(2)}
+    cases = [
+        CaseRuns({"batch": str(count)}, runs, frozenset(runs), commands={"clients": count})
+        for count in (1, 10)
+    ]
     before, after = study_rows(cases)
     found = effect(EffectAsked("batch", {"batch": "1"}, {"batch": "10"}), cases, {})
     told = (after.throughput.value / before.throughput.value - 1) * 100
@@ -54,18 +48,19 @@ def test_an_effect_counts_commands_as_the_table_does(healthy: Make) -> None:
     assert told == pytest.approx(900, rel=0.01)
 
 
-def lasting(healthy: Make, times: float, response_ns: int = 100_000) -> Run:
-    """A healthy run whose operations took so many times as long, its reads just that long."""
-    draft = healthy()
-    draft.phase["end_ns"] = round(draft.phase["end_ns"] * times)
-    read = draft.total("READ")
-    read["response"]["histogram"] = encode(Counts.of([response_ns] * read["count"]))
-    return draft.run()
+def reads_take(response_ns: int) -> Callable[[Any], None]:
+    """Lets all reads take that long."""
+
+    def change(draft: Any) -> None:
+        read = draft.total("READ")
+        read["response"]["histogram"] = encode(Counts.of([response_ns] * read["count"]))
+
+    return change
 
 
-def test_figures_of_a_case_s_operations_merge_its_usable_runs(healthy: Make) -> None:
-    slow, quick = lasting(healthy, 5, 400_000), lasting(healthy, 1, 200_000)
-    runs = {0: slow, 1: quick, 2: lasting(healthy, 1, 100_000)}
+def test_figures_of_a_case_s_operations_merge_its_usable_runs(made: Make) -> None:
+    quick = made(reads_take(200_000))
+    runs = {0: made(0.2, reads_take(400_000)), 1: quick, 2: made(reads_take(100_000))}
     rows = study_rows([CaseRuns({"workload": "a"}, runs, frozenset({1, 2}))])
 
     def reads(*usable: Run) -> Any:
@@ -83,25 +78,23 @@ def test_figures_of_a_case_s_operations_merge_its_usable_runs(healthy: Make) -> 
     assert (reads().runs, reads().response_us_p99) == (3, pytest.approx(400, rel=0.01))
 
 
-def test_a_case_s_application_table_is_over_all_its_runs(healthy: Make) -> None:
+def test_a_case_s_application_table_is_over_all_its_runs(made: Make) -> None:
     def served(response_ns: int) -> Run:
-        draft = healthy()
-        draft.plan["groups"][0]["name"] = "readers"
-        for row in (*draft.engine["totals"], *draft.intervals):
-            row["group"] = "readers"
-            if row.get("outcome") == "ok":
-                row["response_ns_mean"] = float(response_ns)
-        read = draft.total("READ")
-        read["response"]["histogram"] = encode(Counts.of([response_ns] * read["count"]))
-        return draft.run()
+        def readers(draft: Any) -> None:
+            draft.plan["groups"][0]["name"] = "readers"
+            for row in (*draft.engine["totals"], *draft.intervals):
+                row["group"] = "readers"
+                if row.get("outcome") == "ok":
+                    row["response_ns_mean"] = float(response_ns)
+
+        run: Run = made(readers, reads_take(response_ns))
+        return run
 
     runs = [served(100_000), served(300_000)]
     alone, both = app_table(runs[:1]), app_table(runs)
-    rows = {row.name: row.spread for row in both.rows}
-    once = {row.name: row.spread for row in alone.rows}
+    once, rows = ({row.name: row.spread for row in table.rows} for table in (alone, both))
     for name in ("Read throughput", "Read response time"):
-        one, two = once[name], rows[name]
-        assert two.n == 2 * one.n
+        assert rows[name].n == 2 * once[name].n
     times = rows["Read response time"]
     assert (times.min, times.mean, times.max) == pytest.approx((0.1, 0.2, 0.3))
     (reads,) = both.times
@@ -114,7 +107,7 @@ def test_a_case_s_application_table_is_over_all_its_runs(healthy: Make) -> None:
 WINDOW_S = 20
 
 
-def watch(draft: Any, *bytes_per_s: int | None) -> None:
+def watch(draft: Any, *bytes_per_s: float | None) -> None:
     """Puts nodes behind the run that read so much from their disks each second."""
     draft.resources.clear()
     for number, each in enumerate(bytes_per_s, start=1):
@@ -128,27 +121,34 @@ def watch(draft: Any, *bytes_per_s: int | None) -> None:
         )
 
 
-def test_the_nodes_reads_are_added_up_and_divided_among_the_operations(healthy: Make) -> None:
+@pytest.mark.parametrize(
+    ("bytes_per_s", "samples", "whole"),
+    [
+        ((3e6, 1e6), slice(None), 4e6 * WINDOW_S),
+        # A node that died after four seconds reads no more.
+        ((1e6, 1e6), slice(21 + 5), 1e6 * (WINDOW_S + 4)),
+        # Samples that miss the ends of a phase stand for all of it.
+        ((4e6,), slice(5, 15), 4e6 * WINDOW_S),
+        ((), slice(0), None),
+        ((None,), slice(None), None),
+        # One sample of a node gives no increase; the others' reads aren't those of all.
+        ((1e3,), slice(1), None),
+        ((3e6, None), slice(None), None),
+    ],
+)
+def test_reads_of_all_nodes_are_divided_among_the_operations_or_unknown(
+    healthy: Make, bytes_per_s: tuple[float | None, ...], samples: slice, whole: float | None
+) -> None:
     draft = healthy()
-    watch(draft, 3_000_000, 1_000_000)
+    watch(draft, *bytes_per_s)
+    draft.resources = draft.resources[samples]
     run = draft.run()
     operations = sum(total.count for total in run.totals(0))
-    assert disk_bytes_per_operation([run]) == pytest.approx(4_000_000 * WINDOW_S / operations)
+    assert disk_bytes_per_operation([run]) == (
+        whole and pytest.approx(whole / operations, rel=0.05)
+    )
     (row,) = study_rows([CaseRuns({}, {0: run})])
     assert row.disk_bytes == disk_bytes_per_operation([run])
-
-
-def test_a_node_that_died_reads_no_more(healthy: Make) -> None:
-    draft = healthy()
-    watch(draft, 1_000_000, 1_000_000)
-    died_ns = draft.engine["started_wall_ns"] + 4_000_000_000
-    draft.resources = [
-        row for row in draft.resources if row["node"] == "node-1" or row["at_wall_ns"] <= died_ns
-    ]
-    run = draft.run()
-    operations = sum(total.count for total in run.totals(0))
-    read = disk_bytes_per_operation([run])
-    assert read * operations == pytest.approx((WINDOW_S + 4) * 1_000_000, rel=0.05)
 
 
 def test_collections_of_a_node_that_was_started_again_are_those_of_the_run(healthy: Make) -> None:
@@ -164,39 +164,14 @@ def test_collections_of_a_node_that_was_started_again_are_those_of_the_run(healt
     assert garbage.time_s == pytest.approx(15 / 20)
 
 
-def test_samples_that_miss_the_ends_of_a_phase_stand_for_all_of_it(healthy: Make) -> None:
-    draft = healthy()
-    watch(draft, 4_000_000)
-    whole = disk_bytes_per_operation([draft.run()])
-    draft.resources = draft.resources[5:15]
-    assert disk_bytes_per_operation([draft.run()]) == pytest.approx(whole)
-
-
-@pytest.mark.parametrize(
-    ("bytes_per_s", "samples"),
-    [
-        ((), 0),
-        ((None,), 21),
-        # One sample of a node gives no increase; the others' reads aren't those of all.
-        ((1_000,), 1),
-        ((3_000_000, None), 42),
-    ],
-)
-def test_what_nobody_counted_is_not_called_nothing(
-    healthy: Make, bytes_per_s: tuple[int | None, ...], samples: int
-) -> None:
-    draft = healthy()
-    watch(draft, *bytes_per_s)
-    draft.resources = draft.resources[:samples]
-    assert disk_bytes_per_operation([draft.run()]) is None
-
-
-def test_attempts_beyond_the_first_are_those_of_the_counted_phases(healthy: Make) -> None:
-    draft = healthy()
-    draft.phase["statistics"] = {"retries": {"before": 40.0, "after": 52.0}}
-    twice = CaseRuns({}, {0: draft.run(), 1: draft.run()})
-    silent = CaseRuns({}, {0: healthy().run()})
-    assert [row.retries for row in study_rows([twice, silent])] == [24, None]
+def test_attempts_beyond_the_first_are_those_of_the_counted_phases(made: Make) -> None:
+    retries = {"retries": {"before": 40.0, "after": 52.0}}
+    twice, silent = (
+        [made(lambda draft, counted=counted: draft.phase.update(statistics=counted))] * times
+        for counted, times in ((retries, 2), ({}, 1))
+    )
+    cases = [CaseRuns({}, dict(enumerate(runs))) for runs in (twice, silent)]
+    assert [row.retries for row in study_rows(cases)] == [24, None]
 
 
 def proxied(draft: Any, usable: frozenset[int] = frozenset({0})) -> PathCost:
@@ -236,8 +211,6 @@ def test_a_figure_of_a_proxy_that_is_missing_says_why(healthy: Make) -> None:
     assert unusable.proxy_cpu is None
     assert unusable.missing["proxy_cpu"].startswith("no run through the proxy came to its end")
     assert unusable.missing["throughput_lost"].startswith("no block has a run of both ways")
-    draft = healthy()
-    watch(draft, None)
     draft.resources = draft.resources[:1]
     short = proxied(draft)
     assert short.proxy_cpu is None

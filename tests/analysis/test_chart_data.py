@@ -103,9 +103,7 @@ def test_a_long_run_has_at_most_a_hundred_moments(tmp_path: Path) -> None:
     spread = time_spread(recorded(tmp_path, lines))
     assert 90 <= spread["start_ns"].n_unique() <= 97
     assert spread["count"].sum() == 600
-
-
-def test_a_run_without_a_log_of_histograms_has_no_spread(tmp_path: Path) -> None:
+    # Without a log of histograms there is none.
     assert time_spread(recorded(tmp_path)).is_empty()
 
 
@@ -147,11 +145,9 @@ def test_a_fault_covers_the_cells_that_it_touches(tmp_path: Path) -> None:
     assert (fault.text, fault.first, fault.last) == ("3s kill primary-1 for 3s", 3, 5)
 
 
-def test_one_interval_is_no_course(tmp_path: Path) -> None:
-    assert timelines(recorded(tmp_path, seconds=1), 60) == ()
-
-
 def test_where_no_interval_lies_nothing_is_known(tmp_path: Path) -> None:
+    # One interval is no course.
+    assert timelines(recorded(tmp_path, seconds=1), 60) == ()
     folder = begun(Records(tmp_path / "runs"))
     for second in (0, 1, 4):
         write_second(folder, second)
@@ -195,6 +191,8 @@ def test_the_axis_is_short_and_of_one_factor() -> None:
     assert len(found.edges_ns) - 1 <= MOST_STEPS
     ratios = {round(b / a, 6) for a, b in zip(found.edges_ns[1:], found.edges_ns[2:], strict=False)}
     assert ratios == {round(10 ** (1 / found.per_decade), 6)}
+    # Without an operation that ended ok there is none.
+    assert steps_of("response", {PLACE: Counts.empty()}) is None
 
 
 @pytest.mark.parametrize(
@@ -215,10 +213,6 @@ def test_equal_times_stand_in_one_step(
     assert found.kinds[0].marks == {name: step for name, step in marks.items() if step is not None}
     assert (found.edges_ns[0] == 0) == (len(values) > 30)
     assert found.edges_ns[0] <= values[-1] < found.edges_ns[1]
-
-
-def test_without_an_operation_that_ended_ok_there_is_no_axis() -> None:
-    assert steps_of("response", {PLACE: Counts.empty()}) is None
 
 
 def test_a_run_s_steps_are_of_what_ended_ok(healthy: Callable[[], Any]) -> None:

@@ -35,18 +35,6 @@ Make = Callable[[], Any]
 Change = Callable[[Any], None]
 
 
-def nothing(_: Any) -> None:
-    """Leaves a draft as it is."""
-
-
-def made(healthy: Make, speed: float = 1.0, change: Change = nothing) -> Run:
-    """A run whose clock went so much faster: the same operations in less time."""
-    draft = healthy()
-    draft.speed_up(speed)
-    change(draft)
-    return draft.run()
-
-
 def larger(draft: Any) -> None:
     draft.plan["dataset"]["count"] = 5000
 
@@ -55,10 +43,10 @@ def more_clients(draft: Any) -> None:
     draft.plan["groups"][0]["clients"] = 16
 
 
-def side(healthy: Make, seed: int, mean: float = 1.0, runs: int = 4) -> list[Run]:
+def side(made: Make, seed: int, mean: float = 1.0, runs: int = 4) -> list[Run]:
     """Repetitions that scatter by 2 %."""
     speeds = np.random.default_rng(seed).lognormal(np.log(mean), 0.02, runs)
-    return [made(healthy, float(speed)) for speed in speeds]
+    return [made(float(speed)) for speed in speeds]
 
 
 def effect(comparison: Comparison, metric: str = "throughput") -> Any:
@@ -70,18 +58,18 @@ def codes(comparison: Comparison) -> set[str]:
     return {caution.code for case in comparison.cases for caution in case.cautions}
 
 
-def test_a_change_between_repetitions_is_found_with_its_size(healthy: Make) -> None:
-    found = effect(compare(side(healthy, 1), side(healthy, 2, 1.1)))
+def test_a_change_between_repetitions_is_found_with_its_size(made: Make) -> None:
+    found = effect(compare(side(made, 1), side(made, 2, 1.1)))
     assert found.significant()
     assert found.change == pytest.approx(0.1, abs=0.03)
     # Repetitions of the same show no difference, and what could have been seen.
-    same = effect(compare(side(healthy, 1), side(healthy, 2)))
+    same = effect(compare(side(made, 1), side(made, 2)))
     assert not same.significant()
     assert 0.01 < same.detectable < 0.1
 
 
-def test_all_metrics_of_a_comparison_share_one_error_level(healthy: Make) -> None:
-    comparison = compare(side(healthy, 1), side(healthy, 2, 1.02))
+def test_all_metrics_of_a_comparison_share_one_error_level(made: Make) -> None:
+    comparison = compare(side(made, 1), side(made, 2, 1.02))
     effects = [row.effect for row in comparison.cases[0].rows if row.effect]
     assert comparison.family == len(effects) == 9
     p_values = [one.p_value for one in effects if one.p_value is not None]
@@ -93,10 +81,8 @@ def test_all_metrics_of_a_comparison_share_one_error_level(healthy: Make) -> Non
 
 
 @pytest.mark.parametrize(("confidence", "level"), [(0.95, "5 %"), (0.99, "1 %"), (0.999, "0.1 %")])
-def test_a_comparison_prints_the_confidence_that_was_asked_for(
-    healthy: Make, confidence: float, level: str
-) -> None:
-    case = compare(side(healthy, 1), side(healthy, 2), confidence=confidence)
+def test_a_comparison_prints_its_confidence(made: Make, confidence: float, level: str) -> None:
+    case = compare(side(made, 1), side(made, 2), confidence=confidence)
     several = replace(case, cases=case.cases * 2)
     for comparison in (case, several):
         notes = " ".join(comparison_grid(comparison).notes)
@@ -105,16 +91,12 @@ def test_a_comparison_prints_the_confidence_that_was_asked_for(
         assert confidence == 0.95 or "95 %" not in notes
 
 
-def test_single_runs_are_compared_by_their_intervals_and_say_so(healthy: Make) -> None:
-    comparison = compare([made(healthy)], [made(healthy, 1.05)])
+def test_single_runs_are_compared_by_their_intervals_and_say_so(made: Make) -> None:
+    comparison = compare([made()], [made(1.05)])
     assert effect(comparison).significant()
     assert "one_run" in codes(comparison)
-
-
-def test_a_quantile_of_repetitions_is_that_of_their_merged_histograms(healthy: Make) -> None:
-    runs = side(healthy, 1, runs=3)
-    found = level(runs, parse_metric("p99"))
-    assert found.between_runs
+    runs = side(made, 1, runs=3)
+    assert level(runs, parse_metric("p99")).between_runs
     assert level(runs[:1], parse_metric("READ.service.p99")) is not None
 
 
@@ -131,10 +113,10 @@ def test_a_quantile_of_repetitions_is_that_of_their_merged_histograms(healthy: M
         ),
     ],
 )
-def test_unlike_sides_are_refused_with_the_difference_unless_it_is_allowed(
-    healthy: Make, place: str, change: Change, allowed: str
+def test_only_allowed_differences_are_accepted(
+    made: Make, place: str, change: Change, allowed: str
 ) -> None:
-    sides = [made(healthy)], [made(healthy, change=change)]
+    sides = [made()], [made(change)]
     with pytest.raises(UsageError, match="differ") as refused:
         compare(*sides)
     assert place in str(refused.value)
@@ -151,31 +133,29 @@ def on_servers(heap: int, core: int = 0) -> Change:
     return lambda draft: draft.testbed.update(testbed)
 
 
-def test_servers_with_another_heap_are_refused_unless_that_is_allowed(healthy: Make) -> None:
-    sides = [made(healthy, change=on_servers(1))], [made(healthy, change=on_servers(8, 1))]
+def test_servers_with_another_heap_are_refused_unless_that_is_allowed(made: Make) -> None:
+    sides = [made(on_servers(1))], [made(on_servers(8, 1))]
     with pytest.raises(UsageError, match="--allow environment") as refused:
         compare(*sides)
     assert "the environments of the sides differ (servers.cores 0 against 1" in str(refused.value)
     assert "servers.heap 1024 MiB against 8192 MiB" in str(refused.value)
     comparison = compare(*sides, allow=("environment",))
     assert "servers.heap 1024 MiB against 8192 MiB" in comparison_markdown(comparison)
-    same = [made(healthy, change=on_servers(1)) for _ in range(2)]
+    same = [made(on_servers(1)) for _ in range(2)]
     assert compare(same[:1], same[1:]).cases[0].differences == ()
     # What is known of one side only is no difference.
-    assert differences(same, [made(healthy)]) == ()
+    assert differences(same, [made()]) == ()
     # Nor may the runs of one side differ.
     with pytest.raises(UsageError, match=r"servers\.heap"):
         compare([sides[0][0], sides[1][0]], same)
 
 
-def test_machines_are_warned_of_with_everything_that_differs(healthy: Make) -> None:
+def test_machines_are_warned_of_with_everything_that_differs(made: Make) -> None:
     hosts = (
         {"kernel": "6.1", "sysctl": {"vm.swappiness": "60"}},
         {"cores": 8, "kernel": "6.2", "sysctl": {"vm.swappiness": "1"}},
     )
-    first, other = (
-        [made(healthy, change=lambda draft, host=host: draft.host.update(host))] for host in hosts
-    )
+    first, other = ([made(lambda draft, host=host: draft.host.update(host))] for host in hosts)
     (case,) = compare(first, other).cases
     (sentence,) = [one.sentence for one in case.cautions if one.code == "machines"]
     assert sentence == (
@@ -184,40 +164,40 @@ def test_machines_are_warned_of_with_everything_that_differs(healthy: Make) -> N
     )
 
 
-def test_a_report_says_in_what_the_servers_of_its_runs_differ(healthy: Make) -> None:
-    runs = [made(healthy, change=on_servers(heap)) for heap in (1, 8)]
+def test_a_report_says_in_what_the_servers_of_its_runs_differ(made: Make) -> None:
+    runs = [made(on_servers(heap)) for heap in (1, 8)]
     (servers,) = [one.text for one in origin_facts(runs) if one.label == "Servers"]
     assert servers == "not the same for all runs: heap 1024 MiB, or 8192 MiB"
     (servers,) = [one.text for one in origin_facts(runs[:1]) if one.label == "Servers"]
     assert servers == "nodes 1 peer, cores 0, heap 1024 MiB"
 
 
-def test_seeds_and_places_are_no_differences(healthy: Make) -> None:
+def test_seeds_and_places_are_no_differences(made: Make) -> None:
     def elsewhere(draft: Any) -> None:
         draft.plan["seeds"] = {"keys": 5}
         draft.plan["system"]["options"] = {"path": "other/db"}
 
-    assert differences([made(healthy)], [made(healthy, change=elsewhere)]) == ()
+    assert differences([made()], [made(elsewhere)]) == ()
 
 
-def test_an_invalid_run_is_refused_unless_it_is_allowed(healthy: Make) -> None:
-    broken = made(healthy, change=lambda draft: draft.turn(20_000, "READ", "timeout"))
-    sides = [made(healthy)], [broken]
+def test_an_invalid_run_is_refused_unless_it_is_allowed(made: Make) -> None:
+    broken = made(lambda draft: draft.turn(20_000, "READ", "timeout"))
+    sides = [made()], [broken]
     with pytest.raises(UsageError, match=r"is INVALID .*--allow invalid"):
         compare(*sides)
     assert "verdict" in codes(compare(*sides, allow=("invalid",)))
 
 
-def test_a_side_is_doubted_by_the_verdict_of_its_case(healthy: Make) -> None:
+def test_a_side_is_doubted_by_the_verdict_of_its_case(made: Make) -> None:
     def few_intervals(draft: Any) -> None:
         draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] == 0]
 
-    apart, near = ([made(healthy, speed) for speed in (1.0, other)] for other in (1.1, 1.001))
+    apart, near = ([made(speed) for speed in (1.0, other)] for other in (1.1, 1.001))
     (case,) = compare(apart, near).cases
     said = [one.sentence for one in case.cautions if one.code == "verdict"]
     assert said == ["SUSPECT: the runs of the baseline together (imprecise)."]
     # Each of them is too short by itself, and five of them are not.
-    short = [made(healthy, change=few_intervals) for _ in range(5)]
+    short = [made(few_intervals) for _ in range(5)]
     assert "verdict" not in codes(compare(short, short[::-1]))
     assert "verdict" in codes(compare(short[:4], short[:4]))
 
@@ -230,29 +210,25 @@ def test_a_side_is_doubted_by_the_verdict_of_its_case(healthy: Make) -> None:
         ("generator", lambda draft: draft.worker.update(waiting_for_core_ns=900_000_000)),
     ],
 )
-def test_it_warns_when_the_sides_were_not_driven_alike(
-    healthy: Make, code: str, change: Change
+def test_sides_that_were_not_driven_alike_are_warned_of(
+    made: Make, code: str, change: Change
 ) -> None:
-    assert code not in codes(compare([made(healthy)], [made(healthy)]))
-    assert code in codes(compare([made(healthy)], [made(healthy, change=change)]))
+    assert code not in codes(compare([made()], [made()]))
+    assert code in codes(compare([made()], [made(change)]))
 
 
-def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(healthy: Make) -> None:
-    base = [made(healthy), made(healthy, change=larger)]
-    comparison = compare(base, [made(healthy, 1.2)])
+def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(made: Make) -> None:
+    base = [made(), made(larger)]
+    comparison = compare(base, [made(1.2)])
     assert [case.title for case in comparison.cases] == ["A with 1,000 records"]
     assert comparison.baseline_only == ("A with 5,000 records",)
 
 
-def test_cases_that_differ_in_their_plans_are_compared_by_name_where_that_is_allowed(
-    healthy: Make,
+def test_cases_with_other_plans_are_compared_by_name_where_that_is_allowed(
+    made: Make,
 ) -> None:
-    def larger_with_more(draft: Any) -> None:
-        larger(draft)
-        more_clients(draft)
-
-    base = [made(healthy), made(healthy, change=larger)]
-    more = [made(healthy, change=more_clients), made(healthy, change=larger_with_more)]
+    base = [made(), made(larger)]
+    more = [made(more_clients), made(larger, more_clients)]
     with pytest.raises(UsageError, match=r"groups\[0\].clients 8 against 16"):
         compare(base, more)
     comparison = compare(base, more, allow=("plan",))
@@ -288,7 +264,7 @@ STEADY, NOISY = [100.0, 101, 99, 100, 100.5], [100.0, 150, 60, 130, 80]
         ("p99>5%", STEADY, 1.055, "can't tell"),
     ],
 )
-def test_a_condition_is_tested_as_such_by_the_interval_against_its_margin(
+def test_an_interval_decides_a_condition(
     text: str, before: Sequence[float], factor: float, answer: str
 ) -> None:
     assert held(text, before, [value * factor for value in before]).answer == answer
@@ -303,7 +279,7 @@ def test_what_can_not_be_told_ends_a_build_unless_it_may_pass() -> None:
         assert not held("throughput<-3%", STEADY, STEADY, if_unknown=if_unknown).failed
 
 
-def test_a_metric_without_an_estimate_can_not_be_told(healthy: Make) -> None:
+def test_a_metric_without_an_estimate_can_not_be_told(made: Make) -> None:
     def rare(draft: Any) -> None:
         update = draft.total("UPDATE")
         draft.complete(("READ", 500))
@@ -311,13 +287,13 @@ def test_a_metric_without_an_estimate_can_not_be_told(healthy: Make) -> None:
         draft.plan["groups"][0]["mix"] = []
 
     condition = parse_condition("READ.p99>5%")
-    sides = [made(healthy, change=rare)], [made(healthy, change=rare)]
+    sides = [made(rare)], [made(rare)]
     ends = compare(*sides, gate=Gate((condition,)))
     assert [(one.answer, one.effect) for one in ends.failed] == [("can't tell", None)]
     assert not compare(*sides, gate=Gate((condition,), "pass")).failed
 
 
-def failing(healthy: Make, shares: Sequence[float]) -> list[Run]:
+def failing(made: Make, shares: Sequence[float]) -> list[Run]:
     """Repetitions of which such shares of the reads time out."""
 
     def fails(draft: Any, share: float) -> None:
@@ -326,7 +302,7 @@ def failing(healthy: Make, shares: Sequence[float]) -> list[Run]:
 
     speeds = np.random.default_rng(3).lognormal(0, 0.002, len(shares))
     return [
-        made(healthy, float(speed), partial(fails, share=share))
+        made(float(speed), partial(fails, share=share))
         for speed, share in zip(speeds, shares, strict=True)
     ]
 
@@ -339,10 +315,8 @@ def answer_to(text: str, base: Sequence[Run], candidate: Sequence[Run]) -> GateR
 
 @pytest.mark.parametrize("text", ["p99>5%", "READ.p99>5%", "service.p99>5%", "READ.mean>5%"])
 @pytest.mark.parametrize("runs", [1, 4])
-def test_a_condition_counts_failures_as_slower_than_any_bound(
-    healthy: Make, text: str, runs: int
-) -> None:
-    sound, broken = failing(healthy, [0.0] * runs), failing(healthy, [0.03] * runs)
+def test_a_condition_counts_failures_as_beyond_any_bound(made: Make, text: str, runs: int) -> None:
+    sound, broken = failing(made, [0.0] * runs), failing(made, [0.03] * runs)
     found = answer_to(text, sound, broken)
     assert (found.answer, found.failed) == ("worse", True)
     assert "of the candidate's operations have no answer" in condition_sentence(found)
@@ -357,23 +331,23 @@ def test_a_condition_counts_failures_as_slower_than_any_bound(
         ([0.012, 0.028, 0.0194], [0.013, 0.029, 0.0186]),
     ],
 )
-def test_about_equal_shares_of_failures_can_not_be_told_apart(
-    healthy: Make, base: Sequence[float], candidate: Sequence[float]
+def test_equal_shares_of_failures_are_undecided(
+    made: Make, base: Sequence[float], candidate: Sequence[float]
 ) -> None:
-    found = answer_to("p99>5%", failing(healthy, base), failing(healthy, candidate))
+    found = answer_to("p99>5%", failing(made, base), failing(made, candidate))
     assert found.answer == "can't tell"
 
 
-def test_few_failures_move_the_quantile_that_a_condition_is_about(healthy: Make) -> None:
-    sound, few = failing(healthy, [0.0] * 4), failing(healthy, [0.01] * 4)
+def test_few_failures_move_the_quantile_that_a_condition_is_about(made: Make) -> None:
+    sound, few = failing(made, [0.0] * 4), failing(made, [0.01] * 4)
     found = answer_to("p99>5%", sound, few)
     assert found.answer == "worse"
     shown = effect(compare(sound, few, allow=("invalid",)), "p99")
     assert shown.change < 0.05 < found.effect.change
 
 
-def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(healthy: Make) -> None:
-    sides = side(healthy, 1), side(healthy, 2)
+def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(made: Make) -> None:
+    sides = side(made, 1), side(made, 2)
     gate = Gate((parse_condition("REED.p99>5%"),))
     with pytest.raises(UsageError, match=r"'REED.p99'.*no operation 'REED'.*READ, UPDATE"):
         compare(*sides, gate=gate)
@@ -383,34 +357,34 @@ def test_a_condition_on_an_operation_that_no_run_has_is_wrong_use(healthy: Make)
         draft.plan["name"] = "ycsb/e"
         draft.engine["totals"][0]["operation"] = "SCAN"
 
-    only_before = [*sides[0], made(healthy, change=scans)]
+    only_before = [*sides[0], made(scans)]
     with pytest.raises(UsageError, match="no operation 'SCAN'"):
         compare(only_before, sides[1], gate=Gate((parse_condition("SCAN.p99>5%"),)))
     known = Gate((parse_condition("READ.p99>500%"),))
     assert [one.answer for one in compare(*sides, gate=known).cases[0].held] == ["not worse"]
 
 
-def test_a_condition_on_an_operation_is_none_on_cases_without_it(healthy: Make) -> None:
+def test_a_condition_on_an_operation_is_none_on_cases_without_it(made: Make) -> None:
     def scans(draft: Any) -> None:
         draft.plan["name"] = "ycsb/e"
         draft.plan["groups"][0]["mix"] = [{"kind": "scan", "weight": 1.0}]
         draft.complete(("SCAN", 200_000))
 
-    both = [[made(healthy), made(healthy), made(healthy, change=scans)] for _ in range(2)]
+    both = [[made(), made(), made(scans)] for _ in range(2)]
     comparison = compare(*both, gate=Gate((parse_condition("READ.p99>50%"),)))
     assert [len(case.held) for case in comparison.cases] == [1, 0]
 
 
-def test_a_case_that_the_candidate_lacks_ends_a_build_unless_it_may_pass(healthy: Make) -> None:
-    base = [*side(healthy, 1), made(healthy, change=larger)]
+def test_a_case_that_the_candidate_lacks_ends_a_build_unless_it_may_pass(made: Make) -> None:
+    base = [*side(made, 1), made(larger)]
     conditions = (parse_condition("throughput<-50%"),)
-    ends = compare(base, side(healthy, 2), gate=Gate(conditions))
+    ends = compare(base, side(made, 2), gate=Gate(conditions))
     assert (ends.failed, ends.unmeasured) == ((), ("A with 5,000 records",))
     assert ET.fromstring(junit(ends).encode()).attrib["failures"] == "1"
-    passes = compare(base, side(healthy, 2), gate=Gate(conditions, "pass"))
+    passes = compare(base, side(made, 2), gate=Gate(conditions, "pass"))
     assert (passes.baseline_only, passes.unmeasured) == (("A with 5,000 records",), ())
     assert answers(passes)[1] == "Only the baseline has A with 5,000 records."
-    assert compare(base, side(healthy, 2)).unmeasured == ()
+    assert compare(base, side(made, 2)).unmeasured == ()
 
 
 def test_several_conditions_share_the_error_level() -> None:
@@ -419,9 +393,7 @@ def test_several_conditions_share_the_error_level() -> None:
     assert held("throughput<-1%", before, after, conditions=1000).answer == "can't tell"
 
 
-def test_a_condition_that_holds_just_at_its_margin_ends_a_build_as_often_as_the_level_says() -> (
-    None
-):
+def test_a_condition_at_its_margin_ends_a_build_as_often_as_the_level_says() -> None:
     chance, worse = np.random.default_rng(1), 0
     for _ in range(400):
         before, after = chance.lognormal(0, 0.05, 5), chance.lognormal(np.log(0.97), 0.05, 5)
@@ -430,7 +402,7 @@ def test_a_condition_that_holds_just_at_its_margin_ends_a_build_as_often_as_the_
     assert 7 <= worse <= 33
 
 
-def in_blocks(healthy: Make, records: Records, blocks: int = 6) -> list[Sequence[Run]]:
+def in_blocks(made: Make, records: Records, blocks: int = 6) -> list[Sequence[Run]]:
     """Blocks of `kvmark ab` in which the machine's speed moves far more than the sides differ."""
     chance = np.random.default_rng(5)
     target = {"metric": "throughput", "within": 0.01, "find": None, "most_blocks": 100,
@@ -445,14 +417,12 @@ def in_blocks(healthy: Make, records: Records, blocks: int = 6) -> list[Sequence
                 draft.tags = (f"ab:x:{name}",)
 
             noise = float(chance.lognormal(0, 0.002))
-            made(healthy, speed * factor * noise, of_block)
+            made(speed * factor * noise, of_block)
     return [runs_of(records, [f"tag:ab:x:{side}"]) for side in ("base", "candidate")]
 
 
-def test_blocks_that_are_compared_later_are_compared_in_pairs(
-    healthy: Make, records: Records
-) -> None:
-    base, candidate = in_blocks(healthy, records)
+def test_blocks_that_are_compared_later_are_compared_in_pairs(made: Make, records: Records) -> None:
+    base, candidate = in_blocks(made, records)
     found = effect(compare(base, candidate))
     assert found.significant()
     assert found.change == pytest.approx(0.02, abs=0.005)
@@ -462,12 +432,12 @@ def test_blocks_that_are_compared_later_are_compared_in_pairs(
     (case,) = compare(base, candidate[1:]).cases
     assert (case.blocks, "alone" in {one.code for one in case.cautions}) == (5, True)
     # Runs of different experiments are no pairs.
-    (case,) = compare(base, side(healthy, 2)).cases
+    (case,) = compare(base, side(made, 2)).cases
     assert case.blocks is None
 
 
-def test_words_mean_ids_tags_and_commits(records: Records, healthy: Make) -> None:
-    run = made(healthy)
+def test_words_mean_ids_tags_and_commits(records: Records, made: Make) -> None:
+    run = made()
     assert [one.id for one in runs_of(records, [run.id, "last"])] == [run.id]
     for word in ("tag:none", "commit:none", "20300101"):
         with pytest.raises(RecordsError):

@@ -120,7 +120,7 @@ def test_each_fault_is_followed_until_the_next_one(broken: Draft) -> None:
     assert (first.without_service_ns, second.without_service_ns) == (S, 2 * S)
 
 
-def test_without_a_fault_there_is_no_effect_and_one_segment(
+def test_without_a_fault_there_is_one_segment(
     by_seconds: Callable[[], Draft],
 ) -> None:
     run = by_seconds().run()
@@ -190,7 +190,7 @@ def test_what_fell_due_meanwhile_is_the_faults(at_rate: Draft) -> None:
 
 
 @pytest.mark.parametrize(("place", "first", "last"), [("before", 0, 6), ("after", 10, 20)])
-def test_a_drift_of_one_segment_is_found_and_its_place_is_named(
+def test_a_drift_of_one_segment_is_named(
     at_rate: Draft, place: str, first: float, last: float
 ) -> None:
     def falling(at_s: float) -> float:

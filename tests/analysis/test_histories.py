@@ -21,34 +21,24 @@ Make = Callable[[], Any]
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def made(healthy: Make, minute: int, change: Callable[[Any], None] = lambda _: None) -> Run:
-    """A run of that minute."""
-    draft = healthy()
-    draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
-    change(draft)
-    return draft.run()
-
-
-def run_at(healthy: Make, minute: int, speed: float = 1.0, records: int = 1000) -> Run:
-    """A run of that minute whose operations took their usual time ÷ speed."""
+def at(minute: int) -> Callable[[Any], None]:
+    """Lets a run begin in that minute."""
 
     def change(draft: Any) -> None:
-        draft.phase["end_ns"] = int(draft.phase["end_ns"] / speed)
-        draft.plan["dataset"]["count"] = records
+        draft.records = Records(draft.records.root, now=lambda: BEGAN + timedelta(minutes=minute))
 
-    return made(healthy, minute, change)
-
-
-def scatter(seed: int, count: int) -> list[float]:
-    values: list[float] = np.random.default_rng(seed).lognormal(0, 0.02, count).tolist()
-    return values
+    return change
 
 
-def test_a_planted_shift_is_found_at_its_run(healthy: Make) -> None:
-    runs = [
-        run_at(healthy, minute, speed * (0.8 if minute >= 7 else 1.0))
-        for minute, speed in enumerate(scatter(1, 14))
-    ]
+def scattered(made: Make, seed: int, count: int, shift: float = 1.0, since: int = 0) -> list[Run]:
+    """A run a minute, with speeds that scatter by 2 % and shift at a run."""
+    speeds = np.random.default_rng(seed).lognormal(0, 0.02, count)
+    speeds[since:] *= shift
+    return [made(at(minute), speed) for minute, speed in enumerate(speeds)]
+
+
+def test_a_planted_shift_is_found_at_its_run(made: Make) -> None:
+    runs = scattered(made, 1, 14, shift=0.8, since=7)
     (history,) = histories(reversed(runs), THROUGHPUT)
     assert [point.run for point in history.points] == [run.id for run in runs]
     (move,) = history.moves
@@ -57,27 +47,16 @@ def test_a_planted_shift_is_found_at_its_run(healthy: Make) -> None:
     assert not move.better
 
 
-def test_each_case_has_a_history_of_its_own_and_a_newest_run(healthy: Make) -> None:
-    runs = [run_at(healthy, 0), run_at(healthy, 1), run_at(healthy, 2, records=5000)]
-    assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
-    assert [run.id for run in newest(runs)] == [run.id for run in runs[1:]]
-
-
-def test_too_few_runs_say_that_they_are(healthy: Make) -> None:
-    runs = [
-        run_at(healthy, minute, speed * (0.5 if minute >= 4 else 1.0))
-        for minute, speed in enumerate(scatter(1, 8))
-    ]
-    (history,) = histories(runs, THROUGHPUT)
+def test_too_few_runs_say_that_they_are(made: Make) -> None:
+    (history,) = histories(scattered(made, 1, 8, shift=0.5, since=4), THROUGHPUT)
     assert (history.moves, history.could_be_seen) == ((), None)
     assert history_sentence(history) == (
         "Over 8 runs no change of the level of throughput can be seen: that takes 10 of them."
     )
 
 
-def test_a_level_history_says_what_change_would_have_been_seen(healthy: Make) -> None:
-    runs = [run_at(healthy, minute, speed) for minute, speed in enumerate(scatter(4, 12))]
-    (history,) = histories(runs, THROUGHPUT)
+def test_a_level_history_says_what_change_would_have_been_seen(made: Make) -> None:
+    (history,) = histories(scattered(made, 4, 12), THROUGHPUT)
     assert history.moves == ()
     assert history.could_be_seen == pytest.approx(0.07, abs=0.04)
     assert history_sentence(history).endswith(
@@ -85,7 +64,7 @@ def test_a_level_history_says_what_change_would_have_been_seen(healthy: Make) ->
     )
 
 
-def test_a_history_says_where_its_servers_changed(healthy: Make) -> None:
+def test_a_history_says_where_its_servers_changed(made: Make) -> None:
     node = {"name": "node-1", "role": "peer", "cores": []}
 
     def of_heap(heap: int) -> Callable[[Any], None]:
@@ -93,7 +72,7 @@ def test_a_history_says_where_its_servers_changed(healthy: Make) -> None:
                    "heap_bytes": heap * 2**30}  # fmt: skip
         return lambda draft: draft.testbed.update(testbed)
 
-    runs = [made(healthy, minute, of_heap(heap)) for minute, heap in enumerate([1, 1, 8, 8])]
+    runs = [made(at(minute), of_heap(heap)) for minute, heap in enumerate([1, 1, 8, 8])]
     (history,) = histories(runs, THROUGHPUT)
     assert [change.index for change in history.environments] == [2]
     assert history_sentence(history).endswith(
@@ -107,18 +86,19 @@ POISSON = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 10_000.0}]}
 @pytest.mark.parametrize(
     "change",
     [
+        lambda draft: draft.plan["dataset"].update(count=5000),
         lambda draft: draft.plan["groups"][0].update(clients=16),
         lambda draft: draft.plan.update(name="mine/a"),
         lambda draft: draft.plan["groups"][0].update(arrival=POISSON),
     ],
 )
-def test_runs_that_differ_in_clients_folder_or_rate_are_not_put_together(
-    healthy: Make, change: Callable[[Any], None]
+def test_runs_of_different_plans_are_different_cases(
+    made: Make, change: Callable[[Any], None]
 ) -> None:
-    runs = [*(run_at(healthy, minute) for minute in range(2)), made(healthy, 5, change)]
+    runs = [made(at(0)), made(at(1)), made(at(5), change)]
     assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
     assert [len(row.figures.runs) for row in sequence_rows(runs)] in ([2, 1], [1, 2])
-    assert len(newest(runs)) == 2
+    assert [run.id for run in newest(runs)] == [run.id for run in runs[1:]]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +112,7 @@ def test_runs_that_differ_in_clients_folder_or_rate_are_not_put_together(
     ],
 )
 def test_the_newest_pass_of_a_case_stands_for_it(
-    healthy: Make, before: Iterable[int], after: Iterable[int], studies: tuple[str, str] | None
+    made: Make, before: Iterable[int], after: Iterable[int], studies: tuple[str, str] | None
 ) -> None:
     """Runs of one command, a minute apart, each with its number."""
 
@@ -144,7 +124,7 @@ def test_the_newest_pass_of_a_case_stands_for_it(
             for repetition in repetitions
         }
         return [
-            made(healthy, minute + number, lambda draft, place=place: draft.spec.update(place))
+            made(at(minute + number), lambda draft, place=place: draft.spec.update(place))
             for number, place in enumerate(places.values())
         ]
 
@@ -163,19 +143,16 @@ def test_the_published_table_is_whole_and_consistent() -> None:
         assert one.throughput == pytest.approx(one.records / one.runtime_ms * 1000, rel=0.001)
 
 
-def test_repetitions_are_one_row_with_the_published_figures_beside_it(healthy: Make) -> None:
-    (row,) = sequence_rows(healthy().run() for _ in range(3))
+def test_repetitions_are_one_row_with_the_published_figures_beside_it(made: Make) -> None:
+    (row,) = sequence_rows(made() for _ in range(3))
     assert row.case == Case("A", "RocksDB", 1000)
     assert len(row.figures.runs) == 3
     assert row.published.runtime_ms == 587.0
 
 
-def test_rows_follow_the_order_of_the_published_sequence(healthy: Make) -> None:
-    runs = []
-    for name in ("e", "reload", "mine", "delete", "d", "f", "c", "b", "a", "load"):
-        draft = healthy()
-        draft.plan["name"] = f"ycsb/{name}"
-        runs.append(draft.run())
+def test_rows_follow_the_order_of_the_published_sequence(made: Make) -> None:
+    names = ("e", "reload", "mine", "delete", "d", "f", "c", "b", "a", "load")
+    runs = [made(lambda draft, name=name: draft.plan.update(name=f"ycsb/{name}")) for name in names]
     workloads = [row.case.workload for row in sequence_rows(runs)]
     assert workloads == ["load", "A", "B", "C", "F", "D", "delete", "reload", "E", "mine"]
 
@@ -188,7 +165,7 @@ def test_a_load_has_the_records_that_it_inserts(healthy: Make) -> None:
     assert case.records == 6000
 
 
-def test_target_rates_are_cases_of_their_own_without_published_figures(
+def test_target_rates_are_cases_without_published_figures(
     healthy: Make, healthy_open: Make
 ) -> None:
     slow, fast = sequence_rows([healthy().run(), healthy_open().run()])

@@ -27,50 +27,44 @@ DESIGNS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def repeated(make: Make, times: int, design: str = "study", **place: Any) -> list[Run]:
+def repeated(
+    made: Make, times: int, design: str = "study", change: Make = lambda _: None, **place: Any
+) -> list[Run]:
     """Repetitions of a case, each healthy."""
-    runs = []
-    for repetition in range(times):
-        draft = make()
-        draft.spec[design] = {**DESIGNS[design], "repetition": repetition, **place}
-        runs.append(draft.run())
-    return runs
+    places = [{**DESIGNS[design], "repetition": number, **place} for number in range(times)]
+    return [made(change, lambda draft, at=at: draft.spec.update({design: at})) for at in places]
 
 
-def case(make: Make, label: str, times: int, **place: Any) -> CaseRuns:
-    runs = dict(enumerate(repeated(make, times, **place)))
+def case(made: Make, label: str, times: int) -> CaseRuns:
+    runs = dict(enumerate(repeated(made, times)))
     return CaseRuns({"nodes": label}, runs, frozenset(runs))
 
 
-def codes(runs: list[Run]) -> set[str]:
-    return {reason.code for reason in aggregate(runs).verdict.reasons}
-
-
-@pytest.mark.parametrize("design", DESIGNS)
-def test_a_case_of_a_design_needs_three_repetitions(healthy: Make, design: str) -> None:
-    for times in (1, 2):
-        runs = repeated(healthy, times, design)
-        assert codes(runs) == {"unrepeated"}
-        assert aggregate(runs).verdict.judgement is Judgement.SUSPECT
-    assert aggregate(repeated(healthy, 3, design)).verdict.judgement is Judgement.VALID
-
-
-@pytest.mark.parametrize(("times", "least", "few"), [(4, 5, True), (5, 5, False), (1, 1, True)])
-def test_a_case_needs_as_many_repetitions_as_its_design_asks_for_and_three(
-    healthy: Make, times: int, least: int, *, few: bool
+@pytest.mark.parametrize(
+    ("design", "place", "least"),
+    [*((design, {}, 3) for design in DESIGNS), ("study", {"least_repetitions": 5}, 5),
+     ("study", {"least_repetitions": 1}, 3)],
+)  # fmt: skip
+def test_a_case_needs_its_design_s_repetitions(
+    made: Make, design: str, place: dict[str, int], least: int
 ) -> None:
-    assert ("unrepeated" in codes(repeated(healthy, times, least_repetitions=least))) is few
+    runs = repeated(made, least, design, **place)
+    for times in range(1, least):
+        verdict = aggregate(runs[:times]).verdict
+        assert {reason.code for reason in verdict.reasons} == {"unrepeated"}
+        assert verdict.judgement is Judgement.SUSPECT
+    assert aggregate(runs).verdict.judgement is Judgement.VALID
 
 
-def test_a_run_of_no_design_keeps_its_own_verdict(healthy: Make) -> None:
-    run = healthy().run()
+def test_a_run_of_no_design_keeps_its_own_verdict(made: Make) -> None:
+    run = made()
     assert aggregate([run]).verdict.judgement is judge(run).judgement is Judgement.VALID
 
 
-def test_an_unrepeated_case_is_in_no_effect_and_has_no_cost(healthy: Make) -> None:
-    asked, one = EffectAsked("nodes", {"nodes": "1"}, {"nodes": "2"}), case(healthy, "1", 3)
+def test_an_unrepeated_case_is_in_no_effect_and_has_no_cost(made: Make) -> None:
+    asked, one = EffectAsked("nodes", {"nodes": "1"}, {"nodes": "2"}), case(made, "1", 3)
     for times, pairs, blocks in ((2, 0, 0), (3, 1, 3)):
-        cases = [one, case(healthy, "2", times)]
+        cases = [one, case(made, "2", times)]
         found = effect(asked, cases, {})
         assert (len(found.by_case), found.unrepeated) == (pairs, 1 - pairs)
         assert (found.change is None) == (pairs == 0)
@@ -78,16 +72,16 @@ def test_an_unrepeated_case_is_in_no_effect_and_has_no_cost(healthy: Make) -> No
         assert cost.blocks == blocks
 
 
-def test_one_run_is_not_called_the_fastest_of_a_study(healthy: Make) -> None:
-    rows = study_rows([case(healthy, "1", 3), case(healthy, "2", 1)])
+def test_one_run_is_not_called_the_fastest_of_a_study(made: Make) -> None:
+    rows = study_rows([case(made, "1", 3), case(made, "2", 1)])
     found = extremes(rows, lambda row: row.throughput, lambda row: row.figures.verdict)
     assert [row.levels["nodes"] for row in found.fastest] == ["1"]
     assert [row.levels["nodes"] for row in found.left_out] == ["2"]
 
 
-def test_a_comparison_has_no_effect_of_an_unrepeated_side(healthy: Make) -> None:
+def test_a_comparison_has_no_effect_of_an_unrepeated_side(made: Make) -> None:
     def effects(times: int) -> set[bool]:
-        sides = repeated(healthy, 3), repeated(healthy, times)
+        sides = repeated(made, 3), repeated(made, times)
         (found,) = compare(*sides, allow=("plan",)).cases
         return {row.effect is None for row in found.rows if row.baseline and row.candidate}
 
@@ -95,14 +89,11 @@ def test_a_comparison_has_no_effect_of_an_unrepeated_side(healthy: Make) -> None
     assert effects(3) == {False}
 
 
-def test_an_unrepeated_level_is_in_no_fit_and_is_named(healthy: Make) -> None:
+def test_an_unrepeated_level_is_in_no_fit_and_is_named(made: Make) -> None:
     def level(clients: int, times: int) -> list[Run]:
-        def sized() -> Any:
-            draft = healthy()
-            draft.plan["groups"][0]["clients"] = clients
-            return draft
-
-        return repeated(sized, times)
+        return repeated(
+            made, times, change=lambda draft: draft.plan["groups"][0].update(clients=clients)
+        )
 
     once = level(32, 1)
     whole = [run for clients in (1, 2, 4, 8, 16) for run in level(clients, 3)]
@@ -120,33 +111,29 @@ def test_it_is_invalid_and_its_verdict_names_the_phase(ended_in_its_load: Run) -
 
 
 @pytest.mark.parametrize("allow", [(), ("invalid", "plan")])
-def test_a_comparison_refuses_it_by_name_whatever_is_allowed(
-    healthy: Make, ended_in_its_load: Run, allow: tuple[str, ...]
+def test_a_comparison_refuses_it_by_name(
+    made: Make, ended_in_its_load: Run, allow: tuple[str, ...]
 ) -> None:
-    for sides in ([healthy().run()], [ended_in_its_load]), ([ended_in_its_load], [healthy().run()]):
+    for sides in ([made()], [ended_in_its_load]), ([ended_in_its_load], [made()]):
         with pytest.raises(UsageError, match=f"run {ended_in_its_load.id} ended in its load phase"):
             compare(*sides, allow=allow)
 
 
 @pytest.mark.parametrize("invalid", [True, False])
 def test_a_history_excludes_it_by_name(
-    healthy: Make, ended_in_its_load: Run, *, invalid: bool
+    made: Make, ended_in_its_load: Run, *, invalid: bool
 ) -> None:
-    whole = healthy().run()
+    whole = made()
     records = Records(whole.path.parent)
     assert why_excluded(records, whole, None, invalid=invalid) is None
     excluded = why_excluded(records, ended_in_its_load, None, invalid=invalid)
     told = history_text(histories([whole], THROUGHPUT), 200, 30, [excluded]).plain
     assert f"Excluded: run {ended_in_its_load.id} ended in its load phase" in told
+    assert usable(records, [whole, ended_in_its_load]) == [whole]
 
 
-def test_documents_leave_it_out(healthy: Make, ended_in_its_load: Run) -> None:
-    whole = healthy().run()
-    assert usable(Records(whole.path.parent), [whole, ended_in_its_load]) == [whole]
-
-
-def test_a_fit_leaves_it_out_by_name(healthy: Make, ended_in_its_load: Run) -> None:
-    (law,) = scaling_laws([healthy().run(), ended_in_its_load])
+def test_a_fit_leaves_it_out_by_name(made: Make, ended_in_its_load: Run) -> None:
+    (law,) = scaling_laws([made(), ended_in_its_load])
     assert [len(point.runs) for point in law.points] == [1]
     (caveat,) = (one for one in law.caveats if one.code == "left_out")
     assert ended_in_its_load.id in caveat.sentence

@@ -14,7 +14,7 @@ from kvmark.analysis.summary.metrics import figure
 from kvmark.analysis.verdict.cases import Extremes, aggregate, extremes, is_precise, verdict_of
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
-from kvmark.records import Judgement, Run
+from kvmark.records import Judgement
 from kvmark.report.views.sequence import ends_sentence
 from kvmark.report.views.study import effect_text
 from kvmark.spec.metric import THROUGHPUT, parse_metric
@@ -23,47 +23,41 @@ from kvmark.stats import Estimate, mean_interval
 Make = Callable[[], Any]
 
 
-def run_at(healthy: Make, speed: float) -> Run:
-    """The same operations in a time that is so much shorter."""
-    draft = healthy()
-    draft.speed_up(speed)
-    return draft.run()
-
-
-def case(healthy: Make, levels: Mapping[str, str], *speeds: float) -> CaseRuns:
-    runs = {number: run_at(healthy, speed) for number, speed in enumerate(speeds)}
+def case(made: Make, levels: Mapping[str, str], *speeds: float) -> CaseRuns:
+    runs = {number: made(speed) for number, speed in enumerate(speeds)}
     return CaseRuns(levels, runs, frozenset(runs))
 
 
-def test_runs_that_lie_far_apart_are_an_imprecise_case(healthy: Make) -> None:
-    figures = aggregate([run_at(healthy, 1.0), run_at(healthy, 1.1)])
+def test_runs_that_lie_far_apart_are_an_imprecise_case(made: Make) -> None:
+    figures = aggregate([made(1.0), made(1.1)])
     assert [reason.code for reason in figures.verdict.reasons] == ["imprecise"]
     assert figures.verdict.judgement is Judgement.SUSPECT
-    wild = aggregate([run_at(healthy, 1.0), run_at(healthy, 3.0)])
+    wild = aggregate([made(1.0), made(3.0)])
     assert wild.verdict.judgement is Judgement.INVALID
     assert wild.throughput.low < 0
     # Five that lie so far apart are precise enough.
-    runs = [run_at(healthy, speed) for speed in (1.0, 1.1, 1.05, 1.02, 1.08)]
+    runs = [made(speed) for speed in (1.0, 1.1, 1.05, 1.02, 1.08)]
     assert aggregate(runs).verdict.reasons == ()
 
 
-def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(healthy: Make) -> None:
-    draft = healthy()
-    for row in draft.intervals:
-        row["count"] *= 20 * int(row["start_ns"] == 9_000_000_000)
-    uneven = draft.run()
+def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(made: Make) -> None:
+    def all_at_once(draft: Any) -> None:
+        for row in draft.intervals:
+            row["count"] *= 20 * int(row["start_ns"] == 9_000_000_000)
+
+    uneven = made(all_at_once)
     assert aggregate([uneven]).verdict.judgement is Judgement.INVALID
-    others = [run_at(healthy, speed) for speed in (1.0, 1.01)]
+    others = [made(speed) for speed in (1.0, 1.01)]
     assert aggregate([uneven, *others]).verdict.judgement is Judgement.VALID
 
 
-def test_no_number_of_runs_serves_a_client_that_none_served(healthy: Make) -> None:
+def test_no_number_of_runs_serves_a_client_that_none_served(made: Make) -> None:
     wide, unserved = (
         Reason(code, Level.INVALID, None, "It says little.", {}, None, "Look.")
         for code in ("imprecise", "unserved_clients")
     )
     both, one = Verdict.of([wide, unserved]), Verdict.of([wide])
-    runs = [run_at(healthy, speed) for speed in (1.0, 1.01)]
+    runs = [made(speed) for speed in (1.0, 1.01)]
     for verdicts in ([both, one], [one, both]):
         case = verdict_of(runs, verdicts)
         assert [reason.code for reason in case.reasons] == ["unserved_clients"]
@@ -75,20 +69,20 @@ SPEEDS = {"a": (1.0, 1.01), "b": (1.2, 1.21)}
 ASKED = EffectAsked("writes", {"mode": "a"}, {"mode": "b"})
 
 
-def test_an_imprecise_case_enters_no_effect(healthy: Make) -> None:
-    steady = [case(healthy, {"mode": label}, *speeds) for label, speeds in SPEEDS.items()]
+def test_an_imprecise_case_enters_no_effect(made: Make) -> None:
+    steady = [case(made, {"mode": label}, *speeds) for label, speeds in SPEEDS.items()]
     found = effect(ASKED, steady, {})
     assert found.change.value == pytest.approx(19.9, abs=0.5)
     assert found.imprecise == 0
-    wild = [steady[0], case(healthy, {"mode": "b"}, 1.2, 1.8)]
+    wild = [steady[0], case(made, {"mode": "b"}, 1.2, 1.8)]
     refused = effect(ASKED, wild, {})
     assert (refused.change, refused.by_case, refused.imprecise) == (None, (), 1)
     assert path_costs(steady, "mode", "a")[0].throughput_lost is not None
     assert path_costs(wild, "mode", "a")[0].throughput_lost is None
 
 
-def test_runs_on_cold_servers_make_a_case_cold_and_not_imprecise(healthy: Make) -> None:
-    before, after = (case(healthy, {"mode": label}, 1.0, 1.01, 0.2) for label in "ab")
+def test_runs_on_cold_servers_make_a_case_cold_and_not_imprecise(made: Make) -> None:
+    before, after = (case(made, {"mode": label}, 1.0, 1.01, 0.2) for label in "ab")
     assert effect(ASKED, [before, after], {}).imprecise == 1
     slow = replace(after, cold=frozenset({2}))
     found = effect(ASKED, [replace(before, cold=frozenset({2})), slow], {})
@@ -98,10 +92,10 @@ def test_runs_on_cold_servers_make_a_case_cold_and_not_imprecise(healthy: Make) 
     assert (found.change, found.imprecise, found.cold) == (None, 0, 1)
 
 
-def test_a_run_before_its_servers_were_warm_takes_nothing_from_the_others(healthy: Make) -> None:
+def test_a_run_before_its_servers_were_warm_takes_nothing_from_the_others(made: Make) -> None:
     def sides(size: str, *gains: float) -> list[CaseRuns]:
-        both = [case(healthy, {"mode": "a", "size": size}, 1.0, 1.01, 0.99)]
-        return [*both, case(healthy, {"mode": "b", "size": size}, *gains)]
+        both = [case(made, {"mode": "a", "size": size}, 1.0, 1.01, 0.99)]
+        return [*both, case(made, {"mode": "b", "size": size}, *gains)]
 
     small, large = sides("1", 1.20, 1.21, 1.19), sides("2", 1.22, 1.21, 1.20)
     assert effect(ASKED, [*small, *large], {}).change.value == pytest.approx(20.5, abs=0.3)
@@ -115,12 +109,12 @@ def test_a_run_before_its_servers_were_warm_takes_nothing_from_the_others(health
     assert (len(found.by_case), found.cold) == (1, 1)
 
 
-def test_an_effect_that_differs_from_case_to_case_is_told_from_what_to_what(healthy: Make) -> None:
+def test_an_effect_that_differs_from_case_to_case_is_told_from_what_to_what(made: Make) -> None:
     def cases(*gains: float) -> list[CaseRuns]:
         sides = (("a", (1.0, 1.01, 0.99)), ("b", (0.99, 1.0, 1.02)))
         return [
             case(
-                healthy,
+                made,
                 {"mode": mode, "size": str(size)},
                 *(each * (gain if mode == "b" else 1.0) for each in noise),
             )
@@ -136,8 +130,8 @@ def test_an_effect_that_differs_from_case_to_case_is_told_from_what_to_what(heal
     assert effect_text(effect(ASKED, cases(1.5, 1.505), {})).startswith("+51 % (+")
 
 
-def test_an_effect_is_of_any_figure_that_has_a_ratio(healthy: Make) -> None:
-    cases = [case(healthy, {"mode": label}, *speeds) for label, speeds in SPEEDS.items()]
+def test_an_effect_is_of_any_figure_that_has_a_ratio(made: Make) -> None:
+    cases = [case(made, {"mode": label}, *speeds) for label, speeds in SPEEDS.items()]
     theirs = {(("mode", label),): PublishedFigures(p99_ms=ms) for label, ms in (("a", 2), ("b", 3))}
     found = {
         of: effect(replace(ASKED, of=of), cases, theirs)
@@ -151,24 +145,24 @@ def test_an_effect_is_of_any_figure_that_has_a_ratio(healthy: Make) -> None:
     assert [of for of, one in found.items() if one.published] == ["p99", "response_p99"]
 
 
-def test_equal_blocks_make_no_effect_certain(healthy: Make) -> None:
+def test_equal_blocks_make_no_effect_certain(made: Make) -> None:
     """The same number of operations in the same time: rounding to one operation is left."""
     change = effect(
-        ASKED, [case(healthy, {"mode": label}, 1.0, 1.0, 1.0) for label in "ab"], {}
+        ASKED, [case(made, {"mode": label}, 1.0, 1.0, 1.0) for label in "ab"], {}
     ).change
     assert change is not None
     assert (change.low or 0) < 0 < (change.high or 0)
 
 
-def test_a_figure_is_the_same_wherever_it_is_made(healthy: Make) -> None:
-    runs = [run_at(healthy, speed) for speed in (1.0, 1.01, 1.03)]
+def test_a_figure_is_the_same_wherever_it_is_made(made: Make) -> None:
+    runs = [made(speed) for speed in (1.0, 1.01, 1.03)]
     assert figure(runs, THROUGHPUT) == aggregate(runs).throughput
     assert figure(runs[:1], THROUGHPUT) == aggregate(runs[:1]).throughput
 
 
-def test_a_number_of_operations_alone_gives_no_interval(healthy: Make) -> None:
+def test_a_number_of_operations_alone_gives_no_interval(made: Make) -> None:
     """The healthy run has 200,000 operations, and no histograms of its intervals."""
-    p50 = figure([healthy().run()], parse_metric("p50"))
+    p50 = figure([made()], parse_metric("p50"))
     assert p50.error is None
     assert p50.method.startswith("no interval")
 
@@ -208,8 +202,8 @@ def test_a_case_is_the_fastest_where_no_other_interval_reaches_into_its_own(
     assert said(extremes(cases, lambda one: one, lambda _: VALID)) == sentence
 
 
-def test_what_is_imprecise_or_has_no_interval_is_not_placed(healthy: Make) -> None:
-    wide = aggregate([run_at(healthy, 1.0), run_at(healthy, 1.5)])
+def test_what_is_imprecise_or_has_no_interval_is_not_placed(made: Make) -> None:
+    wide = aggregate([made(1.0), made(1.5)])
     alone = Estimate.alone(5000.0, "ops/s", "one count")
     steady = mean_interval([99, 101], "ops/s", confidence=0.5)
     cases = [(wide.throughput, wide.verdict), (alone, VALID), (steady, VALID)]

@@ -39,9 +39,7 @@ def values(
 
 @pytest.mark.parametrize("effect", [0.0, -0.7])
 @pytest.mark.parametrize(("drift", "worst"), [(0.0, 1.0), (0.1, 1.0), (0.0, 3.0)])
-def test_the_interval_of_what_a_start_costs_holds_it_whatever_else_moves(
-    effect: float, drift: float, worst: float
-) -> None:
+def test_the_interval_of_a_start_s_cost_holds_it(effect: float, drift: float, worst: float) -> None:
     found = [warming(values(seed, effect, drift, worst)) for seed in range(400)]
     told = [one for one in found if one is not None]
     assert len(told) > 300
@@ -117,9 +115,7 @@ def test_runs_that_came_soon_after_a_start_are_suspect_and_later_ones_not(health
     assert 0.4 < float(first.evidence["lost_share"]) < 0.6
 
 
-def test_what_says_nothing_of_cold_servers_gives_no_reason(
-    healthy: Make, healthy_open: Make
-) -> None:
+def test_what_is_not_cold_servers_gives_no_reason(healthy: Make, healthy_open: Make) -> None:
     # Servers that are warm at once, runs at a rate, and runs without a place.
     assert cold_runs(study(healthy, warm)) == {}
     assert cold_runs(study(healthy_open, SHARES.__getitem__)) == {}
@@ -154,7 +150,7 @@ def around(mean_ms: float, seed: int, samples: int = 20) -> list[float]:
     return [mean_ms * MS * chance.lognormvariate(0, 0.05) for _ in range(samples)]
 
 
-def test_only_what_was_sampled_while_the_run_was_counted_says_how_fast_it_was(
+def test_only_samples_of_counted_phases_say_how_fast_a_run_was(
     healthy: Make,
 ) -> None:
     later = worked(healthy, [*around(1.0, 1), *around(9.0, 2)])
@@ -169,7 +165,7 @@ def test_only_what_was_sampled_while_the_run_was_counted_says_how_fast_it_was(
     ("speed_ms", "level", "told"),
     [(1.5, "SUSPECT", "slower"), (0.6, "SUSPECT", "faster"), (1.18, "NOTE", "slower")],
 )
-def test_a_run_on_a_machine_that_was_slower_or_faster_is_told(
+def test_a_slower_or_faster_machine_is_told(
     healthy: Make, speed_ms: float, level: str, told: str
 ) -> None:
     others = [worked(healthy, around(1.0, seed)) for seed in range(6)]

@@ -101,13 +101,8 @@ def test_a_load_counts_when_the_plan_measures_nothing_else(healthy: Make) -> Non
     assert summarize(draft.run()).phases == ()
 
 
-def test_repetitions_give_a_mean_with_a_t_interval(healthy: Make) -> None:
-    runs = []
-    for seconds in (18, 20, 22):
-        draft = healthy()
-        draft.phase["end_ns"] = seconds * 1_000_000_000
-        runs.append(draft.run())
-    case = aggregate(runs)
+def test_repetitions_give_a_mean_with_a_t_interval(made: Make) -> None:
+    case = aggregate([made(20 / seconds) for seconds in (18, 20, 22)])
     expected = mean_interval([18_000, 20_000, 22_000], "ms")
     assert (case.runtime_ms.value, case.runtime_ms.low) == (expected.value, expected.low)
     assert case.throughput.n == 3
@@ -115,19 +110,16 @@ def test_repetitions_give_a_mean_with_a_t_interval(healthy: Make) -> None:
     assert len(case.runs) == 3
 
 
-def test_quantiles_of_repetitions_are_merged_and_not_averaged(healthy: Make) -> None:
-    fast, slow = healthy(), healthy()
-    fast.complete(("READ", 1900))
-    slow.complete(("READ", 100))
-    runs = [fast.run(), slow.run()]
+def test_quantiles_of_repetitions_are_merged_and_not_averaged(made: Make) -> None:
+    runs = [made(lambda draft, n=n: draft.complete(("READ", n))) for n in (1900, 100)]
     both = Counts.merge(histogram(run) for run in runs)
     case = aggregate(runs)
     assert case.response.count == 2000
     assert case.response.quantiles["p99"].ns == both.quantile(0.99)
 
 
-def test_one_run_alone_keeps_the_error_of_its_intervals_and_none_is_no_case(healthy: Make) -> None:
-    case = aggregate([healthy().run()])
+def test_one_run_alone_keeps_the_error_of_its_intervals_and_none_is_no_case(made: Make) -> None:
+    case = aggregate([made()])
     assert case.throughput.n == 40
     assert case.runtime_ms.error is None
     with pytest.raises(ValueError, match="at least one run"):
@@ -145,11 +137,11 @@ def test_a_curve_ends_where_there_is_too_little_beyond() -> None:
 def test_the_lag_of_the_generator_stands_beside_the_times(healthy: Make) -> None:
     draft = healthy()
     assert summarize(draft.run()).phases[0].generator_lag is None
-    service = draft.total("READ")["service"]
-    draft.phase["generator_lag"] = {**service, "count": draft.total("READ")["count"]}
+    read = draft.total("READ")
+    draft.phase["generator_lag"] = {**read["service"], "count": read["count"]}
     (phase,) = summarize(draft.run()).phases
     lag = phase.generator_lag
-    assert lag.count == draft.total("READ")["count"]
+    assert lag.count == read["count"]
     assert lag.shown_ns("p99") == phase.operations[0].service.shown_ns("p99")
 
 

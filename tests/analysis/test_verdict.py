@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict.cases import case_verdict
-from kvmark.analysis.verdict.judge import judge, save_verdict
+from kvmark.analysis.verdict.judge import Verdict, judge, save_verdict
 from kvmark.analysis.verdict.rules import RULES, Level, Reason, Rule
 from kvmark.plan.model import KeyChoice
 from kvmark.records import Judgement, Records
@@ -51,10 +52,6 @@ def all_of(*plants: Plant) -> Plant:
             one(draft)
 
     return plant
-
-
-def no_success(draft: Draft) -> None:
-    draft.engine["totals"].clear()
 
 
 def turned(outcome: str, count: int, operation: str = "READ") -> Plant:
@@ -116,11 +113,6 @@ def rising_rate(draft: Draft) -> None:
     draft.plan["groups"][0]["arrival"]["rates"].append({"at_ns": 20 * S, "rate": 1e5})
 
 
-def dropped(draft: Draft) -> None:
-    draft.group["dropped"] = draft.group["due"] // 200
-    draft.group["due"] += draft.group["dropped"]
-
-
 @planted
 def late(draft: Draft, share: float, busy: float = 0.0) -> None:
     count = int(draft.group["issued"] * share)
@@ -147,12 +139,11 @@ def read_late(draft: Draft, share: float) -> None:
     draft.group["read_late"] = round(draft.group["completed"] * share)
 
 
-@planted
-def slower(draft: Draft, times: float) -> None:
-    """Operations that take longer."""
+def slower(draft: Draft) -> None:
+    """Operations that take a hundred times as long."""
     for total in draft.engine["totals"]:
         counts = decode(total["service"]["histogram"])
-        low = (counts.low * times).astype(np.int64)
+        low = counts.low * 100
         total["service"]["histogram"] = encode(Counts(low, low, counts.count))
 
 
@@ -194,10 +185,10 @@ def never_as_before(draft: Draft) -> None:
 
 
 @planted
-def servers(draft: Draft, cores: float, *shares: float) -> None:
-    """Puts a testbed of primaries behind the run, with their use of cores and their traffic."""
+def servers(draft: Draft, cores: float, *shares: float, role: str = "primary") -> None:
+    """Puts a testbed of servers behind the run, with their use of cores and their traffic."""
     names = [f"primary-{number}" for number in range(1, len(shares) + 1)]
-    nodes = [{"name": name, "role": "primary", "cores": []} for name in names]
+    nodes = [{"name": name, "role": role, "cores": []} for name in names]
     draft.plan["system"]["driver"] = "redis"
     draft.testbed = {"system": "redis", "nodes": nodes, "settings": {"io-threads": "1"}}
     for name, share in zip(names, shares, strict=True):
@@ -210,15 +201,12 @@ def servers(draft: Draft, cores: float, *shares: float) -> None:
         )
 
 
-def threads(count: int, cores: Sequence[int] = ()) -> Plant:
+@planted
+def threads(draft: Draft, count: int, *cores: int) -> None:
     """A server that uses 1.9 cores with so many threads for connections."""
-
-    def plant(draft: Draft) -> None:
-        servers(1.9, 1.0)(draft)
-        draft.testbed["settings"]["io-threads"] = str(count)
-        draft.testbed["nodes"][0]["cores"] = list(cores)
-
-    return plant
+    servers(1.9, 1.0)(draft)
+    draft.testbed["settings"]["io-threads"] = str(count)
+    draft.testbed["nodes"][0]["cores"] = list(cores)
 
 
 @planted
@@ -234,12 +222,8 @@ def on_cores(draft: Draft, *uses: tuple[float, list[int]]) -> None:
             row["cpu_user_s"] = 5 + used * second
 
 
-@planted
-def peers(draft: Draft, *shares: float) -> None:
-    """The same with nodes of a cluster that has no primaries."""
-    servers(0.3, *shares)(draft)
-    for node in draft.testbed["nodes"]:
-        node["role"] = "peer"
+peers = partial(servers, 0.3, role="peer")
+"""The same with nodes of a cluster that has no primaries."""
 
 
 def broken(begun_s: float, ended_s: float | None, *shares: float) -> Plant:
@@ -292,7 +276,7 @@ def slower_and_slower(draft: Draft) -> None:
 
 
 def three_intervals(draft: Draft) -> None:
-    draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 3_000_000_000]
+    draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 3 * S]
 
 
 def swinging(draft: Draft) -> None:
@@ -308,8 +292,8 @@ def all_at_once(draft: Draft) -> None:
         row["count"] *= 20 * int(row["start_ns"] == 9_000_000_000)
 
 
-def clients(count: int) -> Plant:
-    return lambda draft: draft.plan["groups"][0].update(clients=count)
+def many_clients(draft: Draft) -> None:
+    draft.plan["groups"][0]["clients"] = 10_000_000
 
 
 def few_operations(draft: Draft) -> None:
@@ -348,7 +332,7 @@ def machines(draft: Draft, number: int, wanted: int, missing: float | None = Non
 
 
 CLOSED: list[tuple[str, Plant, Level]] = [
-    ("nothing_measured", no_success, INVALID),
+    ("nothing_measured", lambda draft: draft.engine["totals"].clear(), INVALID),
     ("phase_failed", put("phase", stopped_by="failed"), INVALID),
     ("no_answer", silent_system, INVALID),
     ("errors", turned("connection", 100), SUSPECT),
@@ -422,7 +406,7 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("too_short", three_intervals, SUSPECT),
     ("imprecise", swinging, SUSPECT),
     ("imprecise", all_at_once, INVALID),
-    ("unserved_clients", clients(10_000_000), INVALID),
+    ("unserved_clients", many_clients, INVALID),
     ("too_few_samples", few_operations, SUSPECT),
     ("too_few_samples", rare_operation, NOTE),
     ("abandoned", put("group", abandoned=2), SUSPECT),
@@ -439,7 +423,7 @@ OPEN: list[tuple[str, Plant, Level]] = [
     ("offered_rate_not_reached", fewer_completed(0.10), INVALID),
     # A growing number in flight is no excuse.
     ("offered_rate_not_reached", in_flight(lambda number: 200 * (number + 1)), SUSPECT),
-    ("dropped", dropped, SUSPECT),
+    ("dropped", lambda draft: draft.group.update(dropped=1000, due=201_000), SUSPECT),
     ("schedule_late", late(0.05), SUSPECT),
     ("schedule_late", late(0.20), INVALID),
     ("concurrency_limit", late(0.2, busy=1.0), NOTE),
@@ -449,12 +433,9 @@ OPEN: list[tuple[str, Plant, Level]] = [
 # several runs: test_run_conditions, test_left_out.
 ELSEWHERE = {"recovered", "imported", "cold_servers", "machine_speed", "unrepeated"}
 
-JUDGEMENTS = {
-    NOTE: Judgement.VALID, SUSPECT: Judgement.SUSPECT, INVALID: Judgement.INVALID,
-}  # fmt: skip
-
 #: Servers with room and equal parts, and other plants that give no reason.
 HARMLESS: list[Plant] = [
+    all_of(),
     servers(0.9, 0.34, 0.33, 0.33),
     peers(0.4, 0.3, 0.3),
     zipfian(0.99),
@@ -477,7 +458,7 @@ HARMLESS: list[Plant] = [
     lag(20, 5000, reads=999),
     # More threads give a server more room, bound to cores or not.
     threads(4),
-    threads(4, cores=[0, 1]),
+    threads(4, 0, 1),
     on_cores((0.31, [1]), (0.31, [1]), (0.31, [1])),
     # What a server with another core used may have been there.
     on_cores((0.3, [1]), (0.3, [1]), (0.6, [0, 1])),
@@ -502,67 +483,52 @@ HARMLESS: list[Plant] = [
 ]
 
 HARMLESS_OPEN: list[Plant] = [
+    all_of(),
     all_of(slower_and_slower, rising_rate),
     # Operations normally in flight at the end aren't missing.
     in_flight(lambda _: 4100),
     # The clients of the open model are a limit.
-    clients(10_000_000),
+    many_clients,
 ]
 
 
-def reasons(draft: Draft, *plants: Plant) -> tuple[Reason, ...]:
+def judged(make: Make, *plants: Plant) -> Verdict:
+    draft = make()
     all_of(*plants)(draft)
-    return judge(draft.run()).reasons
+    return judge(draft.run())
 
 
-def claim(code: str, plant: Plant, level: Level, draft: Draft) -> None:
-    plant(draft)
-    verdict = judge(draft.run())
-    assert [(reason.code, reason.level) for reason in verdict.reasons] == [(code, level)]
-    assert verdict.judgement is JUDGEMENTS[level]
+def reasons(make: Make, *plants: Plant) -> tuple[Reason, ...]:
+    return judged(make, *plants).reasons
 
 
-@pytest.mark.parametrize(("code", "plant", "level"), CLOSED)
-def test_a_fault_gives_its_reason_and_no_other(
-    healthy: Make, code: str, plant: Plant, level: Level
+PLANTED = [
+    *(("healthy", plant, code, level) for code, plant, level in CLOSED),
+    *(("healthy_open", plant, code, level) for code, plant, level in OPEN),
+    *(("healthy", plant, None, NOTE) for plant in HARMLESS),
+    *(("healthy_open", plant, None, NOTE) for plant in HARMLESS_OPEN),
+]
+
+
+@pytest.mark.parametrize(("run", "plant", "code", "level"), PLANTED)
+def test_a_fault_gives_its_reason_and_no_other_and_what_is_harmless_none(
+    request: pytest.FixtureRequest, run: str, plant: Plant, code: str | None, level: Level
 ) -> None:
-    claim(code, plant, level, healthy())
-
-
-@pytest.mark.parametrize(("code", "plant", "level"), OPEN)
-def test_a_fault_of_the_open_model_gives_its_reason_and_no_other(
-    healthy_open: Make, code: str, plant: Plant, level: Level
-) -> None:
-    claim(code, plant, level, healthy_open())
-
-
-@pytest.mark.parametrize("plant", HARMLESS)
-def test_what_is_harmless_gives_no_reason(healthy: Make, plant: Plant) -> None:
-    assert reasons(healthy(), plant) == ()
-
-
-@pytest.mark.parametrize("plant", HARMLESS_OPEN)
-def test_what_is_harmless_in_the_open_model_gives_no_reason(
-    healthy_open: Make, plant: Plant
-) -> None:
-    assert reasons(healthy_open(), plant) == ()
+    verdict = judged(request.getfixturevalue(run), plant)
+    expected = [(code, level)] if code else []
+    assert [(reason.code, reason.level) for reason in verdict.reasons] == expected
+    assert verdict.judgement.value == ("VALID" if level is NOTE else level.value)
 
 
 def test_no_bound_stands_beside_what_nobody_knows(healthy: Make) -> None:
     for plant in (servers_rose(None), of_study(after_start=1, server_warmup=None)):
-        [reason] = reasons(healthy(), plant)
+        [reason] = reasons(healthy, plant)
         assert "more than" not in reason.sentence
 
 
 def test_each_rule_has_a_test_that_plants_its_fault() -> None:
     planted = {code for code, _, _ in (*CLOSED, *OPEN)}
     assert planted | ELSEWHERE == set(RULES)
-
-
-def test_a_healthy_run_is_valid_without_a_reason(healthy: Make, healthy_open: Make) -> None:
-    for draft in (healthy(), healthy_open()):
-        verdict = judge(draft.run())
-        assert (verdict.reasons, verdict.judgement) == ((), Judgement.VALID)
 
 
 def test_what_updates_once_all_is_there_stands_for_what_inserted(healthy: Make) -> None:
@@ -580,20 +546,19 @@ def test_what_updates_once_all_is_there_stands_for_what_inserted(healthy: Make) 
 
 
 @pytest.mark.parametrize(
-    ("p50_us", "p99_us", "evidence"),
-    [(490, 1500, {}), (520, 1500, {"quantile": "p50"}), (490, 1700, {"quantile": "p99"})],
+    ("p50_us", "p99_us", "quantiles"), [(490, 1500, []), (520, 1500, ["p50"]), (490, 1700, ["p99"])]
 )
-def test_a_lag_counts_from_a_tenth_of_the_service_time_on(
-    healthy: Make, p50_us: int, p99_us: int, evidence: dict[str, str]
+def test_a_lag_counts_from_a_tenth_on(
+    healthy: Make, p50_us: int, p99_us: int, quantiles: list[str]
 ) -> None:
     """Of a median of 5 ms and a p99 of 15.9 ms."""
-    found = reasons(healthy(), slower(100), lag(p50_us, p99_us))
-    assert [reason.code for reason in found] == ["generator_lag"] * len(evidence)
-    assert all(evidence.items() <= reason.evidence.items() for reason in found)
+    found = reasons(healthy, slower, lag(p50_us, p99_us))
+    told = [(reason.code, reason.evidence["quantile"]) for reason in found]
+    assert told == [("generator_lag", quantile) for quantile in quantiles]
 
 
 def test_a_lag_is_told_with_the_quantile_at_which_it_is_worst(healthy: Make) -> None:
-    (reason,) = reasons(healthy(), lag(60, 120))
+    (reason,) = reasons(healthy, lag(60, 120))
     service_ns = reason.evidence["service_ns"]
     assert service_ns == pytest.approx(50_000, rel=0.05)
     share = f"{60_000 / float(service_ns) * 100:.3g} %"
@@ -605,7 +570,7 @@ def test_a_lag_is_told_with_the_quantile_at_which_it_is_worst(healthy: Make) -> 
 
 def test_failures_of_several_classes_are_judged_together_and_told_apart(healthy: Make) -> None:
     classes = ("timeout", "unavailable", "connection")
-    found = reasons(healthy(), *(turned(outcome, 900) for outcome in classes))
+    found = reasons(healthy, *(turned(outcome, 900) for outcome in classes))
     assert [reason.code for reason in found] == ["errors", "timeouts", "unavailable"]
     assert {reason.level for reason in found} == {INVALID}
     assert "(900 timeout), 0.451 %; with other classes 1.35 %" in found[1].sentence
@@ -633,7 +598,7 @@ def test_lost_writes_are_counted_by_what_was_found(healthy: Make) -> None:
 
 def test_warnings_say_what_they_speak_of(healthy: Make) -> None:
     counts = {"warnings": 9, "warnings_tombstone": 5, "warnings_batch": 3}
-    (found,) = reasons(healthy(), *(statistic(name, 0, count) for name, count in counts.items()))
+    (found,) = reasons(healthy, *(statistic(name, 0, count) for name, count in counts.items()))
     assert "9 warnings, 5 of tombstones, 3 of batches, 1 of other matters" in found.sentence
 
 
@@ -645,10 +610,8 @@ def test_warnings_say_what_they_speak_of(healthy: Make) -> None:
         (on_cores((0.2, [1]), (0.2, [1]), (1.55, [0, 1])), 1.95 / 2),
     ],
 )
-def test_servers_on_the_same_cores_are_judged_together(
-    healthy: Make, plant: Plant, share: float
-) -> None:
-    (found,) = reasons(healthy(), plant)
+def test_servers_on_shared_cores_count_together(healthy: Make, plant: Plant, share: float) -> None:
+    (found,) = reasons(healthy, plant)
     assert found.code == "server_saturated"
     assert found.evidence["busy_share"] == pytest.approx(share)
     beginning = "Servers primary-1, primary-2, primary-3, on the same cores, used 9"
@@ -674,12 +637,10 @@ def test_a_recovered_run_is_suspect(healthy: Make) -> None:
     assert verdict.judgement is Judgement.SUSPECT
 
 
-def test_five_runs_of_a_case_make_up_for_their_shortness_and_no_run_for_itself(
+def test_five_runs_of_a_case_make_up_for_their_shortness(
     healthy: Make,
 ) -> None:
-    draft = healthy()
-    three_intervals(draft)
-    verdict = judge(draft.run())
+    verdict = judged(healthy, three_intervals)
     assert verdict.judgement is Judgement.SUSPECT
     assert case_verdict([verdict] * 4).judgement is Judgement.SUSPECT
     case = case_verdict([verdict] * 5)
@@ -688,28 +649,25 @@ def test_five_runs_of_a_case_make_up_for_their_shortness_and_no_run_for_itself(
 
 
 def test_operations_of_all_runs_of_a_case_count_together(healthy: Make) -> None:
-    few = healthy()
-    few_operations(few)
-    verdict = judge(few.run())
+    verdict = judged(healthy, few_operations)
     assert verdict.judgement is Judgement.SUSPECT
     # 150 of each kind in a run, and 1000 are needed for p99.
     (reason,) = case_verdict([verdict] * 3).reasons
     assert (reason.level, reason.evidence["count"]) == (NOTE, 450)
     assert "together clients.READ succeeded 450 times" in reason.sentence
     assert case_verdict([verdict] * 7).reasons == ()
-    assert case_verdict([verdict, judge(healthy().run())]).reasons == ()
+    assert case_verdict([verdict, judged(healthy)]).reasons == ()
 
 
 def test_several_reasons_are_told_gravest_first(healthy: Make) -> None:
-    draft = healthy()
-    all_of(put("worker", cores=[]), put("engine", interrupted=True), turned("mismatch", 1))(draft)
-    verdict = judge(draft.run())
+    several = put("worker", cores=[]), put("engine", interrupted=True), turned("mismatch", 1)
+    verdict = judged(healthy, *several)
     assert [reason.code for reason in verdict.reasons] == ["mismatches", "interrupted", "unpinned"]
     assert verdict.judgement is Judgement.INVALID
 
 
 def test_a_reason_is_one_sentence_with_evidence_threshold_and_advice(healthy: Make) -> None:
-    (reason,) = reasons(healthy(), turned("storage", 2500))
+    (reason,) = reasons(healthy, turned("storage", 2500))
     assert reason.sentence.startswith("2500 of ")
     assert reason.sentence.endswith("operations failed (2500 storage), 1.25 % (more than 1 %).")
     assert reason.evidence["storage"] == 2500
@@ -718,19 +676,17 @@ def test_a_reason_is_one_sentence_with_evidence_threshold_and_advice(healthy: Ma
 
 
 def test_a_case_is_judged_by_its_worst_run_and_says_how_many(healthy: Make) -> None:
-    bad, good = healthy(), healthy()
-    turned("timeout", 100)(bad)
-    combined = case_verdict([judge(bad.run()), judge(good.run()), judge(good.run())])
+    bad, good = judged(healthy, turned("timeout", 100)), judged(healthy)
+    combined = case_verdict([bad, good, good])
     assert combined.judgement is Judgement.SUSPECT
     (reason,) = combined.reasons
     assert reason.sentence.startswith("In 1 of 3 runs: 100 of ")
     assert (reason.evidence["runs_with_this"], reason.evidence["runs"]) == (1, 3)
 
 
-def test_a_verdict_is_kept_beside_the_run_and_can_be_replaced(
-    healthy: Make, records: Records
-) -> None:
+def test_a_verdict_is_kept_and_a_damaged_one_is_none(healthy: Make, records: Records) -> None:
     run = healthy().run()
+    assert records.line(run.id).judgement is None
     before = sorted(path.name for path in run.path.iterdir())
     for _ in range(2):
         save_verdict(records, run, judge(run))
@@ -738,11 +694,6 @@ def test_a_verdict_is_kept_beside_the_run_and_can_be_replaced(
     saved = json.loads(records.verdict_path(run.id).read_text())
     assert (saved["run"], saved["judgement"], saved["reasons"]) == (run.id, "VALID", [])
     assert sorted(path.name for path in run.path.iterdir()) == before
-
-
-def test_a_damaged_verdict_is_as_good_as_none(healthy: Make, records: Records) -> None:
-    run = healthy().run()
-    assert records.line(run.id).judgement is None
     for text in ("", "[]", "{}", '{"judgement": "FINE"}', "[" * 100_000):
         records.verdict_path(run.id).write_text(text)
         assert records.line(run.id).judgement is None
@@ -767,10 +718,10 @@ def test_the_document_has_the_table_of_all_reasons() -> None:
 
 
 def test_a_run_in_which_not_each_client_ended_an_operation_is_invalid(healthy: Make) -> None:
-    evidence = []
-    for ended in (7, 8):
-        draft = healthy()
-        draft.complete(("READ", ended))
-        reasons = judge(draft.run()).reasons
-        evidence += [one.evidence for one in reasons if one.level is INVALID]
-    assert evidence == [{"clients": 8, "ended": 7}]
+    found = [
+        reason.evidence
+        for count in (7, 8)
+        for reason in reasons(healthy, lambda draft, count=count: draft.complete(("READ", count)))
+        if reason.level is INVALID
+    ]
+    assert found == [{"clients": 8, "ended": 7}]

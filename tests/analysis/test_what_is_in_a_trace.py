@@ -16,9 +16,12 @@ Numbers = NDArray[np.int64]
 
 
 def described(
-    folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str], **more: pl.Series
+    folder: Path, keys: Numbers, at_ns: Numbers, kinds: list[str] | None = None, **more: pl.Series
 ) -> TraceAnswer:
+    """The description of a trace of these operations, by default reads."""
+    folder.mkdir(exist_ok=True)
     count = len(keys)
+    kinds = kinds or ["read"] * count
     # Keys are hashes: what is near each other must not be.
     hashed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(0x1234567)
     frame = pl.DataFrame(
@@ -48,7 +51,7 @@ def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Pat
     completed_ns = pl.Series(at_ns + took_us * 1000).scatter(list(range(990, 999)), None)
     ends = ["ok"] * 980 + ["miss"] * 10 + [None] * 9 + ["timeout"]
     given = {"completed_ns": completed_ns, "outcome": pl.Series(ends, dtype=pl.String)}
-    answer = described(tmp_path, at_ns % 7, at_ns, ["read"] * 1000, **given)
+    answer = described(tmp_path, at_ns % 7, at_ns, **given)
     counted = [(one.name, one.operations) for one in answer.outcomes]
     assert counted == [("ok", 980), ("miss", 10), ("unanswered", 9), ("timeout", 1)]
     answered = next(one for one in answer.sizes if one.what == "answered_us")
@@ -57,17 +60,17 @@ def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("took_us", "told_us"), [(0, 0), (9_999, 9_990), (10**13 + 1, 10**13)])
-def test_however_long_an_answer_took_three_digits_of_it_are_told(
+def test_three_digits_of_an_answer_s_time_are_told(
     tmp_path: Path, took_us: int, told_us: int
 ) -> None:
     given = {"completed_ns": pl.Series([took_us * 1000])}
-    answer = described(tmp_path, np.arange(1), np.arange(1), ["read"], **given)
+    answer = described(tmp_path, np.arange(1), np.arange(1), **given)
     answered = next(one for one in answer.sizes if one.what == "answered_us")
     assert answered.largest == told_us
 
 
 def test_nothing_is_told_of_ends_that_nobody_knows(tmp_path: Path) -> None:
-    answer = described(tmp_path, np.arange(9), np.arange(9), ["read"] * 9)
+    answer = described(tmp_path, np.arange(9), np.arange(9))
     assert answer.outcomes == ()
     assert {one.what for one in answer.sizes} == {"key_size", "value_size"}
 
@@ -112,17 +115,15 @@ def test_kinds_clients_and_sizes_are_counted(tmp_path: Path) -> None:
     assert answer.first_reads == 1.0
 
 
-def test_a_poisson_process_and_a_steady_one_are_told_apart(
+def test_poisson_and_steady_rates_are_told_apart(
     tmp_path: Path, chance: np.random.Generator
 ) -> None:
     count = 100_000
     poisson = np.cumsum(chance.exponential(S / 1000, count)).astype(np.int64)
     steady = np.arange(count, dtype=np.int64) * (S // 1000)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    keys, kinds = np.zeros(count, dtype=np.int64), ["read"] * count
-    random = described(tmp_path / "a", keys, poisson, kinds).rate
-    even = described(tmp_path / "b", keys, steady, kinds).rate
+    keys = np.zeros(count, dtype=np.int64)
+    random = described(tmp_path / "a", keys, poisson).rate
+    even = described(tmp_path / "b", keys, steady).rate
     for spread in ("10 ms", "1 s"):
         assert random.dispersion[spread] == pytest.approx(1, abs=0.35)
         assert even.dispersion[spread] < 0.1
@@ -135,23 +136,18 @@ def test_bursts_are_seen(tmp_path: Path) -> None:
     fast, slow = np.arange(10_000) * S // 1000, 10 * S + np.arange(1000) * S // 100
     at_ns = np.concatenate([fast + 20 * S * turn for turn in range(5)]).astype(np.int64)
     both = np.sort(np.concatenate([at_ns, *(slow + 20 * S * turn for turn in range(5))]))
-    answer = described(tmp_path, np.zeros(len(both), np.int64), both, ["read"] * len(both))
+    answer = described(tmp_path, np.zeros(len(both), np.int64), both)
     assert answer.rate.peak / answer.rate.mean == pytest.approx(1000 / 550, rel=0.03)
     assert answer.rate.dispersion["1 s"] > 100
     assert answer.rate.autocorrelation > 0.7
 
 
-def test_a_shuffled_order_has_the_same_popularity_and_another_cache(
-    tmp_path: Path, chance: np.random.Generator
-) -> None:
+def test_a_shuffled_order_has_another_cache(tmp_path: Path, chance: np.random.Generator) -> None:
     # A working set that moves: each thousand operations are on a hundred keys of their own.
     keys = np.concatenate([chance.integers(0, 100, 1000) + 100 * turn for turn in range(200)])
     at_ns = np.arange(len(keys), dtype=np.int64) * (S // 1000)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    kinds = ["read"] * len(keys)
-    local = described(tmp_path / "a", keys, at_ns, kinds)
-    shuffled = described(tmp_path / "b", chance.permutation(keys), at_ns, kinds)
+    local = described(tmp_path / "a", keys, at_ns)
+    shuffled = described(tmp_path / "b", chance.permutation(keys), at_ns)
     assert local.popularity == shuffled.popularity
     assert local.keys == shuffled.keys
     one, other = (
@@ -170,12 +166,10 @@ def test_reads_of_what_was_never_written_are_told(tmp_path: Path) -> None:
     assert answer.first_reads == 0.5
 
 
-def test_more_keys_than_are_followed_are_estimated(
-    tmp_path: Path, chance: np.random.Generator
-) -> None:
+def test_keys_beyond_a_limit_are_estimated(tmp_path: Path, chance: np.random.Generator) -> None:
     keys = zipfian(chance, 0.8, 600_000, 1_500_000)
     at_ns = np.arange(len(keys), dtype=np.int64) * 1000
-    answer = described(tmp_path, keys, at_ns, ["read"] * len(keys))
+    answer = described(tmp_path, keys, at_ns)
     exact = len(np.unique(keys))
     assert answer.sampled < 1
     assert answer.keys == pytest.approx(exact, rel=0.02)
@@ -189,11 +183,10 @@ def test_operations_without_a_key_are_no_popular_key(tmp_path: Path) -> None:
     assert (answer.operations, answer.keys, answer.top_share) == (4, 1, 0.25)
 
 
-def test_operations_of_one_instant_have_no_rate_and_those_of_less_than_a_second_their_number(
+def test_operations_of_less_than_a_second_have_their_number_as_peak(
     tmp_path: Path,
 ) -> None:
-    answer = described(tmp_path, np.arange(5), np.zeros(5, dtype=np.int64), ["read"] * 5)
+    answer = described(tmp_path / "once", np.arange(5), np.zeros(5, dtype=np.int64))
     assert (answer.rate.mean, answer.rate.peak) == (None, 5)
-    (tmp_path / "short").mkdir()
     at_ns = np.arange(50, dtype=np.int64) * (S // 100)
-    assert described(tmp_path / "short", np.arange(50), at_ns, ["read"] * 50).rate.peak == 50
+    assert described(tmp_path / "short", np.arange(50), at_ns).rate.peak == 50

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from waiting import PATIENCE_S, wait_until
+
 PROGRAM = shutil.which("chromium")
-PATIENCE_S = 300.0
-_LOOK_S = 0.02
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -155,25 +155,22 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str) -> Any:
-        """Waits until an expression holds and gives its value."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not (value := self.see(expression)):
-            assert time.monotonic() < deadline, f"waited in vain for {expression}: {self.console}"
-            time.sleep(_LOOK_S)
-        return value
+    def wait_for(self, expression: str) -> None:
+        """Waits until an expression holds."""
+        wait_until(lambda: self.see(expression), expression)
 
     def point_at(self, selector: str, until: str) -> None:
         """Moves the pointer over the middle of an element until an expression holds.
 
         A figure that is redrawn under a resting pointer doesn't notice it.
         """
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.see(until):
-            assert time.monotonic() < deadline, f"pointed in vain at {selector}"
+
+        def pointed() -> Any:
             self._mouse("mouseMoved", 1, 1)
             self._mouse("mouseMoved", *self._middle(selector))
-            time.sleep(_LOOK_S)
+            return self.see(until)
+
+        wait_until(pointed, f"{until} at {selector}")
 
     def click(self, selector: str) -> None:
         """Clicks on the middle of an element."""

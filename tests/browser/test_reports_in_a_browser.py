@@ -67,9 +67,7 @@ def test_every_figure_is_drawn_without_an_error_and_without_a_network(
     assert all(each["paths"] > 10 and each["themed"] for each in drawn)
 
 
-def test_panels_are_side_by_side_only_where_there_is_room(
-    browser: Chromium, pages: dict[str, Path]
-) -> None:
+def test_panels_are_side_by_side_with_room(browser: Chromium, pages: dict[str, Path]) -> None:
     for width, columns in ((1280, 3), (500, 2)):
         first = drawings(browser, pages["sequence"], width, "light")[0]
         assert (first["name"], first["columns"]) == ("throughput", columns)
@@ -104,9 +102,7 @@ def test_a_point_shows_its_numbers(browser: Chromium, pages: dict[str, Path]) ->
     page.close()
 
 
-def test_a_report_fits_a_telephone_and_has_switches_for_a_legend(
-    browser: Chromium, pages: dict[str, Path]
-) -> None:
+def test_a_report_on_a_telephone_has_switches(browser: Chromium, pages: dict[str, Path]) -> None:
     page = browser.open(pages["run"].as_uri(), width=390, height=800)
     page.wait_for(DRAWN)
     assert page.see("document.documentElement.scrollWidth") <= 390

@@ -73,9 +73,7 @@ def test_runs_are_found_opened_and_compared(browser: Chromium, address: str) -> 
     page.close()
 
 
-def test_a_running_run_is_followed_until_it_is_closed(
-    browser: Chromium, address: str, records: Records
-) -> None:
+def test_a_run_is_followed_to_its_end(browser: Chromium, address: str, records: Records) -> None:
     going = begun(records, name="ycsb/a")
     write_second(going, 0)
     page = browser.open(f"{address}/runs/{going.id}")

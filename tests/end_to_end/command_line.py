@@ -71,10 +71,12 @@ class Kvmark:
         ended = preloaded.run(arguments, self.folder, self.environment(), PATIENCE_S)
         return self.checked(arguments, ended, exits)
 
-    def start(self, *words: object, out: Stream = PIPE, err: Stream = PIPE) -> Started:
-        """Starts the program."""
+    def start(
+        self, *words: object, out: Stream = PIPE, err: Stream = PIPE, program: object = PROGRAM
+    ) -> Started:
+        """Starts the program, or another one."""
         arguments, earlier = split(words), set(run_folders(self.runs))
-        command, variables = [str(PROGRAM), *arguments], self.environment()
+        command, variables = [str(program), *arguments], self.environment()
         process = Popen(command, cwd=self.folder, env=variables, stdout=out, stderr=err, text=True)
         self.processes.append(process)
         return Started(self, process, arguments, earlier)

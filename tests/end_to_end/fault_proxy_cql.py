@@ -10,8 +10,7 @@ import io
 import socket
 import struct
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple
 
 from fault_proxy import Victims
@@ -57,6 +56,10 @@ class Frame(NamedTuple):
         return Frame(struct.pack(">BB2sB", RESPONSE, 0, self.stream, opcode), body)
 
 
+Ask = Callable[[Frame], Frame]
+"""Sends a request to the server and returns its response."""
+
+
 def number(body: BinaryIO, form: str) -> int:
     """The next integer, by its form in `struct`."""
     (value,) = struct.unpack(f">{form}", body.read(struct.calcsize(form)))
@@ -85,6 +88,9 @@ def encoded(values: Sequence[Value]) -> bytes:
     return struct.pack(">h", len(values)) + b"".join(texts)
 
 
+WRITE_FAULTS = ("lose_record", "lose_field", "tear_value", "swap_records")
+
+
 class CqlFaults:
     """Plants one fault at a number of keys of a table, which its statements name."""
 
@@ -96,14 +102,23 @@ class CqlFaults:
         self.lock = threading.Lock()
 
     def __call__(self, requests: BinaryIO, client: socket.socket, server: socket.socket) -> None:
-        """Carries a connection; responses go through a second thread."""
-        connection = Connection(self, client, server)
-        responses = threading.Thread(target=connection.carry_responses, daemon=True)
-        responses.start()
+        """Answers the requests of a connection one at a time."""
+        replies = server.makefile("rb")
+
+        def ask(request: Frame) -> Frame:
+            server.sendall(request.bytes())
+            while reply := Frame.read(replies):
+                if reply.stream == request.stream:
+                    return reply
+                # An event.
+                client.sendall(reply.bytes())
+            raise ConnectionError("the server has closed the connection")
+
+        answers = {PREPARE: self._prepare, EXECUTE: self._execute, BATCH: self._batch}
         while frame := Frame.read(requests):
-            connection.request(frame)
-        server.shutdown(socket.SHUT_WR)
-        responses.join()
+            with self.lock:
+                reply = answers.get(frame.head[4], lambda frame, ask: ask(frame))(frame, ask)
+            client.sendall(reply.bytes())
 
     def altered(self, text: str, values: Sequence[Value]) -> Sequence[Value] | None:
         """The values of the statement that the server executes instead; None for no statement."""
@@ -132,86 +147,41 @@ class CqlFaults:
         writes_again = text.startswith("INSERT") and isinstance(key, bytes) and key in self.written
         return self.fault in ERRORS and writes_again and self.victims.take(key)
 
+    def _prepare(self, frame: Frame, ask: Ask) -> Frame:
+        reply = ask(frame)
+        body = io.BytesIO(reply.body)
+        if reply.head[4] == RESULT and number(body, "i") == PREPARED:
+            self.statements[short_bytes(body)] = frame.body[4:].decode()
+        return reply
 
-WRITE_FAULTS = ("lose_record", "lose_field", "tear_value", "swap_records")
-
-
-class Connection:
-    """One connection of a client."""
-
-    def __init__(self, faults: CqlFaults, client: socket.socket, server: socket.socket) -> None:
-        self.faults, self.client, self.server = faults, client, server
-        self.preparing: dict[bytes, str] = {}
-        self.failing: set[bytes] = set()
-        """Streams whose response becomes an error."""
-        self.sending = threading.Lock()
-
-    def request(self, frame: Frame) -> None:
-        """Forwards a request or another one, or responds to it."""
-        with self.faults.lock:
-            opcode = frame.head[4]
-            if opcode == PREPARE:
-                self.preparing[frame.stream] = frame.body[4:].decode()
-            if opcode == EXECUTE:
-                self._execute(frame)
-            elif opcode == BATCH:
-                self._batch(frame)
-            else:
-                self.server.sendall(frame.bytes())
-
-    def carry_responses(self) -> None:
-        """Forwards responses until they end."""
-        source = self.server.makefile("rb")
-        with suppress(OSError):
-            while frame := Frame.read(source):
-                self._respond(frame)
-        with suppress(OSError):
-            self.client.shutdown(socket.SHUT_RDWR)
-
-    def _respond(self, frame: Frame) -> None:
-        with self.faults.lock:
-            text = self.preparing.pop(frame.stream, None)
-            body = io.BytesIO(frame.body)
-            if text and frame.head[4] == RESULT and number(body, "i") == PREPARED:
-                self.faults.statements[short_bytes(body)] = text
-            if frame.stream in self.failing:
-                self.failing.remove(frame.stream)
-                frame = frame.response(ERROR, ERRORS[self.faults.fault])
-        self._send(frame)
-
-    def _send(self, frame: Frame) -> None:
-        with self.sending:
-            self.client.sendall(frame.bytes())
-
-    def _execute(self, frame: Frame) -> None:
+    def _execute(self, frame: Frame, ask: Ask) -> Frame:
         body = io.BytesIO(frame.body)
-        text = self.faults.statements.get(short_bytes(body), "")
+        text = self.statements.get(short_bytes(body), "")
         _consistency, flags = body.read(2), number(body, "B")
         before = frame.body[: body.tell()]
-        if not flags & WITH_VALUES or self.faults.table not in text:
-            return self.server.sendall(frame.bytes())
+        if not flags & WITH_VALUES or self.table not in text:
+            return ask(frame)
         values = bound_values(body)
-        first = values[0] not in self.faults.victims.keys
-        if self.faults.fails(text, values[0]):
-            if not first:
-                return self._send(frame.response(ERROR, ERRORS[self.faults.fault]))
-            self.failing.add(frame.stream)
-        altered = self.faults.altered(text, values)
+        first = values[0] not in self.victims.keys
+        fails = self.fails(text, values[0])
+        if fails and not first:
+            return frame.response(ERROR, ERRORS[self.fault])
+        altered = self.altered(text, values)
         if altered is None:
-            return self._send(frame.response(RESULT, VOID))
-        changed = before + encoded(altered) + body.read()
-        return self.server.sendall(frame._replace(body=changed).bytes())
+            return frame.response(RESULT, VOID)
+        reply = ask(frame._replace(body=before + encoded(altered) + body.read()))
+        return frame.response(ERROR, ERRORS[self.fault]) if fails else reply
 
-    def _batch(self, frame: Frame) -> None:
+    def _batch(self, frame: Frame, ask: Ask) -> Frame:
         body = io.BytesIO(frame.body)
         kind, count = body.read(1), number(body, "h")
         statements = []
         for _ in range(count):
             assert number(body, "B") == 1, "the driver prepares the statements of batches"
             statement = short_bytes(body)
-            altered = self.faults.altered(self.faults.statements[statement], bound_values(body))
+            altered = self.altered(self.statements[statement], bound_values(body))
             if altered is not None:
                 head = struct.pack(">Bh", 1, len(statement)) + statement
                 statements.append(head + encoded(altered))
         batch = kind + struct.pack(">h", len(statements)) + b"".join(statements) + body.read()
-        self.server.sendall(frame._replace(body=batch).bytes())
+        return ask(frame._replace(body=batch))

@@ -121,7 +121,7 @@ def test_a_server_without_trust_or_a_login_is_not_measured(user: Kvmark, node: T
     [(BATCHES, 300, "batches"), (TOMBSTONES, 100, "tombstones")],
     ids=["batches", "tombstones"],
 )
-def test_warnings_of_the_server_are_a_reason(
+def test_warnings_are_a_reason(
     user: Kvmark, node: Testbed, text: str, records: int, kind: str
 ) -> None:
     (user.folder / "own.yaml").write_text(text)

@@ -198,19 +198,15 @@ def test_each_case_loads_its_records(kvmark: Kvmark) -> None:
         assert phase(manifest, "load")["groups"][0]["completed"] == 200
 
 
-def test_a_workload_of_the_user_is_swept(kvmark: Kvmark) -> None:
+def test_a_workload_of_the_user_is_swept_and_its_faults_are_planned_once(kvmark: Kvmark) -> None:
     (kvmark.folder / "mine.yaml").write_text(MINE)
-    words = "run mine.yaml --system null: --operations 500 --json --sweep clients=1,2"
-    document = kvmark(words, exits=(0, 1)).json
+    words = "run mine.yaml --system null: --sweep clients=1,2"
+    document = kvmark(words, "--operations", "500", "--json", exits=(0, 1)).json
     assert len(document["runs"]) == 2
     assert kvmark.manifest(document["runs"][0])["plan"]["name"] == "mine"
-
-
-def test_faults_of_a_workload_are_planned_once(kvmark: Kvmark) -> None:
     (kvmark.folder / "mine.yaml").write_text(FAULTY)
-    words = "run mine.yaml --system null: --duration 3s --sweep clients=1,2"
     # Each case reports that its one fault is impossible.
-    err = kvmark(words, exits=3).err
+    err = kvmark(words, "--duration", "3s", exits=3).err
     assert "isn't back yet" not in err
     assert "only servers that kvmark started can be broken on purpose" in err
 

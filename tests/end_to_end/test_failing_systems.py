@@ -60,14 +60,11 @@ def test_an_invalid_run_is_kept_with_exit_code_1(kvmark: Kvmark) -> None:
     assert earlier.items() <= fingerprint(kvmark.runs).items()
 
 
-def test_an_overloaded_system_makes_a_run_invalid(kvmark: Kvmark) -> None:
+def test_an_overloaded_system_makes_a_run_invalid_and_errors_a_case(kvmark: Kvmark) -> None:
     system = "sim:?clock=virtual&service=constant&mean_us=1000"
     load = "--rate 2000 --duration 1s --interval 100ms --load never -q"
     assert "The run is INVALID" in kvmark(f"run ycsb/c --system {system} {load}", exits=1).out
     assert kvmark.reasons()["offered_rate_not_reached"] == "INVALID"
-
-
-def test_a_sequence_reports_an_invalid_case(kvmark: Kvmark) -> None:
     words = "ycsb --system sim:?error_share=0.5&mean_us=1 --workloads c --records 100"
     result = kvmark(words, "--repetitions", "2", "--report", "none", "-q", exits=1)
     assert "1 of 1 cases are INVALID" in result.err
@@ -166,8 +163,7 @@ def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(on_disk: Mount
     words = "run ycsb/a --system sim:?mean_us=10 --load never --duration 1h --interval 1ms -q"
     full_disk_error(tiny, words)
     # The measurement is kept: the run can be closed when there is space.
-    lines = tiny("runs --json").json["runs"]
-    assert [line["entry"]["state"] for line in lines] == ["killed", "closed"]
+    assert [run.state for run in Records(tiny.runs).list()] == ["killed", "closed"]
 
 
 def test_a_full_disk_under_a_database_stops_the_load(kvmark: Kvmark, on_disk: Mount) -> None:

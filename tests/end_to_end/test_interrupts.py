@@ -114,23 +114,20 @@ def test_a_second_interrupt_does_not_wait_for_a_stalled_operation(kvmark: Kvmark
     assert run.interrupt().err.startswith("kvmark: ")
 
 
-SECOND_STEP = "*-ycsb-c-*/intervals.jsonl"
+def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(
+    kvmark: Kvmark,
+) -> None:
+    words = "ycsb --records 100 --workloads load,c --repetitions 1 -q"
 
+    def second_step() -> Started:
+        started = kvmark.start(words, "--duration", "1h", "--interval", "50ms")
+        started.wait_for(file="*-ycsb-c-*/intervals.jsonl")
+        return started
 
-def test_an_interrupted_sequence_keeps_its_runs_and_leaves_no_database(kvmark: Kvmark) -> None:
-    words = "ycsb --records 1000 --workloads load,c --duration 1h --interval 50ms -q"
-    started = kvmark.start(words)
-    started.wait_for(file=SECOND_STEP)
-    assert "interrupted" in started.interrupt().err
+    assert "interrupted" in second_step().interrupt().err
     assert len(run_folders(kvmark.runs)) == 2
     assert not list(kvmark.runs.glob("scratch*"))
-
-
-def test_the_database_of_a_killed_sequence_is_removed_by_the_next_one(kvmark: Kvmark) -> None:
-    words = "ycsb --records 100 --workloads load,c --repetitions 1 -q"
-    started = kvmark.start(words, "--duration", "1h", "--interval", "50ms")
-    started.wait_for(file=SECOND_STEP)
-    started.kill()
+    second_step().kill()
     assert len(list(kvmark.runs.glob("scratch-*"))) == 1
     kvmark(words, "--report", "none")
     assert not list(kvmark.runs.glob("scratch-*"))

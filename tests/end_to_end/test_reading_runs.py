@@ -90,14 +90,12 @@ def test_the_public_package_counts_the_same_in_a_histogram_log(measured: Kvmark)
     reader.input_file.close()
     engine = measured.manifests()[0]["engine"]
     phases = {one["index"]: one["name"] for one in engine["phases"]}
-    totals: dict[str, int] = {}
-    for total in engine["totals"]:
-        name = phases[total["phase"]]
-        prefix = "" if name == "measure" else f"{name}:"
-        part = "READ-MODIFY-WRITE." if total["part"] else ""
-        for time in ("st", "rt", "wt"):
-            totals[f"{prefix}{total['group']}.{part}{total['operation']}-{time}"] = total["count"]
-    assert counted == totals
+    assert counted == {
+        f"{'' if phases[one['phase']] == 'measure' else phases[one['phase']] + ':'}{one['group']}."
+        f"{'READ-MODIFY-WRITE.' if one['part'] else ''}{one['operation']}-{time}": one["count"]
+        for one in engine["totals"]
+        for time in ("st", "rt", "wt")
+    }
 
 
 def test_a_report_is_a_page_without_references_or_a_text(measured: Kvmark) -> None:
@@ -110,6 +108,9 @@ def test_a_report_is_a_page_without_references_or_a_text(measured: Kvmark) -> No
     text = (measured.folder / "one.md").read_text()
     assert text.startswith("# ")
     assert "ycsb/c" in text
+    (measured.folder / "page.html").mkdir()
+    sentence = measured.refuses("runs report last -o page.html")
+    assert "page.html is a folder; name a file" in sentence
 
 
 def test_a_name_of_no_run_or_of_several_is_refused(measured: Kvmark, ids: Ids) -> None:
@@ -188,12 +189,6 @@ def test_an_unreadable_file_of_a_run_is_named(kvmark: Kvmark, name: str) -> None
     assert f"{damaged} can't be read" in sentence
     assert "report.html" not in sentence
     assert not (kvmark.folder / "kvmark-report.html").exists()
-
-
-def test_a_folder_as_the_file_of_a_report_is_refused(measured: Kvmark) -> None:
-    (measured.folder / "page.html").mkdir()
-    sentence = measured.refuses("runs report last -o page.html")
-    assert "page.html is a folder; name a file" in sentence
 
 
 def test_a_run_without_histograms_is_archived_only_on_request(kvmark: Kvmark) -> None:

@@ -98,17 +98,16 @@ def test_every_ready_workload_executes_its_statements(user: Kvmark) -> None:
         connect(testbed, testbed.nodes[0]).ask("FLUSHALL")
 
 
-def test_a_pipeline_is_one_operation_with_a_row_for_each_command(user: Kvmark) -> None:
-    user(f"run redis/pipelined --system {redis_up(user).url} {SHORT} --pipeline-depth 50")
+def test_pipelines_and_the_users_commands_have_a_row_for_each_command(
+    user: Kvmark,
+) -> None:
+    testbed = redis_up(user)
+    user(f"run redis/pipelined --system {testbed.url} {SHORT} --pipeline-depth 50")
     totals = user.manifest()["engine"]["totals"]
     piped = [one for one in totals if one["operation"] in ("GET", "SET")]
     assert sum(total["count"] for total in piped) == 300
     assert all(total["rows"] == 50 * total["count"] for total in piped)
-
-
-def test_the_users_commands_run_from_a_file(user: Kvmark) -> None:
     (user.folder / "mine.yaml").write_text(OWN_COMMANDS)
-    testbed = redis_up(user)
     user(f"run mine.yaml --system {testbed.url} --operations 100 -q")
     assert outcomes(user.manifest()) == {"ok"}
     client = connect(testbed, testbed.nodes[0])

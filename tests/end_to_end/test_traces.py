@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from command_line import Exits, Kvmark, Result, phase, totals, trace_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_servers import command_counts, monitored, redis_cli, redis_up
 
 from kvmark.trace import Trace
 from learn.planted import AGAIN, ZIPFIAN, drawn, poisson, written
@@ -67,9 +65,7 @@ def test_a_trace_is_described_as_text_json_and_page(traced: Kvmark) -> None:
     assert "Rate over time" in page
     info = traced("trace import t.txt -o u.trace --json").json["info"]
     assert (info["operations"], info["clients"], info["keys"]) == (2000, 7, "hashed")
-
-
-def test_a_trace_does_not_contain_keys(traced: Kvmark) -> None:
+    # It doesn't contain keys.
     content = b"".join(path.read_bytes() for path in (traced.folder / "t.trace").iterdir())
     assert b"key1" not in content
 
@@ -82,24 +78,6 @@ def test_a_run_can_offer_the_rates_of_a_trace(traced: Kvmark) -> None:
     system = f"{SIM} --load never --clients 64 --duration 20s -q --json"
     answer = traced(f"run ycsb/c --rate file:r.csv?hold {system}").json
     assert measured(answer)["throughput"]["value"] == pytest.approx(500, rel=0.01)
-
-
-def test_a_trace_of_monitor_has_the_commands_that_redis_counted(user: Kvmark) -> None:
-    port = redis_up(user).nodes[0].port
-    with monitored(port, user.folder / "m.txt"):
-        before = command_counts(port)
-        words = ("-t", "set,get,mset", "-r", "50", "-n", "500", "-P", "4")
-        subprocess.run(["redis-benchmark", "-p", str(port), "-q", *words], check=True)
-        redis_cli(port, "del", "a", "b", "c")
-        redis_cli(port, "eval", "return redis.call('set', KEYS[1], 'x')", "1", "inner")
-    after = command_counts(port)
-    sent = {name: after[name] - before.get(name, 0) for name in ("set", "get", "mset", "del")}
-    user("trace import m.txt -o m.trace")
-    answer = user("trace show m.trace --json").json["answer"]
-    counts = {one["name"].split()[0].lower(): one["operations"] for one in answer["statements"]}
-    # No client sent the script's set.
-    assert {name: counts[name] for name in sent} == {**sent, "set": sent["set"] - 1}
-    assert "commands that scripts sent are left out: 1" in answer["told"]
 
 
 def test_a_trace_is_replayed_at_its_rate(traced: Kvmark) -> None:
@@ -187,30 +165,6 @@ def test_other_operations_of_a_trace_are_left_out_on_request(kvmark: Kvmark) -> 
     assert "left out on purpose: eval (1)" in kvmark(words, "--skip", "other").out
 
 
-def requests(trace: Path) -> list[tuple[object, ...]]:
-    """The operations of a trace, with keys by number in the order in which they appear."""
-    table = trace_rows(trace)
-    numbers = {key: number for number, key in enumerate(table["key"].unique(maintain_order=True))}
-    columns = table.select("kind", "key", "key_size", "value_size", "ttl_ms").iter_rows()
-    return [
-        # MONITOR prints no result of a read.
-        (kind, numbers[key], key_size, value_size if kind == "update" else None, ttl_ms)
-        for kind, key, key_size, value_size, ttl_ms in columns
-    ]
-
-
-def test_a_replay_sends_the_operations_of_its_trace_to_redis(user: Kvmark) -> None:
-    imported(user, TWITTER, "t.trace")
-    testbed = redis_up(user)
-    log = user.folder / "m.txt"
-    with monitored(testbed.nodes[0].port, log):
-        words = f"replay t.trace --system {testbed.url} --speed max --load never --clients 1 -q"
-        user(words, exits=(0, 1))
-    sent = [line for line in log.read_text().splitlines() if re.search('"(SET|GET)"', line)]
-    imported(user, "\n".join(sent), "sent.trace")
-    assert requests(user.folder / "sent.trace") == requests(user.folder / "t.trace")
-
-
 # Runs as traces.
 
 VIRTUAL = f"{SIM}&mean_us=100"
@@ -220,16 +174,13 @@ def recorded(trace: Path) -> pl.DataFrame:
     return trace_rows(trace, "issued_ns", "completed_ns", "outcome", "group")
 
 
-def by_key(trace: Path) -> list[list[tuple[object, ...]]]:
+def by_key(trace: Path) -> list[tuple[object, ...]]:
     """The operations on each key, in their order."""
-    operations: dict[object, list[tuple[object, ...]]] = {}
-    columns = ("kind", "key", "key_size", "value_size")
-    table = recorded(trace).sort("at_ns", "issued_ns", maintain_order=True).select(columns)
-    for kind, key, *sizes in table.iter_rows():
-        # A client that sets a value does not ask whether the key exists.
-        verb = "write" if kind in {"insert", "update"} else kind
-        operations.setdefault(key, []).append((verb, *sizes))
-    return sorted(operations.values(), key=repr)
+    table = recorded(trace).sort("at_ns", "issued_ns", maintain_order=True)
+    # A client that sets a value does not ask whether the key exists.
+    verb = pl.col("kind").replace({"insert": "write", "update": "write"})
+    keys = table.group_by("key").agg(verb.alias("verb"), "key_size", "value_size")
+    return sorted(keys.drop("key").rows(), key=repr)
 
 
 @pytest.mark.parametrize("system", [VIRTUAL, "--system null:", "--system rocksdb:store"])
@@ -250,11 +201,6 @@ def test_a_trace_has_each_measured_operation_once(kvmark: Kvmark, system: str) -
     assert trace["group"].n_unique() == 1
     assert (trace["value_size"].is_null() == (trace["kind"] == "read")).all()
     assert Trace.open(kvmark.folder / "t.trace").info.source.startswith("a run of ycsb/f on ")
-
-
-def test_load_and_warm_up_are_not_recorded(kvmark: Kvmark) -> None:
-    kvmark(f"run ycsb/a {VIRTUAL} --records 300 --operations 50 --warmup 1s --record t.trace -q")
-    assert Trace.open(kvmark.folder / "t.trace").info.operations == 50
 
 
 def test_a_trace_has_the_instants_of_its_run(kvmark: Kvmark) -> None:

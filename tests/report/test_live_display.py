@@ -22,6 +22,9 @@ SEEN = SeenRun(
 )
 
 
+BY_COUNT = {"expected_ns": None, "completed": 250, "expected_operations": 1_000}
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -55,25 +58,33 @@ def update(elapsed_s: float, **changed: Any) -> dict[str, Any]:
     }
 
 
-def line_after_5_s(**changed: Any) -> str:
-    """The line about a step of five seconds until now."""
+def told(
+    *intervals: tuple[float, dict[str, Any], SeenRun],
+    title: str = "a step",
+    left: TimeLeft | None = None,
+) -> list[str]:
+    """The lines about a step away from a terminal, with an interval after each of these times."""
     stream, clock = io.StringIO(), Clock()
     with LiveDisplay(stream=stream, clock=clock) as display:
-        display.step("a step", 1, 1)
-        clock.now_s += 5.0
-        display.interval(update(5.0, **changed))
-    return stream.getvalue().splitlines()[0]
+        display.say("12 cases, each once.")
+        display.step(title, 1, 1, left)
+        for passed_s, figures, seen in intervals:
+            clock.now_s += passed_s
+            display.interval(figures, seen)
+    first, *lines = stream.getvalue().splitlines()
+    assert first == "12 cases, each once."
+    return lines
 
 
-def shown(stream: io.StringIO, *, steps: int = 3, quiet: bool = False, every_s: float = 0.5) -> str:
-    """Steps of ten seconds each, an interval every half second."""
+def shown(stream: io.StringIO) -> str:
+    """Three steps of ten seconds each, an interval every half second."""
     clock = Clock()
-    with LiveDisplay(quiet=quiet, stream=stream, clock=clock) as display:
-        for step in range(1, steps + 1):
-            display.step(f"step {step}", step, steps)
-            for interval in range(1, int(10 / every_s) + 1):
-                clock.now_s += every_s
-                display.interval(update(interval * every_s))
+    with LiveDisplay(stream=stream, clock=clock) as display:
+        for step in range(1, 4):
+            display.step(f"step {step}", step, 3)
+            for interval in range(1, 21):
+                clock.now_s += 0.5
+                display.interval(update(interval * 0.5))
     return stream.getvalue()
 
 
@@ -85,54 +96,36 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def test_away_from_a_terminal_there_are_plain_lines() -> None:
+def test_away_from_a_terminal_a_line_comes_every_two_seconds_and_one_per_finished_step() -> None:
     text = shown(io.StringIO())
-    assert "\x1b" not in text
-    assert "\r" not in text
-    assert text.splitlines()[0] == (
-        "[1/3] step 1  measure 20%, 50,123 ops/s, response p99 95.0 µs, errors 0"
-    )
-
-
-def test_a_line_comes_every_two_seconds_and_one_per_finished_step() -> None:
-    lines = shown(io.StringIO()).splitlines()
+    assert not {"\x1b", "\r"} & set(text)
+    lines = text.splitlines()
+    assert lines[0] == "[1/3] step 1  measure 20%, 50,123 ops/s, response p99 95.0 µs, errors 0"
     assert len(lines) == 3 * (5 + 1)
     assert [line for line in lines if "done" in line] == [
         "[1/3] step 1  done in 10 s, about 20 s left",
         "[2/3] step 2  done in 10 s, about 10 s left",
         "[3/3] step 3  done in 10 s",
     ]
-
-
-def test_the_time_left_of_many_steps_comes_from_the_finished_ones() -> None:
-    lines = shown(io.StringIO()).splitlines()
-    assert "left" not in lines[0]
+    # The time left of many steps comes from the finished ones.
     assert lines[6].endswith("about 18 s left")
 
 
-def test_the_time_left_of_a_single_step_comes_from_its_phase() -> None:
-    assert shown(io.StringIO(), steps=1).splitlines()[0].endswith("about 8 s left")
-
-
-def test_a_phase_that_ends_by_count_knows_its_share() -> None:
-    line = line_after_5_s(
-        phase_name="load", expected_ns=None, completed=250, expected_operations=1_000
-    )
-    assert "load 25%, " in line
-    assert line.endswith("about 15 s left")
-
-
-@pytest.mark.parametrize(("silent_s", "told"), [(None, ""), (1.9, ""), (12.3, "12 s")])
-def test_a_system_that_is_silent_for_two_seconds_is_told(silent_s: float | None, told: str) -> None:
-    line = line_after_5_s(silent_ns=None if silent_s is None else silent_s * 1e9)
-    assert ("no answer for" in line) == bool(told)
-    assert f"no answer for {told}" in line or not told
-
-
-def test_without_an_end_there_is_no_share_and_no_time_left() -> None:
-    line = line_after_5_s(expected_ns=None)
-    assert "measure, " in line
-    assert "left" not in line
+@pytest.mark.parametrize(
+    ("changed", "part", "absent"),
+    [
+        # The time left of a single step comes from its phase.
+        ({}, "measure 50%, .* about 5 s left$", "no answer for"),
+        ({**BY_COUNT, "phase_name": "load"}, "load 25%, .* about 15 s left$", "no answer for"),
+        ({"expected_ns": None}, "measure, ", "left"),
+        ({"silent_ns": 1.9e9}, "measure 50%, ", "no answer for"),
+        ({"silent_ns": 12.3e9}, "no answer for 12 s", "done"),
+    ],
+)
+def test_a_line_shows_its_phase(changed: dict[str, Any], part: str, absent: str) -> None:
+    line = told((5.0, update(5.0, **changed), SeenRun()))[0]
+    assert re.search(part, line)
+    assert absent not in line
 
 
 def test_a_terminal_gets_a_block_that_is_gone_at_the_end() -> None:
@@ -142,42 +135,10 @@ def test_a_terminal_gets_a_block_that_is_gone_at_the_end() -> None:
     assert "\x1b[?25h" in text
 
 
-def test_a_block_fits_into_eighty_columns() -> None:
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown(Terminal()))
-    assert max(len(line) for line in re.split(r"[\r\n]", text)) <= 80
-
-
-def test_no_color_means_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    colours = re.findall(r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38;[0-9;]+)m", shown(Terminal()))
-    assert colours == []
-
-
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    assert "done in 10 s" in shown(Terminal())
-
-
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["pipe", "terminal"])
-def test_quiet_says_nothing(stream: io.StringIO) -> None:
-    assert shown(stream, quiet=True) == ""
-
-
-def test_everything_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with LiveDisplay() as display:
-        display.step("ycsb/a", 1, 1)
-        display.interval(update(1.0))
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert "ycsb/a" in output.err
-
-
-def test_errors_are_told_when_a_step_is_done() -> None:
-    stream, clock = io.StringIO(), Clock()
-    with LiveDisplay(stream=stream, clock=clock) as display:
-        display.step("a", 1, 1)
-        display.interval(update(10.0, failed=7))
-    assert "errors 7" in stream.getvalue()
+def test_errors_are_told_when_a_step_is_done_and_by_class_where_that_is_known() -> None:
+    assert "errors 7" in told((0.0, update(10.0, failed=7), SeenRun()))[-1]
+    line = told((3.0, update(1.0, failed=540), replace(SEEN, faults=())))[0]
+    assert "errors 540 (500 timeout, 40 unavailable)" in line
 
 
 def test_an_interrupted_step_is_not_called_done() -> None:
@@ -189,59 +150,43 @@ def test_an_interrupted_step_is_not_called_done() -> None:
 
 
 def test_a_title_cannot_command_the_terminal() -> None:
-    stream, clock = io.StringIO(), Clock()
-    with LiveDisplay(stream=stream, clock=clock) as display:
-        display.step("a\x1b[2Jb [bold]c[/]", 1, 1)
-        clock.now_s += 1
-    assert "\x1b" not in stream.getvalue()
-    assert "[bold]c[/]" in stream.getvalue()
+    (line,) = told(title="a\x1b[2Jb [bold]c[/]")
+    assert "\x1b" not in line
+    assert "[bold]c[/]" in line
 
 
-def block(width: int, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None = None) -> str:
+def block(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that are drawn of a run with all there is to see, without colours."""
     monkeypatch.setenv("COLUMNS", str(width))
-    target = Terminal() if stream is None else stream
-    with LiveDisplay(stream=target, clock=Clock()) as display:
+    with LiveDisplay(stream=Terminal(), clock=Clock()) as display:
         display.step("redis/set", 1, 1)
         display.interval(update(5.0, failed=540), SEEN)
         console = Console(width=width, file=io.StringIO(), record=True, color_system=None)
         console.print(display.block())
-        return console.export_text()
+        return console.export_text().splitlines()
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 160])
 def test_every_line_of_a_block_fits(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert max(map(cell_len, block(width, monkeypatch).splitlines())) <= width
+    assert max(map(cell_len, block(width, monkeypatch))) <= width
 
 
-def test_the_last_minute_is_a_block_a_second_on_eighty_columns(
+def test_a_block_has_rates_kinds_errors_and_faults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lines = block(80, monkeypatch).splitlines()
-    (rate,) = [line for line in lines if line.startswith("ops/s")]
-    assert rate == f"ops/s  {'█' * 60} 0–50,059"
-    (p99,) = [line for line in lines if line.startswith("p99")]
-    assert p99 == f"p99    {'█' * 60} 0–95.0 µs"
-
-
-def test_a_narrow_terminal_has_a_minute_of_longer_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = block(40, monkeypatch).splitlines()
-    (rate,) = [line for line in lines if line.startswith("ops/s")]
-    assert rate.count("█") == 20
-
-
-def test_each_kind_has_a_line_even_when_it_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [line.split() for line in block(80, monkeypatch).splitlines()]
-    assert ["READ", "25,000", "15.0", "µs", "95.0", "µs"] in lines
-    assert ["SCAN", "0", "–", "–"] in lines
-
-
-def test_errors_are_told_by_class_and_faults_as_they_happen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = block(80, monkeypatch)
+    lines = block(80, monkeypatch)
+    # A cell is a second.
+    assert {f"ops/s  {'█' * 60} 0–50,059", f"p99    {'█' * 60} 0–95.0 µs"} <= set(lines)
+    words = [line.split() for line in lines]
+    assert ["READ", "25,000", "15.0", "µs", "95.0", "µs"] in words
+    # One that stands still, too.
+    assert ["SCAN", "0", "–", "–"] in words
+    text = "\n".join(lines)
     assert "errors 500 timeout, 40 unavailable" in text
     assert "fault  3s kill primary-1 for 2s: begun at 3.00 s of the measurement" in text
+    # A narrow terminal has longer cells.
+    (rate,) = [line for line in block(40, monkeypatch) if line.startswith("ops/s")]
+    assert rate.count("█") == 20
 
 
 def test_groups_are_named_where_there_are_several() -> None:
@@ -257,67 +202,23 @@ def test_many_kinds_do_not_fill_the_terminal() -> None:
     assert lines[-1] == "and 22 more"
 
 
-def test_where_blocks_cannot_be_written_plain_signs_stand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Ascii(Terminal):
-        encoding = "ascii"
-
-    text = block(80, monkeypatch, Ascii())
-    assert f"ops/s  {'#' * 60} 0-50,059" in text
-    drawn = [line for line in text.splitlines() if "━" not in line]
-    assert all(line.isascii() for line in drawn)
-
-
 def test_away_from_a_terminal_a_fault_has_a_line_of_its_own_at_once() -> None:
-    stream, clock = io.StringIO(), Clock()
-    with LiveDisplay(stream=stream, clock=clock) as display:
-        display.step("redis/set", 1, 1)
-        for _ in range(3):
-            clock.now_s += 0.5
-            display.interval(update(1.0, failed=540), SEEN)
-    first, *others = stream.getvalue().splitlines()
+    first, *others = told(*[(0.5, update(1.0, failed=540), SEEN)] * 3, title="redis/set")
     assert first == (
         "[1/1] redis/set  fault 3s kill primary-1 for 2s: begun at 3.00 s of the measurement"
     )
     assert not [line for line in others if "fault" in line]
 
 
-def test_away_from_a_terminal_errors_are_told_by_class() -> None:
-    stream, clock = io.StringIO(), Clock()
-    with LiveDisplay(stream=stream, clock=clock) as display:
-        display.step("redis/set", 1, 1)
-        clock.now_s += 3
-        display.interval(update(1.0, failed=540), replace(SEEN, faults=()))
-    assert "errors 540 (500 timeout, 40 unavailable)" in stream.getvalue()
-
-
-def lines_with(left: TimeLeft | None, *, goes_on_s: float = 4.0) -> list[str]:
-    """A step that is told how much time is left, and an interval of it."""
-    clock, stream = Clock(), io.StringIO()
-    with LiveDisplay(stream=stream, clock=clock) as display:
-        display.say("12 cases, each once.")
-        display.step("E", 1, 9, left)
-        clock.now_s += goes_on_s
-        display.interval(update(goes_on_s), SeenRun((), (), {}, ()))
-    return stream.getvalue().splitlines()
-
-
-def test_the_time_left_that_is_told_goes_down_with_the_clock() -> None:
-    assert lines_with(TimeLeft(100.0, at_most=False))[1].endswith("about 1 min 36 s left")
-
-
-def test_a_time_that_may_also_be_less_is_called_the_most() -> None:
-    assert lines_with(TimeLeft(100.0, at_most=True))[1].endswith("at most 1 min 36 s left")
-
-
-def test_a_step_that_takes_longer_than_was_told_has_its_own_time_left() -> None:
-    assert lines_with(TimeLeft(5.0, at_most=False))[1].endswith("about 6 s left")
-
-
-def test_what_is_worth_knowing_stands_in_a_line_of_its_own() -> None:
-    assert lines_with(None)[0] == "12 cases, each once."
-    quiet = io.StringIO()
-    with LiveDisplay(quiet=True, stream=quiet) as display:
-        display.say("12 cases, each once.")
-    assert quiet.getvalue() == ""
+@pytest.mark.parametrize(
+    ("left", "end"),
+    [
+        # It goes down with the clock.
+        (TimeLeft(100.0, at_most=False), "about 1 min 36 s left"),
+        (TimeLeft(100.0, at_most=True), "at most 1 min 36 s left"),
+        # A step that takes longer has its own time left.
+        (TimeLeft(5.0, at_most=False), "about 6 s left"),
+    ],
+)
+def test_the_time_left_that_is_told_stands_for_the_step_s_own(left: TimeLeft, end: str) -> None:
+    assert told((4.0, update(4.0), SeenRun()), left=left)[0].endswith(end)

@@ -31,7 +31,7 @@ def test_a_number_has_three_significant_digits(value: float | None, text: str) -
         (12.0, 0.0, "12.0"),
     ],
 )
-def test_an_estimate_is_rounded_where_its_error_begins(
+def test_an_estimate_ends_where_its_error_begins(
     value: float, error: float | None, text: str
 ) -> None:
     low, high = (None, None) if error is None else (value - error, value + error)
@@ -44,10 +44,12 @@ def test_rounding_keeps_the_number(value: float, digits: int) -> None:
     assert shown == pytest.approx(value, rel=0.5 * 10 ** (1 - digits) * 1.001)
 
 
-def test_a_column_of_times_has_the_unit_of_its_median() -> None:
+def test_times_and_sizes_have_a_suitable_unit() -> None:
     assert units.time_unit([900, 15_000, 95_000]).name == "µs"
     assert units.time_unit([15_000_000, None, 2_000_000_000, 40_000_000]).name == "ms"
     assert units.time_unit([None]).name == "µs"
+    assert [units.with_unit(ns) for ns in (95_012, 2.5e9, None)] == ["95.0 µs", "2.50 s", "–"]
+    assert [units.size(n) for n in (999, 1_500, 312_000_000)] == ["999 B", "1.50 kB", "312 MB"]
 
 
 @pytest.mark.parametrize(
@@ -58,12 +60,7 @@ def test_a_column_of_times_has_the_unit_of_its_median() -> None:
         (12_345_000, MICROS, "12,345"), (0, SECONDS, "0"), (None, SECONDS, "–"),
     ],
 )  # fmt: skip
-def test_a_time_far_from_its_column_s_unit_has_another(
+def test_a_time_far_from_its_unit_has_another(
     time_ns: float | None, unit: units.TimeUnit, text: str
 ) -> None:
     assert units.duration(time_ns, unit) == text
-
-
-def test_single_times_and_sizes_have_a_suitable_unit() -> None:
-    assert [units.with_unit(ns) for ns in (95_012, 2.5e9, None)] == ["95.0 µs", "2.50 s", "–"]
-    assert [units.size(n) for n in (999, 1_500, 312_000_000)] == ["999 B", "1.50 kB", "312 MB"]

@@ -14,12 +14,7 @@ from kvmark.report.views.capacity import (
     capacity_sentence,
     capacity_text,
 )
-from kvmark.report.views.scaling import (
-    ScalingAnswer,
-    scaling_page,
-    scaling_sentence,
-    scaling_text,
-)
+from kvmark.report.views.scaling import scaling_page, scaling_sentence, scaling_text
 from kvmark.spec.objective import parse_objective
 from kvmark.stats import Estimate
 
@@ -43,7 +38,7 @@ def law(kappa: float, title: str = "reads") -> ScalingLaw:
         (lambda n: 1_000.0 * min(n, 8), "(?!.*rises in proportion).*"),
     ],
 )
-def test_a_sentence_has_the_peak_with_its_interval_or_the_highest_throughput(
+def test_a_sentence_has_the_peak_or_the_highest(
     throughput: Callable[[int], float], sentence: str
 ) -> None:
     fitted = scaling_law("", "clients", [Observation(n, throughput(n)) for n in LEVELS])
@@ -52,7 +47,7 @@ def test_a_sentence_has_the_peak_with_its_interval_or_the_highest_throughput(
 
 def test_without_a_law_the_reason_and_the_levels_are_printed() -> None:
     few = scaling_law("lookups", "nodes", [Observation(4, 2_382.8), Observation(17, 3_265.7)])
-    text = " ".join(scaling_text(ScalingAnswer("Scaling", (few,)), 100).plain.split())
+    text = " ".join(scaling_text("Scaling", (few,), 100).plain.split())
     for expected in ("No law is fitted over nodes.", "1.37 times as", "2,383"):
         assert expected in text
     assert "σ" not in text
@@ -60,13 +55,13 @@ def test_without_a_law_the_reason_and_the_levels_are_printed() -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    answer = ScalingAnswer("Scaling", (law(0.0008), law(0.0, "writes")))
-    assert max(map(len, scaling_text(answer, width).plain.splitlines())) <= width
+    laws = (law(0.0008), law(0.0, "writes"))
+    assert max(map(len, scaling_text("Scaling", laws, width).plain.splitlines())) <= width
 
 
 def test_the_page_has_the_laws_their_caveats_and_their_figure() -> None:
     laws = (law(0.0008), law(0.0, "writes"))
-    page = scaling_page(ScalingAnswer("Scaling", laws), ("kvmark", "scaling"))
+    page = scaling_page("Scaling", laws, ("kvmark", "scaling"))
     text = html(page)
     assert "levels off" in text
     assert "no_decline" in text

@@ -39,9 +39,7 @@ def reason(code: str, sentence: str = "") -> Reason:
         ((0, 1, 4, 5, 6, 10, 11), "case 0; case 1; case 4; case 5; case 6 and 2 more"),
     ],
 )
-def test_the_scope_of_cases_is_their_common_levels_or_their_first_names(
-    chosen: Iterable[int], scope: str
-) -> None:
+def test_the_scope_of_cases_is_their_levels_or_names(chosen: Iterable[int], scope: str) -> None:
     cases = {f"case {place}": case for place, case in enumerate(CASES)}
     assert scope_text([f"case {place}" for place in chosen], cases, "cases") == scope
 

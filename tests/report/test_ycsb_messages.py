@@ -41,18 +41,13 @@ def manifest(workload: str, kind: str, *speedups: dict[str, Any]) -> Any:
 
 
 def test_cases_repetitions_and_time_limit_are_announced() -> None:
-    study: Any = SimpleNamespace(overrides={})
-    two = summary(case("a", 0), case("e", 0))
-    assert announcement(study, two) == (
+    # A duration may leave no time for repetitions.
+    study: Any = SimpleNamespace(overrides={"duration_ns": 400 * 10**9})
+    assert announcement(study, summary(case("a", 0), case("e", 0))) == (
         "2 cases, each 5 times, then up to 20 times until its throughput is within ± 5 %;"
         " time limit 10 min (--budget)."
+        " With --duration, one repetition takes 13 min 20 s: each case runs once."
     )
-    fixed = summary(case("a", 0), first_stage=1, most=1, within=None, budget_s=None)
-    assert announcement(study, fixed) == "One case, once; no time limit."
-    # A duration may leave no time for repetitions.
-    study.overrides["duration_ns"] = 400 * 10**9
-    text = announcement(study, two)
-    assert "With --duration, one repetition takes 13 min 20 s: each case runs once." in text
 
 
 LONGEST = "E takes 90 % of the time of a repetition."
@@ -100,7 +95,7 @@ def test_closing_notes_name_missing_repetitions_and_the_slowest_workload(
     ],
     ids=["helpful", "another kind", "no option"],
 )  # fmt: skip
-def test_only_an_option_that_speeds_up_the_slowest_workload_is_advised(
+def test_an_option_for_the_slowest_workload_is_advised(
     kind: str, speedups: Any, advice: str
 ) -> None:
     slow = summary(case("a", 10), case("e", 90), lacking_s=0.0)

@@ -29,10 +29,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def ask(
-    runs: Records | Library,
-    address: str,
-    method: str = "GET",
-    headers: dict[str, str] | None = None,
+    runs: Records | Library, address: str, method: str = "GET", **headers: str
 ) -> httpx.Response:
     """Sends a request to the application without a network, with the token."""
     library = Library(runs) if isinstance(runs, Records) else runs
@@ -40,7 +37,7 @@ def ask(
 
     async def asked() -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
-            return await client.request(method, address, headers={**KNOWN, **(headers or {})})
+            return await client.request(method, address, headers={**KNOWN, **headers})
 
     return asyncio.run(asked())
 
@@ -55,10 +52,8 @@ class Shelf:
     going: str
     dead: str
 
-    def ask(
-        self, address: str, method: str = "GET", headers: dict[str, str] | None = None
-    ) -> httpx.Response:
-        return ask(self.records, address, method, headers)
+    def ask(self, address: str, method: str = "GET", **headers: str) -> httpx.Response:
+        return ask(self.records, address, method, **headers)
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +95,7 @@ def test_the_list_can_be_filtered(shelf: Shelf, query: str, shown: set[str]) -> 
     assert {name for name, run in ids.items() if f'href="/runs/{run}"' in text} == shown
 
 
-def test_no_more_runs_are_judged_than_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_listed_runs_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
 
     def counted(records: Records, line: RunLine, *, keep: bool) -> RunLine:
@@ -121,30 +114,26 @@ def test_no_more_runs_are_judged_than_are_listed(
     assert [library.find(Filter(verdict="killed"), most)[1] for most in (2, 4)] == [None, 3]
 
 
-def test_a_closed_run_opens_as_its_report(shelf: Shelf) -> None:
-    answer = shelf.ask(f"/runs/{shelf.fast}")
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        # A report, a comparison, a running run with its newest interval, and one that isn't closed.
+        ("/runs/{fast}", ("Can it be believed?", 'data-figure="response"', 'href="/"')),
+        ("/compare?run={fast}&run={slow}", ("{fast}", "{slow}", "2 runs")),
+        ("/runs/{going}", ('data-goes="true"', "1,007 ops/s", "7 timeout")),
+        ("/runs/{dead}", ('data-goes="false"', "kvmark show {dead}")),
+    ],
+)
+def test_runs_have_pages(shelf: Shelf, address: str, parts: tuple[str, ...]) -> None:
+    answer = shelf.ask(address.format(**vars(shelf)))
     assert answer.status_code == 200
-    parts = ("Can it be believed?", 'data-figure="response"', 'href="/"')
-    assert all(part in answer.text for part in parts)
+    assert all(part.format(**vars(shelf)) in answer.text for part in parts)
 
 
-def test_two_runs_are_compared_on_one_page(shelf: Shelf) -> None:
-    text = shelf.ask(f"/compare?run={shelf.fast}&run={shelf.slow}").text
-    assert all(part in text for part in (shelf.fast, shelf.slow, "2 runs"))
-
-
-def test_a_running_run_shows_its_newest_interval(shelf: Shelf) -> None:
-    text = shelf.ask(f"/runs/{shelf.going}").text
-    assert all(part in text for part in ('data-goes="true"', "1,007 ops/s", "7 timeout"))
+def test_the_page_of_a_running_run_polls_its_figures(shelf: Shelf) -> None:
     values = shelf.ask(f"/runs/{shelf.going}/live").json()
     assert values["goes"] is True
     assert [figure["name"] for figure in values["figures"]] == ["rate", "response"]
-
-
-def test_a_killed_run_is_shown_and_not_closed(shelf: Shelf) -> None:
-    text = shelf.ask(f"/runs/{shelf.dead}").text
-    assert 'data-goes="false"' in text
-    assert f"kvmark show {shelf.dead}" in text
 
 
 def test_reading_changes_nothing_on_disk(shelf: Shelf) -> None:
@@ -261,9 +250,7 @@ REJECTED = {
 @pytest.mark.parametrize(
     ("header", "value"), [(header, value) for header in REJECTED for value in REJECTED[header]]
 )
-def test_without_the_token_or_from_elsewhere_nothing_is_shown(
-    shelf: Shelf, header: str, value: str
-) -> None:
+def test_without_token_or_from_elsewhere_is_no_page(shelf: Shelf, header: str, value: str) -> None:
     is_foreign, code = header in ("Host", "Origin"), 421 if header == "Host" else 403
     headers = {header: value} if is_foreign else {"Cookie": "", header: value}
     tokens = [f"token={TOKEN}"] if is_foreign else WRONG_TOKENS
@@ -271,20 +258,20 @@ def test_without_the_token_or_from_elsewhere_nothing_is_shown(
     others = [f"/compare?run={shelf.fast}", "/static/live.js", "/nowhere", "/runs/none"]
     for address in ["/", *runs, *others, *(f"/?{token}" for token in tokens)]:
         for method in ("GET", "HEAD"):
-            answer = shelf.ask(address, method, headers)
+            answer = shelf.ask(address, method, **headers)
             assert answer.status_code == code, address
             assert shelf.fast not in answer.text
             assert TOKEN not in answer.text + str(answer.headers)
             assert "set-cookie" not in answer.headers
     if not is_foreign:
-        assert "open the address that kvmark serve printed" in shelf.ask("/", headers=headers).text
+        assert "open the address that kvmark serve printed" in shelf.ask("/", **headers).text
 
 
 @pytest.mark.parametrize(
     "headers", [{"Host": f"LocalHost:{PORT}"}, {"Origin": f"http://{HOST}"}], ids=str
 )
 def test_the_own_host_and_origin_are_admitted(shelf: Shelf, headers: dict[str, str]) -> None:
-    assert shelf.ask("/", headers=headers).status_code == 200
+    assert shelf.ask("/", **headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -297,7 +284,7 @@ def test_the_own_host_and_origin_are_admitted(shelf: Shelf, headers: dict[str, s
     ],
 )
 def test_the_token_of_the_address_becomes_a_cookie(shelf: Shelf, address: str, place: str) -> None:
-    answer = shelf.ask(f"http://{HOST}{address}", headers={"Cookie": ""})
+    answer = shelf.ask(f"http://{HOST}{address}", Cookie="")
     assert answer.status_code == 303
     assert answer.headers["location"] == f"http://{HOST}{place}"
     cookie = answer.headers["set-cookie"]

@@ -138,9 +138,7 @@ def test_the_token_is_in_no_log_no_file_and_no_list_of_processes(served: Served)
 def test_each_start_has_another_token(served: Served, tmp_path: Path) -> None:
     words = ["serve", "--runs", str(tmp_path / "runs"), "--port", "0", "-q"]
     with subprocess.Popen([*KVMARK, *words], stdout=subprocess.PIPE, text=True) as second:
-        address = second.stdout.readline().strip()
-        second.send_signal(signal.SIGINT)
-        second.wait(timeout=300)
-    token = address.partition("/?token=")[2]
-    assert len(token) >= 32
-    assert token != served.token
+        second_served = Served(second, second.stdout.readline().strip(), "", tmp_path)
+        second_served.stop()
+    assert len(second_served.token) >= 32
+    assert second_served.token != served.token

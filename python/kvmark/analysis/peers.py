@@ -7,6 +7,7 @@ that of the pairs within a block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -66,7 +67,8 @@ class PeerRun(_Kept):
     failed: str = ""
 
 
-class PeerRow(_Kept):
+@dataclass(frozen=True, slots=True)
+class PeerRow:
     """A program's medians over the blocks."""
 
     case: str
@@ -75,7 +77,8 @@ class PeerRow(_Kept):
     blocks: int
 
 
-class PeerRatio(_Kept):
+@dataclass(frozen=True, slots=True)
+class PeerRatio:
     """The first program's figure over a peer's, or by itself, and how its bound came out."""
 
     case: str
@@ -131,7 +134,7 @@ class Peers(_Kept):
                 blocks = max(map(len, found.values()), default=0)
                 medians = {name: median(of.values()) if of else None for name, of in found.items()}
                 if blocks:
-                    yield PeerRow(case=case.name, program=program, figures=medians, blocks=blocks)
+                    yield PeerRow(case.name, program, medians, blocks)
 
     def ratios(self) -> Iterator[PeerRatio]:
         """The first program over each other, and what is held to a bound by itself."""
@@ -146,17 +149,11 @@ class Peers(_Kept):
                     bounds = (
                         one for one in case.bounds if (one.peer, one.figure) == (peer, figure)
                     )
-                    yield PeerRatio(
-                        case=case.name, figure=figure, peer=peer, estimate=ratio,
-                        bound=next(bounds, None),
-                    )  # fmt: skip
+                    yield PeerRatio(case.name, figure, peer, ratio, next(bounds, None))
             for bound in case.bounds:
                 own = list(self.values(case.name, first, bound.figure).values())
                 if bound.peer is None and own:
-                    alone = mean_interval(own, "")
-                    yield PeerRatio(
-                        case=case.name, figure=bound.figure, peer=None, estimate=alone, bound=bound
-                    )
+                    yield PeerRatio(case.name, bound.figure, None, mean_interval(own, ""), bound)
 
 
 def read_peers(path: Path) -> Peers:

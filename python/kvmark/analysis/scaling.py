@@ -7,7 +7,7 @@ can't support a law, caveats are reported instead, each with a code and a senten
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -151,7 +151,7 @@ def _law_of(title: str, over: str, runs: Sequence[Run]) -> ScalingLaw:
         *_named(left_out, len(runs), "left_out", "left out because INVALID"),
         *_named(few, len(runs), "unrepeated", "left out because their level has too few of them"),
         *_named(doubtful, len(runs), "doubtful", "SUSPECT, and in the figures"),
-        *_sharing([run for same in used.values() for run in same], over),
+        *_sharing([run for same in used.values() for run in same if over == "nodes"]),
     ]
     return scaling_law(title, over, measured, tuple(caveats))
 
@@ -170,9 +170,8 @@ def scaling_law(
         return ScalingLaw(title, over, points, None, "nothing", found)
     fit = fit_usl([one.level for one in measured], [one.throughput for one in measured])
     points = tuple(replace(point, law=fit.throughput(point.level)) for point in points)
-    top = points[-1].level
-    claim = _claim(fit, top)
-    found = (*found, *_of_fit(fit, over, top), *_rising(points, over))
+    claim = _claim(fit, points[-1].level)
+    found = (*found, *_of_fit(fit, points, over))
     return ScalingLaw(title, over, points, fit, claim, found, _curve(fit, points, claim))
 
 
@@ -214,7 +213,7 @@ def _points(measured: Sequence[Observation]) -> tuple[ScalingPoint, ...]:
     )
 
 
-def _insufficient(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
+def _insufficient(points: Sequence[ScalingPoint], over: str) -> Iterator[Caveat]:
     """Whether the levels can support a law at all."""
     if len(points) < LEAST_LEVELS:
         sentence = (
@@ -228,89 +227,70 @@ def _insufficient(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
                 f" {high.throughput.value / low.throughput.value:.3g} times as high, in proportion"
                 f" it would be {high.level / low.level:.3g} times"
             )
-        return [Caveat("few_levels", f"{sentence}.")]
-    low_level, high_level = points[0].level, points[-1].level
-    if high_level < LEAST_SPAN * low_level:
-        sentence = f"{low_level:g} to {high_level:g} {over} is less than a factor of"
-        return [Caveat("narrow_span", f"{sentence} {LEAST_SPAN:g}: any curve would fit.")]
-    return []
+        yield Caveat("few_levels", f"{sentence}.")
+    elif points[-1].level < LEAST_SPAN * points[0].level:
+        sentence = f"{points[0].level:g} to {points[-1].level:g} {over} is less than a factor of"
+        yield Caveat("narrow_span", f"{sentence} {LEAST_SPAN:g}: any curve would fit.")
 
 
-def _of_fit(fit: UslFit, over: str, top: float) -> list[Caveat]:
-    """What a fit says against itself."""
-    found = []
+def _of_fit(fit: UslFit, points: Sequence[ScalingPoint], over: str) -> Iterator[Caveat]:
+    """What a fit and its points say against the law."""
+    top = points[-1].level
     if not fit.kappa.low:
-        found.append(
-            Caveat(
-                "no_decline",
-                "No peak is claimed: the interval of κ holds 0, so that a law without a decline"
-                " fits as well.",
-            )
+        yield Caveat(
+            "no_decline",
+            "No peak is claimed: the interval of κ holds 0, so that a law without a decline fits as"
+            " well.",
         )
     elif fit.peak is not None and fit.peak.value > top:
-        found.append(
-            Caveat(
-                "beyond_levels",
-                f"The peak lies beyond the {top:,.0f} {over} measured: it is a prediction, and runs"
-                " there would show whether it holds.",
-            )
+        yield Caveat(
+            "beyond_levels",
+            f"The peak lies beyond the {top:,.0f} {over} measured: it is a prediction, and runs"
+            " there would show whether it holds.",
         )
     misfit = fit.misfit_p is not None and fit.misfit_p < _MISFIT_P
     if misfit or fit.scatter > _MOST_SCATTER:
         repeated = " more than repetitions differ," if misfit else ""
-        found.append(
-            Caveat(
-                "off_the_law",
-                f"The figures scatter by {fit.scatter:.0%} around the law,{repeated} most at"
-                f" {fit.worst_level:,.0f} {over} ({fit.worst:+.0%}): something else than contention"
-                " and coherency is at work.",
-            )
+        yield Caveat(
+            "off_the_law",
+            f"The figures scatter by {fit.scatter:.0%} around the law,{repeated} most at"
+            f" {fit.worst_level:,.0f} {over} ({fit.worst:+.0%}): something else than contention"
+            " and coherency is at work.",
         )
-    return found
-
-
-def _rising(points: Sequence[ScalingPoint], over: str) -> list[Caveat]:
     best = max(points, key=lambda point: point.efficiency)
-    if best.efficiency < _RISING:
-        return []
-    return [
-        Caveat(
+    if best.efficiency >= _RISING:
+        yield Caveat(
             "rising_efficiency",
             f"At {best.level:g} {over} each does {best.efficiency:.2f} times what each of"
             f" {points[0].level:g} does, which the law knows no reason for.",
         )
-    ]
 
 
 def _named(
     runs: Sequence[Run], of: int, code: Literal["left_out", "unrepeated", "doubtful"], how: str
-) -> list[Caveat]:
-    found = [run.id for run in runs]
-    if not found:
-        return []
-    are = "run is" if len(found) == 1 else "runs are"
-    shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-    return [Caveat(code, f"{len(found)} of {of} {are} {how}: {shown}.")]
+) -> Iterator[Caveat]:
+    if runs:
+        are = "run is" if len(runs) == 1 else "runs are"
+        more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+        shown = ", ".join(run.id for run in runs[:3])
+        yield Caveat(code, f"{len(runs)} of {of} {are} {how}: {shown}{more}.")
 
 
-def _sharing(runs: Sequence[Run], over: str) -> list[Caveat]:
+def _sharing(runs: Sequence[Run]) -> Iterator[Caveat]:
     """Nodes of one machine: more of them bring no cores with them."""
-    if over != "nodes":
-        return []
     nodes = max((_nodes(run) for run in runs), key=len, default=[])
-    if len(nodes) < 2:
-        return []
     cores = [core for node in nodes for core in node.get("cores") or ()]
+    if len(nodes) < 2:
+        return
     if all(node.get("cores") for node in nodes) and len(set(cores)) == len(cores):
         own = "The nodes have cores of their own and share their machine's memory, disk and caches."
-        return [Caveat("one_machine", own)]
-    return [
-        Caveat(
+        yield Caveat("one_machine", own)
+    else:
+        yield Caveat(
             "shared_cores",
             "The nodes share one machine's cores: a node more brings no core more, and the figures"
             " say nothing about scaling over nodes.",
         )
-    ]
 
 
 def _nodes(run: Run) -> list[Mapping[str, Any]]:

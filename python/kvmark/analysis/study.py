@@ -12,14 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
+from kvmark.analysis.summary import sums
 from kvmark.analysis.summary.metrics import case_throughput, figure, resolution, run_value
 from kvmark.analysis.summary.run import by_outcome, rate_resolution
-from kvmark.analysis.summary.sums import (
-    ANSWERED,
-    NS_PER_S,
-    counted_totals,
-    disk_bytes_per_operation,
-)
 from kvmark.analysis.verdict.cases import CaseSummary, aggregate, is_repeated, verdict_of
 from kvmark.analysis.verdict.checks_run import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
@@ -251,16 +246,16 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
     if figures is not None and len(runs) < len(tried):
         # One that failed before gives no figure, and is no less a reason.
         figures = replace(figures, verdict=verdict_of(runs, map(judged, tried)))
-    totals = [total for run in runs for total in counted_totals(run)]
+    totals = [total for run in runs for total in sums.counted_totals(run)]
     return StudyRow(
         levels=case.levels,
         figures=figures,
         throughput=None if figures is None else _throughput(case, runs, figures, records=records),
         completed=sum(total.count for total in totals),
-        errors=by_outcome(totals, excluded=ANSWERED),
+        errors=by_outcome(totals, excluded=sums.ANSWERED),
         failures=case.failures,
         published=case.published,
-        disk_bytes=disk_bytes_per_operation(runs) if runs else None,
+        disk_bytes=sums.disk_bytes_per_operation(runs) if runs else None,
         retries=_retries(runs),
         response_p99=figure(runs, _P99) if runs else None,
     )
@@ -268,12 +263,8 @@ def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
 
 def _retries(runs: Sequence[Run]) -> int | None:
     """How often drivers sent an operation again in the counted phases."""
-    counters = (phase.statistics.get("retries") for run in runs for phase in run.counted)
-    known = [
-        counter.after - counter.before
-        for counter in counters
-        if counter is not None and counter.before is not None and counter.after is not None
-    ]
+    found = (sums.statistic_delta(phase, "retries") for run in runs for phase in run.counted)
+    known = [delta for delta in found if delta is not None]
     return round(sum(known)) if known else None
 
 
@@ -295,13 +286,13 @@ def _throughput(
 def _rate(run: Run, commands: Mapping[str, int], *, records: bool) -> float:
     """Operations, or the records that they read or wrote, per second in the counted windows."""
     window_ns = sum(phase.window_ns for phase in run.counted)
-    ok = [total for total in counted_totals(run) if total.outcome == "ok" and total.count]
+    ok = [total for total in sums.counted_totals(run) if total.outcome == "ok" and total.count]
     if records:
         # Those of the drain are left out in proportion: rows are counted by operation.
         done = sum(total.rows * total.in_window / total.count for total in ok)
     else:
         done = sum(total.in_window * commands.get(total.group, 1) for total in ok)
-    return done * NS_PER_S / window_ns if window_ns else 0.0
+    return done * sums.NS_PER_S / window_ns if window_ns else 0.0
 
 
 def _pairs(request: EffectAsked, cases: Mapping[Levels, T]) -> list[tuple[dict[str, str], T, T]]:

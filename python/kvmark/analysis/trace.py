@@ -21,11 +21,12 @@ _S: Final = 10**9
 _FINE_NS: Final = 10**7
 """The length of the slots in which operations are counted first."""
 _SLOTS_MAX: Final = 1 << 24
-_KEYS_MAX: Final = 1 << 17
+KEYS_MAX: Final = 1 << 17
 """Keys that are followed; of a trace with more, as many are a sample."""
 _TOP: Final = 64
 _STATEMENTS: Final = 12
-_CACHES: Final = (0.001, 0.01, 0.1, 0.5)
+CACHES: Final = (0.001, 0.01, 0.1, 0.5)
+"""Sizes of caches as shares of the keys."""
 _WINDOWS: Final = 10
 _COURSE: Final = 100
 _ANSWERED: Final = "answered_us"
@@ -152,7 +153,7 @@ def describe(trace: Trace) -> TraceAnswer:
         popularity=fit_zipf(reused["counts"], reused["sampled"]),
         caches=tuple(
             CacheHits(share, held, hits_within(reused, held))
-            for share in _CACHES
+            for share in CACHES
             for held in [max(1.0, share * keys)]
         ),
         hit_ratios=tuple(zip(highs, accumulate(one["share"] for one in distances), strict=True)),
@@ -185,7 +186,7 @@ class _Distinct:
     def add(self, keys: pl.Series) -> None:
         few = keys.unique()
         self.kept.update(few.filter(few % (1 << self.shift) == 0).to_list())
-        while len(self.kept) > _KEYS_MAX:
+        while len(self.kept) > KEYS_MAX:
             self.shift += 1
             self.kept = {key for key in self.kept if key % (1 << self.shift) == 0}
 
@@ -200,7 +201,7 @@ class _Pass:
         slots = end_ns // _FINE_NS + 1
         self.slot_ns = _FINE_NS * (1 + slots // _SLOTS_MAX)
         self.slots: NDArray[np.int64] = np.zeros(end_ns // self.slot_ns + 1, dtype=np.int64)
-        self.reuse = Reuse(_KEYS_MAX)
+        self.reuse = Reuse(KEYS_MAX)
         self.kinds, self.statements, self.outcomes = Counter[str](), Counter[str](), Counter[str]()
         self.top = Counter[int]()
         names = ("key_size", "value_size", "ttl_ms", _ANSWERED)

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kvmark._engine import Reuse, draw_operations
-from kvmark.analysis.trace import hits_within
+from kvmark.analysis.trace import CACHES, KEYS_MAX, hits_within
 from kvmark.errors import UsageError
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
@@ -22,11 +22,8 @@ from kvmark.trace import ENGINE_KINDS, Trace
 
 OPERATIONS_MAX: Final = 1 << 20
 """The most operations that are analysed: the first ones of a larger trace."""
-CACHES: Final = (0.001, 0.01, 0.1, 0.5)
-"""Sizes of caches as shares of a trace's keys."""
 MODELLED: Final = ("read", "update", "insert", "read_modify_write", "delete")
 """Kinds that can be learned: scans aren't, because hashes of keys have no order."""
-_KEYS_MAX: Final = 1 << 17
 _LOADED_MAX: Final = 1 << 21
 _LEAST: Final = 1000
 _VALUE_UNKNOWN: Final = 100
@@ -49,7 +46,7 @@ class KeyOperations:
 
     def hit_ratios(self, keys: float) -> tuple[float, ...]:
         """Hit ratios of reads in LRU caches with the shares `CACHES` of a number of keys."""
-        reuse = Reuse(_KEYS_MAX)
+        reuse = Reuse(KEYS_MAX)
         reuse.add(self.keys.astype("<u8").tobytes(), self.reads.astype("u1").tobytes())
         reused: dict[str, Any] = json.loads(reuse.result())
         return tuple(hits_within(reused, max(1.0, share * keys)) for share in CACHES)

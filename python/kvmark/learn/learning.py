@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 from ruamel.yaml import YAML
 
-from kvmark.analysis.trace import Rate, TraceAnswer, describe, rates
+from kvmark.analysis.trace import CACHES, Rate, TraceAnswer, describe, rates
 from kvmark.errors import UsageError
 from kvmark.learn import drawn
-from kvmark.learn.drawn import CACHES, MODELLED, OPERATIONS_MAX, KeyOperations, Numbers, Shares
+from kvmark.learn.drawn import MODELLED, OPERATIONS_MAX, KeyOperations, Numbers, Shares
 from kvmark.learn.keys import KeysFit, fit_keys
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.laws import ArrivalProcess

@@ -11,8 +11,9 @@ import numpy as np
 
 from kvmark import catalog
 from kvmark.analysis.compare.comparison import compare
+from kvmark.analysis.trace import CACHES
 from kvmark.errors import UsageError
-from kvmark.learn.drawn import CACHES, MODELLED, KeyOperations, of_trace, of_workload
+from kvmark.learn.drawn import MODELLED, KeyOperations, of_trace, of_workload
 from kvmark.records import Run
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.metric import parse_comparable

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import vl_convert
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from kvmark.cache import cache_folder
 from kvmark.foreign_text import cell_text
@@ -36,6 +36,7 @@ FOLDER_FORMATS: Final[tuple[FolderFormat, ...]] = ("png", "svg", "pdf", "csv")
 
 # Blanks before a unit or on either side of ±.
 _BLANKS: Final = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
+_PACKAGE: Final = "kvmark.report"
 _SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -54,7 +55,7 @@ def html_document(page: Page, home: str | None = None) -> tuple[str, str]:
     library = vega_library() if page.figures else ""
     script = template_text("page.js")
     policy = _policy([library, script] if page.figures else [])
-    text = _environment().get_template("page.html.j2").render(
+    text = environment(_PACKAGE).get_template("page.html.j2").render(
         page=page,
         home=home,
         policy=policy,
@@ -68,13 +69,15 @@ def html_document(page: Page, home: str | None = None) -> tuple[str, str]:
 
 def run_fragment(page: Page) -> str:
     """The answer, the verdict reasons and the tables of a page, for another document."""
-    return _environment().get_template("fragment.html.j2").render(page=page)
+    return environment(_PACKAGE).get_template("fragment.html.j2").render(page=page)
 
 
-def environment(loader: BaseLoader) -> Environment:
-    """Jinja's environment with the filters that tables need."""
+@cache
+def environment(*packages: str) -> Environment:
+    """Jinja's environment of the templates of packages, with the filters that tables need."""
     made = Environment(
-        loader=loader, autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
+        loader=ChoiceLoader(list(map(PackageLoader, packages))),
+        autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
         trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
     )  # fmt: skip
     made.filters.update({
@@ -85,11 +88,6 @@ def environment(loader: BaseLoader) -> Environment:
     })  # fmt: skip
     made.globals.update(begins=_begins_band, facts=facts_markdown, figure_blocks=figure_blocks)
     return made
-
-
-@cache
-def _environment() -> Environment:
-    return environment(PackageLoader("kvmark.report"))
 
 
 def figure_document(figure: Figure) -> dict[str, Any]:
@@ -163,7 +161,7 @@ def markdown(page: Page, figures: str | None = None) -> str:
 
 def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
     """The Markdown below the title by part: `top`, `belief`, sections, `provenance`."""
-    template: Any = _environment().get_template("page.md.j2").module
+    template: Any = environment(_PACKAGE).get_template("page.md.j2").module
     parts = {
         "top": template.top(page),
         "belief": template.belief(page.caveats),

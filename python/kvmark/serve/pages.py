@@ -6,13 +6,11 @@ Pages of closed runs are reports.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from kvmark.analysis.summary.faults import fault_spans
 from kvmark.records import Entry, Judgement, OpenRun, RunLine
@@ -26,6 +24,7 @@ from kvmark.report.views.gather import plan_facts
 from kvmark.report.views.runs_list import runs_grid
 from kvmark.serve.library import Filter
 
+_PACKAGES = ("kvmark.serve", "kvmark.report")
 _STATIC = {
     "report.css": ("kvmark.report", "templates/page.css"),
     "serve.css": ("kvmark.serve", "templates/serve.css"),
@@ -38,7 +37,7 @@ def list_page(
     lines: Sequence[RunLine], total: int | None, filter_: Filter, tags: Sequence[str], place: Path
 ) -> str:
     """The list of the newest runs, of ``total`` in the folder."""
-    return _environment().get_template("list.html.j2").render(
+    return environment(*_PACKAGES).get_template("list.html.j2").render(
         grid=runs_grid(lines),
         lines=lines,
         filter=filter_,
@@ -56,7 +55,7 @@ def live_page(entry: Entry) -> str:
         RecordsError: it has been closed, or its description can't be read.
     """
     run = OpenRun.read(entry.path)
-    return _environment().get_template("live.html.j2").render(
+    return environment(*_PACKAGES).get_template("live.html.j2").render(
         entry=entry,
         title=f"{entry.name} on {entry.system}",
         asked=plan_facts(run.header.plan),
@@ -84,7 +83,7 @@ def live_values(entry: Entry) -> dict[str, Any]:
 
 def problem_page(sentence: str) -> str:
     """An error in a sentence."""
-    return _environment().get_template("problem.html.j2").render(sentence=sentence)
+    return environment(*_PACKAGES).get_template("problem.html.j2").render(sentence=sentence)
 
 
 def static_text(name: str) -> str:
@@ -97,13 +96,6 @@ def static_text(name: str) -> str:
         return vega_library()
     package, path = _STATIC[name]
     return files(package).joinpath(path).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    return environment(
-        ChoiceLoader([PackageLoader("kvmark.serve"), PackageLoader("kvmark.report")])
-    )
 
 
 def _totals(run: OpenRun) -> pl.DataFrame:

@@ -12,13 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from kvmark.analysis.summary.metrics import (
-    counts_of,
-    due_times,
-    failed_of,
-    run_value,
-    unanswered_of,
-)
+from kvmark.analysis.summary import metrics
 from kvmark.analysis.summary.sums import counted_totals
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Run
@@ -80,14 +74,14 @@ def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
     metric = objective.metric
     match metric.measure:
         case "throughput":
-            rates = [run_value(run, metric) or 0.0 for run in runs]
+            rates = [metrics.run_value(run, metric) or 0.0 for run in runs]
             return ObjectiveFigure(objective, sum(rates) / len(rates))
         case "errors":
-            failed = sum(failed_of(run, metric.operation) for run in runs)
+            failed = sum(metrics.failed_of(run, metric.operation) for run in runs)
             totals = (one for run in runs for one in counted_totals(run, metric.operation))
             ended = sum(total.count for total in totals)
             return ObjectiveFigure(objective, failed / ended if ended else 1.0)
-    counts = due_times(runs, metric.time, metric.operation)
+    counts = metrics.due_times(runs, metric.time, metric.operation)
     if counts.n == 0:
         return ObjectiveFigure(objective, None, "no operation succeeded")
     # With a single operation beyond any bound a mean and a maximum are beyond it, too.
@@ -96,7 +90,7 @@ def figure(runs: Sequence[Run], objective: Objective) -> ObjectiveFigure:
         needed = least_observations(q)
         lacking = f"{objective.text} needs {needed:,} operations and there are {counts.n:,}"
         return ObjectiveFigure(objective, None, f"{lacking}: measure longer")
-    share = sum(unanswered_of(run, metric.operation) for run in runs) / counts.n
+    share = sum(metrics.unanswered_of(run, metric.operation) for run in runs) / counts.n
     if counts.quantile(q) == BEYOND:
         return ObjectiveFigure(objective, None, "", share, is_beyond=True)
     value = counts.mean() if metric.measure == "mean" else counts.quantile(q)
@@ -167,12 +161,15 @@ def failures_beyond(
     """
     if not metric.is_time:
         return None
-    sides = [counts_of(side, metric, due=True) for side in (baseline, candidate)]
+    sides = [metrics.counts_of(side, metric, due=True) for side in (baseline, candidate)]
     beyond = [_is_beyond(Counts.merge(side), metric) for side in sides]
     if not any(beyond) or not all(any(one.n for one in side) for side in sides):
         return None
     samples = [
-        [(unanswered_of(run, metric.operation), one.n) for run, one in zip(runs, side, strict=True)]
+        [
+            (metrics.unanswered_of(run, metric.operation), one.n)
+            for run, one in zip(runs, side, strict=True)
+        ]
         for runs, side in zip((baseline, candidate), sides, strict=True)
     ]
     before, after = (sum(lost for lost, _ in side) / sum(n for _, n in side) for side in samples)

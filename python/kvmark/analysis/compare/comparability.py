@@ -20,6 +20,7 @@ _UNKNOWN: Final = "an unknown version"
 _OF_ANY_STORE: Final = ("servers.nodes", "servers.cores", "servers.memory", "servers.proxy")
 """What servers of unlike stores have in common. A heap or a Java is one store's own."""
 
+_MOST_LISTED: Final = 6
 #: A generator this busy, and this much busier than on the other side, may be what is compared.
 _BUSY: Final = 0.5
 _BUSIER: Final = 0.1
@@ -71,6 +72,13 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
         kept = ("system.name", "system.version", *_OF_ANY_STORE)
         return tuple(one for one in found.values() if one.kind == "plan" or one.place in kept)
     return tuple(found.values())
+
+
+def differences_text(found: Sequence[Difference]) -> str:
+    """The settings that differ, with both values; the first six of many."""
+    texts = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
+    more = len(texts) - _MOST_LISTED
+    return "; ".join(texts[:_MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def environment_differences(before: Run, after: Run) -> tuple[Difference, ...]:

@@ -12,25 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kvmark.analysis.compare.bounds import (
-    GateResult,
-    evaluate_failures,
-    evaluate_gate,
-    failures_beyond,
-    one_sided,
-)
-from kvmark.analysis.compare.comparability import Caution, Difference, cautions, differences
-from kvmark.analysis.summary.metrics import (
-    check_known,
-    counts_of,
-    figure_of,
-    level,
-    metrics_of,
-    operations_of,
-    resolution,
-    run_value,
-)
-from kvmark.analysis.summary.run import clock_step_ns
+from kvmark.analysis.compare import bounds, comparability
+from kvmark.analysis.compare.comparability import Caution, Difference
+from kvmark.analysis.summary import metrics
+from kvmark.analysis.summary.run import clock_step_ns, system_text
 from kvmark.analysis.verdict.cases import is_repeated, verdict_of
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.errors import UsageError
@@ -110,9 +95,9 @@ class _Sides:
         In blocks, the metric that decided when to stop has the interval that goes with that
         decision, the others the ordinary one of pairs.
         """
-        levels = [level(side, metric, due=due) for side in self.both]
+        levels = [metrics.level(side, metric, due=due) for side in self.both]
         before, after = (
-            None if one is None else figure_of(one, side, metric, confidence)
+            None if one is None else metrics.figure_of(one, side, metric, confidence)
             for one, side in zip(levels, self.both, strict=True)
         )
         if levels[0] is None or levels[1] is None:
@@ -122,17 +107,17 @@ class _Sides:
         return Compared(metric, before, after, self._paired_effect(metric, confidence, due=due))
 
     def _paired_effect(self, metric: Metric, confidence: float, *, due: bool) -> Effect | None:
-        logs, floor = self._log_ratios(metric, due=due), resolution(*self.both, metric)
+        logs, floor = self._log_ratios(metric, due=due), metrics.resolution(*self.both, metric)
         if self.decided_by is not None and metric == self.decided_by[0]:
             return decide(logs, self.decided_by[1], floor, confidence).effect if logs else None
         if metric.quantile is None:
             return paired_difference(logs, None, confidence, floor) if logs else None
-        before, after = (counts_of(side, metric, due=due) for side in self.both)
+        before, after = (metrics.counts_of(side, metric, due=due) for side in self.both)
         return paired_jackknife(before, after, metric.q, confidence, clock_step_ns(self.runs))
 
     def _log_ratios(self, metric: Metric, *, due: bool = False) -> list[float]:
         """Of each block; empty when a run has no such figure."""
-        values = [[run_value(run, metric, due=due) for run in side] for side in self.both]
+        values = [[metrics.run_value(run, metric, due=due) for run in side] for side in self.both]
         pairs = list(zip(*values, strict=True))
         known = [math.log(after / before) for before, after in pairs if before and after]
         return known if len(known) == len(pairs) else []
@@ -185,7 +170,7 @@ class CaseComparison:
     cautions: tuple[Caution, ...]
     #: What is not alike and was allowed to be.
     differences: tuple[Difference, ...]
-    held: tuple[GateResult, ...]
+    held: tuple[bounds.GateResult, ...]
     #: In how many blocks the runs were made, one of each side; none where they are no pairs.
     blocks: int | None = None
 
@@ -204,7 +189,7 @@ class Comparison:
     confidence: float = CONFIDENCE
 
     @property
-    def failed(self) -> tuple[GateResult, ...]:
+    def failed(self) -> tuple[bounds.GateResult, ...]:
         """Every condition that ends a build."""
         return tuple(one for case in self.cases for one in case.held if one.failed)
 
@@ -249,9 +234,9 @@ def compare(
             f"the sides have no case in common: the baseline has {ours} and the candidate {theirs}"
         )
     compared = [run for pair in pairs for _, runs in pair for run in runs]
-    check_known([one.metric for one in gate.conditions], compared)
+    metrics.check_known([one.metric for one in gate.conditions], compared)
     counts = [len(_conditions(gate, [*one, *other])) for (_, one), (_, other) in pairs]
-    confidences = (confidence, one_sided(confidence, sum(counts)))
+    confidences = (confidence, bounds.one_sided(confidence, sum(counts)))
     paired = {case for pair in pairs for case, _ in pair}
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
@@ -271,7 +256,7 @@ def _compare_case(
     (case, before), (other, after) = pair
     # Each metric reads the histograms of all runs.
     baseline, candidate = ([run.with_histogram_cache() for run in runs] for runs in (before, after))
-    unlike = differences(baseline, candidate)
+    unlike = comparability.differences(baseline, candidate)
     refuse_unlike(unlike, allow)
     all_sides = _Sides(baseline, candidate)
     verdicts = {run.id: judged(run) for run in all_sides.runs}
@@ -281,18 +266,19 @@ def _compare_case(
     # A side that is repeated too little for its design gives figures without effects.
     repeated = is_repeated(baseline) and is_repeated(candidate)
     conditions = _conditions(gate, all_sides.runs)
-    metrics = dict.fromkeys([*metrics_of(all_sides.runs), *(one.metric for one in conditions)])
-    rows = [compared(metric, confidences[0]) for metric in metrics]
+    asked = (one.metric for one in conditions)
+    shown = dict.fromkeys([*metrics.metrics_of(all_sides.runs), *asked])
+    rows = [compared(metric, confidences[0]) for metric in shown]
     if not repeated:
         rows = [replace(row, effect=None) for row in rows]
     held = []
     for one in conditions:
-        failures = failures_beyond(baseline, candidate, one.metric) if repeated else None
+        failures = bounds.failures_beyond(baseline, candidate, one.metric) if repeated else None
         if failures is not None:
-            held.append(evaluate_failures(one, failures, gate, confidences[1]))
+            held.append(bounds.evaluate_failures(one, failures, gate, confidences[1]))
         else:
             row = compared(one.metric, confidences[1], due=True)
-            held.append(evaluate_gate(one, row.effect if repeated else None, gate))
+            held.append(bounds.evaluate_gate(one, row.effect if repeated else None, gate))
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
         baseline_runs=tuple(run.id for run in baseline),
@@ -302,7 +288,7 @@ def _compare_case(
         rows=tuple(row for row in rows if row.baseline or row.candidate),
         cautions=(
             *_doubts(verdicts, baseline, candidate),
-            *cautions(baseline, candidate),
+            *comparability.cautions(baseline, candidate),
             *_unrepeated(baseline, candidate),
             *([] if pairs is None else pairs.cautions()),
         ),
@@ -330,7 +316,7 @@ def _as_family(cases: Sequence[CaseComparison]) -> tuple[CaseComparison, ...]:
 
 def _conditions(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
     """The conditions on a case: not those on operations that it doesn't have on either side."""
-    there = {None, *operations_of(runs)}
+    there = {None, *metrics.operations_of(runs)}
     return [one for one in gate.conditions if one.metric.operation in there]
 
 
@@ -371,10 +357,9 @@ def refuse_unlike(unlike: Sequence[Difference], allow: Collection[str]) -> None:
     for kind, of in kinds.items():
         found = [one for one in unlike if one.kind == kind]
         if found and kind not in allow:
-            values = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
-            listed = _listed(values, "; ", "; and")
+            text = comparability.differences_text(found)
             raise UsageError(
-                f"the {of} of the sides differ ({listed}): compare what is alike, or allow it with"
+                f"the {of} of the sides differ ({text}): compare what is alike, or allow it with"
                 f" --allow {kind}"
             )
 
@@ -424,16 +409,13 @@ def _unrepeated(baseline: Sequence[Run], candidate: Sequence[Run]) -> list[Cauti
 
 def _called(runs: Sequence[Run]) -> str:
     """A side in a few words: what is measured, and its commit or tags."""
-    systems = dict.fromkeys(
-        f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
-        for run in runs
-    )
+    systems = dict.fromkeys(map(system_text, runs))
     commits = dict.fromkeys(run.manifest.commit for run in runs if run.manifest.commit)
     named = f" at {', '.join(commits)}" if commits else ""
     count = f"{len(runs)} runs" if len(runs) > 1 else f"run {runs[0].id}"
     return f"{', '.join(systems)}{named}, {count}"
 
 
-def _listed(names: Sequence[str], comma: str = ", ", last: str = " and") -> str:
+def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_LISTED
-    return comma.join(names[:_MOST_LISTED]) + (f"{last} {more} more" if more > 0 else "")
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

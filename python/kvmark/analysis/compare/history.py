@@ -6,14 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvmark.analysis.compare.comparability import (
-    Difference,
-    cautions,
-    environment_differences,
-    recounted,
-)
+from kvmark.analysis.compare import comparability
 from kvmark.analysis.summary.metrics import run_value
-from kvmark.records import Manifest, Run, by_case
+from kvmark.analysis.summary.run import system_text
+from kvmark.records import Run, by_case
 from kvmark.spec.metric import Metric
 from kvmark.stats import change_points, could_be_seen, least_points
 
@@ -58,7 +54,7 @@ class EnvironmentChange:
     """A place from which on the servers of the runs are others than in the run before."""
 
     index: int
-    differences: tuple[Difference, ...]
+    differences: tuple[comparability.Difference, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +75,6 @@ class History:
     environments: tuple[EnvironmentChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _RunFigure:
-    """A run without its totals, and its value of the metric, if it has one."""
-
-    run: Run
-    value: float | None
-
-    @property
-    def manifest(self) -> Manifest:
-        """The run's manifest, by which it belongs to a case."""
-        return self.run.manifest
-
-
 def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
     """The history of each case, without runs that have no such figure.
 
@@ -100,19 +83,23 @@ def histories(runs: Iterable[Run], metric: Metric) -> tuple[History, ...]:
     Raises:
         RecordsError: a run's files can't be read.
     """
-    figures = []
+    found: list[Run] = []
+    values: dict[str, float | None] = {}
     for run in runs:
+        values[run.id] = run_value(run, metric)
         # Histograms are most of a manifest, and a history can have thousands of runs.
         engine = run.manifest.engine.model_copy(update={"totals": ()})
-        light = Run(run.path, run.manifest.model_copy(update={"engine": engine}))
-        figures.append(_RunFigure(light, run_value(run, metric)))
-    in_order = sorted(figures, key=lambda one: one.manifest.created)
-    found = (_history(case.title, same, metric) for case, same in by_case(in_order).items())
-    return tuple(history for history in found if history.points)
+        found.append(Run(run.path, run.manifest.model_copy(update={"engine": engine})))
+    cases = by_case(sorted(found, key=lambda run: run.manifest.created))
+    made = (
+        _history(case.title, [(run, value) for run in same if (value := values[run.id])], metric)
+        for case, same in cases.items()
+    )
+    return tuple(history for history in made if history.points)
 
 
-def _history(title: str, figures: Sequence[_RunFigure], metric: Metric) -> History:
-    used = [(one.run, one.value) for one in figures if one.value][-MOST_POINTS:]
+def _history(title: str, used: Sequence[tuple[Run, float]], metric: Metric) -> History:
+    used = used[-MOST_POINTS:]
     points = tuple(
         HistoryPoint(
             run.id, run.manifest.created, run.manifest.commit, run.manifest.tags, value
@@ -141,24 +128,21 @@ def _history(title: str, figures: Sequence[_RunFigure], metric: Metric) -> Histo
         recounted=tuple(
             Recounted(index, caution.sentence)
             for index, (before, after) in enumerate(steps, start=1)
-            for caution in recounted([before], [after])
+            for caution in comparability.recounted([before], [after])
         ),
         environments=tuple(
             EnvironmentChange(index, changes)
             for index, step in enumerate(steps, start=1)
-            if (changes := environment_differences(*step))
+            if (changes := comparability.environment_differences(*step))
         ),
     )
 
 
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
     """Changes of machine, kvmark and system between two runs, with the rules of counting."""
-    changes = [one.sentence for one in cautions([before], [after])
+    changes = [one.sentence for one in comparability.cautions([before], [after])
                if one.code not in {"counting", "generator"}]  # fmt: skip
-    systems = [
-        f"{run.manifest.engine.system.system} {run.manifest.engine.system.version}".strip()
-        for run in (before, after)
-    ]
-    if systems[0] != systems[1]:
-        changes.append(f"The system changed: {systems[0]} against {systems[1]}.")
+    one, other = system_text(before), system_text(after)
+    if one != other:
+        changes.append(f"The system changed: {one} against {other}.")
     return tuple(changes)

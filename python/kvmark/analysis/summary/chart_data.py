@@ -16,13 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kvmark.analysis.summary.faults import (
-    FaultEffect,
-    Segment,
-    fault_spans,
-    measured_phase,
-    segments,
-)
+from kvmark.analysis.summary import faults
 from kvmark.analysis.summary.run import Times
 from kvmark.analysis.summary.sums import (
     ANSWERED,
@@ -231,7 +225,7 @@ def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
 
 
 def _faults(run: Run, begin_ns: int, end_ns: int, cell_ns: int) -> Iterator[TimelineFault]:
-    for span in fault_spans(run):
+    for span in faults.fault_spans(run):
         if begin_ns <= span.begun_ns < end_ns:
             over_ns = end_ns if span.ended_ns is None else min(span.ended_ns, end_ns)
             # A fault that is over at a cell's first instant doesn't touch it.
@@ -260,7 +254,7 @@ class Stretch:
         return self.succeeded * NS_PER_S / (self.end_ns - self.start_ns)
 
 
-def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ...]:
+def around_faults(run: Run, effects: Sequence[faults.FaultEffect]) -> tuple[Stretch, ...]:
     """The measurement, cut where faults began and where the service was as before again.
 
     ``effects`` are those of all faults that were carried out.
@@ -269,10 +263,10 @@ def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ..
     Raises:
         RecordsError: a histogram can't be decoded.
     """
-    phase = measured_phase(run)
+    phase = faults.measured_phase(run)
     if not effects or phase is None:
         return ()
-    spans, counts = segments(phase, effects), interval_sums(window_rows(run, phase))
+    spans, counts = faults.segments(phase, effects), interval_sums(window_rows(run, phase))
     starts, ends = counts["start_ns"].to_list(), counts["end_ns"].to_list()
     owners = [_owner(spans, *edges) for edges in zip(starts, ends, strict=True)]
     responses: dict[int, list[Counts]] = {}
@@ -299,7 +293,7 @@ def around_faults(run: Run, effects: Sequence[FaultEffect]) -> tuple[Stretch, ..
     return tuple(found)
 
 
-def _owner(spans: Sequence[Segment], start_ns: int, end_ns: int) -> int:
+def _owner(spans: Sequence[faults.Segment], start_ns: int, end_ns: int) -> int:
     """The last fault that touches an interval, or else the quiet stretch that holds it."""
     touching = [
         (span.is_fault, index)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kvmark import stats
 from kvmark.analysis.summary.imported import imported_level, imported_rate
 from kvmark.analysis.summary.run import (
     QUANTILES,
@@ -19,19 +20,7 @@ from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, counted_totals
 from kvmark.records import PhaseRecord, Run, TimeName
 from kvmark.records.run import interval_times
 from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
-from kvmark.stats import (
-    BEYOND,
-    CONFIDENCE,
-    Counts,
-    Estimate,
-    Level,
-    jackknife,
-    level_of,
-    level_of_stages,
-    mean_interval,
-    quantile_of_intervals,
-    two_stage_mean,
-)
+from kvmark.stats import BEYOND, CONFIDENCE, Counts, Estimate, Level
 
 _RESPONSE_QUANTILES: Final = ("p50", "p99")
 
@@ -87,16 +76,16 @@ def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | 
         # A single run has no error of it.
         known = [value for run in runs if (value := run_value(run, metric, due=due))]
         complete = known and len(known) == len(runs)
-        return level_of(known, _resolution(runs, metric)) if complete else None
+        return stats.level_of(known, _resolution(runs, metric)) if complete else None
     found = counts_of(runs, metric, due=due)
     together = Counts.merge(found)
     if not together.shows(metric.q):
         return None
     step_ns = clock_step_ns(runs)
     if len(runs) > 1:
-        return jackknife(found, metric.q, step_ns)
+        return stats.jackknife(found, metric.q, step_ns)
     slices = _slices(runs[0], metric, due=due)
-    within = quantile_of_intervals(slices or found, metric.q, step_ns)
+    within = stats.quantile_of_intervals(slices or found, metric.q, step_ns)
     value = together.quantile(metric.q)
     if within is None or not value:
         return None
@@ -187,8 +176,8 @@ def _throughput(runs: Sequence[Run]) -> Level | None:
     first, second = _stages(runs, [rate_of(run) for run in runs])
     floor = rate_resolution(runs)
     if len(first) > 1 and second:
-        return level_of_stages(first, second, floor)
-    return level_of([*first, *second], floor)
+        return stats.level_of_stages(first, second, floor)
+    return stats.level_of([*first, *second], floor)
 
 
 def _slices(run: Run, metric: Metric, *, due: bool) -> list[Counts]:
@@ -291,8 +280,8 @@ def case_mean(
     """The mean of figures of runs, Stein's where their scatter decided how many there are."""
     first, second = _stages(runs, figures)
     if len(first) < 2 or not second:
-        return mean_interval(figures, unit, confidence, floor)
-    return two_stage_mean(first, second, unit, confidence, floor)
+        return stats.mean_interval(figures, unit, confidence, floor)
+    return stats.two_stage_mean(first, second, unit, confidence, floor)
 
 
 def _stages(runs: Sequence[Run], figures: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -22,6 +22,12 @@ _BROKEN = "no interval: a server was broken on purpose"
 _CANNOT_MISS = ("insert", "delete", "scan")
 
 
+def system_text(run: Run) -> str:
+    """The measured system and its version."""
+    system = run.manifest.engine.system
+    return f"{system.system} {system.version}".strip()
+
+
 def clock_step_ns(runs: Iterable[Run]) -> float:
     """The largest step of the clocks that measured them; 0 where none is known."""
     clocks = (run.manifest.engine.clock for run in runs)

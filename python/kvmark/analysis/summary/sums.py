@@ -139,6 +139,14 @@ def counter_delta(counter: str) -> pl.Expr:
     return pl.when(known.len() >= _LEAST_SAMPLES).then(known.diff().clip(lower_bound=0).sum())
 
 
+def statistic_delta(record: PhaseRecord, name: str) -> float | None:
+    """The increase of a counter of the system in a phase; None if it isn't one. A reset is 0."""
+    counter = record.statistics.get(name)
+    if counter is None or counter.before is None or counter.after is None:
+        return None
+    return max(0.0, counter.after - counter.before)
+
+
 def within(run: Run, record: PhaseRecord) -> pl.Expr:
     """Samples of a phase, its drain included."""
     origin_ns = run.manifest.engine.started_wall_ns

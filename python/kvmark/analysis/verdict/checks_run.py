@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from kvmark import stats
 from kvmark.analysis.summary.faults import Segment
 from kvmark.analysis.summary.run import keeps_rate, mean_service_ns, rate_resolution, throughput
 from kvmark.analysis.summary.sums import interval_sums
@@ -21,16 +22,9 @@ from kvmark.analysis.verdict.rules import (
     real_clock,
     reason,
 )
-from kvmark.records import Run
+from kvmark.records import ImportedRecord, Run
 from kvmark.spec.quantity import duration_text
-from kvmark.stats import (
-    LEAST_INTERVALS,
-    Estimate,
-    drift,
-    least_observations,
-    rate_of_intervals,
-    warmup_gain,
-)
+from kvmark.stats import LEAST_INTERVALS, Estimate
 
 IMPRECISE: Final = "imprecise"
 _UNSERVED: Final = "unserved_clients"
@@ -48,6 +42,18 @@ HOST_OVERHEAD = "engine_overhead_ns_per_operation"
 #: Instead of it, if the calibrations differ too much for a cost of the engine.
 HOST_OVERHEAD_LEAST = "engine_overhead_ns_least"
 HOST_OVERHEAD_MEDIAN = "engine_overhead_ns_median"
+
+
+def imported(record: ImportedRecord) -> Reason | None:
+    """Why an imported run isn't judged."""
+    origin = record.origin
+    tool = f" from {origin.tool}" if origin.tool else ""
+    return reason(
+        "imported",
+        1,
+        f"imported{tool}: not judged, since how load was offered and what was left out isn't known",
+        {"file": origin.file, "format": origin.format},
+    )
 
 
 def check_ending(run: Run) -> Iterator[Reason | None]:
@@ -193,7 +199,7 @@ def check_server_warm_up(run: Run) -> Iterator[Reason | None]:
         )
         return
     # Too few rounds show no trend.
-    risen = warmup_gain(warmup["rounds"])
+    risen = stats.warmup_gain(warmup["rounds"])
     took = duration_text(warmup["took_s"] * 1e9)
     far = "too few" if risen is None else f"{percent(risen)} faster than the best before"
     later = place is not None and place > _WARM_BY
@@ -225,7 +231,8 @@ def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason |
     found = {
         name: moved
         for name, one in series.items()
-        if len(one) >= _LEAST_FOR_DRIFT and (moved := drift(one.to_list())).p_value < _DRIFT_P_VALUE
+        if len(one) >= _LEAST_FOR_DRIFT
+        if (moved := stats.drift(one.to_list())).p_value < _DRIFT_P_VALUE
     }
     if not found:
         return None
@@ -256,14 +263,14 @@ def check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
     if not ok:
         return
     rarest = min(ok, key=lambda name: ok[name])
-    needed = least_observations(0.99)
+    needed = stats.least_observations(0.99)
     most = max(ok.values())
     yield phase.reason(
         "too_few_samples",
         needed - ok[rarest],
         f"{rarest} succeeded {ok[rarest]} times and its p99 needs {needed}, so it is not shown",
         {"operation": rarest, "count": ok[rarest], "most": most},
-        level=Level.SUSPECT if most < least_observations(0.95) else None,
+        level=Level.SUSPECT if most < stats.least_observations(0.95) else None,
     )
 
 
@@ -291,7 +298,7 @@ def check_precision(phase: JudgedPhase) -> Iterator[Reason | None]:
         for segment, rows in phase.quiet:
             rates = interval_sums(rows)["rate"].to_list()
             if any(rates):
-                found = rate_of_intervals(fmean(rates), rates, floor).plain("ops/s")
+                found = stats.rate_of_intervals(fmean(rates), rates, floor).plain("ops/s")
                 yield imprecise(found, phase.name, segment.place)
     # In the open model the number of clients is a limit.
     planned = [phase.planned(group.group) for group in phase.record.groups]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.summary.faults import RECOVERED, fault_effects, fault_spans, problems
-from kvmark.analysis.summary.sums import counter_deltas
+from kvmark.analysis.summary.sums import counter_deltas, statistic_delta
 from kvmark.analysis.verdict.rules import JudgedPhase, Reason, percent, reason
 from kvmark.drivers import drivers
 from kvmark.records import Run
@@ -59,7 +59,7 @@ def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     yield from _check_popularity(phase)
     yield from _check_garbage(phase, deltas)
     yield from _check_warnings(phase)
-    evicted = sum(_change(phase, name) or 0.0 for name in _EVICTED)
+    evicted = sum(statistic_delta(phase.record, name) or 0.0 for name in _EVICTED)
     yield phase.reason(
         "evictions",
         evicted,
@@ -207,10 +207,13 @@ def _check_garbage(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | Non
 
 def _check_warnings(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Warnings that came with answers, by their subjects."""
-    warnings, ended = _change(phase, "warnings"), phase.count()
+    warnings, ended = statistic_delta(phase.record, "warnings"), phase.count()
     if not warnings or not ended:
         return
-    known = {name: int(_change(phase, f"warnings_{kind}") or 0) for kind, name in _WARNINGS.items()}
+    known = {
+        name: int(statistic_delta(phase.record, f"warnings_{kind}") or 0)
+        for kind, name in _WARNINGS.items()
+    }
     rest = max(0, int(warnings) - sum(known.values()))
     named = {name: count for name, count in (known | {"other matters": rest}).items() if count}
     subjects = ", ".join(f"{count} of {name}" for name, count in named.items())
@@ -231,7 +234,7 @@ def _used_cores(phase: JudgedPhase, deltas: _Deltas) -> dict[str, float]:
     }
     if watched:
         return watched
-    own = [_change(phase, name) for name in _OWN_CPU]
+    own = [statistic_delta(phase.record, name) for name in _OWN_CPU]
     window_ns = (phase.record.drained_ns or phase.record.end_ns) - phase.record.start_ns
     if window_ns <= 0 or any(part is None for part in own):
         return {}
@@ -284,11 +287,3 @@ def _testbed_of(run: Run, node: str) -> Mapping[str, Any]:
     behind: Mapping[str, Any] = testbed.get("behind") or {}
     is_behind = any(one.get("name") == node for one in behind.get("nodes", ()))
     return behind if is_behind else testbed
-
-
-def _change(phase: JudgedPhase, name: str) -> float | None:
-    """The increase of a counter of the system; None if it isn't one, or was reset."""
-    counter = phase.record.statistics.get(name)
-    if counter is None or counter.before is None or counter.after is None:
-        return None
-    return max(0.0, counter.after - counter.before)

@@ -16,7 +16,6 @@ from kvmark.analysis.verdict import checks_operations, checks_run, checks_server
 from kvmark.analysis.verdict.rules import RULES, JudgedPhase, Level, Reason
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
-from kvmark.records.model import ImportedRecord
 from kvmark.records.store import keep_verdict, kept_verdict
 
 # Phases whose operations must succeed although they are not counted: others depend on them.
@@ -64,8 +63,6 @@ def judge(run: Run) -> Verdict:
     Raises:
         RecordsError: the run's files can't be read.
     """
-    if run.manifest.imported is not None:
-        return Verdict.of([_imported_reason(run.manifest.imported)])
     return Verdict.of(_advised(reason, run) for reason in _reasons(run) if reason is not None)
 
 
@@ -79,25 +76,10 @@ def _advised(reason: Reason, run: Run) -> Reason:
     return reason if advice is None else replace(reason, advice=advice)
 
 
-def _imported_reason(imported: ImportedRecord) -> Reason:
-    """Why an imported run isn't judged."""
-    origin, rule = imported.origin, RULES["imported"]
-    tool = f" from {origin.tool}" if origin.tool else ""
-    return Reason(
-        code="imported",
-        level=Level.SUSPECT,
-        phase=None,
-        sentence=(
-            f"Imported{tool}: not judged, since how load was offered and what was left out isn't"
-            " known."
-        ),
-        evidence={"file": origin.file, "format": origin.format},
-        threshold=rule.suspect,
-        advice=rule.advice,
-    )
-
-
 def _reasons(run: Run) -> Iterator[Reason | None]:
+    if run.manifest.imported is not None:
+        yield checks_run.imported(run.manifest.imported)
+        return
     yield from checks_run.check_ending(run)
     yield from checks_operations.check_fleet(run)
     yield from checks_run.check_machine(run)

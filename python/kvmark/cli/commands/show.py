@@ -202,11 +202,13 @@ def scaling(
     from kvmark.report.views import scaling as views
 
     laws = scaling_laws(runs_of(Records.at(folder), words), over)
-    answer = views.ScalingAnswer(f"Scaling over {over.replace('_', ' ')}", laws)
+    title = f"Scaling over {over.replace('_', ' ')}"
     sentences = [{"law": law, "sentence": views.scaling_sentence(law)} for law in laws]
     document = {"laws": sentences, "report": report}
-    print_result("scaling", document if json else views.scaling_text(answer, terminal_width()))
-    save_report(lambda _: views.scaling_page(answer, command_line()), report, quiet=json or quiet)
+    print_result("scaling", document if json else views.scaling_text(title, laws, terminal_width()))
+    save_report(
+        lambda _: views.scaling_page(title, laws, command_line()), report, quiet=json or quiet
+    )
 
 
 def serve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -76,19 +76,15 @@ class Figure:
             ValueError: another suffix.
             RunError: the file can't be written.
         """
-        content: str | bytes
-        match path.suffix:
-            case ".svg":
-                content = self.svg()
-            case ".png":
-                content = vl_convert.vegalite_to_png(self.by_light(), scale=2.0)
-            case ".pdf":
-                content = vl_convert.vegalite_to_pdf(self.by_light())
-            case ".csv":
-                content = self.data.write_csv()
-            case _:
-                raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
-        write_output(path, content)
+        contents: dict[str, Callable[[], str | bytes]] = {
+            ".svg": self.svg,
+            ".png": lambda: vl_convert.vegalite_to_png(self.by_light(), scale=2.0),
+            ".pdf": lambda: vl_convert.vegalite_to_pdf(self.by_light()),
+            ".csv": self.data.write_csv,
+        }
+        if path.suffix not in contents:
+            raise ValueError(f"{path} ends in none of .svg, .png, .pdf and .csv")
+        write_output(path, contents[path.suffix]())
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The figure for notebooks: the specification, SVG and plain text."""

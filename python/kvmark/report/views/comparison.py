@@ -10,7 +10,7 @@ from typing import Final, Literal
 from rich.text import Text
 
 from kvmark.analysis.compare.bounds import GateResult
-from kvmark.analysis.compare.comparability import Difference
+from kvmark.analysis.compare.comparability import differences_text
 from kvmark.analysis.compare.comparison import CaseComparison, Compared, Comparison, Effect
 from kvmark.analysis.compare.history import History, HistoryPoint, Moved
 from kvmark.analysis.compare.selection import ExcludedRun
@@ -22,7 +22,6 @@ from kvmark.report.views.runs_list import minute_cell
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
 
-_MOST_DIFFERENCES: Final = 6
 _MOST_DETECTABLE: Final = 10.0
 _DETECTABLE: Final = (
     "Could be seen: the smallest change that 8 of 10 such comparisons would report."
@@ -290,20 +289,14 @@ def condition_sentence(held: GateResult) -> str:
     return f"{result}, {reason}; {outcome}."
 
 
-def differences(found: Sequence[Difference]) -> str:
-    """The settings that differ, with both values."""
-    texts = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
-    rest = len(texts) - _MOST_DIFFERENCES
-    return "; ".join(texts[:_MOST_DIFFERENCES]) + (f"; and {rest} more" if rest > 0 else "")
-
-
 def _cautions(comparison: Comparison) -> list[str]:
     """Each caution once; with several cases, the number that it affects."""
     counts: Counter[str] = Counter()
     for case in comparison.cases:
         counts.update(caution.sentence for caution in case.cautions)
         if case.differences:
-            counts[f"Allowed differences between the sides: {differences(case.differences)}."] += 1
+            allowed = differences_text(case.differences)
+            counts[f"Allowed differences between the sides: {allowed}."] += 1
     total = len(comparison.cases)
     return [
         f"{sentence} ({count} of {total} cases)" if total > 1 else sentence
@@ -377,7 +370,7 @@ def history_sentence(history: History) -> str:
     earlier = len(history.environments) - len(newest)
     servers = [
         f"From {history.points[one.index].run} on, the servers differ:"
-        f" {differences(one.differences)}."
+        f" {differences_text(one.differences)}."
         for one in newest
     ]
     if earlier:

@@ -10,18 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from kvmark.analysis.compare.bounds import objective_sentences
-from kvmark.analysis.summary.chart_data import (
-    around_faults,
-    failure_course,
-    resource_course,
-    response_steps,
-    time_spread,
-    timelines,
-)
+from kvmark.analysis.summary import chart_data
 from kvmark.analysis.summary.faults import fault_spans
 from kvmark.analysis.summary.imported import Curve, imported_curves, imported_steps
 from kvmark.analysis.summary.metrics import merged_times, response_quantiles
-from kvmark.analysis.summary.run import quantile_curve, summarize
+from kvmark.analysis.summary.run import quantile_curve, summarize, system_text
 from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow, sequence_rows
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.interrupts import check
@@ -81,7 +74,8 @@ def run_answer(
     if imported is not None:
         return replace(answer, time_steps=imported_steps(imported))
     cells = text_width - TIMELINE_MARGIN
-    return replace(answer, time_steps=response_steps(run), timelines=timelines(run, cells))
+    timelines = chart_data.timelines(run, cells)
+    return replace(answer, time_steps=chart_data.response_steps(run), timelines=timelines)
 
 
 def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
@@ -107,7 +101,7 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
             top=origin_facts([run]),
         ),
         faults=fault_spans(run),
-        around_faults=around_faults(run, summary.faults),
+        around_faults=chart_data.around_faults(run, summary.faults),
         objectives=objective_sentences(run, verdict),
     )
 
@@ -168,9 +162,9 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
     elif imported is None:
         answer = replace(
             answer,
-            resources=resource_course(run),
-            failures=failure_course(run),
-            spread=time_spread(run),
+            resources=chart_data.resource_course(run),
+            failures=chart_data.failure_course(run),
+            spread=chart_data.time_spread(run),
         )
     if page_runs <= MOST_CURVES:
         curves = imported_curves(imported) if imported else tuple(_run_curves(run))
@@ -280,7 +274,7 @@ def study_provenance(
         return Provenance(tuple(facts), (), documents)
     first = runs[0].manifest
     facts += [
-        Fact("System", ", ".join(_systems(runs))),
+        Fact("System", ", ".join(dict.fromkeys(map(system_text, runs)))),
         Fact("Begun", min(run.manifest.created for run in runs)),
         *(Fact(name, version) for name, version in first.versions.items()),
         Fact("Host", _compact(first.host)),
@@ -304,7 +298,7 @@ def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
         Fact("Measured", days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
         Fact("Commit", ", ".join(_commits(runs)) or NO_COMMIT),
         Fact("Machine", "; ".join(dict.fromkeys(machine_text(run.manifest.host) for run in runs))),
-        Fact("System", ", ".join(_systems(runs))),
+        Fact("System", ", ".join(dict.fromkeys(map(system_text, runs)))),
         *_server_settings(runs),
     )
 
@@ -316,8 +310,8 @@ def origin_sentence(runs: Sequence[Run]) -> str:
     versions = dict.fromkeys(run.manifest.versions.get("kvmark", "unknown") for run in runs)
     commits = [f"commit {', '.join(_commits(runs))}"] if _commits(runs) else []
     parts = [
-        f"From {ids}", listed(_systems(runs)), *commits, f"kvmark {', '.join(versions)}",
-        machine_text(last.manifest.host),
+        f"From {ids}", listed(dict.fromkeys(map(system_text, runs))), *commits,
+        f"kvmark {', '.join(versions)}", machine_text(last.manifest.host),
     ]  # fmt: skip
     commands = dict.fromkeys(shlex.join(run.manifest.command) for run in runs)
     made_by = "" if len(commands) > 1 else f" Made by `{next(iter(commands))}`."
@@ -337,11 +331,6 @@ def _server_settings(runs: Sequence[Run]) -> Iterator[Fact]:
             if len(levels) > 1:
                 different.append(f"{place.removeprefix('servers.')} {', or '.join(levels)}")
         yield Fact("Servers", f"not the same for all runs: {'; '.join(different)}")
-
-
-def _systems(runs: Sequence[Run]) -> list[str]:
-    systems = (run.manifest.engine.system for run in runs)
-    return list(dict.fromkeys(f"{one.system} {one.version}".strip() for one in systems))
 
 
 def _commits(runs: Sequence[Run]) -> list[str]:

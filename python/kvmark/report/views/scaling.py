@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -37,36 +36,27 @@ _NO_PEAK: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingAnswer:
-    """Scaling laws over one factor."""
-
-    title: str
-    laws: tuple[ScalingLaw, ...]
-
-
-def scaling_text(answer: ScalingAnswer, width: int) -> Text:
+def scaling_text(title: str, laws: Sequence[ScalingLaw], width: int) -> Text:
     """Tables and sentences for a terminal."""
     lines: list[Text | str] = []
-    for law in answer.laws:
-        title = f"{law.title}: " if len(answer.laws) > 1 else ""
-        lines.append(f"{title}{scaling_sentence(law)}")
+    for law in laws:
+        case = f"{law.title}: " if len(laws) > 1 else ""
+        lines.append(f"{case}{scaling_sentence(law)}")
         for caveat in law.caveats:
             lines += sentence_lines(caveat.sentence, width, "dim", "  ")
-    return stacked(width, *_scaling_grids(answer), lines)
+    return stacked(width, *_scaling_grids(title, laws), lines)
 
 
-def scaling_page(answer: ScalingAnswer, command: tuple[str, ...] = ()) -> Page:
+def scaling_page(title: str, laws: Sequence[ScalingLaw], command: tuple[str, ...]) -> Page:
     """The laws, their figure, and their caveats."""
-    laws = answer.laws
     facts = tuple(Fact(law.title, scaling_sentence(law)) for law in laws)
-    parts = [Section("laws", "Laws", facts=facts, grids=_scaling_grids(answer))]
+    parts = [Section("laws", "Laws", facts=facts, grids=_scaling_grids(title, laws))]
     if laws:
         parts.append(Section("figure", "Figure", figures=(scaling_figure(laws),)))
     runs = {law.title: [run for point in law.points for run in point.runs] for law in laws}
     documents = {"Runs of each case": runs} if any(runs.values()) else {}
     return Page(
-        title=answer.title,
+        title=title,
         question="How does throughput change with the number of clients or servers?",
         answer=scaling_sentence(laws[0]) if len(laws) == 1 else f"{len(laws)} laws, each below.",
         caveats=caveats([(law.title, _verdict(law), {}) for law in laws], "cases"),
@@ -141,17 +131,16 @@ def between(estimate: Bounded) -> str:
     return f"{units.significant(estimate.value)} ({low} to {high})"
 
 
-def _scaling_grids(answer: ScalingAnswer) -> tuple[Grid, ...]:
+def _scaling_grids(title: str, laws: Sequence[ScalingLaw]) -> tuple[Grid, ...]:
     """The points of each law unless there are many laws, and the parameters of fitted ones."""
-    fitted = any(law.fit is not None for law in answer.laws)
-    few = len(answer.laws) <= _MOST_TABLES or not fitted
-    points = tuple(map(_points_grid, answer.laws)) if few else ()
-    return (*points, _laws_grid(answer)) if fitted else points
+    fitted = any(law.fit is not None for law in laws)
+    few = len(laws) <= _MOST_TABLES or not fitted
+    points = tuple(map(_points_grid, laws)) if few else ()
+    return (*points, _laws_grid(title, laws)) if fitted else points
 
 
-def _laws_grid(answer: ScalingAnswer) -> Grid:
+def _laws_grid(title: str, laws: Sequence[ScalingLaw]) -> Grid:
     """The parameters and the peak of each law."""
-    laws = answer.laws
 
     def value(name: str, law: ScalingLaw) -> Cell:
         estimate = _parameter(name, law)
@@ -164,7 +153,7 @@ def _laws_grid(answer: ScalingAnswer) -> Grid:
             return Cell(units.ABSENT)
         return Cell(f"{_number(estimate.low)} … {_number(estimate.high)}", "muted")
 
-    table = Table(answer.title, laws)
+    table = Table(title, laws)
     table.key("case", lambda law: law.title)
     table.key("levels", lambda law: len(law.points), number=True)
     for name, heading, band in (

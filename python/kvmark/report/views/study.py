@@ -286,7 +286,7 @@ def study_grid(answer: StudyAnswer) -> Grid:
         f"response time, {unit.name}",
     )
     if answer.disk_reads:
-        table.number("disk, kB/op", _disk)
+        table.number("disk, kB/op", lambda row: row.disk_bytes and row.disk_bytes / _BYTES_PER_KB)
     if any(row.retries for row in rows):
         table.number("retries", lambda row: _mean(row, row.retries))
     table.number("errors", lambda row: _mean(row, row.errors_total))
@@ -367,10 +367,6 @@ def change_text(change: Bounded) -> str:
     """A change in percent with its interval, such as `−51 % (−55 to −47)`."""
     interval = units.interval(change, _percent, "")
     return f"{_signed(change)} %" + (f" ({interval})" if interval else "")
-
-
-def _disk(row: StudyRow) -> float | None:
-    return None if row.disk_bytes is None else row.disk_bytes / _BYTES_PER_KB
 
 
 def _seconds(row: StudyRow) -> float | None:
