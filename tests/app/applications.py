@@ -1,8 +1,5 @@
 """Applications from command lines, as `kvmark app` makes them."""
 
-import json
-import tomllib
-from pathlib import Path
 from typing import Any
 
 from kvmark.frontends.yugabyte_apps.flags import AppRequest, parse_request
@@ -22,11 +19,6 @@ SERVERS = {
     "accord": Server("cassandra", "6.0-alpha1", has_transactions=True),
     "yugabyte": Server("yugabyte", "3.9-SNAPSHOT", has_transactions=True),
 }
-
-
-def table(name: str) -> dict[str, Any]:
-    """The content of a TOML file of this folder."""
-    return tomllib.loads(Path(__file__).with_name(name).read_text())
 
 
 def request(line: str) -> AppRequest:
@@ -49,16 +41,3 @@ def plan(line: str, server: str = "cassandra") -> dict[str, Any]:
     made = compile_run(run(line, server), 2)
     limits = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
     return made.model_dump(mode="json") | {"limits": limits}
-
-
-def check(found: Any, expected: Any, place: str = "plan") -> None:
-    """Compares parts of a plan; lists have places or names, and a text can be a value's JSON."""
-    if not isinstance(expected, dict):
-        assert expected in (found, json.dumps(found)), f"{place} is {found}"
-        return
-    if isinstance(found, list):
-        found = {one["name"]: one for one in found if "name" in one} | {
-            str(number): one for number, one in enumerate(found)
-        }
-    for key, one in expected.items():
-        check(found[key], one, f"{place}.{key}")

@@ -4,15 +4,16 @@ import uuid
 from typing import Any
 
 import pytest
-from applications import SERVERS, check, plan, request, run, table, workload
+from applications import SERVERS, plan, request, run, workload
 
 from kvmark.errors import SpecError
 from kvmark.frontends.yugabyte_apps.workload import removals, server_notes, server_of
 from kvmark.secret import Secret
+from tables import check, table
 
 INDEX = "CassandraSecondaryIndex"
 PAIRS = "CassandraTransactionalKeyValue"
-PLANS = table("plans.toml")
+PLANS = table(__file__, "plans.toml")
 
 
 @pytest.mark.parametrize("case", PLANS.values(), ids=PLANS)
@@ -20,7 +21,7 @@ def test_a_command_line_has_its_plan(case: dict[str, Any]) -> None:
     check(plan(case["line"], case.get("server", "cassandra")), case["plan"])
 
 
-@pytest.mark.parametrize(("line", "sentence"), table("refusals.toml")["refused"])
+@pytest.mark.parametrize(("line", "sentence"), table(__file__, "refusals.toml")["refused"])
 def test_a_mistake_is_one_sentence_that_names_the_flag(line: str, sentence: str) -> None:
     with pytest.raises(SpecError) as error:
         workload(line)
