@@ -155,11 +155,6 @@ class _Names:
     outcomes: list[str] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
 
-    def number(self, statement: str, kind: str) -> int:
-        """The number of a statement, a new one for a new statement."""
-        self.kinds.setdefault(statement, kind)
-        return list(self.kinds).index(statement)
-
 
 class _TapeReader:
     """One tape, read a few blocks at a time."""
@@ -185,10 +180,8 @@ class _TapeReader:
         blocks = [self.rows]
         while self.has_more and sum(map(len, blocks)) < _AT_ONCE:
             block = self._block()
-            if block is None:
-                self.has_more = False
-            else:
-                blocks.append(block)
+            self.has_more = block is not None
+            blocks += [] if block is None else [block]
         self.rows = np.concatenate(blocks)
 
     def take(self, until_ns: int | None) -> _Rows:
@@ -277,7 +270,8 @@ class _TapeReader:
             raise self._damaged("it names a statement that isn't there") from problem
         if not isinstance(statement, str) or kind not in KINDS:
             raise self._damaged("a statement of it is of no known kind")
-        return self._names.number(statement, kind)
+        self._names.kinds.setdefault(statement, kind)
+        return list(self._names.kinds).index(statement)
 
     def _damaged(self, reason: str) -> ImportFileError:
         return ImportFileError(f"{self._path} is damaged at byte {self._place}: {reason}")
@@ -527,6 +521,7 @@ def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
     statements, outcomes = _log_names(folder / _LOG_STATEMENTS)
     clients: dict[object, int] = {}
     begin_ns = int(rows["intended_ns"].min())
+    columns = dict(zip(("at_ns", *_INSTANTS[1:]), _INSTANTS, strict=True))
     for part in _sorted(rows):
         is_invalid = (
             any(int(part[name].max()) >= 2**63 for name in _INSTANTS)
@@ -539,22 +534,14 @@ def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
                 f"{folder / _LOG} is damaged: it has operations that no run can have"
             )
         statement = _column(part, "statement")
-        writer.add(
-            _common_columns(part, clients).with_columns(
-                at_ns=_since(part, "intended_ns", begin_ns),
-                issued_ns=_since(part, "issued_ns", begin_ns),
-                completed_ns=_since(part, "completed_ns", begin_ns),
-                outcome=_named(outcomes, _column(part, "outcome")),
-                **{
-                    name: _named([one[name] for one in statements], statement)
-                    for name in _LOG_NAMES
-                },
-            )
-        )
-
-
-def _since(rows: _Rows, name: str, begin_ns: int) -> pl.Series:
-    return pl.Series(rows[name].astype(np.int64) - begin_ns)
+        instants = {
+            ours: pl.Series(part[name].astype(np.int64) - begin_ns)
+            for ours, name in columns.items()
+        }
+        names = {name: _named([one[name] for one in statements], statement) for name in _LOG_NAMES}
+        outcome = _named(outcomes, _column(part, "outcome"))
+        frame = _common_columns(part, clients)
+        writer.add(frame.with_columns(outcome=outcome, **instants, **names))
 
 
 def _log_rows(path: Path) -> _Rows:

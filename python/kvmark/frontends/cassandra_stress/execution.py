@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final
 from kvmark.cli.output import document, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, experiment_name
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.cassandra_stress import output
 from kvmark.frontends.cassandra_stress.grammar import StressOptions
@@ -88,11 +88,10 @@ class RampLevel:
 
 
 @dataclass(kw_only=True)
-class StressRuns:
+class StressRuns(Design):
     """The runs of a command line: one number of clients, or a ramp."""
 
     kind: ClassVar[str] = "stress"
-    redoes_invalid: ClassVar[bool] = False
 
     plans: StressPlans
     system: str
@@ -108,10 +107,6 @@ class StressRuns:
         """The command line."""
         return self.plans.spec
 
-    @property
-    def name(self) -> str:
-        return experiment_name(self.kind, self.definition())
-
     def definition(self) -> Mapping[str, Any]:
         own = {"system": self.system, "pin": self.plans.pin, "repetitions": self.repetitions}
         profiles = [repr(profile) for profile in self.plans.profiles]
@@ -119,9 +114,6 @@ class StressRuns:
 
     def typical_plan(self) -> Plan:
         return self.plans.plan(self.spec.threads or self.spec.ladder.first)
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        return {}
 
     def execute(self, runs: Executor) -> None:
         for repetition in range(self.repetitions):

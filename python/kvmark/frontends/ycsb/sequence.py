@@ -21,10 +21,9 @@ from kvmark.experiment.design import (
     RunOutcome,
     RunRequest,
     TimeLeft,
-    experiment_name,
     prepare_run,
 )
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.properties import CORE_WORKLOADS
 from kvmark.frontends.ycsb.scheduling import RepetitionPolicy, Scheduler, Step, StepLimit
@@ -165,11 +164,10 @@ class YcsbStudy:
 
 
 @dataclass(kw_only=True)
-class YcsbSequence:
+class YcsbSequence(Design):
     """The design of the experiment."""
 
     kind: ClassVar[str] = "ycsb"
-    redoes_invalid: ClassVar[bool] = False
 
     study: YcsbStudy
     #: As the user names it; a scratch database has another path each time.
@@ -192,10 +190,6 @@ class YcsbSequence:
             lambda: self._spent_s, seed=study.seed, is_timed=study.is_timed,
         )  # fmt: skip
 
-    @property
-    def name(self) -> str:
-        return experiment_name(self.kind, self.definition())
-
     def definition(self) -> Mapping[str, Any]:
         return {"system": self.system, **self.study.as_json()}
 
@@ -204,9 +198,6 @@ class YcsbSequence:
         steps = self.study.first_steps()
         step = next((step for step in steps if not step.is_load), steps[0])
         return compile_run(self.study.spec(step, step.records))
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        return {}
 
     def execute(self, runs: Executor) -> None:
         present = 0

@@ -16,14 +16,8 @@ from kvmark.cli.options import ExperimentOptions, report_path
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
-from kvmark.experiment.design import (
-    PreparedRun,
-    RunOutcome,
-    RunRequest,
-    experiment_name,
-    prepare_run,
-)
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.yugabyte_apps import table
 from kvmark.frontends.yugabyte_apps import workload as workloads
@@ -43,11 +37,10 @@ from kvmark.testbed.observe import NodeExporter
 
 
 @dataclass(kw_only=True)
-class AppRuns:
+class AppRuns(Design):
     """The repetitions of a sample application."""
 
     kind: ClassVar[str] = "app"
-    redoes_invalid: ClassVar[bool] = False
 
     #: Makes the run; without --uuid or --nouuid, each has another key prefix.
     make: Callable[[], RunSpec]
@@ -59,10 +52,6 @@ class AppRuns:
     prepare: Callable[[], None]
     outcomes: list[RunOutcome] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        return experiment_name(self.kind, self.definition())
-
     def definition(self) -> Mapping[str, Any]:
         flags = self.application["flags"]
         own = {name: value for name, value in flags.items() if name not in OF_THE_COMMAND}
@@ -71,9 +60,6 @@ class AppRuns:
 
     def typical_plan(self) -> Plan:
         return compile_run(self.make())
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        return {}
 
     def execute(self, runs: Executor) -> None:
         name = self.application["name"]
