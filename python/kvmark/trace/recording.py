@@ -331,27 +331,6 @@ def _named(values: Sequence[str | None], numbers: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True, slots=True)
-class TapSettings:
-    """The settings of a tap, in the engine's form."""
-
-    host: str
-    port: int
-    protocol: str
-    address: str
-    default_port: int
-    tls: bool
-    ca_file: str | None
-    cert_file: str | None
-    key_file: str | None
-    server_name: str | None
-    threads: int
-    keep_keys: bool
-    keep_values: bool
-    memory_bytes: int
-    disk_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class TapProgress:
     """The progress of a tap."""
 
@@ -364,7 +343,7 @@ class TapProgress:
 
 
 def record(
-    settings: TapSettings,
+    settings: Mapping[str, Any],
     path: Path,
     source: str,
     hash_key: bytes,
@@ -376,13 +355,13 @@ def record(
         UsageError: the port or the folder can't be used.
         RunError: nothing was recorded, or the trace can't be written; the tapes are kept then.
     """
-    keep = Keep(keys=settings.keep_keys, values=settings.keep_values)
+    keep = Keep(keys=settings["keep_keys"], values=settings["keep_values"])
     writer = TraceWriter(path, source, keep)
     try:
         write_about(path, source, keep)
         counts = json.loads(
             _engine.tap(
-                json.dumps(asdict(settings)),
+                json.dumps(settings),
                 path,
                 hash_key,
                 lambda text: goes_on(TapProgress(**json.loads(text))),
