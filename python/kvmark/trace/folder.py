@@ -6,9 +6,11 @@ It is written file by file, and read batch by batch.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
@@ -19,6 +21,8 @@ from kvmark.errors import RunError, UsageError
 from kvmark.removal import discard_folder
 
 FORMAT: Final = 1
+NOTES: Final = tomllib.loads((files(__package__) / "notes.toml").read_text("utf-8"))
+"""Notes for readers of a trace and of its replays."""
 
 KINDS: Final = (
     "read", "update", "insert", "scan", "read_modify_write", "delete", "other",

@@ -27,6 +27,7 @@ from kvmark.removal import discard_folder, remove_file
 from kvmark.trace.folder import (
     HASHED,
     KINDS,
+    NOTES,
     OWN_FILES,
     Keep,
     TraceInfo,
@@ -401,31 +402,9 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
     return info
 
 
-_COUNTED: Final = {
-    "lost": "rows that the disk was too slow for are missing: {:,}",
-    "unanswered": "operations without a reply in time: {:,}",
-    "not_carried_out": "commands of transactions that weren't carried out are left out: {:,}",
-    "unknown_commands": "commands that the server doesn't know are left out: {:,}",
-    "cut_keys": "keys beyond the first 512 of an operation are left out: {:,}",
-    "cut_contents": (
-        "keys and values that aren't kept, for they were too long or memory was full: {:,}"
-    ),
-    "moved": "replies that sent clients past the tap (MOVED): {:,}; put one before each node",
-    "asked": "replies that sent clients past the tap for once (ASK): {:,}",
-    "not_recorded": "connections that weren't recorded any more, because of {first}: {:,}",
-    "garbage": (
-        "connections whose bytes weren't the protocol, and weren't recorded any more: {:,}"
-        " ({first})"
-    ),
-    "unreachable": "connections for which the server couldn't be reached: {:,} ({first})",
-    "ended": "recording ended before forwarding did: {}",
-}
-"""Sentences on the engine's counts, of which some have the first case."""
-
-
 def _notes(counts: Mapping[str, Any]) -> Iterator[str]:
     """Notes for readers of the trace."""
-    for name, text in _COUNTED.items():
+    for name, text in NOTES["tap"].items():
         found, first = counts[name], counts.get(f"first_{name}")
         several = found.items() if isinstance(found, dict) else [(first, found)]
         yield from (text.format(count, first=reason) for reason, count in several if count)

@@ -23,7 +23,7 @@ from pydantic import ConfigDict, TypeAdapter
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.removal import remove_file
-from kvmark.trace.folder import ENGINE_KINDS, OPTIONAL, Trace, first_line
+from kvmark.trace.folder import ENGINE_KINDS, NOTES, OPTIONAL, Trace, first_line
 from kvmark.trace.recording import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")
@@ -46,15 +46,6 @@ _COLUMNS: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "v
                    "ttl_ms", "items")  # fmt: skip
 _CONTENTS: Final = ("count", "key_content", "value_content")
 """The optional columns that a replay uses."""
-_NOTES: Final = {
-    "key_size": "keys shorter than 10 bytes or longer than 255 are as long as these",
-    "value_size": "values are no longer than 16 MiB",
-    "ttl": "a time to live is left out",
-    "items": "each key of an operation on several is an operation",
-    "keys": "operations of other keys are left out, and the rate falls with them",
-    "count": f"a scan without a number of records reads {_SCAN_LENGTH}",
-}
-"""Notes on differences between the trace and its replay, followed by a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +150,7 @@ class _TapeMaker:
         self.skipped: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.changes: Counter[str] = Counter()
-        """By the keys of `_NOTES`."""
+        """By the keys of `NOTES`."""
         self.sized_reads: set[str] = set()
         """Verbs whose reads have sizes."""
         self.expires = False
@@ -215,7 +206,9 @@ class _TapeMaker:
                 preloaded += len(rows)
         notes += [f"left out on purpose: {verb} ({n:,})" for verb, n in _most(self.skipped)]
         notes += [
-            f"{note}: {self.changes[name]:,}" for name, note in _NOTES.items() if self.changes[name]
+            f"{note}: {self.changes[name]:,}"
+            for name, note in NOTES["replay"].items()
+            if self.changes[name]
         ]
         return replace(made, preloaded=preloaded, told=tuple(notes))
 

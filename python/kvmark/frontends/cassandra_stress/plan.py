@@ -85,25 +85,22 @@ def _row_law(law: Law) -> Words:
     return {"min": law.min, "max": law.max, "shape": shape, "inverted": law.inverted}
 
 
-def _share_of_rows(ratio: Ratio) -> Words:
-    """Visits each row with a probability."""
-    return {"rows": "each", "law": _row_law(ratio.law), "of": ratio.divisor}
+def _ratio(ratio: Ratio) -> Words:
+    return {"law": _row_law(ratio.law), "of": ratio.divisor}
 
 
-_EVERY_ROW: Final = _share_of_rows(WHOLE)
+_EVERY_ROW: Final[Words] = {"rows": "each", **_ratio(WHOLE)}
 
 
 def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
     """The predefined table: a key of digits, and columns of bytes or counters."""
-
-    def value(name: str) -> Words:
-        # Each run draws its own increments: runs need not agree on a counter's value.
-        if counters:
-            return _column(f"randomstr{name}", {"type": "integer", "bits": 64}, spec.add, _SINGLE)
-        return _column(f"randomstr{name}", {"type": "bytes"}, _IDENTITY, spec.columns.size)
-
+    # Each run draws its own increments: runs need not agree on a counter's value.
+    drawn: tuple[dict[str, Any], Law, Law] = ({"type": "bytes"}, _IDENTITY, spec.columns.size)
+    if counters:
+        drawn = {"type": "integer", "bits": 64}, spec.add, _SINGLE
+    values = [_column(f"randomstr{name}", *drawn) for name in spec.columns.names]
     key = _column("randomstrkey", {"type": "digits"}, _IDENTITY, fixed(spec.key_size))
-    return _rows((key,), (), map(value, spec.columns.names), spec, _EVERY_ROW)
+    return _rows((key,), (), values, spec, _EVERY_ROW)
 
 
 def _profile_rows(profile: Profile, spec: StressSpec, visit: Words, **changes: Any) -> Rows:
@@ -150,12 +147,12 @@ def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
     return _profile_rows(
         profile,
         spec,
-        _share_of_rows(spec.insert.select or profile.insert.select),
+        {"rows": "each", **_ratio(spec.insert.select or profile.insert.select)},
         ends=_ends([profile.column(name).cluster or _SINGLE for name in profile.table.clustering]),
         partitions=tuple(drawn),
         # In a mix, the last insert is unknown.
         partitions_in_all=spec.partitions if len(spec.shares) == 1 else None,
-        filled={"law": _row_law(filled.law), "of": filled.divisor},
+        filled=_ratio(filled),
     )
 
 
@@ -168,19 +165,15 @@ def _rows(
     **changes: Any,
 ) -> Rows:
     """One whole partition in each operation, apart from the changes."""
-    fields: dict[str, Any] = {
-        "ends": (),
-        "partitions": (1,),
-        "partitions_in_all": None,
-        "filled": {"law": _row_law(WHOLE.law), "of": WHOLE.divisor},
-    }
+    whole = {"ends": (), "partitions": (1,), "partitions_in_all": None, "filled": _ratio(WHOLE)}
+    fields: dict[str, Any] = {**whole, **changes}
     return Rows(
         partition=tuple(partition),
         clustering=tuple(clustering),
         values=tuple(values),
         sorted=spec.population.sorted,
         visit=visit,
-        **{**fields, **changes},
+        **fields,
     )
 
 
@@ -211,9 +204,8 @@ def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> Words:
         raise PlanError(f"{name}: there are no values of type {kind.name}; use another type")
     identity = _TIMES if kind.name in ("timestamp", "timeuuid") else _IDENTITY
     spec = profile.column(name)
-    return _column(
-        label, becomes, spec.population or identity, spec.size or _SIZE, spec.cluster or _SINGLE
-    )
+    laws = (spec.population or identity, spec.size or _SIZE, spec.cluster or _SINGLE)
+    return _column(label, becomes, *laws)
 
 
 def _column(

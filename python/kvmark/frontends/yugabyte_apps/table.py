@@ -29,7 +29,7 @@ from kvmark.records.files import GENERATOR, is_ours
 from kvmark.records.intervals import TIMED
 from kvmark.report.model import units
 from kvmark.report.model.page import Section
-from kvmark.report.model.tables import Cell, Column, Grid, to_text
+from kvmark.report.model.tables import Cell, Column, Grid, changes, to_text
 from kvmark.report.views.runs_list import TONES
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
@@ -278,16 +278,13 @@ def _cpu_rows(name: str, nodes: Sequence[_NodeUsage]) -> list[AppRow]:
 
 def app_grid(table: AppTable) -> Grid:
     """The published table: each quantity over the intervals."""
-    firsts = [row.name.split()[0] for row in table.rows]
     title = f"{table.app}: {table.writers} writers, {table.readers} readers"
     headings = (Column(_HEADINGS.get(name, name)) for name in _COLUMNS)
     return Grid(
         title=f"{title} · {_system(table)}",
         columns=(Column("over intervals", number=False, key=True), *headings),
         rows=tuple(map(_row, table.rows)),
-        section_starts=frozenset(
-            place for place in range(1, len(firsts)) if firsts[place] != firsts[place - 1]
-        ),
+        section_starts=changes([row.name.split()[0] for row in table.rows]),
         notes=tuple(_notes(table)),
     )
 
