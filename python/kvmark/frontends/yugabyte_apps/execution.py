@@ -99,7 +99,11 @@ def execute_app(request: AppRequest) -> None:
     if request.has("skip_workload"):
         _drop_table(request, system, existing)
         return
-    report, shared = _report(request), _experiment_options(request)
+    try:
+        report = report_path(request.text("report") or "none")
+    except SpecError as problem:
+        raise SpecError(f"--report: {problem.message}") from None
+    shared = _experiment_options(request)
     notes = workloads.server_notes(request, server)
 
     def make() -> RunSpec:
@@ -164,13 +168,6 @@ def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) ->
     )
 
 
-def _report(request: AppRequest) -> Path | None:
-    try:
-        return report_path(request.text("report") or "none")
-    except SpecError as problem:
-        raise SpecError(f"--report: {problem.message}") from None
-
-
 def _experiment_options(request: AppRequest) -> ExperimentOptions:
     folder = request.text("runs")
     return ExperimentOptions(
@@ -201,12 +198,11 @@ def _report_runs(
     ended = (one.run for one in runs.outcomes if one.run is not None)
     closed = [close_and_judge(records, run) for run in ended]
     counted = [one for one in closed if one.run.counted]
-    if problem is None and len(counted) < len(closed):
-        lost = next(one.run.id for one in closed if not one.run.counted)
+    lost = next((one.run.id for one in closed if not one.run.counted), None if closed else "none")
+    if problem is None and lost is not None:
         problem = AnswerIsNo(f"run {lost} ended before anything was measured")
-    if not counted:
-        first = closed[0].run.id if closed else "none"
-        raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
+    if problem is not None and not counted:
+        raise problem
     answers = [(one, table.app_table([one.run])) for one in counted]
     if report is not None:
         all_runs = [one.run for one in counted]
