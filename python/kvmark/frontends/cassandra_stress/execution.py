@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -66,10 +67,8 @@ def continues(spec: StressSpec, rates: Sequence[float]) -> bool:
 
 def _gains(rates: Sequence[float], steps: int, least: float) -> bool:
     """Whether the mean gain of the last steps is large enough, or there are too few of them."""
-    if len(rates) < steps + 1:
-        return True
-    pairs = zip(rates[-steps - 1 : -1], rates[-steps:], strict=True)
-    return sum((after - before) / before for before, after in pairs) / steps >= least
+    gains = [(after - before) / before for before, after in pairwise(rates[-steps - 1 :])]
+    return len(gains) < steps or sum(gains) / steps >= least
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +176,11 @@ def _line(content: Mapping[str, Any] | None) -> output.Line | None:
     """A line from its JSON values, where null is NaN."""
     if content is None:
         return None
-
-    def values(content: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: math.nan if value is None else value for name, value in content.items()}
-
-    return output.Line(
-        **{**values(content), "collections": output.Collections(**values(content["collections"]))}
+    line, collections = (
+        {name: math.nan if value is None else value for name, value in one.items()}
+        for one in (content, content["collections"])
     )
+    return output.Line(**{**line, "collections": output.Collections(**collections)})
 
 
 def _running(spec: StressSpec, clients: int) -> str:

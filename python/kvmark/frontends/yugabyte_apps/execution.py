@@ -101,8 +101,8 @@ def execute_app(request: AppRequest) -> None:
         return
     try:
         report = report_path(request.text("report") or "none")
-    except SpecError as problem:
-        raise SpecError(f"--report: {problem.message}") from None
+    except SpecError as wrong:
+        raise SpecError(f"--report: {wrong.message}") from None
     shared = _experiment_options(request)
     notes = workloads.server_notes(request, server)
 
