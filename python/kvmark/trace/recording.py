@@ -87,7 +87,10 @@ _LOG_RECORD: Final = np.dtype(
         ("statement", "<u2"), ("items", "<u2"), ("outcome", "u1"), ("spare", "V7"),
     ]
 )  # fmt: skip
-_INSTANTS: Final = ("intended_ns", "issued_ns", "completed_ns")
+_INSTANTS: Final = {
+    "at_ns": "intended_ns", "issued_ns": "issued_ns", "completed_ns": "completed_ns",
+}  # fmt: skip
+"""A record's field for each column of a trace."""
 _LOG_AT_ONCE: Final = 1 << 20
 
 
@@ -479,10 +482,9 @@ def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
     statements, outcomes = _log_names(folder / _LOG_STATEMENTS)
     clients: dict[object, int] = {}
     begin_ns = int(rows["intended_ns"].min())
-    columns = dict(zip(("at_ns", *_INSTANTS[1:]), _INSTANTS, strict=True))
     for part in _sorted(rows):
         is_invalid = (
-            any(int(part[name].max()) >= 2**63 for name in _INSTANTS)
+            any(int(part[name].max()) >= 2**63 for name in _INSTANTS.values())
             or int(part["statement"].max()) >= len(statements)
             or int(part["outcome"].max()) >= len(outcomes)
             or part["items"][0] == 0
@@ -494,7 +496,7 @@ def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
         statement = _column(part, "statement")
         instants = {
             ours: pl.Series(part[name].astype(np.int64) - begin_ns)
-            for ours, name in columns.items()
+            for ours, name in _INSTANTS.items()
         }
         names = {name: _named([one[name] for one in statements], statement) for name in _LOG_NAMES}
         outcome = _named(outcomes, _column(part, "outcome"))
@@ -508,10 +510,10 @@ def _log_rows(path: Path) -> _Rows:
         with path.open("rb") as file:
             if file.read(len(_LOG_MAGIC)) != _LOG_MAGIC:
                 raise ImportFileError(f"{path} isn't a log of a run that this kvmark can read")
-        count = (path.stat().st_size - len(_LOG_MAGIC)) // _LOG_RECORD.itemsize
+        offset = len(_LOG_MAGIC)
+        count = (path.stat().st_size - offset) // _LOG_RECORD.itemsize
         if not count:
             return np.empty(0, dtype=_LOG_RECORD)
-        offset = len(_LOG_MAGIC)
         return np.memmap(path, dtype=_LOG_RECORD, mode="r", offset=offset, shape=(count,))
     except (OSError, ValueError) as problem:
         raise ImportFileError(f"{path} can't be read: {problem}") from problem

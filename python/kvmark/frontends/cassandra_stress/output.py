@@ -430,9 +430,8 @@ def times_table(results: StressResults) -> str:
 def ramp_table(rows: Sequence[tuple[str, Line]]) -> str:
     """A line for each level of a thread ramp, after its name."""
     width = max((len(name) for name, _ in rows), default=2)
-    lines = [f"{'id':>{width}}, {HEAD}"]
-    lines += [f"{name:>{width}}, {line_text(line)}" for name, line in rows]
-    return "\n".join(lines) + "\n"
+    lines = (("id", HEAD), *((name, line_text(line)) for name, line in rows))
+    return "".join(f"{name:>{width}}, {text}\n" for name, text in lines)
 
 
 def text_of_run(run: Run) -> str:

@@ -243,9 +243,10 @@ def _predefined(kind: str, spec: StressSpec) -> _Operation:
         else:
             columns = range(1)
     else:
-        places = zip(names, columns[1:], strict=True)
-        added = {name: f'"{name}" + ' if counters else "" for name in names}
-        written = ", ".join(f'"{name}" = {added[name]}{{c{place}}}' for name, place in places)
+        written = ", ".join(
+            f'"{name}" = ' + (f'"{name}" + ' if counters else "") + f"{{c{place}}}"
+            for place, name in enumerate(names, start=1)
+        )
         text = f"UPDATE {table} SET {written} WHERE key = {{c0}}"
         if not counters and spec.columns.timestamp is not None:
             options["timestamp"] = spec.columns.timestamp
@@ -320,10 +321,8 @@ def _range(name: str, spec: StressSpec, profile: Profile, query: RangeQuery) -> 
         "generator": "computed", "of": "operation", "divisor": 1, "modulus": ranges,
         "factor": width, "step": 0,
     }  # fmt: skip
-    arguments = (
-        _argument("first", {**computed, "start": -(2**63)}),
-        _argument("last", {**computed, "start": -(2**63) + width - 1}),
-    )
+    starts = {"first": -(2**63), "last": -(2**63) + width - 1}
+    arguments = tuple(_argument(end, {**computed, "start": at}) for end, at in starts.items())
     # Also checks that the columns' types are supported.
     rows = _profile_rows(profile, spec, _EVERY_ROW)
     statement = _statement(name, text, rows, (), {"page_size": query.page_size})
@@ -429,7 +428,8 @@ class StressPlans:
             one = _of_profile(name, spec, self.profiles) if is_own else _predefined(name, spec)
             mix.append(replace(one, weight=weight))
         rate = spec.rate or spec.throttle
-        arrival: model.Arrival = model.Closed(process="closed", think_time_ns=0)
+        closed = model.Closed(process="closed", think_time_ns=0)
+        arrival: model.Arrival = closed
         if rate is not None:
             # The rate counts partitions.
             points = (model.RatePoint(at_ns=0, rate=rate / _mean_partitions(mix)),)
@@ -442,9 +442,8 @@ class StressPlans:
         for index, one in enumerate(
             mix if (first and spec.warmup if warmup is None else warmup) else ()
         ):
-            own, closed = ((index, one),), model.Closed(process="closed", think_time_ns=0)
             most = min(clients, _WARM_UP_CLIENTS)
-            groups.append(_group(f"{WARMING}{index}", spec, own, most, closed))
+            groups.append(_group(f"{WARMING}{index}", spec, ((index, one),), most, closed))
             count = _operations_for((one,), partitions)
             phases.append(_phase("warm_up", len(groups) - 1, count))
         limit, until = _operations(spec, mix), None

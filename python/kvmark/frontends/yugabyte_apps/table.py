@@ -269,12 +269,9 @@ def _rates(edges: Sequence[int], at_ns: Any, counter_s: pl.Series, percent: floa
 
 def _cpu_rows(name: str, nodes: Sequence[_NodeUsage]) -> list[AppRow]:
     """User and system time of nodes together."""
-    user, system = (
-        [value for one in nodes for value in getattr(one, kind)] for kind in ("user", "system")
-    )
     return [
-        AppRow(f"{name} CPU, user", "%", spread(user)),
-        AppRow(f"{name} CPU, system", "%", spread(system)),
+        AppRow(f"{name} CPU, {kind}", "%", spread([v for one in nodes for v in getattr(one, kind)]))
+        for kind in ("user", "system")
     ]
 
 
