@@ -180,7 +180,8 @@ def _line(content: Mapping[str, Any] | None) -> output.Line | None:
         {name: math.nan if value is None else value for name, value in one.items()}
         for one in (content, content["collections"])
     )
-    return output.Line(**{**line, "collections": output.Collections(**collections)})
+    values: dict[str, Any] = {**line, "collections": output.Collections(**collections)}
+    return output.Line(**values)
 
 
 def _running(spec: StressSpec, clients: int) -> str:
