@@ -14,9 +14,11 @@ from kvmark.plan.compile import compile_run
 from kvmark.spec.run import RunSpec
 from kvmark.spec.workload import WorkloadSpec
 
-CASSANDRA = Server("cassandra", "5.0.3", has_transactions=False)
-ACCORD = Server("cassandra", "6.0-alpha1", has_transactions=True)
-YUGABYTE = Server("yugabyte", "3.9-SNAPSHOT", has_transactions=True)
+SERVERS = {
+    "cassandra": Server("cassandra", "5.0.3", has_transactions=False),
+    "accord": Server("cassandra", "6.0-alpha1", has_transactions=True),
+    "yugabyte": Server("yugabyte", "3.9-SNAPSHOT", has_transactions=True),
+}
 
 
 def request(line: str) -> AppRequest:
@@ -25,29 +27,17 @@ def request(line: str) -> AppRequest:
     return parsed
 
 
-def workload(line: str, server: Server = CASSANDRA) -> WorkloadSpec:
-    return workload_of(request(line), server)
+def workload(line: str, server: str = "cassandra") -> WorkloadSpec:
+    return workload_of(request(line), SERVERS[server])
 
 
-def run(line: str) -> RunSpec:
+def run(line: str, server: str = "cassandra") -> RunSpec:
     parsed = request(f"{line} --nodes 127.0.0.1:1")
-    return run_of(parsed, workload(line), with_flag_options(nodes_url(parsed), parsed))
+    return run_of(parsed, workload(line, server), with_flag_options(nodes_url(parsed), parsed))
 
 
-def plan(line: str) -> dict[str, Any]:
+def plan(line: str, server: str = "cassandra") -> dict[str, Any]:
     """The plan, with the number of operations that ends each group under `limits`."""
-    made = compile_run(run(line), 2)
+    made = compile_run(run(line, server), 2)
     limits = {made.groups[one.group].name: one.operations for one in made.phases[0].groups}
     return made.model_dump(mode="json") | {"limits": limits}
-
-
-def part(value: Any, path: str) -> Any:
-    """A part of a plan: keys, places in a list or names in it, separated by dots."""
-    for key in path.split("."):
-        if isinstance(value, dict):
-            value = value[key]
-        elif key.isdigit():
-            value = value[int(key)]
-        else:
-            value = next(one for one in value if one["name"] == key)
-    return value

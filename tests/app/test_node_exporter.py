@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 
@@ -27,22 +29,13 @@ node_network_transmit_bytes_total{device="lo"} 9999
 """
 
 
-class Exporter(BaseHTTPRequestHandler):
-    """Answers with the text."""
-
-    def do_GET(self) -> None:
-        body = TEXT.encode() if self.path == "/metrics" else b"nothing"
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:  # type: ignore[override]
-        """Says nothing."""
-
-
 @pytest.fixture
-def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Exporter) as server:
+def url(tmp_path: Path) -> Iterator[str]:
+    """A server with the text at /metrics, and another one at /elsewhere."""
+    (tmp_path / "metrics").write_text(TEXT)
+    (tmp_path / "elsewhere").write_text("nothing")
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -51,32 +44,24 @@ def url() -> Iterator[str]:
 
 
 def test_a_row_sums_processors_and_leaves_out_what_would_count_twice() -> None:
-    row = row_of(TEXT, "db1")
-    assert row is not None
     expected = {
         "node": "db1", "cores": 2, "cpu_user_s": 31.0, "cpu_system_s": 4.0,
         "resident_bytes": 600_000_000, "disk_read_bytes": 4096, "disk_written_bytes": None,
         "network_sent_bytes": 700,
     }  # fmt: skip
-    assert {name: row[name] for name in expected} == expected
-
-
-def test_a_text_without_processors_is_no_row() -> None:
+    assert (row_of(TEXT, "db1") or {}).items() >= expected.items()
     assert row_of("node_load1 3\nnot a sample at all {{{\n", "db1") is None
 
 
 def test_the_path_may_be_left_out(url: str) -> None:
-    for address in (url, f"{url}/metrics"):
-        row = NodeExporter(address).sample()
-        assert row is not None
-        assert row["node"] == "127.0.0.1"
+    rows = [NodeExporter(address).sample() for address in (url, f"{url}/metrics")]
+    assert [row["node"] for row in rows if row] == ["127.0.0.1"] * 2
 
 
 def test_who_does_not_answer_or_is_no_exporter_is_refused_before_the_run(url: str) -> None:
-    for address, error, sentence in (
-        (f"{url}/elsewhere", SystemUnderTestError, "has no node_cpu_seconds_total"),
-        ("http://127.0.0.1:1/metrics", SystemUnderTestError, "doesn't answer"),
-        ("file:///etc/hostname", UsageError, "is not a node exporter's address"),
-    ):
-        with pytest.raises(error, match=sentence):
-            NodeExporter(address)
+    with pytest.raises(SystemUnderTestError, match="has no node_cpu_seconds_total"):
+        NodeExporter(f"{url}/elsewhere")
+    with pytest.raises(SystemUnderTestError, match="doesn't answer"):
+        NodeExporter("http://127.0.0.1:1/metrics")
+    with pytest.raises(UsageError, match="is not a node exporter's address"):
+        NodeExporter("file:///etc/hostname")

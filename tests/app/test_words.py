@@ -3,7 +3,6 @@
 import pytest
 from applications import request
 
-from kvmark.errors import SpecError
 from kvmark.frontends.yugabyte_apps.flags import APPS, FLAGS
 
 ORIGINAL = [
@@ -37,38 +36,6 @@ def test_a_flag_of_the_original_is_parsed_with_its_value(name: str) -> None:
     value = {"nothing": "", "text": "a"}.get(FLAGS[name].takes, "12")
     value = "RedisKeyValue" if name == "workload" else value
     assert request(f"RedisKeyValue --{name} {value}").has(name)
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("RedisKeyValue --num_thread_read 3",
-         "there is no flag '--num_thread_read' — did you mean 'num_threads_read'?"),
-        ("RedisKeyValue --num_reads", "--num_reads needs a value; write --num_reads VALUE"),
-        ("RedisKeyValue --nouuid=yes", "--nouuid takes no value; leave out '=yes'"),
-        ("RedisKeyValue --num_reads many", "--num_reads: 'many' is not a whole number"),
-        ("RedisKeyValue --num_reads -2", "--num_reads: must be at least -1, not -2"),
-        ("RedisKeyValue --num_writes 99999999999999999999",
-         "--num_writes: must be at most 9223372036854775807, not 99999999999999999999"),
-        ("RedisKeyValue --value_size 99999999999999",
-         "--value_size: must be at most 536870912, not 99999999999999"),
-        ("RedisKeyValue --prometheus 99999",
-         "--prometheus: must be at most 65535, not 99999"),
-        ("RedisKeyValue --read_rate nan", "--read_rate: 'nan' is not a number"),
-        ("RedisKeyValue --num_reads 1 --num_reads 2",
-         "--num_reads is given twice; leave one of them out"),
-        ("RedisKeyValue RedisHashPipelined",
-         "unexpected argument 'RedisHashPipelined'; name one application"),
-        ("CassandraKeyValue --on-existing drop",
-         "--on-existing: 'drop' is none of refuse, keep, remove"),
-        ("RedisKeyvalu",
-         "there is no application 'RedisKeyvalu' — did you mean 'RedisKeyValue'?"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_one_sentence_that_names_the_flag(line: str, sentence: str) -> None:
-    with pytest.raises(SpecError) as error:
-        request(line)
-    assert str(error.value) == sentence
 
 
 def test_workload_names_the_application_as_in_the_original() -> None:

@@ -1,52 +1,36 @@
-"""The applications have the original's defaults, and its flags change them."""
+"""The applications have the original's defaults and each server's dialect; flags change them."""
 
-import json
 import uuid
+from typing import Any
 
 import pytest
-from applications import part, plan, run, workload
+from applications import SERVERS, plan, request, run, workload
 
 from kvmark.errors import SpecError
-from kvmark.frontends.yugabyte_apps.flags import APPS
-from kvmark.frontends.yugabyte_apps.table import commands_per_operation
-from kvmark.frontends.yugabyte_apps.workload import ENDLESS_NS
-from kvmark.plan.compile import compile_run
+from kvmark.frontends.yugabyte_apps.workload import removals, server_notes, server_of
 from kvmark.secret import Secret
+from tables import check, table
 
-# Readers, writers, unique keys, reads and writes in all; None for no end.
-DEFAULTS: dict[str, tuple[int, int, int | None, int | None, int | None]] = {
-    "CassandraKeyValue": (24, 2, 2_000_000, 1_500_000, 2_000_000),
-    "CassandraBatchKeyValue": (24, 2, 2_000_000, 1_500_000, 2_000_000),
-    "CassandraBatchTimeseries": (2, 16, None, None, None),
-    "CassandraPersonalization": (24, 2, 1_000_000, None, None),
-    "CassandraSecondaryIndex": (24, 2, 1_000_000, None, None),
-    "CassandraTransactionalKeyValue": (24, 2, 1_000_000, None, None),
-    "RedisKeyValue": (32, 2, 1_000_000, None, None),
-    "RedisPipelinedKeyValue": (32, 2, 1_000_000, None, None),
-    "RedisHashPipelined": (32, 2, 1_000_000, None, None),
-}
+INDEX = "CassandraSecondaryIndex"
+PAIRS = "CassandraTransactionalKeyValue"
+PLANS = table(__file__, "plans.toml")
 
 
-@pytest.mark.parametrize("name", APPS)
-def test_the_defaults_are_the_originals(name: str) -> None:
-    readers, writers, unique, reads, writes = DEFAULTS[name]
-    made = plan(name)
-    groups = {group["name"]: group for group in made["groups"]}
-    assert (groups["readers"]["clients"], groups["writers"]["clients"]) == (readers, writers)
-    assert made["dataset"]["full_at"] == unique
-    assert made["dataset"]["count"] == 0, "the writers begin with nothing"
-    (phase,) = made["phases"]
-    ends = made["limits"]
-    total = ends["writers"] and ends["writers"] * commands_per_operation(made).get("writers", 1)
-    assert (ends["readers"], total) == (reads, writes)
-    assert phase["duration_ns"] == (None if reads else ENDLESS_NS)
-    assert groups["readers"]["check_values"] == "full"
-    assert made["interval_ns"] == 5_000_000_000
+@pytest.mark.parametrize("case", PLANS.values(), ids=PLANS)
+def test_a_command_line_has_its_plan(case: dict[str, Any]) -> None:
+    check(plan(case["line"], case.get("server", "cassandra")), case["plan"])
+
+
+@pytest.mark.parametrize(("line", "sentence"), table(__file__, "refusals.toml")["refused"])
+def test_a_mistake_is_one_sentence_that_names_the_flag(line: str, sentence: str) -> None:
+    with pytest.raises(SpecError) as error:
+        workload(line)
+    assert str(error.value) == sentence
 
 
 def test_keys_have_a_uuid_as_prefix_unless_nouuid_is_passed() -> None:
     def prefix(flags: str) -> str:
-        return str(part(plan(f"RedisKeyValue {flags}"), "dataset.key.prefix"))
+        return str(plan(f"RedisKeyValue {flags}")["dataset"]["key"]["prefix"])
 
     given = str(uuid.uuid4())
     assert prefix(f"--uuid {given}") == f"{given}:"
@@ -55,130 +39,59 @@ def test_keys_have_a_uuid_as_prefix_unless_nouuid_is_passed() -> None:
     assert len(prefix("")) == 37
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        # Values are val: and a number, or have a size and a checksum.
-        ("CassandraKeyValue",
-         "statements.WRITE.arguments.value.generator.parts.0.literal=val:"
-         " statements.WRITE.arguments.value.generator.parts.1.argument=null"),
-        ("CassandraKeyValue --value_size 100 --use_ascii_values",
-         "statements.WRITE.arguments.value.generator.generator=checked"
-         " statements.WRITE.arguments.value.generator.ascii=true"
-         " statements.WRITE.arguments.value.generator.length.size=100"),
-        # Writers and readers have their own number, rate and end.
-        ("RedisKeyValue --num_threads_read 7 --num_threads_write 3 --read_rate 500"
-         " --num_writes 900 --num_reads -1",
-         "groups.readers.clients=7 groups.writers.clients=3 limits.readers=null limits.writers=900"
-         " groups.readers.arrival.process=constant groups.writers.arrival.process=closed"),
-        # A number of rows ends after the batches that hold them.
-        ("CassandraBatchKeyValue --batch_size 25 --num_writes 1010 --num_reads 10",
-         "statements.WRITE.commands.size=25 limits.readers=10 limits.writers=41"),
-        # Pipelines have a length and a pause.
-        ("RedisPipelinedKeyValue --pipeline_length 480 --sleep_time 3",
-         "statements.READ.commands.size=480 statements.WRITE.commands.size=480"
-         " groups.0.arrival.think_time_ns=3000000 groups.1.arrival.think_time_ns=3000000"),
-        # Without writers, keys are loaded first.
-        ("CassandraKeyValue --num_threads_write 0",
-         "phases.0.name=load phases.1.name=measure dataset.count=100000 groups.0.name=readers"
-         " groups.1.name=load"),
-        ("CassandraKeyValue --num_threads_write 0 --num_unique_keys 50", "dataset.count=50"),
-        # Without writers, keys of an earlier run are read.
-        ("CassandraKeyValue --read_only --nouuid --max_written_key 99",
-         "dataset.count=100 phases.0.name=measure limits={\"readers\":1500000}"),
-        # Writers cycle through metrics, and readers read the newest.
-        ("CassandraBatchTimeseries --min_metrics_count 7 --max_metrics_count 7 --batch_size 50"
-         " --read_batch_size 20 --read_back_delta_from_now 30",
-         "statements.WRITE.arguments.series.generator.modulus=7 statements.WRITE.record=operation"
-         " statements.WRITE.arguments.ts.generator.divisor=7"
-         " statements.WRITE.arguments.ts.generator.factor=50"
-         " statements.READ.checks.0.least=20 statements.READ.checks.0.most=20"
-         " groups.readers.keys.distribution.law=newest groups.readers.keys.distribution.window=7"),
-        # Coupons are divided among stores.
-        ("CassandraPersonalization --num_stores 3 --num_new_coupons_per_customer 30",
-         "statements.WRITE.commands.size=30 statements.READ.checks.0.least=10"),
-        # A hash is inserted whole before its sub-keys are updated.
-        ("RedisHashPipelined --num_subkeys_per_key 25 --num_subkeys_per_write 10"
-         " --num_subkeys_per_read 4 --key_freq_zipf_exponent 0",
-         "statements.INSERT.commands.size=3 statements.INSERT.record=operation"
-         " statements.READ.items.size=4 groups.0.keys.distribution.law=uniform"
-         " groups.1.keys.distribution.law=uniform"),
-    ],
-)  # fmt: skip
-def test_flags_change_the_plan(line: str, expected: str) -> None:
-    made = plan(line)
-    for one in expected.split():
-        path, _, value = one.partition("=")
-        found = part(made, path)
-        assert (found if isinstance(found, str) else json.dumps(found).replace(" ", "")) == value
-
-
-def test_an_insert_names_the_statement_that_replaces_it() -> None:
-    made = plan("RedisHashPipelined")
-    assert made["statements"][part(made, "statements.INSERT.when_full")]["name"] == "WRITE"
-
-
-def test_the_length_of_a_read_is_in_its_text() -> None:
-    made = plan("CassandraBatchTimeseries --read_batch_size 20")
-    assert "LIMIT 20" in part(made, "statements.READ.texts.0")
-
-
 def test_the_number_of_metrics_follows_the_seed() -> None:
     def metrics(words: str) -> int:
-        made = plan(f"CassandraBatchTimeseries {words}")
-        return int(part(made, "statements.WRITE.arguments.series.generator.modulus"))
+        write, _ = plan(f"CassandraBatchTimeseries {words}")["statements"]
+        (series,) = (one for one in write["arguments"] if one["name"] == "series")
+        return int(series["generator"]["modulus"])
 
     assert 5_000 <= metrics("--seed 3") < 10_000
     assert metrics("--seed 3") == metrics("--seed 3") != metrics("--seed 4")
 
 
+def test_a_login_is_no_option() -> None:
+    system = run("CassandraKeyValue --username a --password b").system
+    assert system.password == Secret("b")
+    assert "b" not in system.options.values()
+
+
+def test_a_server_s_kind_follows_from_its_version_and_system_tables() -> None:
+    local = frozenset({"local", "peers_v2"})
+    assert server_of("5.0.6", local, accord=None) == server_of("5.0.6", local, accord=True)
+    assert not server_of("5.0.6", local, accord=None).has_transactions
+    assert server_of("6.0-alpha1", local, accord=True).has_transactions
+    assert not server_of("6.0-alpha1", local, accord=False).has_transactions
+    yugabyte = server_of("3.9-SNAPSHOT", local | {"partitions"}, accord=None)
+    assert (yugabyte.kind, yugabyte.has_transactions) == ("yugabyte", True)
+
+
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("line", "expected"),
     [
-        ("CassandraKeyValue --read_only",
-         "--read_only reads keys of an earlier run: give its --uuid, or --nouuid"),
-        ("RedisKeyValue --password x", "--password needs --username"),
-        ("RedisKeyValue --uuid 5", "--uuid: '5' is not a UUID"),
-        ("RedisKeyValue --num_threads_read 0 --num_threads_write 0",
-         "there are neither readers nor writers; give --num_threads_read or _write"),
-        ("RedisHashPipelined --num_subkeys_per_read 200",
-         "--num_subkeys_per_read must not be above --num_subkeys_per_key, which is 100"),
-        ("CassandraKeyValue --create_table_name a-b",
-         "'a-b' can't name a table: use letters, digits and _"),
+        ("CassandraKeyValue", ["drop TABLE keyvalue"]),
+        ("CassandraKeyValue --truncate", ["empty TABLE keyvalue"]),
+        ("CassandraKeyValue --keep_table", []),
+        ("CassandraKeyValue --skip_ddl", []),
+        # A view is dropped before its table.
+        (f"{INDEX} --index view",
+         ["drop MATERIALIZED VIEW secondaryindexbyvalue", "drop TABLE secondaryindex"]),
+        (f"{INDEX} --index view --truncate", ["empty TABLE secondaryindex"]),
     ],
 )  # fmt: skip
-def test_contradicting_flags_are_rejected(words: str, sentence: str) -> None:
-    with pytest.raises(SpecError) as error:
-        workload(words)
-    assert str(error.value) == sentence
+def test_flags_drop_keep_or_empty_the_table(line: str, expected: list[str]) -> None:
+    removed = removals(workload(line).prepare, request(line))
+    told = [f"{one.verb} {one.kind} {one.name}" for one in removed]
+    assert [text.replace("ybdemo_keyspace.cassandra", "") for text in told] == expected
 
 
-@pytest.mark.parametrize(
-    ("line", "options"),
-    [
-        ("CassandraKeyValue --local_reads --with_local_dc dc2",
-         {"consistency": "QUORUM", "read_consistency": "ONE", "datacenter": "dc2"}),
-        ("RedisKeyValue --use_redis_cluster", {"cluster": "true"}),
-    ],
-)  # fmt: skip
-def test_flags_set_options_of_the_driver(line: str, options: dict[str, str]) -> None:
-    assert options.items() <= run(line).system.options.items()
+def test_cassandra_5_notes_that_pairs_are_not_isolated() -> None:
+    (sentence,) = server_notes(request(PAIRS), SERVERS["cassandra"])
+    assert "not isolated" in sentence
+    assert sentence.startswith("Cassandra 5.0.3")
+    assert server_notes(request(PAIRS), SERVERS["accord"]) == ()
+    assert server_notes(request("RedisKeyValue"), SERVERS["cassandra"]) == ()
 
 
-def test_flags_set_login_and_timeout() -> None:
-    made = run("CassandraKeyValue --cql_read_timeout_ms 250 --username a --password b")
-    assert made.timeout_ns == 250_000_000
-    assert made.system.password == Secret("b")
-    assert "b" not in made.system.options.values()
-
-
-@pytest.mark.parametrize(
-    ("connections", "pinned", "workers", "each"),
-    [(8, "0", 1, 8), (8, "0,1", 2, 4), (5, "0,1", 2, 3), (1, "0,1", 1, 1), (4, "0,1,2", 3, 2)],
-)
-def test_connections_are_divided_among_the_workers_and_rounded_up(
-    connections: int, pinned: str, workers: int, each: int
-) -> None:
-    made = run(f"CassandraKeyValue --concurrent_clients {connections} --pin {pinned}")
-    assert compile_run(made, 2).workers == workers
-    assert made.system.options["connections_per_node"] == str(each)
+def test_yugabytedb_has_no_other_indexes() -> None:
+    with pytest.raises(SpecError, match="YugabyteDB has no sai"):
+        workload(f"{INDEX} --index sai", "yugabyte")

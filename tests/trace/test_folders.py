@@ -8,6 +8,7 @@ import pytest
 
 from kvmark.errors import UsageError
 from kvmark.trace import COLUMNS, Trace, TraceWriter
+from tables import table
 
 
 def frame(count: int, first: int = 0) -> pl.DataFrame:
@@ -61,15 +62,7 @@ def test_a_folder_without_a_trace_is_rejected(tmp_path: Path) -> None:
         Trace.open(path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"format": 2}, "isn't that of a trace of format 1: format: "),
-        ({"operations": "many"}, "isn't that of a trace of format 1: operations: "),
-        ({"x": 1}, "isn't that of a trace of format 1: x: "),
-        ({"end_ns": -1}, "has numbers below 0"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "sentence"), table(__file__, "errors.toml")["descriptions"])
 def test_an_invalid_description_is_rejected(
     tmp_path: Path, changes: dict[str, object], sentence: str
 ) -> None:

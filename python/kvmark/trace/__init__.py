@@ -21,7 +21,6 @@ from kvmark.trace.folder import (
 from kvmark.trace.recording import (
     RunRecording,
     TapProgress,
-    TapSettings,
     about_tapes,
     are_tapes,
     import_tapes,

@@ -6,9 +6,11 @@ It is written file by file, and read batch by batch.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
@@ -19,6 +21,8 @@ from kvmark.errors import RunError, UsageError
 from kvmark.removal import discard_folder
 
 FORMAT: Final = 1
+NOTES: Final = tomllib.loads((files(__package__) / "notes.toml").read_text("utf-8"))
+"""Notes for readers of a trace and of its replays."""
 
 KINDS: Final = (
     "read", "update", "insert", "scan", "read_modify_write", "delete", "other",
@@ -155,9 +159,8 @@ class Trace:
         files = tuple(sorted(path.glob("operations-*.parquet")))
         checked = [_checked(file) for file in files]
         rows = sum(count for count, _ in checked)
-        optional = frozenset.intersection(
-            *(columns for _, columns in checked or [(0, frozenset())])
-        )
+        columns = [names for _, names in checked]
+        optional = frozenset.intersection(*columns) if columns else frozenset()
         for name, kept in (("key_content", info.keep.keys), ("value_content", info.keep.values)):
             if kept != (name in optional):
                 verb = "has" if name in optional else "lacks"
@@ -252,14 +255,12 @@ class TraceWriter:
         if frame.is_empty():
             return
         if self._optional is None:
-            dropped = {"key_content": not self._keep.keys, "value_content": not self._keep.values}
-            columns = set(frame.columns)
-            self._optional = [
-                name for name in OPTIONAL if name in columns and not dropped.get(name)
-            ]
+            kept = {"key_content": self._keep.keys, "value_content": self._keep.values}
+            names = (name for name in OPTIONAL if kept.get(name, True))
+            self._optional = [name for name in names if name in frame.columns]
         self._waiting.append(frame.select(*COLUMNS, *self._optional))
-        self._clients = max(self._clients, 1 + frame.select(pl.col("client").max()).item())
-        self._end_ns = frame.select(pl.col("at_ns").max()).item()
+        clients, self._end_ns = frame.select("client", "at_ns").max().row(0)
+        self._clients = max(self._clients, 1 + clients)
         while sum(map(len, self._waiting)) >= _FILE_ROWS:
             self._write(_FILE_ROWS)
 
@@ -280,10 +281,8 @@ class TraceWriter:
             told=(*kept, *notes),
             values="kept" if self._keep.values else "sizes",
         )
-        self._put(
-            self.path / _INFO,
-            lambda path: path.write_text(_TRACE_INFO.dump_json(info, indent=2).decode()),
-        )
+        content = _TRACE_INFO.dump_json(info, indent=2)
+        self._put(self.path / _INFO, lambda path: path.write_bytes(content))
         return info
 
     def _write(self, rows: int) -> None:

@@ -27,6 +27,7 @@ from kvmark.removal import discard_folder, remove_file
 from kvmark.trace.folder import (
     HASHED,
     KINDS,
+    NOTES,
     OWN_FILES,
     Keep,
     TraceInfo,
@@ -86,7 +87,10 @@ _LOG_RECORD: Final = np.dtype(
         ("statement", "<u2"), ("items", "<u2"), ("outcome", "u1"), ("spare", "V7"),
     ]
 )  # fmt: skip
-_INSTANTS: Final = ("intended_ns", "issued_ns", "completed_ns")
+_INSTANTS: Final = {
+    "at_ns": "intended_ns", "issued_ns": "issued_ns", "completed_ns": "completed_ns",
+}  # fmt: skip
+"""A record's field for each column of a trace."""
 _LOG_AT_ONCE: Final = 1 << 20
 
 
@@ -155,11 +159,6 @@ class _Names:
     outcomes: list[str] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
 
-    def number(self, statement: str, kind: str) -> int:
-        """The number of a statement, a new one for a new statement."""
-        self.kinds.setdefault(statement, kind)
-        return list(self.kinds).index(statement)
-
 
 class _TapeReader:
     """One tape, read a few blocks at a time."""
@@ -185,10 +184,8 @@ class _TapeReader:
         blocks = [self.rows]
         while self.has_more and sum(map(len, blocks)) < _AT_ONCE:
             block = self._block()
-            if block is None:
-                self.has_more = False
-            else:
-                blocks.append(block)
+            self.has_more = block is not None
+            blocks += [] if block is None else [block]
         self.rows = np.concatenate(blocks)
 
     def take(self, until_ns: int | None) -> _Rows:
@@ -277,7 +274,8 @@ class _TapeReader:
             raise self._damaged("it names a statement that isn't there") from problem
         if not isinstance(statement, str) or kind not in KINDS:
             raise self._damaged("a statement of it is of no known kind")
-        return self._names.number(statement, kind)
+        self._names.kinds.setdefault(statement, kind)
+        return list(self._names.kinds).index(statement)
 
     def _damaged(self, reason: str) -> ImportFileError:
         return ImportFileError(f"{self._path} is damaged at byte {self._place}: {reason}")
@@ -337,27 +335,6 @@ def _named(values: Sequence[str | None], numbers: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True, slots=True)
-class TapSettings:
-    """The settings of a tap, in the engine's form."""
-
-    host: str
-    port: int
-    protocol: str
-    address: str
-    default_port: int
-    tls: bool
-    ca_file: str | None
-    cert_file: str | None
-    key_file: str | None
-    server_name: str | None
-    threads: int
-    keep_keys: bool
-    keep_values: bool
-    memory_bytes: int
-    disk_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class TapProgress:
     """The progress of a tap."""
 
@@ -370,7 +347,7 @@ class TapProgress:
 
 
 def record(
-    settings: TapSettings,
+    settings: Mapping[str, Any],
     path: Path,
     source: str,
     hash_key: bytes,
@@ -382,13 +359,13 @@ def record(
         UsageError: the port or the folder can't be used.
         RunError: nothing was recorded, or the trace can't be written; the tapes are kept then.
     """
-    keep = Keep(keys=settings.keep_keys, values=settings.keep_values)
+    keep = Keep(keys=settings["keep_keys"], values=settings["keep_values"])
     writer = TraceWriter(path, source, keep)
     try:
         write_about(path, source, keep)
         counts = json.loads(
             _engine.tap(
-                json.dumps(asdict(settings)),
+                json.dumps(settings),
                 path,
                 hash_key,
                 lambda text: goes_on(TapProgress(**json.loads(text))),
@@ -428,31 +405,9 @@ def import_tapes(folder: Path, writer: TraceWriter) -> TraceInfo:
     return info
 
 
-_COUNTED: Final = {
-    "lost": "rows that the disk was too slow for are missing: {:,}",
-    "unanswered": "operations without a reply in time: {:,}",
-    "not_carried_out": "commands of transactions that weren't carried out are left out: {:,}",
-    "unknown_commands": "commands that the server doesn't know are left out: {:,}",
-    "cut_keys": "keys beyond the first 512 of an operation are left out: {:,}",
-    "cut_contents": (
-        "keys and values that aren't kept, for they were too long or memory was full: {:,}"
-    ),
-    "moved": "replies that sent clients past the tap (MOVED): {:,}; put one before each node",
-    "asked": "replies that sent clients past the tap for once (ASK): {:,}",
-    "not_recorded": "connections that weren't recorded any more, because of {first}: {:,}",
-    "garbage": (
-        "connections whose bytes weren't the protocol, and weren't recorded any more: {:,}"
-        " ({first})"
-    ),
-    "unreachable": "connections for which the server couldn't be reached: {:,} ({first})",
-    "ended": "recording ended before forwarding did: {}",
-}
-"""Sentences on the engine's counts, of which some have the first case."""
-
-
 def _notes(counts: Mapping[str, Any]) -> Iterator[str]:
     """Notes for readers of the trace."""
-    for name, text in _COUNTED.items():
+    for name, text in NOTES["tap"].items():
         found, first = counts[name], counts.get(f"first_{name}")
         several = found.items() if isinstance(found, dict) else [(first, found)]
         yield from (text.format(count, first=reason) for reason, count in several if count)
@@ -529,7 +484,7 @@ def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
     begin_ns = int(rows["intended_ns"].min())
     for part in _sorted(rows):
         is_invalid = (
-            any(int(part[name].max()) >= 2**63 for name in _INSTANTS)
+            any(int(part[name].max()) >= 2**63 for name in _INSTANTS.values())
             or int(part["statement"].max()) >= len(statements)
             or int(part["outcome"].max()) >= len(outcomes)
             or part["items"][0] == 0
@@ -539,22 +494,14 @@ def write_logged_operations(folder: Path, writer: TraceWriter) -> None:
                 f"{folder / _LOG} is damaged: it has operations that no run can have"
             )
         statement = _column(part, "statement")
-        writer.add(
-            _common_columns(part, clients).with_columns(
-                at_ns=_since(part, "intended_ns", begin_ns),
-                issued_ns=_since(part, "issued_ns", begin_ns),
-                completed_ns=_since(part, "completed_ns", begin_ns),
-                outcome=_named(outcomes, _column(part, "outcome")),
-                **{
-                    name: _named([one[name] for one in statements], statement)
-                    for name in _LOG_NAMES
-                },
-            )
-        )
-
-
-def _since(rows: _Rows, name: str, begin_ns: int) -> pl.Series:
-    return pl.Series(rows[name].astype(np.int64) - begin_ns)
+        instants = {
+            ours: pl.Series(part[name].astype(np.int64) - begin_ns)
+            for ours, name in _INSTANTS.items()
+        }
+        names = {name: _named([one[name] for one in statements], statement) for name in _LOG_NAMES}
+        outcome = _named(outcomes, _column(part, "outcome"))
+        frame = _common_columns(part, clients)
+        writer.add(frame.with_columns(outcome=outcome, **instants, **names))
 
 
 def _log_rows(path: Path) -> _Rows:
@@ -563,10 +510,10 @@ def _log_rows(path: Path) -> _Rows:
         with path.open("rb") as file:
             if file.read(len(_LOG_MAGIC)) != _LOG_MAGIC:
                 raise ImportFileError(f"{path} isn't a log of a run that this kvmark can read")
-        count = (path.stat().st_size - len(_LOG_MAGIC)) // _LOG_RECORD.itemsize
+        offset = len(_LOG_MAGIC)
+        count = (path.stat().st_size - offset) // _LOG_RECORD.itemsize
         if not count:
             return np.empty(0, dtype=_LOG_RECORD)
-        offset = len(_LOG_MAGIC)
         return np.memmap(path, dtype=_LOG_RECORD, mode="r", offset=offset, shape=(count,))
     except (OSError, ValueError) as problem:
         raise ImportFileError(f"{path} can't be read: {problem}") from problem

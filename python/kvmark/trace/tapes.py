@@ -23,7 +23,7 @@ from pydantic import ConfigDict, TypeAdapter
 from kvmark.cache import cache_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.removal import remove_file
-from kvmark.trace.folder import ENGINE_KINDS, OPTIONAL, Trace, first_line
+from kvmark.trace.folder import ENGINE_KINDS, NOTES, OPTIONAL, Trace, first_line
 from kvmark.trace.recording import HEAD, HEAP_MAX, KEY_KEPT, MAGIC, RECORD, RECORDS_MAX, VALUE_KEPT
 
 _OWN: Final = ("delete", "insert", "read", "read_modify_write")
@@ -46,15 +46,6 @@ _COLUMNS: Final = ("at_ns", "client", "kind", "statement", "key", "key_size", "v
                    "ttl_ms", "items")  # fmt: skip
 _CONTENTS: Final = ("count", "key_content", "value_content")
 """The optional columns that a replay uses."""
-_NOTES: Final = {
-    "key_size": "keys shorter than 10 bytes or longer than 255 are as long as these",
-    "value_size": "values are no longer than 16 MiB",
-    "ttl": "a time to live is left out",
-    "items": "each key of an operation on several is an operation",
-    "keys": "operations of other keys are left out, and the rate falls with them",
-    "count": f"a scan without a number of records reads {_SCAN_LENGTH}",
-}
-"""Notes on differences between the trace and its replay, followed by a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,52 +150,65 @@ class _TapeMaker:
         self.skipped: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.changes: Counter[str] = Counter()
-        """By the keys of `_NOTES`."""
+        """By the keys of `NOTES`."""
         self.sized_reads: set[str] = set()
         """Verbs whose reads have sizes."""
         self.expires = False
+        self.mean_size = _VALUE_UNKNOWN
 
     def make(self) -> Tapes:
         """Writes both tapes; the description follows last."""
         info = self.trace.info
-        if self.part.scale_keys > 1 and self.keep.keys:
+        path, multiplies = self.trace.path, self.part.scale_keys > 1
+        if multiplies and self.keep.keys:
             raise UsageError(
-                f"scale-keys: {self.trace.path} has the very keys, which can't be multiplied; make"
-                " a trace without --keep-keys"
+                f"scale-keys: {path} has the very keys, which can't be multiplied; make a trace"
+                " without --keep-keys"
             )
-        if self.part.scale_keys > 1 and info.clients < 2:
+        if multiplies and info.clients < 2:
             raise UsageError(
-                f"scale-keys: {self.trace.path} names no clients, which determine the copies of"
-                " keys"
+                f"scale-keys: {path} names no clients, which determine the copies of keys"
             )
-        notes, mean = self._count_operations()
-        mix = tuple((name, self.kinds[name], self.counts[name]) for name in self._used())
+        notes = self._count_operations()
+        operations = self.counts.total()
+        if not operations:
+            raise UsageError(f"{path} has no operation in the part that is asked for")
+        # One pass takes the duration and the mean distance of operations. The next pass begins at
+        # the trace's end at the latest.
+        length_ns = info.end_ns - self.part.from_ns
+        length_ns += length_ns // operations
+        if self.part.until_ns is not None:
+            length_ns = min(self.part.until_ns - self.part.from_ns, length_ns)
         made = Tapes(
-            operations=self.counts.total(),
+            operations=operations,
             preloaded=0,
-            mix=mix,
+            mix=tuple((name, self.kinds[name], self.counts[name]) for name in self._used()),
             clients=info.clients,
-            length_ns=self._length_ns(),
+            length_ns=length_ns,
             expiring=self.expires,
             kept=self.keep.words(),
             told=(),
             digest=self.digest,
         )
-        if not made.operations:
-            raise UsageError(f"{self.trace.path} has no operation in the part that is asked for")
         with _Tape(made.path) as tape:
             for batch in self._batches():
                 replayed = batch.filter(~pl.col("skipped"))
-                tape.add(*self._with_contents(self._records(replayed, mean), replayed))
+                tape.add(*self._with_contents(self._records(replayed), replayed))
         preloaded = 0
         with _Tape(made.preload_path) as tape:
             for first in self._read_first():
-                records = first.sort("copy")
-                tape.add(*self._with_contents(self._preload(records, mean), records))
-                preloaded += len(records)
+                rows = first.sort("copy")
+                records = self._blank(rows["copy"].to_numpy())
+                records["value_size"] = self._sizes(rows)
+                kind = "update" if self.part.statements else "insert"
+                records["kind"] = ENGINE_KINDS.index(kind)
+                tape.add(*self._with_contents(records, rows))
+                preloaded += len(rows)
         notes += [f"left out on purpose: {verb} ({n:,})" for verb, n in _most(self.skipped)]
         notes += [
-            f"{note}: {self.changes[name]:,}" for name, note in _NOTES.items() if self.changes[name]
+            f"{note}: {self.changes[name]:,}"
+            for name, note in NOTES["replay"].items()
+            if self.changes[name]
         ]
         return replace(made, preloaded=preloaded, told=tuple(notes))
 
@@ -228,15 +232,6 @@ class _TapeMaker:
         ]
         return next((name for name in candidates if name in self.kinds), None)
 
-    def _length_ns(self) -> int:
-        """The duration, plus the mean distance of operations."""
-        lasts_ns = self.trace.info.end_ns - self.part.from_ns
-        whole_ns = lasts_ns + lasts_ns // max(self.counts.total(), 1)
-        if self.part.until_ns is None:
-            return whole_ns
-        # The next pass begins at the trace's end at the latest.
-        return min(self.part.until_ns - self.part.from_ns, whole_ns)
-
     def _batches(self) -> Iterator[pl.DataFrame]:
         """The operations of the part with their verb and statement."""
         self.changes["keys"] = 0
@@ -254,28 +249,21 @@ class _TapeMaker:
                 rows = rows.filter(mixed < np.uint64(self.part.scale_keys * 2.0**64))
                 self.changes["keys"] += len(mixed) - len(rows)
             rows = rows.with_columns(
-                verb.alias("verb"), pl.col("ttl_ms").is_not_null().alias("expires")
+                verb=verb,
+                expires=pl.col("ttl_ms").is_not_null(),
+                skipped=verb.is_in(skip) | pl.col("kind").is_in(skip),
             )
-            yield self._with_statements(rows).with_columns(
-                (pl.col("verb").is_in(skip) | pl.col("kind").is_in(skip)).alias("skipped")
-            )
+            keys = ["verb", "kind", "expires"]
+            distinct = rows.select(keys).unique()
+            names = [
+                self._statement(verb, kind, expires=expires)
+                for verb, kind, expires in distinct.iter_rows()
+            ]
+            named = distinct.with_columns(pl.Series("name", names, dtype=pl.String))
+            yield rows.join(named, on=keys, how="left", maintain_order="left")
 
-    def _with_statements(self, rows: pl.DataFrame) -> pl.DataFrame:
-        keys = ["verb", "kind", "expires"]
-        distinct = rows.select(keys).unique()
-        names = [
-            self._statement(verb, kind, expires=expires)
-            for verb, kind, expires in distinct.iter_rows()
-        ]
-        named = distinct.with_columns(pl.Series("name", names, dtype=pl.String))
-        return rows.join(named, on=keys, how="left", maintain_order="left")
-
-    def _count_operations(self) -> tuple[list[str], float]:
-        """Counts the operations, and rejects those without a statement.
-
-        Returns:
-            Notes on sizes, and the mean size of a value.
-        """
+    def _count_operations(self) -> list[str]:
+        """Counts the operations, and rejects those without a statement; returns notes on sizes."""
         values = bytes_ = scans = 0
         for batch in self._batches():
             counts = batch.group_by("verb", "kind", "expires", "skipped", "name").len()
@@ -309,22 +297,28 @@ class _TapeMaker:
                 " statements of their names by --map"
             )
         if not values:
-            note = f"the trace has no sizes of values: {_VALUE_UNKNOWN} bytes each"
-            return [note], float(_VALUE_UNKNOWN)
-        return [], bytes_ / values
+            return [f"the trace has no sizes of values: {_VALUE_UNKNOWN} bytes each"]
+        self.mean_size = round(bytes_ / values)
+        return []
 
-    def _records(self, rows: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
+    def _blank(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.void]:
+        """Records of these keys."""
+        records = np.zeros(len(keys), RECORD)
+        records["key"], records["key_size"], records["items"] = keys, keys & 0xFF, 1
+        return records
+
+    def _sizes(self, rows: pl.DataFrame) -> npt.NDArray[np.uint32]:
+        """Sizes of values, of which unknown ones are the mean."""
+        return rows["value_size"].fill_null(self.mean_size).clip(0, _VALUE_MAX).to_numpy()
+
+    def _records(self, rows: pl.DataFrame) -> npt.NDArray[np.void]:
         """The records of operations."""
-        records = np.zeros(len(rows), RECORD)
+        records = self._blank(self._keys(rows, count=True))
         records["at_ns"] = rows["at_ns"].to_numpy() - self.part.from_ns
-        records["key"] = self._keys(rows, count=True)
         records["client"] = rows["client"].to_numpy()
-        records["items"] = 1
-        records["key_size"] = records["key"] & 0xFF
         writes = rows["kind"].is_in(list(_WRITES)).to_numpy()
-        size = rows["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX).to_numpy()
         self.changes["value_size"] += int((rows["value_size"] > _VALUE_MAX).sum())
-        records["value_size"] = np.where(writes, size, 0)
+        records["value_size"] = np.where(writes, self._sizes(rows), 0)
         records["ttl_ms"] = rows["ttl_ms"].fill_null(0).to_numpy()
         numbers = {name: number for number, name in enumerate(self._used())}
         statements = rows["name"].replace_strict(numbers, return_dtype=pl.UInt16)
@@ -375,33 +369,21 @@ class _TapeMaker:
         keys: npt.NDArray[np.uint64] = hashed | sizes.cast(pl.UInt64).to_numpy()
         return keys
 
-    def _preload(self, first: pl.DataFrame, mean: float) -> npt.NDArray[np.void]:
-        records = np.zeros(len(first), RECORD)
-        records["key"] = first["copy"].to_numpy()
-        records["items"] = 1
-        records["key_size"] = records["key"] & 0xFF
-        size = first["value_size"].fill_null(round(mean)).clip(0, _VALUE_MAX)
-        records["value_size"] = size.to_numpy()
-        records["kind"] = ENGINE_KINDS.index("update" if self.part.statements else "insert")
-        return records
-
     def _read_first(self) -> Iterator[pl.DataFrame]:
         """The keys whose first operation is a read, a part of the keys at a time."""
         parts = max(1, -(-self.trace.info.rows // _KEYS_AT_ONCE))
         for number in range(parts):
-            seen: pl.DataFrame | None = None
+            seen: list[pl.DataFrame] = []
             for batch in self._batches():
                 rows = batch.filter(~pl.col("skipped") & (pl.col("key") % parts == number))
                 fresh = rows.with_columns(pl.Series("copy", self._keys(rows, count=False)))
                 fresh = fresh.unique("copy", keep="first", maintain_order=True)
-                together = fresh if seen is None else pl.concat([seen, fresh])
-                seen = together.unique("copy", keep="first", maintain_order=True)
-            if seen is not None:
-                # If other reads of the verb have sizes, a read without one returned nothing.
-                unknown = pl.when(pl.col("verb").is_in(list(self.sized_reads))).then(0).otherwise(1)
-                returned = pl.coalesce(pl.col("value_size"), unknown) > 0
-                found = (pl.col("kind") == "read") & returned
-                yield seen.filter(found | (pl.col("kind") == "read_modify_write"))
+                seen = [pl.concat([*seen, fresh]).unique("copy", keep="first", maintain_order=True)]
+            # If other reads of the verb have sizes, a read without one returned nothing.
+            unknown = pl.when(pl.col("verb").is_in(list(self.sized_reads))).then(0).otherwise(1)
+            returned = pl.coalesce(pl.col("value_size"), unknown) > 0
+            found = (pl.col("kind") == "read") & returned
+            yield from (one.filter(found | (pl.col("kind") == "read_modify_write")) for one in seen)
 
 
 def _column(rows: pl.DataFrame, name: str) -> pl.Series:

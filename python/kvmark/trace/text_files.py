@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -82,38 +82,26 @@ class _Conversion:
     more_notes: list[str] = field(default_factory=list)
 
     def write(self, batches: Iterable[pl.DataFrame], writer: TraceWriter) -> TraceInfo:
-        """Passes all operations to the writer, and ends the trace with notes."""
-        for frame in self.frames(batches):
-            writer.add(frame)
-        if not self.rows:
-            raise ImportFileError(f"{self.file} has no operations")
-        return writer.close([*self.notes(), *self.more_notes])
-
-    def frames(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The operations with a trace's columns.
+        """Passes all operations to the writer, and ends the trace with notes.
 
         Raises:
-            ImportFileError: time goes back.
+            ImportFileError: time goes back, or there are no operations.
             PolarsError: a text isn't the number that it should be.
         """
-        held: pl.DataFrame | None = None
+        held: list[pl.DataFrame] = []
         for batch in batches:
-            timed = self._timed(batch)
-            if held is not None:
-                timed = pl.concat([held, timed])
-            if not self.whole_seconds:
-                yield self._made(timed)
-                held = None
-                continue
-            # The operations of a second are spread together, so its last batch must be complete.
-            is_last = pl.col("at_ns") == pl.col("at_ns").max()
-            held = timed.filter(is_last)
-            yield self._made(_spread(timed.filter(~is_last)))
-        if held is not None:
-            yield self._made(_spread(held))
-
-    def notes(self) -> list[str]:
-        """Notes for readers of the trace."""
+            timed = pl.concat([*held, self._timed(batch)])
+            held = []
+            if self.whole_seconds:
+                # The operations of a second are spread together: its last batch must be complete.
+                is_last = pl.col("at_ns") == pl.col("at_ns").max()
+                held = [timed.filter(is_last)]
+                timed = _spread(timed.filter(~is_last))
+            writer.add(self._made(timed))
+        for last in held:
+            writer.add(self._made(_spread(last)))
+        if not self.rows:
+            raise ImportFileError(f"{self.file} has no operations")
         notes = []
         if self.whole_seconds:
             notes.append("instants were whole seconds: the operations of each are spread evenly")
@@ -122,7 +110,7 @@ class _Conversion:
             notes.append(f"operations of no known kind: {counts}")
         if not self.clients:
             notes.append("the file names no clients: all operations are of one")
-        return notes
+        return writer.close([*notes, *self.more_notes])
 
     def _timed(self, batch: pl.DataFrame) -> pl.DataFrame:
         """With `at_ns` since the first operation, which must not decrease."""
@@ -162,59 +150,38 @@ class _Conversion:
             str(keys.str.join("")[0]).encode(),
             sizes.cast(pl.UInt32).to_numpy().astype("<u4").tobytes(),
         )
-        verbs = self._verbs(timed)
-        columns = timed.columns
+        verbs, columns = self._verbs(timed), timed.columns
+        client: pl.Expr | pl.Series = pl.lit(0, pl.UInt32)
         if "client" in columns:
             client = number_clients(timed["client"].fill_null(""), self.clients)
-        else:
-            client = pl.Series("client", [0], dtype=pl.UInt32).new_from_index(0, len(timed))
-        value_size = pl.lit(None)
-        if "value_size" in columns:
-            value_size = pl.col("value_size")
-        elif "value" in columns:
-            value_size = pl.col("value").str.len_bytes()
-        return timed.with_columns(
-            client,
-            verbs["kind"],
-            verbs["statement"],
-            pl.Series("key", np.frombuffer(hashed, dtype="<u8"), dtype=pl.UInt64),
-            (pl.col("key_size") if "key_size" in columns else sizes)
-            .cast(pl.UInt32)
-            .alias("key_size"),
-            value_size.cast(pl.Int64).cast(pl.UInt32).alias("value_size"),
-            (_ttl(timed) * 1000).round().cast(pl.UInt64).alias("ttl_ms"),
-            (pl.col("items") if "items" in columns else pl.lit(1)).cast(pl.UInt16).alias("items"),
-            *self._contents(columns),
-        )
-
-    def _contents(self, columns: Collection[str]) -> Iterator[pl.Expr]:
-        """The optional columns of the source, without contents that aren't kept."""
+        size = pl.col("value").str.len_bytes() if "value" in columns else pl.lit(None)
+        value_size = pl.col("value_size") if "value_size" in columns else size
+        made: dict[str, pl.Expr | pl.Series] = {
+            "client": client,
+            "kind": verbs["kind"],
+            "statement": verbs["statement"],
+            "key": pl.Series(np.frombuffer(hashed, dtype="<u8"), dtype=pl.UInt64),
+            "key_size": (pl.col("key_size") if "key_size" in columns else sizes).cast(pl.UInt32),
+            "value_size": value_size.cast(pl.Int64).cast(pl.UInt32),
+            "ttl_ms": (_ttl(timed) * 1000).round().cast(pl.UInt64),
+            "items": (pl.col("items") if "items" in columns else pl.lit(1)).cast(pl.UInt16),
+        }
         if "count" in columns:
-            yield pl.col("count").cast(pl.UInt32)
-        for name, text, kept in (
-            ("key_content", "key", self.keep.keys),
-            ("value_content", "value", self.keep.values),
-        ):
-            if kept:
-                yield pl.col(name if name in columns else text).cast(pl.Binary).alias(name)
+            made["count"] = pl.col("count").cast(pl.UInt32)
+        contents = (("key", self.keep.keys), ("value", self.keep.values))
+        for text, name in ((text, f"{text}_content") for text, kept in contents if kept):
+            made[name] = pl.col(name if name in columns else text).cast(pl.Binary)
+        return timed.with_columns(**made)
 
     def _verbs(self, timed: pl.DataFrame) -> pl.DataFrame:
         """The kind and the statement of each row."""
-        rows = timed.select(
-            pl.col("kind").fill_null("").alias("verb"),
-            (_ttl(timed) > 0).fill_null(False).alias("expires"),
-        )
-        distinct = rows.group_by("verb", "expires").len()
-        kinds = distinct.with_columns(
-            pl.Series("kind", [kind_of(verb) for verb in distinct["verb"]], dtype=pl.String),
-            pl.Series(
-                "statement",
-                [shape_of(verb, expires) for verb, expires, _ in distinct.iter_rows()],
-                dtype=pl.String,
-            ),
-        )
-        for verb, count in kinds.filter(kind="other").select("verb", "len").iter_rows():
-            self.others[verb] += count
+        rows = timed.select(verb=pl.col("kind").fill_null(""), expires=_ttl(timed).is_not_null())
+        named = []
+        for verb, expires, count in rows.group_by("verb", "expires").len().iter_rows():
+            named.append((verb, expires, kind_of(verb), shape_of(verb, expires)))
+            if named[-1][2] == "other":
+                self.others[verb] += count
+        kinds = pl.DataFrame(named, ["verb", "expires", "kind", "statement"], orient="row")
         return rows.join(kinds, on=["verb", "expires"], how="left", maintain_order="left")
 
 
@@ -256,9 +223,12 @@ def layout_of(path: Path, named: Mapping[str, str], time: str) -> Layout:
         ImportFileError: the layout is unknown, or a column is missing.
     """
     header = [word.strip() for word in _first_row(path)]
-    if not named and len(header) == len(_TWITTER) and _is_twitter(header):
-        columns = {ours: f"column_{place}" for place, ours in enumerate(_TWITTER)}
-        return Layout("twitter/cache-trace", columns, header=False)
+    if not named and len(header) == len(_TWITTER):
+        row = dict(zip(_TWITTER, header, strict=True))
+        numbers = (row[name].isdigit() for name in ("at", "key_size", "value_size", "ttl"))
+        if row["kind"].isalpha() and all(numbers):
+            columns = {ours: f"column_{place}" for place, ours in enumerate(_TWITTER)}
+            return Layout("twitter/cache-trace", columns, header=False)
     unknown = [ours for ours in named if ours not in _OURS]
     if unknown:
         raise ImportFileError(f"--columns: {unknown[0]!r} is none of {', '.join(_OURS)}")
@@ -273,11 +243,6 @@ def layout_of(path: Path, named: Mapping[str, str], time: str) -> Layout:
             " --columns at=timestamp,key=id,kind=command"
         )
     return Layout("a CSV file", columns, time)
-
-
-def _is_twitter(row: list[str]) -> bool:
-    places = (_TWITTER.index(name) for name in ("at", "key_size", "value_size", "ttl"))
-    return all(row[place].isdigit() for place in places) and row[5].isalpha()
 
 
 def import_csv(
@@ -295,22 +260,18 @@ def import_csv(
         )
     conversion = _Conversion(hash_key, layout.time, path, 1 + layout.header, keep=keep)
     try:
-        return conversion.write(_csv_batches(path, layout), writer)
+        lazy = pl.scan_csv(
+            path,
+            has_header=layout.header,
+            infer_schema=False,
+            quote_char='"' if layout.header else None,
+            row_index_name="row",
+        ).select("row", **{ours: pl.col(theirs) for ours, theirs in layout.columns.items()})
+        batches = lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+        return conversion.write(batches, writer)
     except pl.exceptions.PolarsError as problem:
         wrong = _wrong_line(path, layout)
         raise ImportFileError(wrong or f"{path} can't be read: {first_line(problem)}") from problem
-
-
-def _csv_batches(path: Path, layout: Layout) -> Iterator[pl.DataFrame]:
-    columns = layout.columns
-    lazy = pl.scan_csv(
-        path,
-        has_header=layout.header,
-        infer_schema=False,
-        quote_char='"' if layout.header else None,
-        row_index_name="row",
-    ).select("row", **{ours: pl.col(theirs) for ours, theirs in columns.items()})
-    yield from lazy.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 
 def _first_row(path: Path) -> list[str]:

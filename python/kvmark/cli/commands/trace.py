@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB
     from kvmark.learn import TwinCheck
     from kvmark.spec.run import RunSpec
-    from kvmark.trace import Keep, TapProgress, TapSettings, TraceInfo
+    from kvmark.trace import Keep, TapProgress, TraceInfo
 
 _HASH_KEY_BYTES: Final = 16
 _SECOND_NS: Final = 10**9
@@ -94,7 +94,9 @@ def record(
             last[:] = [progress]
             return not interrupts.take() and (duration is None or progress.elapsed_ns < duration)
 
-        info = record_trace(settings, output, f"a tap before {settings.protocol}", key, continues)
+        info = record_trace(
+            settings, output, f"a tap before {settings['protocol']}", key, continues
+        )
         interrupts.forget()
     if json:
         print_json("recorded-trace", {"trace": output, "info": info})
@@ -113,8 +115,8 @@ def _print_info(begin: str, info: TraceInfo) -> None:
 
 def _tap_settings(
     listen: str, to: SystemName, threads: int | None, memory_bytes: int, disk_bytes: int, keep: Keep
-) -> TapSettings:
-    """The settings of the tap."""
+) -> dict[str, Any]:
+    """The settings of the tap, in the engine's form."""
     url = parse_system_url(to.reveal())
     if "username" in url.options or url.password is not None:
         raise UsageError("--to: clients log in by themselves; leave user and password out")
@@ -129,23 +131,22 @@ def _tap_settings(
     if memory_bytes < _LEAST_MEMORY:
         raise UsageError("--memory: a tap needs 1M at least")
     from kvmark.drivers import drivers
-    from kvmark.trace import TapSettings
 
     host, port = _parse_listen(listen)
-    return TapSettings(
-        host=host,
-        port=port,
-        protocol=url.driver,
-        address=address,
-        default_port=drivers()[url.driver].port or 0,
-        tls=url.options.get("tls") == "true",
+    return {
+        "host": host,
+        "port": port,
+        "protocol": url.driver,
+        "address": address,
+        "default_port": drivers()[url.driver].port or 0,
+        "tls": url.options.get("tls") == "true",
         **{name: url.options.get(name) for name in _TLS_FILES},
-        threads=threads or min(_THREADS, len(os.sched_getaffinity(0))),
-        keep_keys=keep.keys,
-        keep_values=keep.values,
-        memory_bytes=memory_bytes,
-        disk_bytes=disk_bytes,
-    )
+        "threads": threads or min(_THREADS, len(os.sched_getaffinity(0))),
+        "keep_keys": keep.keys,
+        "keep_values": keep.values,
+        "memory_bytes": memory_bytes,
+        "disk_bytes": disk_bytes,
+    }
 
 
 def _parse_listen(listen: str) -> tuple[str, int]:

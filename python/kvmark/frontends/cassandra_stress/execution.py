@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from kvmark.cli.output import document, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, experiment_name
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.cassandra_stress import output
 from kvmark.frontends.cassandra_stress.grammar import StressOptions
@@ -66,10 +67,8 @@ def continues(spec: StressSpec, rates: Sequence[float]) -> bool:
 
 def _gains(rates: Sequence[float], steps: int, least: float) -> bool:
     """Whether the mean gain of the last steps is large enough, or there are too few of them."""
-    if len(rates) < steps + 1:
-        return True
-    pairs = zip(rates[-steps - 1 : -1], rates[-steps:], strict=True)
-    return sum((after - before) / before for before, after in pairs) / steps >= least
+    gains = [(after - before) / before for before, after in pairwise(rates[-steps - 1 :])]
+    return len(gains) < steps or sum(gains) / steps >= least
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,10 @@ class RampLevel:
 
 
 @dataclass(kw_only=True)
-class StressRuns:
+class StressRuns(Design):
     """The runs of a command line: one number of clients, or a ramp."""
 
     kind: ClassVar[str] = "stress"
-    redoes_invalid: ClassVar[bool] = False
 
     plans: StressPlans
     system: str
@@ -108,10 +106,6 @@ class StressRuns:
         """The command line."""
         return self.plans.spec
 
-    @property
-    def name(self) -> str:
-        return experiment_name(self.kind, self.definition())
-
     def definition(self) -> Mapping[str, Any]:
         own = {"system": self.system, "pin": self.plans.pin, "repetitions": self.repetitions}
         profiles = [repr(profile) for profile in self.plans.profiles]
@@ -119,9 +113,6 @@ class StressRuns:
 
     def typical_plan(self) -> Plan:
         return self.plans.plan(self.spec.threads or self.spec.ladder.first)
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        return {}
 
     def execute(self, runs: Executor) -> None:
         for repetition in range(self.repetitions):
@@ -185,13 +176,12 @@ def _line(content: Mapping[str, Any] | None) -> output.Line | None:
     """A line from its JSON values, where null is NaN."""
     if content is None:
         return None
-
-    def values(content: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: math.nan if value is None else value for name, value in content.items()}
-
-    return output.Line(
-        **{**values(content), "collections": output.Collections(**values(content["collections"]))}
+    line, collections = (
+        {name: math.nan if value is None else value for name, value in one.items()}
+        for one in (content, content["collections"])
     )
+    values: dict[str, Any] = {**line, "collections": output.Collections(**collections)}
+    return output.Line(**values)
 
 
 def _running(spec: StressSpec, clients: int) -> str:

@@ -117,15 +117,9 @@ class Arguments:
         value = self.values.get(option, {}).get(name)
         return value if isinstance(value, str) else None
 
-    def secret(self, option: str, name: str) -> Secret | None:
-        """The value of a secret parameter; None if it wasn't passed."""
-        value = self.values.get(option, {}).get(name)
-        return value if isinstance(value, Secret) else None
-
     def value(self, option: str, name: str) -> str:
         """The parameter's value or default; empty without either."""
-        table = COMMANDS.get(option) or OPTIONS[option]
-        parameter = table.parameters.get(name)
+        parameter = (COMMANDS.get(option) or OPTIONS[option]).parameters.get(name)
         return self.passed(option, name) or (parameter and parameter.default) or ""
 
     def parsed(self, option: str, name: str, parse: Callable[[str], _T]) -> _T:

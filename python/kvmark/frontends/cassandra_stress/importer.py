@@ -8,15 +8,17 @@ from `op rate : 1200 [WRITE:1200]` to `Op rate : 1,200 op/s [WRITE: 1,200 op/s]`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Final
 
 from kvmark.errors import ImportFileError
 from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
 from kvmark.imports.source import Source, clock_s, grouped, number, shown
 from kvmark.records import TimeName
-from kvmark.records.model import ERRORS, OPERATIONS, RUNTIME, THROUGHPUT, VALUE
+from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 
 _TOOL: Final = "cassandra-stress"
 _HEADER: Final = re.compile(r"\s*(?:id,\s*)?(?:type,?\s+)?total ops\s*,")
@@ -32,29 +34,7 @@ _SERIES: Final = re.compile(rf"([\w-]+)\s*:\s*{_AMOUNT}\s*([A-Za-z/]*)\s*")
 _TIMES: Final = {
     "mean": "mean", "med": "median", ".95": "p95", ".99": "p99", ".999": "p99.9", "max": "max",
 }  # fmt: skip
-_RESULT_QUANTITIES: Final[Mapping[str, tuple[str, str, str]]] = {
-    # The time of a latency depends on the command.
-    "latency mean": ("", "ms", "mean"),
-    "latency median": ("", "ms", "median"),
-    "latency 95th percentile": ("", "ms", "p95"),
-    "latency 99th percentile": ("", "ms", "p99"),
-    "latency 99.9th percentile": ("", "ms", "p99.9"),
-    "latency max": ("", "ms", "max"),
-    "op rate": (THROUGHPUT, "op/s", VALUE),
-    "partition rate": ("partition rate", "pk/s", VALUE),
-    "row rate": ("row rate", "row/s", VALUE),
-    "total partitions": ("partitions", "", VALUE),
-    "total errors": (ERRORS, "", VALUE),
-    "total gc count": ("GC count", "", VALUE),
-    "total gc mb": ("GC memory", "MB", VALUE),
-    "total gc memory": ("GC memory", "", VALUE),
-    "total gc time (s)": ("GC time", "s", VALUE),
-    "total gc time": ("GC time", "s", VALUE),
-    "avg gc time(ms)": ("GC time, mean", "ms", VALUE),
-    "avg gc time": ("GC time, mean", "ms", VALUE),
-    "stdev gc time(ms)": ("GC time, deviation", "ms", VALUE),
-    "stddev gc time": ("GC time, deviation", "ms", VALUE),
-}
+_RESULTS: Final = tomllib.loads((files(__package__) / "results.toml").read_text("utf-8"))
 """The quantity, usual unit and statistic of a result."""
 _UNITS: Final = {"seconds": "s"}
 _ROW_BEHIND: Final = re.compile(r"total,\s+\d+,\s+\d+,")
@@ -197,8 +177,8 @@ class _Log:
             if collector.value(THROUGHPUT, case=case) is None:
                 raise self.error("the results have no op rate: lines are missing")
             self.in_results, self.finished, self.columns = False, True, []
-        elif result and name in _RESULT_QUANTITIES:
-            quantity, usual, statistic = _RESULT_QUANTITIES[name]
+        elif result and name in _RESULTS:
+            quantity, usual, statistic = _RESULTS[name]
             for operation, value, unit in self.values(result[2]):
                 collector.add(
                     self.line, quantity or self.time, value, _UNITS.get(unit, unit) or usual,

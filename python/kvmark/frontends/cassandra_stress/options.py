@@ -182,9 +182,7 @@ class TargetSpec:
     port: int
     datacenter: Annotated[str | None, _passed("-node", "datacenter=")]
     user: Annotated[str | None, _passed("-mode", "user=")]
-    password: Annotated[
-        Secret | None, _read(lambda line, mode: line.secret(mode, "password="), "-mode")
-    ]
+    password: Annotated[Secret | None, lambda line: line.values.get("-mode", {}).get("password=")]
     compression: Annotated[str, _value("-mode", "compression=", str.lower)]
     connections: Annotated[int, _value("-mode", "connectionsPerHost=", _positive)]
     """To each node."""

@@ -42,6 +42,7 @@ _PERCENTILES: Final = (
     "mean", "median", "95th percentile", "99th percentile", "99.9th percentile", "max",
 )  # fmt: skip
 _UNKNOWN: Final = "not known (only nodes of kvmark up report it)"
+_NOT_EXPORTED: Final = "not known (the nodes' exporter doesn't report it)"
 
 Row = Mapping[str, Any]
 
@@ -73,14 +74,6 @@ class Collections:
     sum_ms: float = math.nan
     deviation_ms: float = math.nan
     megabytes: float = math.nan
-
-    @classmethod
-    def of(cls, count: float, sum_ms: float) -> Collections:
-        """The longest one is only known if there is a single one."""
-        if not count:
-            return cls(0, 0, 0, 0)
-        single = count == 1
-        return cls(count, sum_ms if single else math.nan, sum_ms, 0 if single else math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +215,14 @@ class CollectionCounter:
         if not before:
             return Collections()
         # The counters of a restarted node begin at 0.
-        gains = [
-            [max(after - old, 0) for after, old in zip(self._collected[node], ends, strict=True)]
-            for node, ends in before.items()
-        ]
-        return Collections.of(sum(count for count, _ in gains), sum(s for _, s in gains) * 1000)
+        ends = [self._collected[node] for node in before]
+        gains = np.maximum(np.array(ends) - np.array([*before.values()]), 0).sum(axis=0)
+        count, sum_ms = float(gains[0]), float(gains[1]) * 1000
+        if not count:
+            return Collections(0, 0, 0, 0)
+        # The longest one is only known if there is a single one.
+        longest_ms, deviation_ms = (sum_ms, 0) if count == 1 else (math.nan, math.nan)
+        return Collections(count, longest_ms, sum_ms, deviation_ms)
 
 
 class LinePrinter:
@@ -409,38 +405,33 @@ def results_text(results: StressResults) -> str:
     for name in ("partitions", "errors"):
         each = [f"{getattr(one, name):,}" for one in results.operations]
         lines.append(line(f"Total {name}", f"{getattr(results.total, name):>10,}", each))
-    lines += [f"{name:<26}: {text}" for name, text in _garbage_texts(results.garbage).items()]
+    names = ("Total GC count", "Total GC memory", "Total GC time", "Avg GC time", "StdDev GC time")
+    texts: Sequence[str] = [_UNKNOWN] * len(names)
+    if (garbage := results.garbage) is not None:
+        mean_ms = garbage.time_s * 1000 / garbage.count if garbage.count else 0.0
+        time, unknown = f"{garbage.time_s:>6,.1f} seconds", _NOT_EXPORTED
+        texts = (f"{garbage.count:,.0f}", unknown, time, f"{mean_ms:>6,.1f} ms", unknown)
+    lines += [f"{name:<26}: {text}" for name, text in zip(names, texts, strict=True)]
     minutes, seconds = divmod(int(results.time_s), 60)
     hours, minutes = divmod(minutes, 60)
     duration = f"{hours:02}:{minutes:02}:{seconds:02}"
     return "\n".join([*lines, f"{'Total operation time':<26}: {duration}", ""])
 
 
-def _garbage_texts(garbage: Garbage | None) -> Mapping[str, str]:
-    names = ("Total GC count", "Total GC memory", "Total GC time", "Avg GC time", "StdDev GC time")
-    if garbage is None:
-        return dict.fromkeys(names, _UNKNOWN)
-    mean_ms = garbage.time_s * 1000 / garbage.count if garbage.count else 0.0
-    count, time = f"{garbage.count:,.0f}", f"{garbage.time_s:>6,.1f} seconds"
-    unknown = "not known (the nodes' exporter doesn't report it)"
-    return dict(zip(names, (count, unknown, time, f"{mean_ms:>6,.1f} ms", unknown), strict=True))
-
-
 def times_table(results: StressResults) -> str:
     """Response, service and wait time, in milliseconds."""
-    lines = [f"{'time (ms)':<12}" + "".join(f"{head:>9}" for head in _TIME_HEADS)]
+    table = f"{'time (ms)':<12}" + "".join(f"{head:>9}" for head in _TIME_HEADS) + "\n"
     for time in TIMES:
         cells = results.total.times[time] or (math.nan,) * len(_TIME_HEADS)
-        lines.append(f"{time:<12}" + "".join(_padded(cell, 9, 1) for cell in cells))
-    return "\n".join(lines) + "\n"
+        table += f"{time:<12}" + "".join(_padded(cell, 9, 1) for cell in cells) + "\n"
+    return table
 
 
 def ramp_table(rows: Sequence[tuple[str, Line]]) -> str:
     """A line for each level of a thread ramp, after its name."""
     width = max((len(name) for name, _ in rows), default=2)
-    lines = [f"{'id':>{width}}, {HEAD}"]
-    lines += [f"{name:>{width}}, {line_text(line)}" for name, line in rows]
-    return "\n".join(lines) + "\n"
+    lines = (("id", HEAD), *((name, line_text(line)) for name, line in rows))
+    return "".join(f"{name:>{width}}, {text}\n" for name, text in lines)
 
 
 def text_of_run(run: Run) -> str:

@@ -85,25 +85,22 @@ def _row_law(law: Law) -> Words:
     return {"min": law.min, "max": law.max, "shape": shape, "inverted": law.inverted}
 
 
-def _share_of_rows(ratio: Ratio) -> Words:
-    """Visits each row with a probability."""
-    return {"rows": "each", "law": _row_law(ratio.law), "of": ratio.divisor}
+def _ratio(ratio: Ratio) -> Words:
+    return {"law": _row_law(ratio.law), "of": ratio.divisor}
 
 
-_EVERY_ROW: Final = _share_of_rows(WHOLE)
+_EVERY_ROW: Final[Words] = {"rows": "each", **_ratio(WHOLE)}
 
 
 def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
     """The predefined table: a key of digits, and columns of bytes or counters."""
-
-    def value(name: str) -> Words:
-        # Each run draws its own increments: runs need not agree on a counter's value.
-        if counters:
-            return _column(f"randomstr{name}", {"type": "integer", "bits": 64}, spec.add, _SINGLE)
-        return _column(f"randomstr{name}", {"type": "bytes"}, _IDENTITY, spec.columns.size)
-
+    # Each run draws its own increments: runs need not agree on a counter's value.
+    drawn: tuple[dict[str, Any], Law, Law] = ({"type": "bytes"}, _IDENTITY, spec.columns.size)
+    if counters:
+        drawn = {"type": "integer", "bits": 64}, spec.add, _SINGLE
+    values = [_column(f"randomstr{name}", *drawn) for name in spec.columns.names]
     key = _column("randomstrkey", {"type": "digits"}, _IDENTITY, fixed(spec.key_size))
-    return _rows((key,), (), map(value, spec.columns.names), spec, _EVERY_ROW)
+    return _rows((key,), (), values, spec, _EVERY_ROW)
 
 
 def _profile_rows(profile: Profile, spec: StressSpec, visit: Words, **changes: Any) -> Rows:
@@ -150,12 +147,12 @@ def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
     return _profile_rows(
         profile,
         spec,
-        _share_of_rows(spec.insert.select or profile.insert.select),
+        {"rows": "each", **_ratio(spec.insert.select or profile.insert.select)},
         ends=_ends([profile.column(name).cluster or _SINGLE for name in profile.table.clustering]),
         partitions=tuple(drawn),
         # In a mix, the last insert is unknown.
         partitions_in_all=spec.partitions if len(spec.shares) == 1 else None,
-        filled={"law": _row_law(filled.law), "of": filled.divisor},
+        filled=_ratio(filled),
     )
 
 
@@ -168,19 +165,15 @@ def _rows(
     **changes: Any,
 ) -> Rows:
     """One whole partition in each operation, apart from the changes."""
-    fields: dict[str, Any] = {
-        "ends": (),
-        "partitions": (1,),
-        "partitions_in_all": None,
-        "filled": {"law": _row_law(WHOLE.law), "of": WHOLE.divisor},
-    }
+    whole = {"ends": (), "partitions": (1,), "partitions_in_all": None, "filled": _ratio(WHOLE)}
+    fields: dict[str, Any] = {**whole, **changes}
     return Rows(
         partition=tuple(partition),
         clustering=tuple(clustering),
         values=tuple(values),
         sorted=spec.population.sorted,
         visit=visit,
-        **{**fields, **changes},
+        **fields,
     )
 
 
@@ -211,9 +204,8 @@ def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> Words:
         raise PlanError(f"{name}: there are no values of type {kind.name}; use another type")
     identity = _TIMES if kind.name in ("timestamp", "timeuuid") else _IDENTITY
     spec = profile.column(name)
-    return _column(
-        label, becomes, spec.population or identity, spec.size or _SIZE, spec.cluster or _SINGLE
-    )
+    laws = (spec.population or identity, spec.size or _SIZE, spec.cluster or _SINGLE)
+    return _column(label, becomes, *laws)
 
 
 def _column(
@@ -251,9 +243,10 @@ def _predefined(kind: str, spec: StressSpec) -> _Operation:
         else:
             columns = range(1)
     else:
-        places = zip(names, columns[1:], strict=True)
-        added = {name: f'"{name}" + ' if counters else "" for name in names}
-        written = ", ".join(f'"{name}" = {added[name]}{{c{place}}}' for name, place in places)
+        written = ", ".join(
+            f'"{name}" = ' + (f'"{name}" + ' if counters else "") + f"{{c{place}}}"
+            for place, name in enumerate(names, start=1)
+        )
         text = f"UPDATE {table} SET {written} WHERE key = {{c0}}"
         if not counters and spec.columns.timestamp is not None:
             options["timestamp"] = spec.columns.timestamp
@@ -328,10 +321,8 @@ def _range(name: str, spec: StressSpec, profile: Profile, query: RangeQuery) -> 
         "generator": "computed", "of": "operation", "divisor": 1, "modulus": ranges,
         "factor": width, "step": 0,
     }  # fmt: skip
-    arguments = (
-        _argument("first", {**computed, "start": -(2**63)}),
-        _argument("last", {**computed, "start": -(2**63) + width - 1}),
-    )
+    starts = {"first": -(2**63), "last": -(2**63) + width - 1}
+    arguments = tuple(_argument(end, {**computed, "start": at}) for end, at in starts.items())
     # Also checks that the columns' types are supported.
     rows = _profile_rows(profile, spec, _EVERY_ROW)
     statement = _statement(name, text, rows, (), {"page_size": query.page_size})
@@ -437,7 +428,8 @@ class StressPlans:
             one = _of_profile(name, spec, self.profiles) if is_own else _predefined(name, spec)
             mix.append(replace(one, weight=weight))
         rate = spec.rate or spec.throttle
-        arrival: model.Arrival = model.Closed(process="closed", think_time_ns=0)
+        closed = model.Closed(process="closed", think_time_ns=0)
+        arrival: model.Arrival = closed
         if rate is not None:
             # The rate counts partitions.
             points = (model.RatePoint(at_ns=0, rate=rate / _mean_partitions(mix)),)
@@ -450,9 +442,8 @@ class StressPlans:
         for index, one in enumerate(
             mix if (first and spec.warmup if warmup is None else warmup) else ()
         ):
-            own, closed = ((index, one),), model.Closed(process="closed", think_time_ns=0)
             most = min(clients, _WARM_UP_CLIENTS)
-            groups.append(_group(f"{WARMING}{index}", spec, own, most, closed))
+            groups.append(_group(f"{WARMING}{index}", spec, ((index, one),), most, closed))
             count = _operations_for((one,), partitions)
             phases.append(_phase("warm_up", len(groups) - 1, count))
         limit, until = _operations(spec, mix), None

@@ -221,8 +221,7 @@ def parse_select(text: str) -> Ratio:
     Raises:
         SpecError: it is none, or never above 0.
     """
-    share = parse_ratio(text)
-    if share.law.max == 0:
+    if (share := parse_ratio(text)).law.max == 0:
         raise SpecError(f"{shown(text)} selects no row; give more than 0")
     return share
 
@@ -236,6 +235,7 @@ _CREATE: Final = re.compile(
     r"\s+(?!IF\s+NOT\s+EXISTS)",
     re.IGNORECASE,
 )
+_TYPE_BEGIN: Final = re.compile(r"\s*CREATE\s+TYPE(?!\S)", re.IGNORECASE)
 _COMMENT: Final = re.compile(r"--[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -457,8 +457,8 @@ class Profile(Strict):
     @property
     def prepare(self) -> tuple[str, ...]:
         """Statements that create keyspace, types, table and more if they are missing."""
-        types = [one for one in self.extra_definitions if _creates_type(one)]
-        others = [one for one in self.extra_definitions if not _creates_type(one)]
+        types = [one for one in self.extra_definitions if _TYPE_BEGIN.match(one)]
+        others = [one for one in self.extra_definitions if one not in types]
         return (
             *map(create_if_missing, filter(None, [self.keyspace_definition])),
             f'USE "{self.keyspace}"',
@@ -486,22 +486,15 @@ def read_profile(text: str, file: str) -> Profile:
     """
     profile = parse_yaml(text, file, Profile)
     try:
-        _check(profile)
+        name, made = profile.table_name, profile.table.name
+        if made not in (name, name.lower().strip('"')):
+            raise SpecError(f"table is {shown(name)}, but table_definition makes {shown(made)}")
+        _ = profile.columns
+        if "insert" in profile.queries or "insert" in profile.ranges:
+            raise SpecError(
+                "queries: 'insert' is an operation of cassandra-stress; use another name"
+            )
+        _ = profile.types
     except SpecError as problem:
         raise problem.at(file=file) from None
     return profile
-
-
-def _check(profile: Profile) -> None:
-    """Parses the definitions, and compares them with each other."""
-    name, made = profile.table_name, profile.table.name
-    if made not in (name, name.lower().strip('"')):
-        raise SpecError(f"table is {shown(name)}, but table_definition makes {shown(made)}")
-    _ = profile.columns
-    if "insert" in profile.queries or "insert" in profile.ranges:
-        raise SpecError("queries: 'insert' is an operation of cassandra-stress; use another name")
-    _ = profile.types
-
-
-def _creates_type(text: str) -> bool:
-    return [word.upper() for word in text.split()[:2]] == ["CREATE", "TYPE"]

@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.cli.output import (
-    print_answer,
-    print_json,
-    save_report,
-    terminal_width,
-)
+from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import execute_design, named_system, open_journal
 from kvmark.errors import AnswerIsNo, SpecError, UsageError
 from kvmark.experiment.judging import close_and_judge
@@ -25,8 +20,7 @@ from kvmark.frontends.ycsb.options import YcsbOptions
 from kvmark.frontends.ycsb.sequence import SEQUENCE, SHORT_SEQUENCE, YcsbSequence, YcsbStudy
 from kvmark.frontends.ycsb.workloads import YcsbProperties, read_ycsb
 from kvmark.outputs import check_output
-from kvmark.plan.compile import compile_run
-from kvmark.plan.names import KeyNames, key_names
+from kvmark.plan.names import key_names
 from kvmark.records import Judgement, Manifest, Records, Run
 from kvmark.report.model import units
 from kvmark.report.views.gather import sequence_answer
@@ -175,7 +169,9 @@ def execute_sequence(
         journal = open_journal(sequence, options)
         # Records in a scratch database need no proof of origin.
         choice: OnExisting = "remove" if system is None else options.on_existing
-        claim = DatasetClaim(journal.claim(), lambda: _key_names(placed))
+        claim = DatasetClaim(
+            journal.claim(), lambda: key_names(map(placed.plan, placed.first_steps()))
+        )
         sequence.prepare = partial(make_room, placed.system, choice, claim)
         sequence.watch = ProgressMessages(sequence, journal.records).watch
         with execute_design(sequence, options, journal) as problem:
@@ -219,10 +215,6 @@ def _on_scratch(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
     with scratch_folder(records.root) as folder:
         path = str(folder / "db")
         yield replace(study, system=SystemUrl("rocksdb", {"path": path}, f"rocksdb:{path}"))
-
-
-def _key_names(study: YcsbStudy) -> KeyNames:
-    return key_names(compile_run(study.spec(step, step.records)) for step in study.first_steps())
 
 
 def _print_table(
@@ -278,7 +270,7 @@ class ProgressMessages:
         summary = self._scheduler.summary()
         if self._stage == 0:
             yield announcement(self._sequence.study, summary)
-        if not self._has_cost and self._scheduler.has_costs:
+        if not self._has_cost and self._scheduler.costs() is not None:
             self._has_cost = True
             yield from self._cost(summary)
         if self._stage not in (0, self._scheduler.stage):
@@ -304,7 +296,7 @@ class ProgressMessages:
         self._reported = limit
         endless = limit.projected_s == math.inf
         duration = "never end" if endless else f"take {units.span(limit.projected_s)}"
-        plan = compile_run(self._sequence.study.spec(step, step.records))
+        plan = self._sequence.study.plan(step)
         advice = _advice(self._manifests(), _main_kind(plan.model_dump(mode="json")))
         yield (
             f"{step.title}: at {units.significant(limit.rate_per_s)} ops/s it would {duration},"
@@ -346,22 +338,15 @@ def closing_notes(
 
     Without manifests, the user chose the duration of workloads, and none is the slowest.
     """
-    longest = "" if manifests is None else _longest(summary, manifests)
-    return tuple(filter(None, (*_left_out(summary), longest)))
-
-
-def _left_out(summary: scheduling.SequenceRepetitions) -> Iterable[str]:
+    notes, reasons = [], []
     cut = [case for case in summary.cases if case.cut]
     if cut:
-        yield (
+        notes.append(
             f"The budget ended {_names(cut)} before all operations were done: throughput, times"
             " and runtime are those of the completed part."
         )
     few = [case for case in summary.cases if case.repetitions < summary.first_stage]
     fewer = [case for case in summary.cases if case.repetitions < case.wanted and case not in few]
-    if summary.budget_s is None or not (few or fewer):
-        return
-    reasons = []
     if few:
         counts = sorted({case.repetitions for case in few})
         ran = _times(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} times"
@@ -371,12 +356,16 @@ def _left_out(summary: scheduling.SequenceRepetitions) -> Iterable[str]:
         )
     if fewer:
         reasons.append(_needs_more(len(fewer), summary))
-    minutes = math.ceil((summary.used_s + summary.lacking_s) * 1.1 / 60)
-    enough = f"{minutes}m" if minutes < 120 else f"{math.ceil(minutes / 60)}h"
-    yield (
-        f"The budget of {units.span(summary.budget_s)} was too short: {'; '.join(reasons)};"
-        f" --budget {enough} is enough."
-    )
+    if summary.budget_s is not None and reasons:
+        minutes = math.ceil((summary.used_s + summary.lacking_s) * 1.1 / 60)
+        enough = f"{minutes}m" if minutes < 120 else f"{math.ceil(minutes / 60)}h"
+        notes.append(
+            f"The budget of {units.span(summary.budget_s)} was too short: {'; '.join(reasons)};"
+            f" --budget {enough} is enough."
+        )
+    if manifests is not None:
+        notes.append(_longest(summary, manifests))
+    return tuple(filter(None, notes))
 
 
 def _longest(summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]) -> str:

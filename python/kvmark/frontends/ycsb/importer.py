@@ -129,7 +129,7 @@ def _add_buckets(collector: Collector, metric: str, rows: Sequence[_Measurement]
     operation, time = _time_of(metric)
     values = [row.value for row in rows]
     whole = all(value is not None and value == int(value) for value in values)
-    counted = sum(value for value in values if value is not None)
+    counted = sum(filter(None, values))
     if any(row.name.startswith(">") for row in rows):
         _add_histogram(collector, operation, time, rows, width_us=1000)
     elif whole and counted == collector.value(OPERATIONS, operation=operation):
@@ -155,20 +155,20 @@ def _add_histogram(
             f"{beyond:g} operations of {operation} lie beyond YCSB's last bucket: its histogram is"
             " left out."
         )
+    buckets: dict[int, int] = {}
     inside = [row for row in rows if row.value and not row.name.startswith(">")]
     for row in inside:
         if row.value is None or not 0 < row.value < 2**53 or row.value != int(row.value):
             raise collector.source.error(row.line, "the count of a bucket isn't a whole number")
+        buckets[int(row.name) * width_us * NS["us"]] = int(row.value)
     if beyond:
         return
-    starts_us = np.array([int(row.name) * width_us for row in inside], dtype=np.int64)
-    if len(np.unique(starts_us)) < len(inside):
+    if len(buckets) < len(inside):
         raise collector.source.error(inside[0].line, f"a bucket of {operation} occurs twice")
-    counts = np.array([int(row.value or 0) for row in inside], dtype=np.int64)
-    low = starts_us * NS["us"]
+    low = np.array(sorted(buckets), dtype=np.int64)
     high = low + (width_us * NS["us"] - 1 if width_us > 1 else 0)
-    order = np.argsort(low)
-    collector.histogram(Counts(low[order], high[order], counts[order]), time, operation=operation)
+    counts = np.array([buckets[start_ns] for start_ns in low], dtype=np.int64)
+    collector.histogram(Counts(low, high, counts), time, operation=operation)
 
 
 def _add_series(

@@ -76,7 +76,15 @@ def read_properties(path: Path) -> tuple[Property, ...]:
 
 def parse_properties(text: str, file: str) -> tuple[Property, ...]:
     """The properties of a text, in order; a name may occur twice."""
-    return tuple(_property(logical, file, line) for line, logical in _logical_lines(text))
+    properties = []
+    for line, logical in _logical_lines(text):
+        key = next(_KEY.finditer(logical))
+        try:
+            name, value = _unescaped(key["key"]), _unescaped(logical[key.end() :])
+        except SpecError as problem:
+            raise problem.at(file=file, line=line) from None
+        properties.append(Property(name, value, file, line))
+    return tuple(properties)
 
 
 def parse_assignment(text: str) -> Property:
@@ -97,14 +105,6 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         while _CONTINUED.search(line):
             line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANKS)
         yield number, line
-
-
-def _property(logical: str, file: str, line: int) -> Property:
-    key = next(_KEY.finditer(logical))
-    try:
-        return Property(_unescaped(key["key"]), _unescaped(logical[key.end() :]), file, line)
-    except SpecError as problem:
-        raise problem.at(file=file, line=line) from None
 
 
 def _unescaped(text: str) -> str:
@@ -169,26 +169,16 @@ def boolean(value: str) -> bool:
     return plain == "true"
 
 
-def choice(*values: str) -> Callable[[str], str]:
-    """One of several values."""
+def choice(*values: str, reason: str = "") -> Callable[[str], str]:
+    """One of several values; the reason is why others of YCSB's aren't supported."""
 
     def parse(value: str) -> str:
         plain = value.strip()
-        if plain not in values:
-            raise SpecError(f"has no value {shown(plain)}{did_you_mean(plain, values)}")
-        return plain
-
-    return parse
-
-
-def only(reason: str, *values: str) -> Callable[[str], str]:
-    """One of the supported values; the reason is why others aren't supported."""
-
-    def parse(value: str) -> str:
-        plain = value.strip()
-        if plain not in values:
+        if plain in values:
+            return plain
+        if reason:
             raise UnsupportedProperty(f"is not supported with the value {shown(plain)}: {reason}")
-        return plain
+        raise SpecError(f"has no value {shown(plain)}{did_you_mean(plain, values)}")
 
     return parse
 
@@ -245,7 +235,10 @@ _TYPES: Final[Mapping[str, Callable[[str], object]]] = {
 }
 ALWAYS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
     {name: _TYPES[kind] for name, kind in _DECLARED["without_effect"].items()}
-    | {name: only(one["reason"], *one["values"]) for name, one in _DECLARED["only"].items()}
+    | {
+        name: choice(*one["values"], reason=one["reason"])
+        for name, one in _DECLARED["only"].items()
+    }
 )
 """Properties whose accepted values all request kvmark's fixed behaviour."""
 REFUSED: Final[Mapping[str, str]] = _DECLARED["unsupported"]

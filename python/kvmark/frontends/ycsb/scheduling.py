@@ -287,14 +287,9 @@ class Scheduler:
         return self._policy.budget_s - (self._clock() - self._began_s)
 
     @property
-    def has_costs(self) -> bool:
-        """Whether the duration of each step is known."""
-        return self._costs() is not None
-
-    @property
     def total(self) -> int:
         """Number of steps, as far as it is decided."""
-        costs = self._costs()
+        costs = self.costs()
         if costs is None:
             return self._policy.first * sum(map(len, self._rows))
         counts = self._affordable(costs, self._left_s - self._rest_s)
@@ -302,7 +297,7 @@ class Scheduler:
 
     def time_left(self) -> tuple[float, bool] | None:
         """The remaining time at the beginning of a step, and whether it is an upper bound."""
-        costs = self._costs()
+        costs = self.costs()
         if costs is None:
             return None if self._left_s == math.inf else (max(self._left_s, 0.0), True)
         is_bound = self.stage == 1 and self._policy.within is not None
@@ -312,7 +307,7 @@ class Scheduler:
 
     def summary(self) -> SequenceRepetitions:
         """The repetitions so far."""
-        costs = self._costs() or [[case.cost_s or 0.0 for case in row] for row in self._rows]
+        costs = self.costs() or [[case.cost_s or 0.0 for case in row] for row in self._rows]
         budget_s = self._policy.budget_s
         return SequenceRepetitions(
             first_stage=self._policy.first,
@@ -360,7 +355,7 @@ class Scheduler:
 
     def _end(self, one: int) -> int | None:
         """The last place of the next repetition at a size; None if there is no further one."""
-        costs = self._costs()
+        costs = self.costs()
         counts = [] if costs is None else self._affordable(costs, self._left_s)[one]
         return max((at for at, count in enumerate(counts) if count), default=None)
 
@@ -396,8 +391,11 @@ class Scheduler:
         ]
         return affordable(costs, missing, self._ends, left_s)
 
-    def _costs(self) -> list[list[float]] | None:
-        """Duration of each step, measured or predicted from the next smaller number of records."""
+    def costs(self) -> list[list[float]] | None:
+        """Duration of each step, measured or predicted from the next smaller number of records.
+
+        None if one is unknown.
+        """
         costs = [[self._cost_s(at, case) for at, case in enumerate(row)] for row in self._rows]
         known = [[cost for cost in row if cost is not None] for row in costs]
         return known if sum(map(len, known)) == sum(map(len, costs)) else None

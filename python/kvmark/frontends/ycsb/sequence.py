@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -21,10 +21,9 @@ from kvmark.experiment.design import (
     RunOutcome,
     RunRequest,
     TimeLeft,
-    experiment_name,
     prepare_run,
 )
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.properties import CORE_WORKLOADS
 from kvmark.frontends.ycsb.scheduling import RepetitionPolicy, Scheduler, Step, StepLimit
@@ -116,7 +115,7 @@ class YcsbStudy:
         lacks = drivers()[self.system.driver].lacks
         unsupported = {}
         for step in self.first_steps() if lacks else ():
-            groups = compile_run(self.spec(step, step.records)).groups
+            groups = self.plan(step).groups
             kinds = {one.kind for group in groups for one in group.mix if one.weight > 0}
             for kind in kinds.intersection(lacks):
                 unsupported[step.workload] = kind
@@ -134,7 +133,11 @@ class YcsbStudy:
                 " leave it out"
             )
         for step in self.first_steps():
-            _engine.check_plan(compile_run(self.spec(step, step.records)).to_json())
+            _engine.check_plan(self.plan(step).to_json())
+
+    def plan(self, step: Step) -> Plan:
+        """The plan of a step of the first repetition."""
+        return compile_run(self.spec(step, step.records))
 
     def spec(self, step: Step, present: int) -> RunSpec:
         """A step as a run; `present` is the number of records at its beginning."""
@@ -144,35 +147,33 @@ class YcsbStudy:
         overrides = {name: value for name, value in self.overrides.items() if name not in ends}
         if step.target is not None or (None in self.targets and len(self.targets) > 1):
             overrides["rate"] = step.target
+        operations = self.operations
+        if is_whole:
+            operations = None
+        elif operations is None and "operationcount" not in self.properties.given:
+            # No limit for an end option: a core workload's thousand operations would end the step
+            # long before.
+            operations = 0 if self._has_end_option else None if self.is_timed else step.records
         run = ycsb_run(
             "load" if step.is_load else step.workload,
             self.properties,
             self.system,
             records=step.records if step.is_load else present,
-            operations=None if is_whole else self._operations(step),
+            operations=operations,
             seed=self.seed * 1_000_003 + step.repetition,
             **overrides,
         )
         if step.workload != "reload":
             return run
         workload = run.workload.model_copy(update={"name": "ycsb/reload"})
-        return RunSpec(**{**run.__dict__, "workload": workload})
-
-    def _operations(self, step: Step) -> int | None:
-        if self.operations is not None or "operationcount" in self.properties.given:
-            return self.operations
-        if self._has_end_option:
-            # No limit: a core workload's thousand operations would end the step long before.
-            return 0
-        return None if self.is_timed else step.records
+        return replace(run, workload=workload)
 
 
 @dataclass(kw_only=True)
-class YcsbSequence:
+class YcsbSequence(Design):
     """The design of the experiment."""
 
     kind: ClassVar[str] = "ycsb"
-    redoes_invalid: ClassVar[bool] = False
 
     study: YcsbStudy
     #: As the user names it; a scratch database has another path each time.
@@ -195,10 +196,6 @@ class YcsbSequence:
             lambda: self._spent_s, seed=study.seed, is_timed=study.is_timed,
         )  # fmt: skip
 
-    @property
-    def name(self) -> str:
-        return experiment_name(self.kind, self.definition())
-
     def definition(self) -> Mapping[str, Any]:
         return {"system": self.system, **self.study.as_json()}
 
@@ -206,10 +203,7 @@ class YcsbSequence:
         """The plan of a step that isn't a load, if there is one."""
         steps = self.study.first_steps()
         step = next((step for step in steps if not step.is_load), steps[0])
-        return compile_run(self.study.spec(step, step.records))
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        return {}
+        return self.study.plan(step)
 
     def execute(self, runs: Executor) -> None:
         present = 0

@@ -7,7 +7,7 @@ CoreWorkload and Client. Counts have 64 bits, where YCSB cuts several of them to
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -48,10 +48,6 @@ def _supported(parse: Callable[[str], _T], default: _T, name: str = "") -> _T:
 def _drivers_by_binding() -> Mapping[str, str]:
     """YCSB's bindings, and the drivers for the same systems."""
     return {name: one.name for one in drivers().values() for name in one.ycsb_bindings}
-
-
-def _binding(value: str) -> str:
-    return choice(*_drivers_by_binding())(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +104,7 @@ class YcsbProperties:
     """The length of a recorded interval."""
     label: str = _supported(str, "")
     """A tag of the run."""
-    db: str = _supported(_binding, "")
+    db: str = _supported(choice(*_drivers_by_binding()), "")
     """Must agree with the system's URL."""
     hdrhistogram_percentiles: tuple[float, ...] = _supported(
         percentiles, (50.0, 95.0, 99.0), "hdrhistogram.percentiles"
@@ -145,22 +141,17 @@ class YcsbProperties:
             raise self.error("recordcount", "is missing; give it or --records")
         return self.recordcount
 
-    def with_sizes(self, records: int | None, operations: int | None) -> YcsbProperties:
-        """The properties with other numbers of records and operations, unless they are None."""
-        sizes = {"recordcount": records, "operationcount": operations}
-        changes: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
-        changed = replace(self, **changes)
-        _check(changed)
-        return changed
-
     def to_workload(self, name: str) -> WorkloadSpec:
         """The workload of the transactions."""
         dataset = {**self._dataset(), "records": self.records - self.insertstart}
+        # Some distributions count back from the newest record, also if this client inserted a part.
+        backwards = self.requestdistribution in ("latest", "exponential")
+        start, count = (0, self.records) if backwards else (self.insertstart, self.insert_records)
         reads = "all_by_name" if self.readallfieldsbyname or self.dataintegrity else "all"
         group = {
             "mix": self._mix(),
             "keys": self._keys(),
-            "key_range": self._key_range(),
+            "key_range": {"start": start, "count": count},
             "read_fields": reads if self.readallfields else "one",
             "write_fields": "all" if self.writeallfields else "one",
             "scan_length": {
@@ -175,10 +166,8 @@ class YcsbProperties:
     def to_load(self, name: str) -> WorkloadSpec:
         """The workload of the load: it inserts each record once into an empty store."""
         dataset = {**self._dataset(), "records": self.insert_records, "loaded": False}
-        groups = [{"mix": {"insert": 1.0}}]
-        return _workload(
-            {"name": name, "once_per_record": True, "dataset": dataset, "groups": groups}
-        )
+        content = {"name": name, "once_per_record": True, "dataset": dataset}
+        return _workload({**content, "groups": [{"mix": {"insert": 1.0}}]})
 
     def _dataset(self) -> dict[str, Any]:
         return {
@@ -230,12 +219,6 @@ class YcsbProperties:
             percentile, fraction = self.exponential_percentile, self.exponential_frac
             return {"distribution": law, "percentile": percentile, "fraction": fraction}
         return {"distribution": law}
-
-    def _key_range(self) -> dict[str, int]:
-        if self.requestdistribution in ("latest", "exponential"):
-            # Both count back from the newest record, also if this client inserted only a part.
-            return {"start": 0, "count": self.records}
-        return {"start": self.insertstart, "count": self.insert_records}
 
 
 _FIELDS: Final[Mapping[str, dataclasses.Field[Any]]] = {
@@ -293,22 +276,19 @@ def _parser_of_fixed(given: Property) -> Callable[[str], object]:
     name = given.name
     if name in ALWAYS:
         return ALWAYS[name]
-    prefixed = (reason for prefix, reason in _refused_prefixes() if name.startswith(prefix))
+    prefixes = dict(REFUSED_PREFIXES)
+    for scheme in schemes().values():
+        in_url = f"give options in the URL, --system {scheme.example}?option=value"
+        why = REFUSED["host"] if scheme.driver.place is Location.HOSTS else in_url
+        for prefix in scheme.driver.ycsb_properties:
+            prefixes.setdefault(prefix, why)
+    prefixed = (reason for prefix, reason in prefixes.items() if name.startswith(prefix))
     reason = REFUSED.get(name) or next(prefixed, None)
     if reason is not None:
         message = f"property {shown(name)} is not supported: {reason}"
         raise UnsupportedProperty(message, file=given.file, line=given.line)
     hint = did_you_mean(name, [*_FIELDS, *ALWAYS, *REFUSED])
     raise given.error(f"unknown property {shown(name)}{hint}")
-
-
-def _refused_prefixes() -> Iterator[tuple[str, str]]:
-    """Prefixes of unsupported properties, and why."""
-    yield from REFUSED_PREFIXES.items()
-    for scheme in schemes().values():
-        in_url = f"give options in the URL, --system {scheme.example}?option=value"
-        reason = REFUSED["host"] if scheme.driver.place is Location.HOSTS else in_url
-        yield from ((prefix, reason) for prefix in scheme.driver.ycsb_properties)
 
 
 def _check(one: YcsbProperties) -> None:
@@ -387,7 +367,10 @@ def ycsb_run(
         raise properties.error("dotransactions", f"asks for the load, but the step is {step}")
     if step in CORE_WORKLOADS:
         properties = read_ycsb([], tuple(properties.given.values()), _core_workload(step))
-    properties = properties.with_sizes(records, operations)
+    sizes = {"recordcount": records, "operationcount": operations}
+    changes: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+    properties = replace(properties, **changes)
+    _check(properties)
     workload = _step_workload(step, properties)
     # Load and delete process each record once: operationcount doesn't apply.
     count = None if workload.once_per_record else properties.operationcount or None

@@ -16,14 +16,8 @@ from kvmark.cli.options import ExperimentOptions, report_path
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
-from kvmark.experiment.design import (
-    PreparedRun,
-    RunOutcome,
-    RunRequest,
-    experiment_name,
-    prepare_run,
-)
-from kvmark.experiment.executor import Executor
+from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
+from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.yugabyte_apps import table
 from kvmark.frontends.yugabyte_apps import workload as workloads
@@ -43,11 +37,10 @@ from kvmark.testbed.observe import NodeExporter
 
 
 @dataclass(kw_only=True)
-class AppRuns:
+class AppRuns(Design):
     """The repetitions of a sample application."""
 
     kind: ClassVar[str] = "app"
-    redoes_invalid: ClassVar[bool] = False
 
     #: Makes the run; without --uuid or --nouuid, each has another key prefix.
     make: Callable[[], RunSpec]
@@ -59,10 +52,6 @@ class AppRuns:
     prepare: Callable[[], None]
     outcomes: list[RunOutcome] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        return experiment_name(self.kind, self.definition())
-
     def definition(self) -> Mapping[str, Any]:
         flags = self.application["flags"]
         own = {name: value for name, value in flags.items() if name not in OF_THE_COMMAND}
@@ -71,9 +60,6 @@ class AppRuns:
 
     def typical_plan(self) -> Plan:
         return compile_run(self.make())
-
-    def other_plans(self) -> Mapping[str, Plan]:
-        return {}
 
     def execute(self, runs: Executor) -> None:
         name = self.application["name"]
@@ -113,7 +99,11 @@ def execute_app(request: AppRequest) -> None:
     if request.has("skip_workload"):
         _drop_table(request, system, existing)
         return
-    report, shared = _report(request), _experiment_options(request)
+    try:
+        report = report_path(request.text("report") or "none")
+    except SpecError as wrong:
+        raise SpecError(f"--report: {wrong.message}") from None
+    shared = _experiment_options(request)
     notes = workloads.server_notes(request, server)
 
     def make() -> RunSpec:
@@ -178,13 +168,6 @@ def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) ->
     )
 
 
-def _report(request: AppRequest) -> Path | None:
-    try:
-        return report_path(request.text("report") or "none")
-    except SpecError as problem:
-        raise SpecError(f"--report: {problem.message}") from None
-
-
 def _experiment_options(request: AppRequest) -> ExperimentOptions:
     folder = request.text("runs")
     return ExperimentOptions(
@@ -215,12 +198,11 @@ def _report_runs(
     ended = (one.run for one in runs.outcomes if one.run is not None)
     closed = [close_and_judge(records, run) for run in ended]
     counted = [one for one in closed if one.run.counted]
-    if problem is None and len(counted) < len(closed):
-        lost = next(one.run.id for one in closed if not one.run.counted)
+    lost = next((one.run.id for one in closed if not one.run.counted), None if closed else "none")
+    if problem is None and lost is not None:
         problem = AnswerIsNo(f"run {lost} ended before anything was measured")
-    if not counted:
-        first = closed[0].run.id if closed else "none"
-        raise problem or AnswerIsNo(f"run {first} ended before anything was measured")
+    if problem is not None and not counted:
+        raise problem
     answers = [(one, table.app_table([one.run])) for one in counted]
     if report is not None:
         all_runs = [one.run for one in counted]

@@ -132,15 +132,10 @@ class AppRequest:
     def unused_flags(self) -> tuple[str, ...]:
         """A sentence for each flag without effect."""
         name = self.app.name
-        ignored = ((flag, FLAGS[flag].no_effect) for flag in self.flags)
-        return (
-            *(f"--{flag} has no effect: {reason}" for flag, reason in ignored if reason),
-            *(
-                f"--{flag} has no effect: {name} doesn't use it"
-                for flag in self.flags
-                if name not in FLAGS[flag].apps
-            ),
-        )
+        reasons = [(flag, FLAGS[flag].no_effect) for flag in self.flags]
+        unused = (flag for flag in self.flags if name not in FLAGS[flag].apps)
+        reasons += [(flag, f"{name} doesn't use it") for flag in unused]
+        return tuple(f"--{flag} has no effect: {reason}" for flag, reason in reasons if reason)
 
 
 def parse_request(arguments: Sequence[str]) -> AppRequest | None:
@@ -223,10 +218,9 @@ def _parse_value(flag: Flag, text: str) -> _FlagValue:
         raise SpecError(f"--{flag.name}: {shown(text)} is not {kind}") from None
     if flag.choices and value not in flag.choices:
         raise SpecError(f"--{flag.name}: {shown(text)} is none of {', '.join(flag.choices)}")
-    if isinstance(value, int | float) and value < flag.least:
-        raise SpecError(f"--{flag.name}: must be at least {flag.least}, not {text}")
-    if isinstance(value, int | float) and value > flag.most:
-        raise SpecError(f"--{flag.name}: must be at most {flag.most}, not {text}")
+    if isinstance(value, int | float) and not flag.least <= value <= flag.most:
+        limit = f"least {flag.least}" if value < flag.least else f"most {flag.most}"
+        raise SpecError(f"--{flag.name}: must be at {limit}, not {text}")
     return value
 
 

@@ -23,10 +23,11 @@ _UPTIME: Final = re.compile(r"Uptime: (\d{1,15}) ms")
 _KEYS: Final = re.compile(r"\b(maxWrittenKey|maxGeneratedKey): (-?\d{1,18})")
 _JSON: Final = re.compile(r"<json>(.*)</json>")
 _LABELS: Final = (
-    (re.compile(r"(?:App: |--workload[ =])(\w{1,80})"), ("workload",)),
-    (re.compile(r"Num reader threads: (\d{1,9}), num writer threads: (\d{1,9})"),
-     ("readers", "writers")),
-)  # fmt: skip
+    re.compile(r"(?:App: |--workload[ =])(?P<workload>\w{1,80})"),
+    re.compile(
+        r"Num reader threads: (?P<readers>\d{1,9}), num writer threads: (?P<writers>\d{1,9})"
+    ),
+)
 _PERIOD_MS: Final = 5000
 
 
@@ -51,15 +52,12 @@ def _read(source: Source) -> Reading:
         if _GROUP.search(text):
             _read_line(collector, state, line, text)
             continue
-        whole = _JSON.search(text)
-        if whole:
+        if whole := _JSON.search(text):
             state.document = whole[1]
         elif "ops/sec" in text:
             raise source.error(line, "the line is incomplete: it may be cut off or damaged")
-        for pattern, names in _LABELS:
-            label = pattern.search(text)
-            if label:
-                state.labels |= dict(zip(names, label.groups(), strict=True))
+        for label in filter(None, (pattern.search(text) for pattern in _LABELS)):
+            state.labels |= label.groupdict()
     collector.case(state.labels)
     for operation, total in state.totals.items():
         collector.add(len(source.lines), OPERATIONS, total, operation=operation)
@@ -67,7 +65,8 @@ def _read(source: Source) -> Reading:
         collector.add(len(source.lines), RUNTIME, state.at_ms, "ms")
     for name, key in state.keys.items():
         collector.add(len(source.lines), name, key)
-    _read_totals(collector, len(source.lines), state.document)
+    if state.document:
+        _read_totals(collector, len(source.lines), state.document)
     return collector.done()
 
 
@@ -106,8 +105,6 @@ def _read_line(collector: Collector, state: _State, line: int, text: str) -> Non
 
 
 def _read_totals(collector: Collector, line: int, document: str) -> None:
-    if not document:
-        return
     source = collector.source
     try:
         groups = json.loads(document)

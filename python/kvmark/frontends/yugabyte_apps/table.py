@@ -7,8 +7,9 @@ merged histograms, memory and mismatches are added. Reports of studies have publ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 from typing import Any, Final, Literal
 
@@ -29,7 +30,7 @@ from kvmark.records.files import GENERATOR, is_ours
 from kvmark.records.intervals import TIMED
 from kvmark.report.model import units
 from kvmark.report.model.page import Section
-from kvmark.report.model.tables import Cell, Column, Grid, to_text
+from kvmark.report.model.tables import Cell, Grid, Table, changes, to_text
 from kvmark.report.views.runs_list import TONES
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
@@ -48,7 +49,7 @@ _COLUMNS: Final = (
     "mean", "min", "max", "stddev", "median", "p1", "p5", "p10", "p90", "p95", "p99",
 )  # fmt: skip
 _HEADINGS: Final = {"p1": "1%", "p5": "5%", "p10": "10%", "p90": "90%", "p95": "95%", "p99": "99%"}
-_QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+_QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
 _EMPTY: Final = Cell("-", "muted")
 _FOLDER: Final = "apps/"
 
@@ -267,29 +268,41 @@ def _rates(edges: Sequence[int], at_ns: Any, counter_s: pl.Series, percent: floa
 
 def _cpu_rows(name: str, nodes: Sequence[_NodeUsage]) -> list[AppRow]:
     """User and system time of nodes together."""
-    user, system = (
-        [value for one in nodes for value in getattr(one, kind)] for kind in ("user", "system")
-    )
     return [
-        AppRow(f"{name} CPU, user", "%", spread(user)),
-        AppRow(f"{name} CPU, system", "%", spread(system)),
+        AppRow(f"{name} CPU, {kind}", "%", spread([v for one in nodes for v in getattr(one, kind)]))
+        for kind in ("user", "system")
     ]
 
 
-def app_grid(table: AppTable) -> Grid:
-    """The published table: each quantity over the intervals."""
-    firsts = [row.name.split()[0] for row in table.rows]
-    title = f"{table.app}: {table.writers} writers, {table.readers} readers"
-    headings = (Column(_HEADINGS.get(name, name)) for name in _COLUMNS)
-    return Grid(
-        title=f"{title} · {_system(table)}",
-        columns=(Column("over intervals", number=False, key=True), *headings),
-        rows=tuple(map(_row, table.rows)),
-        section_starts=frozenset(
-            place for place in range(1, len(firsts)) if firsts[place] != firsts[place - 1]
-        ),
-        notes=tuple(_notes(table)),
-    )
+def app_grid(
+    table: AppTable, case: str = "", published: Mapping[str, Mapping[str, float]] | None = None
+) -> Grid:
+    """The published table: each quantity over the intervals.
+
+    For a case of a study, each measured row has the published one below it.
+    """
+    rows: list[tuple[AppRow, Mapping[str, float] | None]] = []
+    for row in table.rows:
+        rows.append((row, None))
+        # The original's latency is the service time.
+        theirs = f"{row.name.replace('service time', 'latency')}, {row.unit}"
+        if theirs in (published or {}):
+            rows.append((row, (published or {})[theirs]))
+    title = case or f"{table.app}: {table.writers} writers, {table.readers} readers"
+    grid = Table(f"{title} · {_system(table)}", rows)
+    grid.key("over intervals", lambda row: f"{row[0].name}, {row[0].unit}" if not row[1] else "")
+    if published is not None:
+        grid.word("", lambda row: Cell("published", "muted") if row[1] else "measured")
+    grid.numbers({name: _HEADINGS.get(name, name) for name in _COLUMNS}, _figure)
+    sections = [row.name.split()[0] for row in table.rows] if published is None else ()
+    return grid.grid(_notes(table), changes(sections))
+
+
+def _figure(name: str, row: tuple[AppRow, Mapping[str, float] | None]) -> Cell:
+    own, theirs = row
+    if theirs:
+        return Cell(_number(theirs[name]), "muted")
+    return _EMPTY if own.spread is None else Cell(_number(getattr(own.spread, name)))
 
 
 def _times_grid(table: AppTable) -> Grid:
@@ -297,22 +310,23 @@ def _times_grid(table: AppTable) -> Grid:
     unit = units.time_unit(
         [times.mean_ns for side in table.times for times in (side.response, side.service)]
     )
-    columns = (
-        Column(heading, f"{kind} time, {unit.name}")
-        for kind in ("response", "service")
-        for heading in (*_QUANTILES.values(), "max")
-    )
+
+    def time(kind: TimeName, name: str, side: SideTimes) -> Cell:
+        times: Times = getattr(side, kind)
+        time_ns = times.max_ns if name == "max" else times.shown_ns(name)
+        return _EMPTY if time_ns is None else Cell(units.duration(time_ns, unit))
+
+    grid = Table("Single operations", table.times)
+    grid.key("", lambda side: side.side)
+    grid.number("ok", lambda side: side.response.count)
+    for kind in _TIMES:
+        grid.numbers(_QUANTILES, partial(time, kind), f"{kind} time, {unit.name}")
     memory = [f"{node} {units.size(size)}" for node, size in table.memory_bytes.items()]
     notes = [f"Largest memory: {', '.join(memory)}."] if memory else []
     notes.append(f"Reads with a wrong value: {table.mismatches:,}.")
     if table.misses:
         notes.append(f"Reads without a value: {table.misses:,}.")
-    return Grid(
-        title="Single operations",
-        columns=(Column("", number=False, key=True), Column("ok"), *columns),
-        rows=tuple(_times_row(side, unit) for side in table.times),
-        notes=tuple(notes),
-    )
+    return grid.grid(notes)
 
 
 def app_section(table: AppTable) -> Section:
@@ -341,18 +355,27 @@ def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
             continue
         published = published_for(row.levels, study.published)
         if _app(runs[0].manifest.plan) is not None:
+            # Levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`.
+            case = ", ".join(
+                f"{label} {name}" if label.isdecimal() else label
+                for name, label in row.levels.items()
+            )
             spreads = {} if published is None else published.spreads
-            grids.append(_case_grid(row.levels, runs, spreads))
+            name = case or runs[0].manifest.plan["name"]
+            grids.append(app_grid(app_table(runs), name, spreads))
         if published is not None and published.operations:
             operations += (
                 (one, {**published.figures, **published.operations.get(one.operation, {})})
                 for one in by_operation(runs)
             )
-    sections = (
-        Section("applications", "Each application over its intervals", grids=tuple(grids)),
-        Section("operations", "Each operation", grids=tuple(_operations_grids(operations))),
-    )
-    return tuple(section for section in sections if section.grids)
+    sections = []
+    if grids:
+        title = "Each application over its intervals"
+        sections.append(Section("applications", title, grids=tuple(grids)))
+    if operations:
+        each = (_operations_grid(operations),)
+        sections.append(Section("operations", "Each operation", grids=each))
+    return tuple(sections)
 
 
 def case_runs(row: StudyRow, found: StudyResults) -> list[Run]:
@@ -388,70 +411,30 @@ def _app(plan: Mapping[str, Any]) -> App | None:
     return APPS.get(name.removeprefix(_FOLDER)) if name.startswith(_FOLDER) else None
 
 
-def _case_grid(
-    levels: Mapping[str, str], runs: Sequence[Run], published: Mapping[str, Mapping[str, float]]
-) -> Grid:
-    """A case of a study: each measured row, and the published one below it."""
-    table = app_table(runs)
-    # Levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`.
-    case = ", ".join(
-        f"{label} {name}" if label.isdecimal() else label for name, label in levels.items()
-    )
-    grid = app_grid(table)
-    rows: list[tuple[Cell, ...]] = []
-    for row, (name, *cells) in zip(table.rows, grid.rows, strict=True):
-        rows.append((name, Cell("measured"), *cells))
-        # The original's latency is the service time.
-        numbers = published.get(f"{row.name.replace('service time', 'latency')}, {row.unit}")
-        if numbers is not None:
-            theirs = (Cell(_number(numbers[column]), "muted") for column in _COLUMNS)
-            rows.append((Cell(""), Cell("published", "muted"), *theirs))
-    first, *others = grid.columns
-    return replace(
-        grid,
-        title=f"{case or runs[0].manifest.plan['name']} · {_system(table)}",
-        columns=(first, Column("", number=False), *others),
-        rows=tuple(rows),
-        section_starts=frozenset(),
-    )
-
-
-def _operations_grids(
-    rows: Sequence[tuple[OperationFigures, Mapping[str, float]]],
-) -> Iterator[Grid]:
+def _operations_grid(rows: Sequence[tuple[OperationFigures, Mapping[str, float]]]) -> Grid:
     """The published table of YCSB: workload, throughput, operation and its times."""
-    if not rows:
-        return
+    grid = Table("YCSB by operation", rows)
+    grid.key("workload", lambda row: row[0].workload)
+    grid.key("operation", lambda row: row[0].operation)
+
+    def measured(name: str, row: tuple[OperationFigures, Mapping[str, float]]) -> str:
+        one, _ = row
+        times = {"mean_us": one.response_us_mean, "p99_us": one.response_us_p99}
+        return units.significant(times.get(name, one.throughput), 4)
+
+    headings = {"throughput": "ops/sec", "mean_us": "mean, µs", "p99_us": "p99, µs"}
+    grid.numbers(headings, measured, "measured")
+    grid.numbers(
+        headings,
+        lambda name, row: Cell(units.significant(row[1].get(name), 4), "muted"),
+        "published",
+    )
     notes = ["Throughput is that of all operations of a workload; measured is response time."]
     if any(row.runs > 1 for row, _ in rows):
         notes.append(
             "A case's throughput is the mean of its runs; its times are from merged histograms."
         )
-    yield Grid(
-        title="YCSB by operation",
-        columns=(
-            Column("workload", number=False, key=True),
-            Column("operation", number=False, key=True),
-            *(
-                Column(heading, group)
-                for group in ("measured", "published")
-                for heading in ("ops/sec", "mean, µs", "p99, µs")
-            ),
-        ),
-        rows=tuple(_operation_row(row, published) for row, published in rows),
-        notes=tuple(notes),
-    )
-
-
-def _operation_row(row: OperationFigures, published: Mapping[str, float]) -> tuple[Cell, ...]:
-    measured = (row.throughput, row.response_us_mean, row.response_us_p99)
-    theirs = (published.get(name) for name in ("throughput", "mean_us", "p99_us"))
-    return (
-        Cell(row.workload),
-        Cell(row.operation),
-        *(Cell(units.significant(figure, 4)) for figure in measured),
-        *(Cell(units.significant(figure, 4), "muted") for figure in theirs),
-    )
+    return grid.grid(notes)
 
 
 def _system(table: AppTable) -> str:
@@ -471,25 +454,6 @@ def _notes(table: AppTable) -> list[str]:
     return [*notes, *table.unknown, *table.notes]
 
 
-def _row(row: AppRow) -> tuple[Cell, ...]:
-    cells = (
-        _EMPTY if row.spread is None else Cell(_number(getattr(row.spread, column)))
-        for column in _COLUMNS
-    )
-    return (Cell(f"{row.name}, {row.unit}"), *cells)
-
-
 def _number(value: float) -> str:
     """As in the published table: two decimals, none of 0."""
     return "0" if value == 0 else f"{value:.2f}"
-
-
-def _times_row(side: SideTimes, unit: units.TimeUnit) -> tuple[Cell, ...]:
-    cells = [Cell(side.side), Cell(units.whole(side.response.count))]
-    for times in (side.response, side.service):
-        quantiles = [times.shown_ns(name) for name in _QUANTILES]
-        cells += [
-            _EMPTY if time_ns is None else Cell(units.duration(time_ns, unit))
-            for time_ns in (*quantiles, times.max_ns)
-        ]
-    return tuple(cells)

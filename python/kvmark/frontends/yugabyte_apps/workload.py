@@ -1,5 +1,7 @@
 """The workload, the system and the run of an application, from its flags and its server."""
 
+# ruff: noqa: S608 - names of tables are identifiers: `_table_name` rejects others.
+
 from __future__ import annotations
 
 import math
@@ -39,14 +41,8 @@ _METRICS: Final = (5_000, 10_000)
 KEYSPACE: Final = "ybdemo_keyspace"
 PAIRS: Final = "CassandraTransactionalKeyValue"
 INDEXED: Final = "CassandraSecondaryIndex"
-_VIEW: Final = (
-    "CREATE MATERIALIZED VIEW IF NOT EXISTS {view} AS SELECT k, v FROM {table}"
-    " WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)"
-)
-_SECOND_TABLE: Final = (
-    "CREATE TABLE IF NOT EXISTS {table} (k varchar, v varchar, PRIMARY KEY (v, k))"
-)
-_SECOND_INSERT: Final = "INSERT INTO TABLE (k, v) VALUES ({key}, {value})"
+_TABLE: Final = "CREATE TABLE"
+_EXPIRY: Final = r" WITH default_time_to_live = \d+"
 _ACCORD_SINCE: Final = 6
 _YUGABYTE_TABLE: Final = "partitions"
 """A table of the keyspace `system` that only YugabyteDB has."""
@@ -233,15 +229,13 @@ _OWN_FLAGS: Final = {
 def _set_groups(content: Content, request: AppRequest) -> None:
     """Number, rate, total and pause of writers and readers."""
     groups = []
-    for group, kind, does in zip(
-        content["groups"], ("write", "read"), ("writes", "reads"), strict=True
-    ):
+    for group, kind in zip(content["groups"], ("write", "read"), strict=True):
         clients = request.whole(f"num_threads_{kind}")
         if clients == 0 or (kind == "write" and request.has("read_only")):
             continue
         changed = {**group, "clients": group["clients"] if clients is None else clients}
         per_request = _operations_per_request(content, group, request)
-        total = request.whole(f"num_{does}")
+        total = request.whole(f"num_{kind}s")
         if total is not None:
             changed.pop("operations", None)
             if total >= 0:
@@ -319,7 +313,11 @@ def _adapt_tables(content: Content, request: AppRequest, server: Server) -> None
         prepare = _add_index(prepare, statements, table, request, server)
     seconds = request.whole("table_ttl_seconds")
     if seconds is not None:
-        prepare = [_with_expiry(text, seconds) for text in prepare]
+        expiry = f" WITH default_time_to_live = {seconds}" if seconds > 0 else ""
+        prepare = [
+            re.sub(_EXPIRY, "", text) + expiry if text.startswith(_TABLE) else text
+            for text in prepare
+        ]
     if request.has("skip_ddl"):
         prepare = []
     content["prepare"] = [marked(text) if _created(text) else text for text in prepare]
@@ -356,26 +354,13 @@ def _table_name(request: AppRequest) -> str:
     return name.lower()
 
 
-def _creates_table(text: str) -> bool:
-    return text.startswith("CREATE TABLE")
-
-
-def _with_expiry(text: str, seconds: int) -> str:
-    if not _creates_table(text):
-        return text
-    bare = re.sub(r" WITH default_time_to_live = \d+", "", text)
-    return f"{bare} WITH default_time_to_live = {seconds}" if seconds > 0 else bare
-
-
 def _with(text: str, option: str) -> str:
     return f"{text} {'AND' if ' WITH ' in text else 'WITH'} {option}"
 
 
 def _created(text: str) -> tuple[Literal["TABLE", "MATERIALIZED VIEW"], str] | None:
     found = re.match(r"CREATE (TABLE|MATERIALIZED VIEW) IF NOT EXISTS\s+(\S+)", text)
-    if found is None:
-        return None
-    return ("TABLE" if found[1] == "TABLE" else "MATERIALIZED VIEW"), found[2]
+    return found and ("TABLE" if found[1] == "TABLE" else "MATERIALIZED VIEW", found[2])
 
 
 def _add_transactions(prepare: list[str], statements: Content, server: Server) -> list[str]:
@@ -389,7 +374,7 @@ def _add_transactions(prepare: list[str], statements: Content, server: Server) -
     if server.kind == "cassandra":
         # Accord reads the rows of a plain SELECT one by one: only a transaction sees them together.
         read["run"] = f"BEGIN TRANSACTION {read['run']}; {end};"
-    return [_with(text, option) if _creates_table(text) else text for text in prepare]
+    return [_with(text, option) if text.startswith(_TABLE) else text for text in prepare]
 
 
 def _add_index(
@@ -412,13 +397,14 @@ def _add_index(
     if kind == "table":
         # A logged batch writes both tables or none.
         write = statements["WRITE"]
-        second = _SECOND_INSERT.replace("TABLE", by_value)
+        second = f"INSERT INTO {by_value} (k, v) VALUES ({{key}}, {{value}})"
         write |= {"run": [write["run"], second], "options": {"batch": "logged"}}
     creates_second = {
         "secondary": index,
         "sai": f"{index} USING 'sai'",
-        "view": _VIEW.format(view=by_value, table=table),
-        "table": _SECOND_TABLE.format(table=by_value),
+        "view": f"CREATE MATERIALIZED VIEW IF NOT EXISTS {by_value} AS SELECT k, v FROM {table}"
+        " WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)",
+        "table": f"{_TABLE} IF NOT EXISTS {by_value} (k varchar, v varchar, PRIMARY KEY (v, k))",
     }
     return [keyspace, create, creates_second[kind]]
 
@@ -452,14 +438,22 @@ def with_flag_options(url: SystemUrl, request: AppRequest) -> SystemUrl:
     """The system with the driver options that flags set; those of the URL win."""
     if url.driver not in ("cql", "redis"):
         return url
-    options = _tls_options(request)
-    for flag, option in (("username", "username"), ("with_local_dc", "datacenter")):
-        if request.has(flag):
-            options[option] = request.text(flag) or ""
-    if request.has("use_redis_cluster"):
-        options["cluster"] = "true"
+    values = {
+        "username": request.text("username"),
+        "datacenter": request.text("with_local_dc"),
+        "cluster": "true" if request.has("use_redis_cluster") else None,
+    }
     if request.app.store == "cql":
-        options |= _cql_options(request)
+        # The original's consistency, and its connections divided among the workers.
+        connect_ms = request.whole("cql_connect_timeout_ms")
+        values |= {
+            "consistency": "QUORUM",
+            "connections_per_node": str(math.ceil(_connections(request) / _workers(request))),
+            "read_consistency": "ONE" if request.has("local_reads") else None,
+            "connect_timeout_ms": None if connect_ms is None else str(connect_ms),
+        }
+    options = _tls_options(request)
+    options |= {name: value for name, value in values.items() if value is not None}
     password = request.get("password", Secret)
     if password is not None:
         options["password_env"] = PASSWORD_VARIABLE
@@ -472,21 +466,8 @@ def _tls_options(request: AppRequest) -> dict[str, str]:
         raise SpecError("--ssl_key needs --ssl_cert")
     if certificate is None:
         return {}
-    if key is None:
-        return {"tls": "true", "ca_file": certificate}
-    return {"tls": "true", "cert_file": certificate, "key_file": key}
-
-
-def _cql_options(request: AppRequest) -> dict[str, str]:
-    """The original's consistency, and its connections divided among the workers."""
-    each = math.ceil(_connections(request) / _workers(request))
-    options = {"consistency": "QUORUM", "connections_per_node": str(each)}
-    if request.has("local_reads"):
-        options["read_consistency"] = "ONE"
-    connect_ms = request.whole("cql_connect_timeout_ms")
-    if connect_ms is not None:
-        options["connect_timeout_ms"] = str(connect_ms)
-    return options
+    files = {"ca_file": certificate} if key is None else {"cert_file": certificate, "key_file": key}
+    return {"tls": "true", **files}
 
 
 def run_of(request: AppRequest, workload: WorkloadSpec, system: SystemUrl) -> RunSpec:
