@@ -199,3 +199,46 @@ def test_a_missed_or_undecided_objective_has_exit_code_1(kvmark: Kvmark) -> None
     fields = ("objective", "held", "value")
     assert [objective[name] for name in fields] == ["p99.99<1ms", None, None]
     assert "no operation 'UPDATE'" in kvmark.refuses(words, "--slo", "UPDATE.p99<1ms")
+
+
+def test_an_objective_is_the_headline_of_the_run_and_of_its_report(kvmark: Kvmark) -> None:
+    system = "sim:?clock=virtual&service=constant&mean_us=100"
+    words = f"run ycsb/c --system {system} --load never --operations 2000 --report run.html"
+    kvmark(words, "--slo", "p99<50us", exits=1)
+    sentence = "p99<50us was missed with 100 µs."
+    assert sentence in kvmark("show last").out.splitlines()
+    assert sentence.replace("<", "&lt;") in (kvmark.folder / "run.html").read_text()
+
+
+def test_a_screen_has_40_lines_of_100_columns_and_options_show_the_rest(kvmark: Kvmark) -> None:
+    words = f"run ycsb/a {SIM.replace('virtual', 'virtual&outage=1+0.1')} --rate 500 --duration 2s"
+    ran = kvmark(words, "-q", exits=(0, 1)).out.splitlines()
+    assert ran == kvmark("show last").out.splitlines()
+    assert len(ran) <= 40
+    assert max(map(len, ran)) <= 100
+    notes = next(line for line in ran if line.endswith("--notes"))
+    assert "unpinned" not in "\n".join(ran)
+    command = notes.partition("kvmark ")[2]
+    assert "Advice: pin the workers" in kvmark(command).out
+    assert "wait time" in kvmark("show last --notes").out
+    assert "Timeline" in kvmark("show last --charts").out
+
+
+def test_a_server_that_is_gone_is_the_first_reason(kvmark: Kvmark) -> None:
+    system = "--system sim:?clock=virtual&outage=2+100 --load never"
+    out = kvmark(f"run ycsb/c {system} --rate 500 --duration 5s -q", exits=1).out
+    reasons = [line for line in out.splitlines() if line.startswith(("INVALID", "SUSPECT"))]
+    assert reasons[0].startswith("INVALID server_gone: Nothing succeeded from 2 s to the end at 5 s")
+    kvmark(f"run ycsb/c {system.replace('2+100', '2+1')} --rate 500 --duration 5s -q", exits=1)
+    assert "server_gone" not in kvmark("show last --notes").out
+
+
+def test_misses_that_are_meant_are_no_reason(kvmark: Kvmark) -> None:
+    workload = kvmark.folder / "deletes.yaml"
+    workload.write_text("groups: [{mix: {read: 0.5, delete: 0.5}}]\n")
+    words = "run ./deletes.yaml --system rocksdb:{} --records 100 --operations 5000 -q"
+    assert "INVALID misses" in kvmark(words.format("one"), exits=1).out
+    assert "say `expect_misses: true`" in kvmark("show last --notes").out
+    workload.write_text("expect_misses: true\n" + workload.read_text())
+    kvmark(words.format("two"), exits=(0, 1))
+    assert "misses:" not in kvmark("show last --notes").out

@@ -54,22 +54,34 @@ def test_a_wrong_budget_is_refused(kvmark: Kvmark) -> None:
         assert kvmark.refuses(f"ycsb --budget {budget}").endswith(part)
 
 
-def test_the_published_sequence_prints_a_table_and_leaves_a_page(kvmark: Kvmark) -> None:
-    # Two repetitions of few operations may be imprecise: exit code 1.
-    result = kvmark("ycsb --records 200,500 --repetitions 2", exits=(0, 1))
+def test_without_options_it_is_timed_and_prints_one_screen(kvmark: Kvmark) -> None:
+    result = kvmark("ycsb --records 500 --duration 50ms", exits=(0, 1))
     lines = result.out.splitlines()
-    heading = next(line for line in lines if line.startswith("workload"))
-    for column in ("store", "records", "runtime ms", "ops/s", "p50", "p95", "p99", "verdict"):
-        assert column in heading, result
-    assert "response time" in result.out
-    assert "service time" in result.out
-    # The reason of a verdict may have a line break before the store's name, too.
-    stores = [line.split()[:3] for line in lines if line.split()[1:2] == ["RocksDB"]]
-    rows = [row for row in stores if row[0] in SEQUENCE]
-    assert rows == [[name, "RocksDB", size] for name in SEQUENCE for size in ("200", "500")]
-    assert "[1/36]" in result.err
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert lines[0] == "YCSB on RocksDB, 500 records"
+    for column in ("ops/s", "p50", "p99", "verdict"):
+        assert column in lines[2]
+    rows = [line.split()[0] for line in lines[4 : 4 + len(SHORT_SEQUENCE)]]
+    assert tuple(rows) == tuple(name.upper() if len(name) == 1 else name for name in SHORT_SEQUENCE)
+    assert "[35/35]" in result.err
+    assert "kvmark serve" in result.err
+    ended = {one["engine"]["phases"][-1]["stopped_by"] for one in kvmark.manifests()}
+    # A load has all records, whatever the duration of the others.
+    assert ended == {"duration", "operations"}
+
+
+def test_the_published_sequence_has_its_sizes_and_leaves_a_page(kvmark: Kvmark) -> None:
+    # Two repetitions of few operations may be imprecise: exit code 1.
+    words = "study ycsb-published --repetitions 1 --report kvmark-ycsb.html"
+    result = kvmark(words, exits=(0, 1))
+    rows = [line.split()[:2] for line in result.out.splitlines() if line.split()[:1]]
+    sizes = ("1,000", "3,000", "6,000", "10,000")
+    assert [row for row in rows if row[0].lower() in SEQUENCE] == [
+        [name.upper() if len(name) == 1 else name, size] for name in SEQUENCE for size in sizes
+    ]
     assert "[36/36]" in result.err
-    assert "[1/36]" not in result.out
+    assert "[36/36]" not in result.out
     assert str(kvmark.folder / "kvmark-ycsb.html") in result.err
     page = (kvmark.folder / "kvmark-ycsb.html").read_text()
     assert page.lower().startswith("<!doctype html>")
@@ -81,7 +93,8 @@ def test_the_published_sequence_prints_a_table_and_leaves_a_page(kvmark: Kvmark)
 def test_each_step_of_the_sequence_finds_the_records_of_the_others(
     kvmark: Kvmark,
 ) -> None:
-    rows = kvmark("ycsb --records 1000 --repetitions 1 --report none --json").json["rows"]
+    words = f"ycsb --records 1000 --workloads {','.join(SEQUENCE)} --operations 1000"
+    rows = kvmark(words, "--repetitions 1 --report none --json").json["rows"]
     assert not list(kvmark.folder.glob("*.html"))
     assert [row["case"]["workload"] for row in rows] == list(SEQUENCE)
     assert all(row["case"]["records"] == 1000 for row in rows)

@@ -71,7 +71,9 @@ def test_the_page_has_the_laws_their_caveats_and_their_figure() -> None:
     assert "<svg" in figure.svg()
 
 
-def capacity(low: float | None, high: float | None, reason: str = "") -> CapacityAnswer:
+def capacity(
+    low: float | None, high: float | None, reason: str = "", limit: str = "nowhere"
+) -> CapacityAnswer:
     lines = tuple(
         CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
         for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
@@ -79,8 +81,9 @@ def capacity(low: float | None, high: float | None, reason: str = "") -> Capacit
     found = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
     objectives = (parse_objective("p99<10ms"),)
     return CapacityAnswer(
-        "ycsb/a", "redis://127.0.0.1:6379", objectives, low, high, reason, found, 16, lines
-    )
+        "ycsb/a", "redis://127.0.0.1:6379", objectives, low, high, reason,
+        limit if reason else "found", found, 16, lines,
+    )  # fmt: skip
 
 
 def test_a_capacity_has_its_interval_and_the_runs_at_its_ends() -> None:
@@ -104,5 +107,7 @@ def test_a_capacity_without_an_end_has_a_reason() -> None:
     none = capacity_sentence(capacity(None, 500.0, "even at 5 ops/s p99<10ms was missed"))
     assert none.startswith("There is no capacity of ycsb/a")
     assert none.endswith("even at 5 ops/s p99<10ms was missed.")
+    unknown = capacity(None, 500.0, "even at 5 ops/s 20 % were late", "generator")
+    assert "isn't known: in 0 of 4 runs the generator was late" in capacity_sentence(unknown)
     least = capacity_sentence(capacity(500.0, None, "the generator was late"))
     assert "is at least 500 ops/s: the generator was late." in least
