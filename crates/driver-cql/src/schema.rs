@@ -6,21 +6,17 @@
 //! fits.
 
 use kvmark_driver::{Layout, OpenError};
-use kvmark_plan::{Outcome, Statement};
+use kvmark_plan::Statement;
 use scylla::client::session::Session;
-use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
-use scylla::deserialize::{DeserializationError, TypeCheckError};
-use scylla::frame::response::result::ColumnSpec;
+use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
-use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement as Query};
 
-use crate::failure::{Fails as _, Failure, impossible, refused_at};
+use crate::failure::{Failure, failure_of, impossible};
 use crate::prepared::Prepared;
-use crate::records::{KEY, Records, Table, Use, quoted};
+use crate::records::{KEY, Records, Table, quoted};
 use crate::settings::Settings;
 use crate::statement::UserStatement;
-use crate::text::{Result as Rows, Terms, Text};
 
 /// Types of columns that store a key or a value without conversion.
 const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
@@ -77,37 +73,20 @@ impl Schema {
     ) -> Result<Prepared, OpenError> {
         let mut prepared = Prepared::default();
         if let Some(table) = &self.table {
-            let mut add = |text: &PreparedStatement, purpose, result| {
-                prepared.add(text_of_record(text, purpose, result, settings))
-            };
-            let records = Records::prepare(session, table, &mut add).await;
-            let hosts = settings.address.hosts();
-            prepared.records = Some(records.map_err(|error| refused_at(&hosts, &error.failure()))?);
+            let records = Records::prepare(session, table, settings, &mut prepared.texts).await;
+            prepared.records = Some(records.map_err(|error| settings.refused(failure_of(error)))?);
         }
         for statement in statements {
-            let mut add = |text| prepared.add(text);
-            let own = UserStatement::prepare(session, statement, settings, &mut add).await?;
+            let texts = &mut prepared.texts;
+            let own = UserStatement::prepare(session, statement, settings, texts).await?;
             prepared.statements.push(own);
         }
         Ok(prepared)
     }
 }
 
-fn text_of_record(
-    prepared: &PreparedStatement,
-    purpose: Use,
-    result: Rows,
-    settings: &Settings,
-) -> Text {
-    let level = if purpose == Use::Write { settings.write } else { settings.read };
-    let terms =
-        Terms { consistency: level, serial: settings.serial, timestamp: None, idempotent: true };
-    let page_size = (purpose == Use::Scan).then_some(settings.page_size);
-    Text::new(prepared, terms, page_size, result)
-}
-
 async fn send(session: &Session, text: &str) -> Result<(), Failure> {
-    session.query_unpaged(text, ()).await.map(drop).map_err(|error| error.failure())
+    session.query_unpaged(text, ()).await.map(drop).map_err(failure_of)
 }
 
 /// Makes a keyspace the session's default, and creates it if it is missing.
@@ -122,16 +101,13 @@ async fn use_or_create(
     if session.use_keyspace(name, true).await.is_ok() {
         return Ok(());
     }
-    let hosts = settings.address.hosts();
-    let map = settings.replication.cql();
+    let map = &settings.replication.0;
     let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
     send(session, &text).await.map_err(|failure| {
-        let text = format!("the keyspace {name} can't be made: {}", failure.text);
-        refused_at(&hosts, &Failure::new(failure.outcome, text))
+        settings.refused(format_args!("the keyspace {name} can't be made: {failure}"))
     })?;
     session.use_keyspace(name, true).await.map_err(|error| {
-        let text = format!("no keyspace {name}: {}", error.failure().text);
-        refused_at(&hosts, &Failure::new(Outcome::Refused, text))
+        settings.refused(format_args!("no keyspace {name}: {}", failure_of(error)))
     })
 }
 
@@ -142,16 +118,14 @@ async fn ready(
     table: Table,
     own: bool,
 ) -> Result<Option<Table>, OpenError> {
-    let hosts = settings.address.hosts();
-    let columns = columns(session, &table).await.map_err(|failure| refused_at(&hosts, &failure))?;
+    let columns = columns(session, &table).await.map_err(|failure| settings.refused(failure))?;
     if columns.is_empty() {
         if own {
             return Ok(None);
         }
         let create = table.create(settings.table_options.as_deref());
         send(session, &create).await.map_err(|failure| {
-            let text = format!("the table {} can't be made: {}", table.name, failure.text);
-            refused_at(&hosts, &Failure::new(failure.outcome, text))
+            settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
         })?;
         return Ok(Some(table));
     }
@@ -212,11 +186,11 @@ pub(crate) async fn texts(
     let mut query = Query::new(query);
     query.set_consistency(Consistency::One);
     let answer = session.query_unpaged(query, values).await;
-    let rows = rows(answer.map_err(|error| error.failure())?)?;
+    let rows = rows(answer.map_err(failure_of)?)?;
     let mut texts = Vec::new();
-    for row in rows.rows::<RawRow<'_, '_>>().map_err(impossible)? {
+    for row in rows.rows::<ColumnIterator<'_, '_>>().map_err(impossible)? {
         let mut row_texts = Vec::new();
-        for column in row.map_err(impossible)?.0 {
+        for column in row.map_err(impossible)? {
             let value = column.map_err(impossible)?.slice;
             let value = value.map(|value| String::from_utf8_lossy(value.as_slice()).into_owned());
             row_texts.push(value.unwrap_or_default());
@@ -226,19 +200,6 @@ pub(crate) async fn texts(
     Ok(texts)
 }
 
-/// A row with undecoded values.
-pub(crate) struct RawRow<'f, 'm>(pub(crate) ColumnIterator<'f, 'm>);
-
-impl<'f, 'm> DeserializeRow<'f, 'm> for RawRow<'f, 'm> {
-    fn type_check(_: &[ColumnSpec<'_>]) -> Result<(), TypeCheckError> {
-        Ok(())
-    }
-
-    fn deserialize(row: ColumnIterator<'f, 'm>) -> Result<Self, DeserializationError> {
-        Ok(Self(row))
-    }
-}
-
 /// The rows of a result.
 pub(crate) fn rows(result: QueryResult) -> Result<QueryRowsResult, Failure> {
     result.into_rows_result().map_err(impossible)
@@ -246,8 +207,6 @@ pub(crate) fn rows(result: QueryResult) -> Result<QueryRowsResult, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use scylla::deserialize::FrameSlice;
-
     use super::*;
 
     fn difference_of(columns: &[(&str, &str, &str)]) -> Option<String> {
@@ -281,12 +240,5 @@ mod tests {
         let number = ("field1", "regular", "int");
         let columns = [("y_id", "partition_key", "text"), one, number];
         assert_eq!(difference_of(&columns).unwrap(), "its column field1 is of type int, not text");
-    }
-
-    #[test]
-    fn a_raw_row_accepts_any_type() {
-        assert!(RawRow::type_check(&[]).is_ok());
-        let row = RawRow::deserialize(ColumnIterator::new(&[], FrameSlice::new_empty())).unwrap();
-        assert_eq!(row.0.count(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! A worker's session: it sends frames to nodes and passes the results on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, Ticket};
@@ -8,7 +9,7 @@ use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 
 use crate::counters::{Count, Counters, Tally};
-use crate::failure::{Failure, db_error, impossible, refused, refused_by};
+use crate::failure::{Failure, db_error, impossible, refused};
 use crate::frame::{self, ERROR, Frame, RESULT};
 use crate::operation::{CqlOperation, Next, Sent};
 use crate::prepared::Prepared;
@@ -16,7 +17,7 @@ use crate::retry::{self, Decision};
 use crate::routing::Routing;
 use crate::rows::{self, Answer, Rows};
 use crate::settings::{Retry, Settings};
-use crate::text::{self, Result as Wanted};
+use crate::text::{self, RowUse};
 use crate::topology::Watch;
 use crate::wire::Wire;
 
@@ -42,20 +43,14 @@ pub struct CqlSession {
     operations: Vec<CqlOperation>,
     /// Results that weren't passed on yet.
     ended: Vec<(Ticket, Result<(), Failure>)>,
-    preparations: Vec<Preparation>,
+    /// The steps that wait until a connection's node has prepared a text, by both.
+    preparations: BTreeMap<(usize, u32), Vec<(Ticket, u32)>>,
     /// Tickets submitted since the last poll, if `request_timeout_ms` is set.
     fresh: Vec<Ticket>,
     deadlines: Deadlines,
     /// The reply of an operation with one frame.
     single: Reply,
     tally: Tally,
-}
-
-/// A statement that a node prepares again, with the waiting steps.
-struct Preparation {
-    index: usize,
-    text: u32,
-    waiting: Vec<(Ticket, u32)>,
 }
 
 impl CqlSession {
@@ -73,7 +68,7 @@ impl CqlSession {
             routing,
             operations: (0..clients).map(|_| CqlOperation::default()).collect(),
             ended: Vec::new(),
-            preparations: Vec::new(),
+            preparations: BTreeMap::new(),
             fresh: Vec::new(),
             deadlines: Deadlines::new(clients as usize, limit_ns),
             single: Reply::default(),
@@ -128,11 +123,10 @@ impl CqlSession {
         let Self { operations, framed, shared, tally, .. } = self;
         let step = operations[ticket as usize].step(number);
         let compression = shared.settings.compression;
-        let packed = match compression.map(|compression| text::compressed(&step.frame, compression))
-        {
-            None => None,
-            Some(Ok(packed)) => Some(packed),
-            Some(Err(failure)) => return self.fail_step(ticket, number, failure),
+        let packed = compression.map(|compression| text::compressed(&step.frame, compression));
+        let packed = match packed.transpose() {
+            Ok(packed) => packed,
+            Err(failure) => return self.fail_step(ticket, number, failure),
         };
         let frame = packed.as_ref().unwrap_or(&step.frame);
         let entered = framed.enter(index, |exchanges, output| {
@@ -333,11 +327,10 @@ impl CqlSession {
         };
         step.preparations += 1;
         step.sent = Sent::AfterPreparing { index };
-        let known = |one: &&mut Preparation| (one.index, one.text) == (index, text);
-        if let Some(preparation) = preparations.iter_mut().find(known) {
-            return preparation.waiting.push((ticket, number));
+        if let Some(waiting) = preparations.get_mut(&(index, text)) {
+            return waiting.push((ticket, number));
         }
-        preparations.push(Preparation { index, text, waiting: vec![(ticket, number)] });
+        preparations.insert((index, text), vec![(ticket, number)]);
         let cql = &shared.prepared.text(text).cql;
         let entered = framed.enter(index, |exchanges, output| {
             let stream = exchanges.enter(PREPARING, text)?;
@@ -355,20 +348,15 @@ impl CqlSession {
         }
     }
 
-    /// Removes the steps that waited for a statement.
-    fn prepared(&mut self, index: usize, text: u32) -> Vec<(Ticket, u32)> {
-        let known = |one: &Preparation| (one.index, one.text) == (index, text);
-        let place = self.preparations.iter().position(known);
-        place.map_or_else(Vec::new, |place| self.preparations.swap_remove(place).waiting)
-    }
-
     /// Takes the reply to a request to prepare a statement.
     #[cold]
     fn take_prepared(&mut self, index: usize, text: u32, frame: &Frame<'_>) {
         let prepared = frame.body(self.shared.settings.compression, |_| ()).and_then(|body| {
             let known = &self.shared.prepared.text(text).id;
             match (frame.opcode, &body) {
-                (ERROR, body) => Err(refused_by(body)),
+                (ERROR, body) => {
+                    db_error(body).and_then(|known| Err(refused(&known.error, &known.reason)))
+                }
                 (RESULT, body) => match rows::read(body)? {
                     Answer::Prepared(id) if id == known => Ok(()),
                     _ => Err(impossible("a statement is prepared under another id")),
@@ -378,7 +366,8 @@ impl CqlSession {
         });
         match prepared {
             Ok(()) => {
-                for (ticket, number) in self.prepared(index, text) {
+                let waiting = self.preparations.remove(&(index, text)).unwrap_or_default();
+                for (ticket, number) in waiting {
                     self.send_on(ticket, number, index);
                 }
             }
@@ -387,7 +376,7 @@ impl CqlSession {
     }
 
     fn fail_prepared(&mut self, index: usize, text: u32, failure: &Failure) {
-        for (ticket, number) in self.prepared(index, text) {
+        for (ticket, number) in self.preparations.remove(&(index, text)).unwrap_or_default() {
             self.fail_step(ticket, number, failure.clone());
         }
     }
@@ -427,14 +416,12 @@ impl CqlSession {
                 Sent::Nowhere => false,
             };
             let steps = self.operations[ticket as usize].steps();
-            let failure = if steps.iter().any(|step| waits(step.sent)) {
-                let text =
-                    format!("no node could be reached within request_timeout_ms ({limit_ms})");
-                Failure::new(Outcome::Connection, text)
-            } else {
-                let text = format!("no answer within request_timeout_ms ({limit_ms})");
-                Failure::new(Outcome::Timeout, text)
+            let (outcome, what) = match steps.iter().any(|step| waits(step.sent)) {
+                true => (Outcome::Connection, "no node could be reached"),
+                false => (Outcome::Timeout, "no answer"),
             };
+            let text = format!("{what} within request_timeout_ms ({limit_ms})");
+            let failure = Failure::new(outcome, text);
             self.forget(ticket);
             self.operations[ticket as usize].failure = None;
             self.ended.push((ticket, Err(failure)));
@@ -448,8 +435,8 @@ impl CqlSession {
             match std::mem::take(&mut step.sent) {
                 Sent::On { index, stream } => self.framed.give_up(index, stream),
                 Sent::AfterPreparing { .. } => {
-                    for preparation in &mut self.preparations {
-                        preparation.waiting.retain(|(other, _)| *other != ticket);
+                    for waiting in self.preparations.values_mut() {
+                        waiting.retain(|(other, _)| *other != ticket);
                     }
                 }
                 Sent::Nowhere => {}
@@ -495,22 +482,21 @@ fn take_rows(
 ) -> Result<bool, Failure> {
     let command = operation.step(number).command as usize;
     let wants_values = operation.wants_values;
-    if let (Some(expected), Wanted::Fields(fields)) = (operation.expected, &text.result) {
+    if let (Some(expected), RowUse::Fields(fields)) = (operation.expected, &text.row_use) {
         operation.is_unlike |= !rows.are_like(expected, fields)?;
     }
     let reply = operation.replies.get_mut(command).unwrap_or(single);
     if wants_values {
-        match &text.result {
-            Wanted::Fields(fields) => rows.take_fields(reply, fields)?,
-            Wanted::Columns(columns) => {
-                let field = |column: usize| u32::try_from(column).ok();
-                rows.take_cells(reply, field, |column, value, output| {
+        match &text.row_use {
+            RowUse::Fields(fields) => rows.take_fields(reply, fields)?,
+            RowUse::Columns(columns) => {
+                rows.take_cells(reply, |column, value, output| {
                     if let Some(column) = columns.get(column) {
                         crate::decode::append(column, value, output);
                     }
                 })?;
             }
-            Wanted::Nothing => {}
+            RowUse::Nothing => {}
         }
     }
     reply.rows += rows.count;
@@ -564,11 +550,11 @@ impl Handler<Wire> for CqlSession {
     fn lost(&mut self, lost: Lost) {
         let (ticket, index) = (lost.ticket, lost.index);
         if ticket == PREPARING {
-            let here = |one: &Preparation| one.index == index;
-            while let Some(place) = self.preparations.iter().position(here) {
-                for (ticket, number) in self.preparations.swap_remove(place).waiting {
-                    self.lose_step(ticket, number, index, lost.clone());
-                }
+            let others = self.preparations.split_off(&(index + 1, 0));
+            let here = self.preparations.split_off(&(index, 0));
+            self.preparations.extend(others);
+            for (ticket, number) in here.into_values().flatten() {
+                self.lose_step(ticket, number, index, lost.clone());
             }
             return;
         }
