@@ -51,7 +51,7 @@ use kvmark_driver::{
 };
 
 use cluster::Cluster;
-use schema::Schema;
+use schema::Setup;
 use session::Shared;
 use settings::Settings;
 use wire::Wire;
@@ -92,10 +92,10 @@ impl Cql {
         let cluster = Cluster::reach(&settings)?;
         let session = &cluster.session;
         let (keyspace, prepared, description) = cluster.runtime.block_on(async {
-            let schema = Schema::open(session, &settings, layout).await?;
-            let prepared = schema.prepare(session, &settings, &layout.statements).await?;
-            let description = control::describe(session, schema.keyspace.as_deref()).await;
-            Ok::<_, OpenError>((schema.keyspace, prepared, description))
+            let setup = Setup { session, settings: &settings, layout };
+            let (keyspace, prepared) = setup.run().await?;
+            let description = control::describe(session, keyspace.as_deref()).await;
+            Ok::<_, OpenError>((keyspace, prepared, description))
         })?;
         let keyspaces = prepared.texts.iter().filter_map(|text| text.keyspace.clone());
         cluster.follow(keyspaces.collect());

@@ -6,13 +6,13 @@
 
 use kvmark_driver::{Columns, Request};
 use kvmark_plan::{Kind, Outcome};
-use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::frame::response::result::ColumnSpec;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::failure::Failure;
 use crate::frame::put_long;
+use crate::schema::Setup;
 use crate::settings::Settings;
 use crate::text::{RowUse, Terms, Text};
 
@@ -95,13 +95,13 @@ impl Table {
 impl Records {
     /// Prepares every text and appends it to `texts`.
     pub(crate) async fn prepare(
-        session: &Session,
+        setup: Setup<'_>,
         table: &Table,
-        settings: &Settings,
         texts: &mut Vec<Text>,
     ) -> Result<Self, PrepareError> {
         let mut add = async |cql: String, purpose: Use| {
-            texts.push(text_of(&session.prepare(cql).await?, table, settings, purpose));
+            let prepared = setup.session.prepare(cql).await?;
+            texts.push(text_of(&prepared, table, setup.settings, purpose));
             Ok::<_, PrepareError>((texts.len() - 1) as u32)
         };
         let names: Vec<_> = table.field_names.iter().map(|name| quoted(name)).collect();

@@ -13,6 +13,7 @@ use crate::topology::{Topology, Watch};
 use crate::wire::Wire;
 
 /// The topology of the cluster, mapped to a worker's connections.
+#[derive(Default)]
 pub(crate) struct Routing {
     watch: Arc<Watch>,
     version: u64,
@@ -37,16 +38,9 @@ impl Routing {
     pub(crate) fn new(settings: &Settings, watch: &Arc<Watch>) -> Self {
         Self {
             watch: Arc::clone(watch),
-            version: 0,
-            topology: Arc::default(),
             token_aware: settings.token_aware,
             datacenter: settings.datacenter.clone(),
-            nodes: Vec::new(),
-            near: Vec::new(),
-            far: Vec::new(),
-            is_near: Vec::new(),
-            rings: Vec::new(),
-            position: 0,
+            ..Self::default()
         }
     }
 

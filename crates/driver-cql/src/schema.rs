@@ -6,7 +6,6 @@
 //! fits.
 
 use kvmark_driver::{Layout, OpenError};
-use kvmark_plan::Statement;
 use scylla::client::session::Session;
 use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
@@ -21,122 +20,96 @@ use crate::statement::UserStatement;
 /// Types of columns that store a key or a value without conversion.
 const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
 
-/// The schema after the preparation.
-#[derive(Debug)]
-pub(crate) struct Schema {
-    /// The default keyspace.
-    pub(crate) keyspace: Option<String>,
-    /// YCSB's table, if it exists.
-    table: Option<Table>,
+/// The opening of a cluster for a workload.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) settings: &'a Settings,
+    pub(crate) layout: &'a Layout,
 }
 
-impl Schema {
-    /// Creates missing parts and sends the workload's preparation. Each step waits until all nodes
-    /// have applied the previous one.
-    pub(crate) async fn open(
-        session: &Session,
-        settings: &Settings,
-        layout: &Layout,
-    ) -> Result<Self, OpenError> {
+impl Setup<'_> {
+    /// Creates missing parts, sends the workload's preparation and prepares all statements. Each
+    /// step waits until all nodes have applied the previous one. Returns the default keyspace, too.
+    pub(crate) async fn run(self) -> Result<(Option<String>, Prepared), OpenError> {
+        let Self { session, settings, layout } = self;
         let own = !layout.statements.is_empty() || !layout.prepare.is_empty();
         let default = || (!own).then(|| settings.default_keyspace.clone());
         let keyspace = settings.keyspace.clone().or_else(default);
         if let Some(keyspace) = &keyspace {
-            use_or_create(session, settings, keyspace).await?;
+            self.use_or_create(keyspace).await?;
         }
         for text in &layout.prepare {
-            send(session, text).await.map_err(|failure| {
+            self.send(text).await.map_err(|failure| {
                 let start: String = text.trim().chars().take(60).collect();
-                let text = format!("the preparation '{start}' failed: {}", failure.text);
-                OpenError::System(text)
+                OpenError::System(format!("the preparation '{start}' failed: {failure}"))
             })?;
         }
         let keyspace = session.get_keyspace().map(|name| (*name).clone()).or(keyspace);
-        let table = keyspace.clone().map(|keyspace| Table {
-            keyspace,
-            name: layout.table.clone(),
-            field_names: layout.field_names.clone(),
-        });
-        let table = match table {
-            Some(table) => ready(session, settings, table, own).await?,
-            None => None,
-        };
-        Ok(Self { keyspace, table })
-    }
-
-    /// Prepares all statements.
-    pub(crate) async fn prepare(
-        &self,
-        session: &Session,
-        settings: &Settings,
-        statements: &[Statement],
-    ) -> Result<Prepared, OpenError> {
         let mut prepared = Prepared::default();
-        if let Some(table) = &self.table {
-            let records = Records::prepare(session, table, settings, &mut prepared.texts).await;
+        if let Some(keyspace) = keyspace.clone()
+            && let Some(table) = self.table(keyspace, own).await?
+        {
+            let records = Records::prepare(self, &table, &mut prepared.texts).await;
             prepared.records = Some(records.map_err(|error| settings.refused(failure_of(error)))?);
         }
-        for statement in statements {
-            let texts = &mut prepared.texts;
-            let own = UserStatement::prepare(session, statement, settings, texts).await?;
+        for statement in &layout.statements {
+            let own = UserStatement::prepare(self, statement, &mut prepared.texts).await?;
             prepared.statements.push(own);
         }
-        Ok(prepared)
+        Ok((keyspace, prepared))
     }
-}
 
-async fn send(session: &Session, text: &str) -> Result<(), Failure> {
-    session.query_unpaged(text, ()).await.map(drop).map_err(failure_of)
-}
-
-/// Makes a keyspace the session's default, and creates it if it is missing.
-///
-/// The system tables list a new keyspace before the node knows it, so they can't be asked whether
-/// another engine has created it. `IF NOT EXISTS` waits for that creation.
-async fn use_or_create(
-    session: &Session,
-    settings: &Settings,
-    name: &str,
-) -> Result<(), OpenError> {
-    if session.use_keyspace(name, true).await.is_ok() {
-        return Ok(());
+    async fn send(self, text: &str) -> Result<(), Failure> {
+        self.session.query_unpaged(text, ()).await.map(drop).map_err(failure_of)
     }
-    let map = &settings.replication.0;
-    let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
-    send(session, &text).await.map_err(|failure| {
-        settings.refused(format_args!("the keyspace {name} can't be made: {failure}"))
-    })?;
-    session.use_keyspace(name, true).await.map_err(|error| {
-        settings.refused(format_args!("no keyspace {name}: {}", failure_of(error)))
-    })
-}
 
-/// YCSB's table. It is created if missing, but not with user statements.
-async fn ready(
-    session: &Session,
-    settings: &Settings,
-    table: Table,
-    own: bool,
-) -> Result<Option<Table>, OpenError> {
-    let columns = columns(session, &table).await.map_err(|failure| settings.refused(failure))?;
-    if columns.is_empty() {
-        if own {
-            return Ok(None);
+    /// Makes a keyspace the session's default, and creates it if it is missing.
+    ///
+    /// The system tables list a new keyspace before the node knows it, so they can't be asked
+    /// whether another engine has created it. `IF NOT EXISTS` waits for that creation.
+    async fn use_or_create(self, name: &str) -> Result<(), OpenError> {
+        let Self { session, settings, .. } = self;
+        if session.use_keyspace(name, true).await.is_ok() {
+            return Ok(());
         }
-        let create = table.create(settings.table_options.as_deref());
-        send(session, &create).await.map_err(|failure| {
-            settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
+        let (path, map) = (quoted(name), &settings.replication.0);
+        let text = format!("CREATE KEYSPACE IF NOT EXISTS {path} WITH REPLICATION = {map}");
+        self.send(&text).await.map_err(|failure| {
+            settings.refused(format_args!("the keyspace {name} can't be made: {failure}"))
         })?;
-        return Ok(Some(table));
+        session.use_keyspace(name, true).await.map_err(|error| {
+            settings.refused(format_args!("no keyspace {name}: {}", failure_of(error)))
+        })
     }
-    match difference(&table, &columns) {
-        None => Ok(Some(table)),
-        Some(_) if own => Ok(None),
-        Some(difference) => Err(OpenError::System(format!(
-            "the table {}.{} doesn't fit this workload, because {difference}: drop it or name \
-             another keyspace",
-            table.keyspace, table.name
-        ))),
+
+    /// YCSB's table, if it exists and fits. It is created if missing, but not with user statements,
+    /// which are the workload's `own`.
+    async fn table(self, keyspace: String, own: bool) -> Result<Option<Table>, OpenError> {
+        let Self { session, settings, layout } = self;
+        let (name, field_names) = (layout.table.clone(), layout.field_names.clone());
+        let table = Table { keyspace, name, field_names };
+        let columns = columns(session, &table).await;
+        let columns = columns.map_err(|failure| settings.refused(failure))?;
+        if columns.is_empty() {
+            if own {
+                return Ok(None);
+            }
+            let create = table.create(settings.table_options.as_deref());
+            self.send(&create).await.map_err(|failure| {
+                settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
+            })?;
+            return Ok(Some(table));
+        }
+        match difference(&table, &columns) {
+            None => Ok(Some(table)),
+            Some(_) if own => Ok(None),
+            Some(difference) => Err(OpenError::System(format!(
+                "the table {}.{} doesn't fit this workload, because {difference}: drop it or name \
+                 another keyspace",
+                table.keyspace, table.name
+            ))),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, 
 use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, poll};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
+use scylla_cql_core::frame::response::error::Error;
 
 use crate::counters::{Count, Counters, Tally};
 use crate::failure::{Failure, db_error, impossible, refused};
@@ -23,6 +24,19 @@ use crate::wire::Wire;
 
 /// The ticket of a request to prepare a statement again.
 const PREPARING: Ticket = ABANDONED - 1;
+
+/// A step that was sent: its ticket, its number and the index of its connection.
+type StepAt = (Ticket, u32, usize);
+
+/// The action after a reply to a step.
+enum After {
+    /// The step ends.
+    End,
+    /// Another page is requested.
+    Page,
+    /// It was sent again, or waits.
+    Nothing,
+}
 
 /// The shared state, created when the cluster is opened.
 #[derive(Clone)]
@@ -195,7 +209,7 @@ impl CqlSession {
     #[inline]
     fn take_answer(
         &mut self,
-        at: (Ticket, u32, usize),
+        at: StepAt,
         frame: &Frame<'_>,
         at_ns: u64,
         done: &mut impl Completions,
@@ -203,31 +217,24 @@ impl CqlSession {
         let (ticket, number, index) = at;
         self.operations[ticket as usize].step(number).sent = Sent::Nowhere;
         self.single.clear();
-        let counters = &self.shared.counters;
-        let body = frame.body(self.shared.settings.compression, |text| counters.warned(text));
-        let body = match body {
-            Ok(body) => body,
-            Err(failure) => return self.fail_step(ticket, number, failure),
-        };
-        let taken = match frame.opcode {
+        let Shared { settings, counters, .. } = &self.shared;
+        let body = frame.body(settings.compression, |text| counters.warned(text));
+        let taken = body.and_then(|body| match frame.opcode {
             RESULT => self.take_result(at, &body),
-            ERROR => return self.take_error(at, &body, at_ns, done),
+            ERROR => self.take_error(at, &body),
             opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
-        };
+        });
         match taken {
-            Ok(true) => self.end_step(ticket, number, at_ns, done),
-            Ok(false) => self.send_on(ticket, number, index),
+            Ok(After::End) => self.end_step(ticket, number, at_ns, done),
+            Ok(After::Page) => self.send_on(ticket, number, index),
+            Ok(After::Nothing) => {}
             Err(failure) => self.fail_step(ticket, number, failure),
         }
     }
 
-    /// Takes a result. Returns whether it completes the step; if not, another page follows.
     #[inline]
-    fn take_result(
-        &mut self,
-        (ticket, number, _): (Ticket, u32, usize),
-        body: &[u8],
-    ) -> Result<bool, Failure> {
+    fn take_result(&mut self, at: StepAt, body: &[u8]) -> Result<After, Failure> {
+        let (ticket, number, _) = at;
         let Self { operations, shared, single, .. } = self;
         let operation = &mut operations[ticket as usize];
         let text = shared.prepared.text(operation.step(number).text);
@@ -237,43 +244,31 @@ impl CqlSession {
             }
             Answer::Rows(rows) => {
                 operation.step(number).is_missed |= rows.applied()? == Some(false);
-                Ok(true)
+                Ok(After::End)
             }
-            Answer::Done if !text.is_select() => Ok(true),
+            Answer::Done if !text.is_select() => Ok(After::End),
             Answer::Done | Answer::Prepared(_) => Err(impossible("there are no rows")),
         }
     }
 
     /// Takes an error of a node.
     #[cold]
-    fn take_error(
-        &mut self,
-        (ticket, number, index): (Ticket, u32, usize),
-        body: &[u8],
-        at_ns: u64,
-        done: &mut impl Completions,
-    ) {
-        let error = match db_error(body) {
-            Ok(error) => error,
-            Err(failure) => return self.fail_step(ticket, number, failure),
-        };
-        if let DbError::Unprepared { statement_id } = &error.error {
-            return self.prepare(ticket, number, index, statement_id);
+    fn take_error(&mut self, at: StepAt, body: &[u8]) -> Result<After, Failure> {
+        let Error { error, reason } = db_error(body)?;
+        if let DbError::Unprepared { statement_id } = &error {
+            return self.prepare(at, statement_id).map(|()| After::Nothing);
         }
-        match self.decide(ticket, number, &error.error) {
-            Decision::SameNode(_) => self.send_again(ticket, number, index, false),
-            Decision::OtherNode if self.has_others(ticket, number, index) => {
-                self.send_again(ticket, number, index, true);
-            }
-            Decision::Done => self.end_step(ticket, number, at_ns, done),
-            Decision::OtherNode | Decision::Fail => {
-                self.fail_step(ticket, number, refused(&error.error, &error.reason));
-            }
+        match self.decide(at, &error) {
+            Decision::SameNode(_) => self.send_again(at, false),
+            Decision::OtherNode if self.has_others(at) => self.send_again(at, true),
+            Decision::Done => return Ok(After::End),
+            Decision::OtherNode | Decision::Fail => return Err(refused(&error, &reason)),
         }
+        Ok(After::Nothing)
     }
 
     /// Decides about a request after an error of a node, and applies a lower consistency level.
-    fn decide(&mut self, ticket: Ticket, number: u32, error: &DbError) -> Decision {
+    fn decide(&mut self, (ticket, number, _): StepAt, error: &DbError) -> Decision {
         let retry = self.shared.settings.retry;
         let operation = &mut self.operations[ticket as usize];
         let terms = operation.terms(&self.shared.prepared, number);
@@ -289,7 +284,7 @@ impl CqlSession {
     }
 
     /// Whether another node is up that wasn't tried for a step.
-    fn has_others(&mut self, ticket: Ticket, number: u32, index: usize) -> bool {
+    fn has_others(&mut self, (ticket, number, index): StepAt) -> bool {
         let own = self.framed.node_of(index);
         let step = self.operations[ticket as usize].step(number);
         let nodes = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
@@ -299,7 +294,7 @@ impl CqlSession {
     }
 
     /// Retries a step, on another node or the same.
-    fn send_again(&mut self, ticket: Ticket, number: u32, index: usize, elsewhere: bool) {
+    fn send_again(&mut self, (ticket, number, index): StepAt, elsewhere: bool) {
         self.tally.add(Count::AttemptsFailed, 1);
         self.tally.add(Count::Retries, 1);
         let node = self.framed.node_of(index);
@@ -317,18 +312,20 @@ impl CqlSession {
 
     /// Makes a node prepare an unknown statement, once for all waiting steps.
     #[cold]
-    fn prepare(&mut self, ticket: Ticket, number: u32, index: usize, id: &[u8]) {
+    fn prepare(&mut self, at: StepAt, id: &[u8]) -> Result<(), Failure> {
+        let (ticket, number, index) = at;
         let Self { operations, framed, shared, preparations, .. } = self;
         let step = operations[ticket as usize].step(number);
         let most = shared.prepared.texts.len() as u32;
         let (Some(text), true) = (shared.prepared.find(id), step.preparations <= most) else {
             let text = "the node repeatedly lost a prepared statement";
-            return self.fail_step(ticket, number, Failure::new(Outcome::Protocol, text));
+            return Err(Failure::new(Outcome::Protocol, text));
         };
         step.preparations += 1;
         step.sent = Sent::AfterPreparing { index };
         if let Some(waiting) = preparations.get_mut(&(index, text)) {
-            return waiting.push((ticket, number));
+            waiting.push((ticket, number));
+            return Ok(());
         }
         preparations.insert((index, text), vec![(ticket, number)]);
         let cql = &shared.prepared.text(text).cql;
@@ -346,6 +343,7 @@ impl CqlSession {
                 self.fail_prepared(index, text, &failure);
             }
         }
+        Ok(())
     }
 
     /// Takes the reply to a request to prepare a statement.
@@ -383,8 +381,8 @@ impl CqlSession {
 
     /// Handles a step whose connection was lost.
     #[cold]
-    fn lose_step(&mut self, ticket: Ticket, number: u32, index: usize, lost: Lost) {
-        let Lost { failure, was_open, .. } = lost;
+    fn lose_step(&mut self, ticket: Ticket, number: u32, lost: Lost) {
+        let Lost { index, failure, was_open, .. } = lost;
         if !was_open {
             // The step wasn't sent.
             if self.routing.any_up(&self.framed) {
@@ -396,10 +394,10 @@ impl CqlSession {
         let terms = self.operations[ticket as usize].terms(&self.shared.prepared, number);
         if self.shared.settings.retry != Retry::None
             && terms.idempotent
-            && self.has_others(ticket, number, index)
+            && self.has_others((ticket, number, index))
         {
             // The retry policies treat a lost connection this way.
-            return self.send_again(ticket, number, index, true);
+            return self.send_again((ticket, number, index), true);
         }
         self.fail_step(ticket, number, failure);
     }
@@ -471,7 +469,7 @@ fn no_stream() -> Failure {
     Failure::new(Outcome::Connection, text)
 }
 
-/// Takes a page of rows. Returns whether it is the last requested page.
+/// Takes a page of rows.
 #[inline]
 fn take_rows(
     operation: &mut CqlOperation,
@@ -479,7 +477,7 @@ fn take_rows(
     text: &text::Text,
     rows: &Rows<'_>,
     single: &mut Reply,
-) -> Result<bool, Failure> {
+) -> Result<After, Failure> {
     let command = operation.step(number).command as usize;
     let wants_values = operation.wants_values;
     if let (Some(expected), RowUse::Fields(fields)) = (operation.expected, &text.row_use) {
@@ -500,13 +498,13 @@ fn take_rows(
         }
     }
     reply.rows += rows.count;
-    let Some(state) = rows.next.filter(|_| operation.all_pages) else { return Ok(true) };
+    let Some(state) = rows.next.filter(|_| operation.all_pages) else { return Ok(After::End) };
     if operation.replies.is_empty() {
         operation.replies.push(std::mem::take(single));
     }
     let step = operation.step(number);
     text::set_page(&mut step.frame, &mut step.places, state);
-    Ok(false)
+    Ok(After::Page)
 }
 
 impl Handler<Wire> for CqlSession {
@@ -554,7 +552,7 @@ impl Handler<Wire> for CqlSession {
             let here = self.preparations.split_off(&(index, 0));
             self.preparations.extend(others);
             for (ticket, number) in here.into_values().flatten() {
-                self.lose_step(ticket, number, index, lost.clone());
+                self.lose_step(ticket, number, lost.clone());
             }
             return;
         }
@@ -562,7 +560,7 @@ impl Handler<Wire> for CqlSession {
         let steps = self.operations[ticket as usize].steps();
         if let Some(number) = steps.iter().position(|step| is_here(step.sent)) {
             steps[number].sent = Sent::Nowhere;
-            self.lose_step(ticket, number as u32, index, lost);
+            self.lose_step(ticket, number as u32, lost);
         }
     }
 

@@ -4,7 +4,6 @@ use kvmark_driver::options::Given;
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::template::Names;
 use kvmark_plan::{Outcome, Statement};
-use scylla::client::session::Session;
 use scylla::frame::response::result::ColumnSpec;
 use scylla::serialize::writers::CellWriter;
 use scylla::statement::Consistency;
@@ -13,6 +12,7 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::encode;
 use crate::failure::{Failure, failure_of};
 use crate::options::statement_options;
+use crate::schema::Setup;
 use crate::settings::{Settings, consistency, serial};
 use crate::text::{Batch, RowUse, Terms, Text};
 use crate::wording::Wording;
@@ -41,9 +41,8 @@ pub(crate) struct UserStatement {
 impl UserStatement {
     /// Prepares a statement, checks its arguments and appends its texts to `texts`.
     pub(crate) async fn prepare(
-        session: &Session,
+        Setup { session, settings, .. }: Setup<'_>,
         statement: &Statement,
-        settings: &Settings,
         texts: &mut Vec<Text>,
     ) -> Result<Self, OpenError> {
         let name = &statement.name;
