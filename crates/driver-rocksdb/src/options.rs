@@ -198,7 +198,7 @@ pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Given, OpenErro
 
 /// The folder of the database.
 pub(crate) fn path(given: &Given) -> PathBuf {
-    given.text("path").unwrap_or_default().into()
+    given.text("path").expect("options without a path are refused").into()
 }
 
 /// RocksDB's options: its defaults, and what was given.
