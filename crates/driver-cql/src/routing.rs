@@ -1,6 +1,5 @@
 //! The choice of a node for a request: a replica of its partition, or else any node that is up.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kvmark_driver::Ticket;
@@ -9,7 +8,7 @@ use kvmark_driver_server::framed::Framed;
 use crate::prepared::Prepared;
 use crate::settings::Settings;
 use crate::text::Text;
-use crate::topology::{Topology, Watch};
+use crate::topology::{NodeAddress, Topology, Watch};
 use crate::wire::Wire;
 
 /// The topology of the cluster, mapped to a worker's connections.
@@ -50,17 +49,14 @@ impl Routing {
         self.watch.version() != self.version
     }
 
-    /// Adopts the latest topology; `open` opens connections to a node. Returns the nodes that left
-    /// the cluster.
-    pub(crate) fn renew(
-        &mut self,
-        prepared: &Prepared,
-        mut open: impl FnMut(SocketAddr) -> usize,
-    ) -> Vec<usize> {
+    /// Adopts the latest topology and connects to its nodes. Returns the nodes that left the
+    /// cluster.
+    pub(crate) fn renew(&mut self, prepared: &Prepared, framed: &mut Framed<Wire>) -> Vec<usize> {
         self.version = self.watch.version();
         self.topology = self.watch.latest();
         let before = std::mem::take(&mut self.nodes);
-        self.nodes = self.topology.nodes.iter().map(|place| open(place.address)).collect();
+        let index = |place: &NodeAddress| framed.find_or_add(&place.address);
+        self.nodes = self.topology.nodes.iter().map(index).collect();
         let wanted = self.datacenter.as_deref();
         let near =
             |datacenter: &Option<String>| wanted.is_none() || datacenter.as_deref() == wanted;

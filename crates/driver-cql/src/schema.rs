@@ -113,40 +113,30 @@ impl Setup<'_> {
     }
 }
 
-/// The cluster's description of a column.
-#[derive(Clone, Debug)]
-struct Column {
-    name: String,
-    kind: String,
-    typ: String,
-}
-
-async fn columns(session: &Session, table: &Table) -> Result<Vec<Column>, Failure> {
+/// The name, the kind and the type of each column.
+async fn columns(session: &Session, table: &Table) -> Result<Vec<[String; 3]>, Failure> {
     let query = "SELECT column_name, kind, type FROM system_schema.columns \
                  WHERE keyspace_name = ? AND table_name = ?";
     let rows = texts(session, query, &[&table.keyspace, &table.name]).await?;
-    let column = |row: Vec<String>| {
-        let [name, kind, typ] = row.try_into().ok()?;
-        Some(Column { name, kind, typ })
-    };
-    Ok(rows.into_iter().filter_map(column).collect())
+    Ok(rows.into_iter().filter_map(|row| row.try_into().ok()).collect())
 }
 
 /// The first difference between a table and YCSB's.
-fn difference(table: &Table, columns: &[Column]) -> Option<String> {
-    let is_key = |column: &&Column| column.kind == "partition_key" || column.kind == "clustering";
-    let key: Vec<_> = columns.iter().filter(is_key).map(|column| column.name.as_str()).collect();
+fn difference(table: &Table, columns: &[[String; 3]]) -> Option<String> {
+    let key = columns.iter().filter(|[_, kind, _]| kind == "partition_key" || kind == "clustering");
+    let key: Vec<_> = key.map(|[name, ..]| name.as_str()).collect();
     if key != [KEY] {
         return Some(format!("its key is ({}), not ({KEY})", key.join(", ")));
     }
-    let missing = |name: &&String| !columns.iter().any(|column| column.name == ***name);
+    let missing = |field: &&String| !columns.iter().any(|[name, ..]| name == *field);
     let missing: Vec<_> = table.field_names.iter().filter(missing).map(String::as_str).collect();
     if !missing.is_empty() {
         return Some(format!("it has no column {}", missing.join(", ")));
     }
-    let wanted = |column: &&Column| column.name == KEY || table.field_names.contains(&column.name);
-    let odd = |column: &&Column| !PLAIN.contains(&column.typ.as_str());
-    let Column { name, typ, .. } = columns.iter().filter(wanted).find(odd)?;
+    let mut columns = columns.iter();
+    let [name, _, typ] = columns.find(|[name, _, typ]| {
+        (name == KEY || table.field_names.contains(name)) && !PLAIN.contains(&typ.as_str())
+    })?;
     Some(format!("its column {name} is of type {typ}, not text"))
 }
 
@@ -188,11 +178,8 @@ mod tests {
             name: "usertable".to_owned(),
             field_names: vec!["field0".to_owned(), "field1".to_owned()],
         };
-        let column = |(name, kind, typ): &(&str, &str, &str)| Column {
-            name: (*name).to_owned(),
-            kind: (*kind).to_owned(),
-            typ: (*typ).to_owned(),
-        };
+        let column =
+            |(name, kind, typ): &(&str, &str, &str)| [*name, *kind, *typ].map(str::to_owned);
         difference(&table, &columns.iter().map(column).collect::<Vec<_>>())
     }
 

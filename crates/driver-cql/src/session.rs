@@ -75,7 +75,7 @@ impl CqlSession {
         reach(&mut framed, &shared)?;
         let mut routing = Routing::new(settings, &shared.watch);
         // All nodes were added above, so no exchange is lost.
-        routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
+        routing.renew(&shared.prepared, &mut framed);
         let limit_ns = settings.request_timeout.map(|limit| limit.as_nanos() as u64);
         Ok(Self {
             framed,
@@ -95,8 +95,7 @@ impl CqlSession {
     #[cold]
     fn renew(&mut self) {
         let Self { routing, framed, shared, .. } = self;
-        let left = routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
-        for node in left {
+        for node in routing.renew(&shared.prepared, framed) {
             for lost in self.framed.forget(node) {
                 self.lost(lost);
             }
