@@ -1,6 +1,7 @@
 //! The session of the `scylla` crate. It discovers nodes, follows changes, prepares statements and
 //! knows the replicas of partitions. Operations use the connections of this driver.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::failure::{Fails as _, Failure, refused_at};
+use crate::failure::{Failure, failure_to_open};
 use crate::settings::Settings;
 use crate::topology::{Topology, Watch};
 
@@ -45,12 +46,12 @@ impl Cluster {
         let runtime = runtime
             .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
         let session = runtime.block_on(build(settings));
-        let session = session.map_err(|failure| refused_at(&settings.address.hosts(), &failure))?;
+        let session = session.map_err(|failure| settings.refused(failure))?;
         Ok(Self { session: Arc::new(session), watch: Arc::default(), runtime })
     }
 
     /// Publishes the topology to the workers, now and after each change.
-    pub(crate) fn follow(&self, keyspaces: Vec<String>) {
+    pub(crate) fn follow(&self, keyspaces: BTreeSet<String>) {
         let (session, watch) = (Arc::clone(&self.session), Arc::clone(&self.watch));
         let mut known = session.get_cluster_state();
         watch.publish(Topology::of(&known, &keyspaces));
@@ -86,7 +87,7 @@ async fn build(settings: &Settings) -> Result<Session, Failure> {
         builder = builder.user(username, password.reveal());
     }
     if let Some(tls) = &settings.tls {
-        builder = builder.tls_context(Some(TlsContext::Rustls023(Arc::clone(&tls.0))));
+        builder = builder.tls_context(Some(TlsContext::Rustls023(Arc::clone(tls))));
     }
     if let Some(datacenter) = &settings.datacenter {
         builder = builder.prefer_datacenter(datacenter.clone());
@@ -101,7 +102,7 @@ async fn build(settings: &Settings) -> Result<Session, Failure> {
         );
         Failure::new(Outcome::Connection, text)
     })?;
-    session.map_err(|error| error.failure())
+    session.map_err(failure_to_open)
 }
 
 fn profile(settings: &Settings) -> ExecutionProfile {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::Lines;
+use scylla::deserialize::row::ColumnIterator;
 use scylla::deserialize::value::DeserializeValue as _;
 use scylla::value::CqlValue;
 use scylla_cql::frame::response::result::{Result as Answer, deserialize_with_features};
@@ -13,32 +14,31 @@ use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, impossible, refused_at};
-use crate::schema::RawRow;
 use crate::settings::Settings;
-use crate::wire::{Wire, query};
+use crate::wire::Wire;
 
 /// A connection to the first configured node.
 pub(crate) struct Console {
-    settings: Arc<Settings>,
+    wire: Arc<Wire>,
     lines: Lines<Wire>,
 }
 
 impl Console {
     pub(crate) fn new(settings: Settings) -> Result<Self, OpenError> {
-        let settings = Arc::new(settings);
-        let wire = Wire { settings: Arc::clone(&settings), keyspace: None };
-        Ok(Self { lines: Lines::new(Arc::new(wire))?, settings })
+        let wire = Arc::new(Wire { settings: Arc::new(settings), keyspace: None });
+        Ok(Self { lines: Lines::new(Arc::clone(&wire))?, wire })
     }
 
     fn rows(&self, statement: &str) -> Result<Value, Failure> {
-        let Settings { read: level, .. } = *self.settings;
-        let send =
-            async |stream: &mut _, cql: &[u8]| query(stream, &self.settings, cql, level).await;
-        rows(self.lines.ask(&self.place()?, statement.as_bytes(), send)?)
+        let wire = &self.wire;
+        let send = async |stream: &mut _, _: &[u8]| {
+            wire.query(stream, statement, wire.settings.read).await
+        };
+        rows(self.lines.ask(&self.place()?, &[], send)?)
     }
 
     fn place(&self) -> Result<SocketAddr, Failure> {
-        let node = self.settings.address.nodes.first().expect("an address names at least one");
+        let node = self.wire.settings.address.nodes.first().expect("an address names at least one");
         let found = (node.host.as_str(), node.port).to_socket_addrs();
         let mut found = found.map_err(|error| Failure::unreachable(&error))?;
         found.next().ok_or_else(|| Failure::unreachable(&std::io::ErrorKind::NotFound.into()))
@@ -47,8 +47,8 @@ impl Console {
 
 impl kvmark_driver::Console for Console {
     fn ask(&mut self, words: &[String]) -> Result<Value, OpenError> {
-        let hosts = self.settings.address.hosts();
-        self.rows(&words.join(" ")).map_err(|failure| refused_at(&hosts[..1], &failure))
+        let hosts = self.wire.settings.address.hosts();
+        self.rows(&words.join(" ")).map_err(|failure| refused_at(&hosts[..1], failure))
     }
 }
 
@@ -61,9 +61,9 @@ fn rows(body: Vec<u8>) -> Result<Value, Failure> {
         return Ok(Value::Array(Vec::new()));
     };
     let rows = rows.deserialize_metadata().map_err(impossible)?;
-    let read = |row: Result<RawRow<'_, '_>, _>| {
+    let read = |row: Result<ColumnIterator<'_, '_>, _>| {
         let mut named = Map::new();
-        for column in row.map_err(impossible)?.0 {
+        for column in row.map_err(impossible)? {
             let column = column.map_err(impossible)?;
             let value = Option::<CqlValue>::deserialize(column.spec.typ(), column.slice);
             let value = value.map_err(impossible)?;

@@ -1,19 +1,18 @@
-//! Opening a cluster, its description, and waiting until it is idle.
+//! The description of a cluster, and waiting until it is idle.
 
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use kvmark_driver::{Description, Layout, OpenError};
+use kvmark_driver::{Description, OpenError};
 use kvmark_plan::Outcome;
 use scylla::client::session::Session;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 
 use crate::cluster::Cluster;
-use crate::failure::{Fails as _, Failure, refused_at};
-use crate::prepared::Prepared;
-use crate::schema::{Schema, rows, texts};
+use crate::failure::{Failure, failure_of};
+use crate::schema::{rows, texts};
 use crate::settings::Settings;
 
 /// Interval between the checks of `settle`.
@@ -39,36 +38,8 @@ const PLACES: [&str; 12] = [
     "truststore",
 ];
 
-/// An opened cluster.
-pub(crate) struct Opened {
-    pub(crate) cluster: Cluster,
-    pub(crate) prepared: Prepared,
-    /// The default keyspace.
-    pub(crate) keyspace: Option<String>,
-    pub(crate) description: Description,
-}
-
-/// Connects to the cluster, creates missing tables, prepares all statements and reads its
-/// description.
-pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Opened, OpenError> {
-    let cluster = Cluster::reach(settings)?;
-    let session = &cluster.session;
-    let (keyspace, prepared, description) = cluster.runtime.block_on(async {
-        let schema = Schema::open(session, settings, layout).await?;
-        let prepared = schema.prepare(session, settings, &layout.statements).await?;
-        let description = describe(session, schema.keyspace.as_deref()).await;
-        Ok::<_, OpenError>((schema.keyspace, prepared, description))
-    })?;
-    let mut keyspaces: Vec<_> =
-        prepared.texts.iter().filter_map(|text| text.keyspace.clone()).collect();
-    keyspaces.sort_unstable();
-    keyspaces.dedup();
-    cluster.follow(keyspaces);
-    Ok(Opened { cluster, prepared, keyspace, description })
-}
-
 /// Describes the cluster, as far as known.
-async fn describe(session: &Session, keyspace: Option<&str>) -> Description {
+pub(crate) async fn describe(session: &Session, keyspace: Option<&str>) -> Description {
     let ask = async |query: &str, values: &[&str]| {
         texts(session, query, values).await.unwrap_or_default()
     };
@@ -109,7 +80,7 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> Result<(), OpenE
     let mut quiet = 0;
     for _ in 0..LOOKS {
         let busy = cluster.runtime.block_on(is_busy(&cluster.session));
-        match busy.map_err(|failure| refused_at(&settings.address.hosts(), &failure))? {
+        match busy.map_err(|failure| settings.refused(failure))? {
             None => return Ok(()),
             Some(true) => quiet = 0,
             Some(false) => quiet += 1,
@@ -134,7 +105,7 @@ async fn is_busy(session: &Session) -> Result<Option<bool>, Failure> {
         let node = NodeIdentifier::HostId(node.host_id);
         let only = SingleTargetLoadBalancingPolicy::new(node, None);
         query.set_load_balancing_policy(Some(only));
-        match session.query_unpaged(query, ()).await.map_err(|error| error.failure()) {
+        match session.query_unpaged(query, ()).await.map_err(failure_of) {
             Ok(result) => {
                 if rows(result)?.rows_num() > 0 {
                     return Ok(Some(true));

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of warnings, and a part of the text that identifies each. The texts of Cassandra 5.0:
+/// Kinds of warnings, each a part of the text that identifies it. The texts of Cassandra 5.0:
 /// `Read … live rows and … tombstone cells`, `Batch for … is of size …, exceeding specified
 /// threshold`, `Unlogged batch covering … partitions`.
-const KINDS: [(&str, &str); 2] = [("tombstone", "tombstone"), ("batch", "batch")];
+const KINDS: [&str; 2] = ["tombstone", "batch"];
 
 /// The counters besides warnings.
 #[derive(Clone, Copy, Debug)]
@@ -60,22 +60,18 @@ impl Counters {
     /// Counts a warning of a reply.
     pub(crate) fn warned(&self, text: &str) {
         let text = text.to_ascii_lowercase();
-        let kind = KINDS.iter().position(|(_, part)| text.contains(part));
+        let kind = KINDS.iter().position(|kind| text.contains(kind));
         self.warnings[kind.unwrap_or(KINDS.len())].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The counters by name.
     pub(crate) fn by_name(&self) -> BTreeMap<String, f64> {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
-        let named = NAMES.iter().zip(&self.counts);
-        let mut by_name: BTreeMap<_, _> =
-            named.map(|(name, count)| ((*name).to_owned(), load(count))).collect();
+        let counts = NAMES.map(str::to_owned).into_iter().zip(self.counts.iter().map(load));
         let warnings = self.warnings.each_ref().map(load);
-        for ((kind, _), count) in KINDS.iter().zip(&warnings) {
-            by_name.insert(format!("warnings_{kind}"), *count);
-        }
-        by_name.insert("warnings".to_owned(), warnings.iter().sum());
-        by_name
+        let kinds = KINDS.iter().map(|kind| format!("warnings_{kind}")).zip(warnings);
+        let all = ("warnings".to_owned(), warnings.iter().sum());
+        counts.chain(kinds).chain([all]).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use scylla::serialize::writers::{CellValueBuilder, CellWriter, WrittenCellProof}
 /// Day 0 of a date is 2^31 days before 1970.
 const DATE_EPOCH: i64 = 1 << 31;
 const DAY_MS: i64 = 86_400_000;
-const DAY_NS: i64 = 86_400_000_000_000;
+const NS_PER_MS: i64 = 1_000_000;
 
 /// A value that doesn't fit the type of its column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,19 +87,8 @@ pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<()
             ends.into_iter().try_for_each(|end| end.map(drop))
         }
         scalar => {
-            let (kind, sample) = sample(scalar);
-            native(column, kind, &sample).map(drop).map_err(|_| {
-                let what = match kind {
-                    ValueType::Text => "a text",
-                    ValueType::Bytes => "bytes",
-                    ValueType::Integer => "a whole number",
-                    ValueType::Fraction => "a fraction",
-                    ValueType::Boolean => "a boolean",
-                    ValueType::Uuid => "a UUID",
-                    _ => "a timestamp",
-                };
-                Misfit::new(what, column)
-            })
+            let (kind, sample, what) = sample(scalar);
+            native(column, kind, sample).map(drop).map_err(|_| Misfit::new(what, column))
         }
     }
 }
@@ -133,24 +122,24 @@ fn parts_of<'a>(column: &'a ColumnType<'_>) -> Vec<&'a ColumnType<'a>> {
     }
 }
 
-/// A sample value of a scalar generator.
-fn sample(generator: &Generator) -> (ValueType, Vec<u8>) {
+/// A sample value of a scalar generator, with a name for such values.
+const fn sample(generator: &Generator) -> (ValueType, &'static [u8], &'static str) {
     match generator {
         Generator::Field { .. }
         | Generator::Blob { .. }
-        | Generator::Checked { ascii: false, .. } => (ValueType::Bytes, Vec::new()),
+        | Generator::Checked { ascii: false, .. } => (ValueType::Bytes, b"", "bytes"),
         Generator::Ordinal
         | Generator::Number { .. }
         | Generator::Computed { .. }
         | Generator::Split { .. }
         | Generator::Ttl { .. }
-        | Generator::ScanLength => (ValueType::Integer, vec![0; 8]),
-        Generator::Fraction { .. } => (ValueType::Fraction, vec![0; 8]),
-        Generator::Boolean => (ValueType::Boolean, vec![0]),
-        Generator::Uuid => (ValueType::Uuid, vec![0; 16]),
-        Generator::Timestamp { .. } => (ValueType::Timestamp, vec![0; 8]),
+        | Generator::ScanLength => (ValueType::Integer, &[0; 8], "a whole number"),
+        Generator::Fraction { .. } => (ValueType::Fraction, &[0; 8], "a fraction"),
+        Generator::Boolean => (ValueType::Boolean, &[0], "a boolean"),
+        Generator::Uuid => (ValueType::Uuid, &[0; 16], "a UUID"),
+        Generator::Timestamp { .. } => (ValueType::Timestamp, &[0; 8], "a timestamp"),
         // An address, so that text columns and inet columns accept it.
-        _ => (ValueType::Text, b"::".to_vec()),
+        _ => (ValueType::Text, b"::", "a text"),
     }
 }
 
@@ -193,38 +182,34 @@ fn write_elements(
     let misfit = || Misfit::new("a collection", column);
     let mut elements = Elements::of(bytes);
     let count = elements.len();
-    let counted = |count: usize| i32::try_from(count).map(i32::to_be_bytes).map_err(|_| misfit());
-    match (kind, column) {
+    // The types of the elements in turns, and the number of these.
+    let (columns, turns) = match (kind, column) {
         (ValueType::List, ColumnType::Vector { typ, dimensions }) => {
             if count != usize::from(*dimensions) {
                 return Err(Misfit::new(format!("a list of {count}"), column));
             }
-            elements.try_for_each(|(kind, bytes)| {
+            return elements.try_for_each(|(kind, bytes)| {
                 write(typ, kind, bytes, builder.make_sub_writer_without_size()).map(drop)
-            })
-        }
-        (ValueType::List, _) => {
-            let element = elements_of(column).ok_or_else(misfit)?;
-            builder.append_bytes(&counted(count)?);
-            elements.try_for_each(|(kind, bytes)| {
-                write(element, kind, bytes, builder.make_sub_writer()).map(drop)
-            })
-        }
-        (ValueType::Map, ColumnType::Collection { typ: CollectionType::Map(key, value), .. }) => {
-            builder.append_bytes(&counted(count / 2)?);
-            let mut column_cycle = [key, value].into_iter().cycle();
-            elements.try_for_each(|(kind, bytes)| {
-                let column = column_cycle.next().expect("a cycle of two never ends");
-                write(column, kind, bytes, builder.make_sub_writer()).map(drop)
-            })
+            });
         }
         (ValueType::Tuple, _) => {
-            parts_of(column).into_iter().zip(elements).try_for_each(|(column, (kind, bytes))| {
-                write(column, kind, bytes, builder.make_sub_writer()).map(drop)
-            })
+            return parts_of(column).into_iter().zip(elements).try_for_each(
+                |(column, (kind, bytes))| {
+                    write(column, kind, bytes, builder.make_sub_writer()).map(drop)
+                },
+            );
         }
-        _ => Err(misfit()),
-    }
+        (ValueType::List, _) => ([elements_of(column).ok_or_else(misfit)?; 2], count),
+        (ValueType::Map, ColumnType::Collection { typ: CollectionType::Map(key, value), .. }) => {
+            ([&**key, &**value], count / 2)
+        }
+        _ => return Err(misfit()),
+    };
+    let turns = i32::try_from(turns).map_err(|_| misfit())?;
+    builder.append_bytes(&turns.to_be_bytes());
+    columns.into_iter().cycle().zip(elements).try_for_each(|(column, (kind, bytes))| {
+        write(column, kind, bytes, builder.make_sub_writer()).map(drop)
+    })
 }
 
 /// A scalar's bytes, on the stack.
@@ -281,10 +266,14 @@ fn native(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Result<Scal
     scalar.ok_or_else(|| Misfit::new(format!("a value of kind {kind:?}"), column))
 }
 
+fn scalar<const N: usize>(value: [u8; N]) -> Option<Scalar> {
+    Some(Scalar::new(&value))
+}
+
 fn inet(text: &[u8]) -> Option<Scalar> {
     match std::str::from_utf8(text).ok()?.parse().ok()? {
-        IpAddr::V4(address) => Some(Scalar::new(&address.octets())),
-        IpAddr::V6(address) => Some(Scalar::new(&address.octets())),
+        IpAddr::V4(address) => scalar(address.octets()),
+        IpAddr::V6(address) => scalar(address.octets()),
     }
 }
 
@@ -296,17 +285,17 @@ fn whole(native: &NativeType, kind: ValueType, number: i64) -> Option<Scalar> {
         NativeType::Date => {
             let days = if is_time { number.div_euclid(DAY_MS) } else { number };
             let days = u32::try_from(days.checked_add(DATE_EPOCH)?).ok()?;
-            Some(Scalar::new(&days.to_be_bytes()))
+            scalar(days.to_be_bytes())
         }
         NativeType::Time if is_time => {
-            Some(Scalar::new(&(number.rem_euclid(DAY_MS) * 1_000_000).to_be_bytes()))
+            scalar((number.rem_euclid(DAY_MS) * NS_PER_MS).to_be_bytes())
         }
         _ if is_time => None,
         NativeType::Counter => Some(wide),
-        NativeType::Time => (0..DAY_NS).contains(&number).then_some(wide),
-        NativeType::Int => Some(Scalar::new(&i32::try_from(number).ok()?.to_be_bytes())),
-        NativeType::SmallInt => Some(Scalar::new(&i16::try_from(number).ok()?.to_be_bytes())),
-        NativeType::TinyInt => Some(Scalar::new(&i8::try_from(number).ok()?.to_be_bytes())),
+        NativeType::Time => (0..DAY_MS * NS_PER_MS).contains(&number).then_some(wide),
+        NativeType::Int => scalar(i32::try_from(number).ok()?.to_be_bytes()),
+        NativeType::SmallInt => scalar(i16::try_from(number).ok()?.to_be_bytes()),
+        NativeType::TinyInt => scalar(i8::try_from(number).ok()?.to_be_bytes()),
         NativeType::Varint => Some(Scalar::new(shortest(&number.to_be_bytes()))),
         NativeType::Decimal => decimal(0, number.into()),
         NativeType::Double | NativeType::Float => fraction(native, number as f64),
@@ -316,8 +305,8 @@ fn whole(native: &NativeType, kind: ValueType, number: i64) -> Option<Scalar> {
 
 fn fraction(native: &NativeType, number: f64) -> Option<Scalar> {
     match native {
-        NativeType::Double => Some(Scalar::new(&number.to_be_bytes())),
-        NativeType::Float => Some(Scalar::new(&(number as f32).to_be_bytes())),
+        NativeType::Double => scalar(number.to_be_bytes()),
+        NativeType::Float => scalar((number as f32).to_be_bytes()),
         NativeType::Decimal => {
             let text = number.to_string();
             let (whole, part) = text.split_once('.').unwrap_or((&text, ""));

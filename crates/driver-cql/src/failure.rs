@@ -22,12 +22,6 @@ const CAS_WRITE_UNKNOWN: i32 = 0x1700;
 /// The change log (CDC) is full.
 const CDC_WRITE_FAILURE: i32 = 0x1600;
 
-/// An error of the `scylla` crate.
-pub(crate) trait Fails {
-    /// Its outcome and reason, without credentials.
-    fn failure(&self) -> Failure;
-}
-
 /// The failure of an unreadable or unexpected reply.
 #[cold]
 pub(crate) fn impossible(why: impl std::fmt::Display) -> Failure {
@@ -35,33 +29,19 @@ pub(crate) fn impossible(why: impl std::fmt::Display) -> Failure {
 }
 
 /// The reason why the cluster can't be opened.
-pub(crate) fn refused_at(hosts: &[String], failure: &Failure) -> OpenError {
-    let hosts = hosts.join(", ");
-    OpenError::System(format!("can't use the cluster at {hosts}: {}", failure.text))
+pub(crate) fn refused_at(hosts: &[String], why: impl std::fmt::Display) -> OpenError {
+    OpenError::System(format!("can't use the cluster at {}: {why}", hosts.join(", ")))
+}
+
+/// The failure of a login that is missing.
+pub(crate) fn missing_login() -> Failure {
+    Failure::new(Outcome::Refused, "it wants a login: give username and password_env")
 }
 
 /// A message as one line of limited length.
 fn shortened(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MESSAGE_MAX).collect()
-}
-
-/// The failure of an error reply, from its body.
-#[cold]
-pub(crate) fn refused_by(body: &[u8]) -> Failure {
-    match db_error(body) {
-        Ok(Error { error, reason }) => refused(&error, &reason),
-        Err(failure) => failure,
-    }
-}
-
-/// The failure of a login, from the body of the reply. The node's message might repeat the login.
-#[cold]
-pub(crate) fn refused_login(body: &[u8]) -> Failure {
-    match db_error(body) {
-        Ok(Error { error, .. }) => refused(&error, ""),
-        Err(failure) => failure,
-    }
 }
 
 /// The error in the body of a reply.
@@ -99,99 +79,62 @@ fn class(error: &DbError) -> Outcome {
     }
 }
 
-impl Fails for ExecutionError {
-    fn failure(&self) -> Failure {
-        match self {
-            ExecutionError::LastAttemptError(error) => error.failure(),
-            ExecutionError::ConnectionPoolError(error) => error.failure(),
-            ExecutionError::PrepareError(error) => error.failure(),
-            ExecutionError::UseKeyspaceError(error) => error.failure(),
-            other => other_failure(other),
-        }
-    }
-}
-
-impl Fails for RequestAttemptError {
-    fn failure(&self) -> Failure {
-        match self {
-            RequestAttemptError::DbError(error, message) => refused(error, message),
-            other => other_failure(other),
-        }
-    }
-}
-
-impl Fails for ConnectionPoolError {
-    fn failure(&self) -> Failure {
-        match self {
+/// The failure of an error of the `scylla` crate, without credentials.
+pub(crate) fn failure_of(error: impl Into<ExecutionError>) -> Failure {
+    match error.into() {
+        ExecutionError::ConnectionPoolError(error)
+        | ExecutionError::PrepareError(PrepareError::ConnectionPoolError(error)) => match error {
             ConnectionPoolError::Broken { last_connection_error } => {
-                last_connection_error.failure()
+                failure_to_connect(&last_connection_error)
             }
+            other => other_failure(&other),
+        },
+        ExecutionError::LastAttemptError(error)
+        | ExecutionError::PrepareError(PrepareError::AllAttemptsFailed { first_attempt: error })
+        | ExecutionError::UseKeyspaceError(UseKeyspaceError::RequestError(error)) => match error {
+            RequestAttemptError::DbError(error, message) => refused(&error, &message),
+            other => other_failure(&other),
+        },
+        ExecutionError::PrepareError(other) => other_failure(&other),
+        ExecutionError::UseKeyspaceError(other) => other_failure(&other),
+        other => other_failure(&other),
+    }
+}
+
+fn failure_to_connect(error: &ConnectionError) -> Failure {
+    use ConnectionSetupRequestErrorKind::{DbError as Refusal, MissingAuthentication};
+    match error {
+        ConnectionError::ConnectTimeout => {
+            let text = "it can't be reached within connect_timeout_ms";
+            Failure::new(Outcome::Connection, text)
+        }
+        ConnectionError::UseKeyspaceError(error) => failure_of(error.clone()),
+        ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
+            // The node's message might repeat a login.
+            Refusal(error @ DbError::AuthenticationError, _) => refused(error, ""),
+            Refusal(error, message) => refused(error, message),
+            MissingAuthentication => missing_login(),
             other => other_failure(other),
+        },
+        other => {
+            let Failure { outcome, text } = other_failure(other);
+            let advice = kvmark_driver_server::advice(&text);
+            Failure::new(outcome, format!("{text}{advice}"))
         }
     }
 }
 
-impl Fails for ConnectionError {
-    fn failure(&self) -> Failure {
-        match self {
-            ConnectionError::ConnectTimeout => {
-                let text = "it can't be reached within connect_timeout_ms";
-                Failure::new(Outcome::Connection, text)
-            }
-            ConnectionError::UseKeyspaceError(error) => error.failure(),
-            ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
-                // The node's message might repeat a login.
-                ConnectionSetupRequestErrorKind::DbError(
-                    error @ DbError::AuthenticationError,
-                    _,
-                ) => refused(error, ""),
-                ConnectionSetupRequestErrorKind::DbError(error, message) => refused(error, message),
-                ConnectionSetupRequestErrorKind::MissingAuthentication => {
-                    let text = "it wants a login: give username and password_env";
-                    Failure::new(Outcome::Refused, text)
-                }
-                other => other_failure(other),
-            },
-            other => {
-                let Failure { outcome, text } = other_failure(other);
-                let advice = kvmark_driver_server::advice(&text);
-                Failure::new(outcome, format!("{text}{advice}"))
-            }
+/// The failure to open a session of the `scylla` crate.
+pub(crate) fn failure_to_open(error: NewSessionError) -> Failure {
+    match error {
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => {
+            failure_of(error)
         }
-    }
-}
-
-impl Fails for UseKeyspaceError {
-    fn failure(&self) -> Failure {
-        match self {
-            UseKeyspaceError::RequestError(error) => error.failure(),
-            other => other_failure(other),
+        NewSessionError::UseKeyspaceError(error) => failure_of(error),
+        NewSessionError::FailedToResolveAnyHostname(_) => {
+            Failure::new(Outcome::Connection, "no address is known for its name")
         }
-    }
-}
-
-impl Fails for PrepareError {
-    fn failure(&self) -> Failure {
-        match self {
-            PrepareError::AllAttemptsFailed { first_attempt } => first_attempt.failure(),
-            PrepareError::ConnectionPoolError(error) => error.failure(),
-            other => other_failure(other),
-        }
-    }
-}
-
-impl Fails for NewSessionError {
-    fn failure(&self) -> Failure {
-        match self {
-            NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => {
-                error.failure()
-            }
-            NewSessionError::UseKeyspaceError(error) => error.failure(),
-            NewSessionError::FailedToResolveAnyHostname(_) => {
-                Failure::new(Outcome::Connection, "no address is known for its name")
-            }
-            other => other_failure(other),
-        }
+        other => other_failure(&other),
     }
 }
 
@@ -248,7 +191,7 @@ mod tests {
     #[test]
     fn the_message_of_a_node_comes_first_and_in_one_line() {
         let error = RequestAttemptError::DbError(DbError::Overloaded, "too\n   much".to_owned());
-        let text = error.failure().text;
+        let text = failure_of(error).text;
         assert!(text.starts_with("a node answered: too much (The request cannot"), "{text}");
     }
 }

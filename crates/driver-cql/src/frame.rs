@@ -23,17 +23,13 @@ const EXPANSION_MAX: usize = 255;
 const EVENTS: u16 = u16::MAX;
 
 pub(crate) const ERROR: u8 = 0;
-pub(crate) const STARTUP: u8 = 1;
 pub(crate) const READY: u8 = 2;
 pub(crate) const AUTHENTICATE: u8 = 3;
-pub(crate) const OPTIONS: u8 = 5;
 pub(crate) const SUPPORTED: u8 = 6;
-pub(crate) const QUERY: u8 = 7;
 pub(crate) const RESULT: u8 = 8;
 pub(crate) const PREPARE: u8 = 9;
 pub(crate) const EXECUTE: u8 = 10;
 pub(crate) const BATCH: u8 = 13;
-pub(crate) const AUTH_RESPONSE: u8 = 15;
 pub(crate) const AUTH_SUCCESS: u8 = 16;
 
 /// Flags of a frame.

@@ -21,7 +21,7 @@ use scylla::frame::response::result::{CollectionType, ColumnType, NativeType, Us
 use scylla::serialize::writers::RowWriter;
 use scylla::statement::Consistency;
 
-use crate::failure::{db_error, refused, refused_by, refused_login};
+use crate::failure::{db_error, refused};
 use crate::frame::{self, Frame, HEADER};
 use crate::retry::{self, Decision, Repeats};
 use crate::rows::{self, Answer, Rows};
@@ -133,16 +133,15 @@ fn read(bytes: &[u8]) {
             take(&rows, &body);
         }
         refuse(&body);
-        compressions(&body);
+        compressions(&body).ok();
     }
 }
 
 /// Takes rows as an operation does.
 fn take(rows: &Rows<'_>, body: &[u8]) {
     let mut reply = Reply::default();
-    let field = |column| u32::try_from(column).ok();
     COLUMNS.with(|columns| {
-        let taken = rows.take_cells(&mut reply, field, |column, value, output| {
+        let taken = rows.take_cells(&mut reply, |column, value, output| {
             let column = &columns[column % columns.len()];
             let start = output.len();
             decode::append(column, value, output);
@@ -175,10 +174,13 @@ fn walk(bytes: &[u8]) {
 
 /// Reads a body as an error.
 fn refuse(body: &[u8]) {
-    let failures = [refused_by(body), refused_login(body)];
-    assert!(failures.iter().all(|failure| failure.text.len() < 2000), "a failure is one line");
-    let Ok(error) = db_error(body) else { return };
-    refused(&error.error, &error.reason);
+    let error = db_error(body);
+    let failure = match &error {
+        Ok(error) => refused(&error.error, &error.reason),
+        Err(failure) => failure.clone(),
+    };
+    assert!(failure.text.len() < 2000, "a failure is one line");
+    let Ok(error) = error else { return };
     for retry in RETRIES {
         let mut repeats = Repeats::default();
         let mut next =

@@ -51,6 +51,7 @@ use kvmark_driver::{
 };
 
 use cluster::Cluster;
+use schema::Setup;
 use session::Shared;
 use settings::Settings;
 use wire::Wire;
@@ -88,8 +89,16 @@ impl Cql {
         layout: &Layout,
     ) -> Result<Self, OpenError> {
         let settings = Arc::new(Settings::parse(options)?);
-        let opened = control::open(&settings, layout)?;
-        let control::Opened { cluster, prepared, keyspace, description } = opened;
+        let cluster = Cluster::reach(&settings)?;
+        let session = &cluster.session;
+        let (keyspace, prepared, description) = cluster.runtime.block_on(async {
+            let setup = Setup { session, settings: &settings, layout };
+            let (keyspace, prepared) = setup.run().await?;
+            let description = control::describe(session, keyspace.as_deref()).await;
+            Ok::<_, OpenError>((keyspace, prepared, description))
+        })?;
+        let keyspaces = prepared.texts.iter().filter_map(|text| text.keyspace.clone());
+        cluster.follow(keyspaces.collect());
         let shared = Shared {
             wire: Arc::new(Wire { settings: Arc::clone(&settings), keyspace }),
             settings,

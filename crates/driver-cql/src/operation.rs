@@ -101,12 +101,7 @@ impl CqlOperation {
         self.effects.clear();
         match &request.statement {
             None => self.of_record(prepared, request, time),
-            Some(call) => self.of_statement(
-                prepared,
-                &prepared.statements[call.statement as usize],
-                call,
-                time,
-            ),
+            Some(call) => self.of_statement(prepared, call, time),
         }
     }
 
@@ -130,10 +125,10 @@ impl CqlOperation {
     fn of_statement(
         &mut self,
         prepared: &Prepared,
-        statement: &UserStatement,
         call: &Call<'_>,
         time: Option<i64>,
     ) -> Result<(), Failure> {
+        let statement = &prepared.statements[call.statement as usize];
         let commands = call.commands.len();
         // A single command isn't sent as a batch.
         let batch = statement.batch.filter(|_| commands * statement.parts.len() > 1);

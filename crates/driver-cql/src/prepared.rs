@@ -22,12 +22,6 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Adds a text and returns its number.
-    pub(crate) fn add(&mut self, text: Text) -> u32 {
-        self.texts.push(text);
-        (self.texts.len() - 1) as u32
-    }
-
     /// Checks that the connections to a node can number all concurrent requests of the clients.
     pub(crate) fn check_streams(
         &self,

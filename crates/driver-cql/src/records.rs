@@ -6,14 +6,15 @@
 
 use kvmark_driver::{Columns, Request};
 use kvmark_plan::{Kind, Outcome};
-use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::frame::response::result::ColumnSpec;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::failure::Failure;
 use crate::frame::put_long;
-use crate::text;
+use crate::schema::Setup;
+use crate::settings::Settings;
+use crate::text::{RowUse, Terms, Text};
 
 /// The column of the key.
 pub(crate) const KEY: &str = "y_id";
@@ -23,27 +24,9 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A value per set of fields that can be requested.
-#[derive(Debug)]
-struct PerColumns<T> {
-    all: T,
-    by_name: T,
-    one: Vec<T>,
-}
-
-impl<T> PerColumns<T> {
-    fn get(&self, columns: Columns) -> &T {
-        match columns {
-            Columns::All => &self.all,
-            Columns::AllByName => &self.by_name,
-            Columns::One(field) => &self.one[field as usize],
-        }
-    }
-}
-
 /// The use of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+enum Use {
     Read,
     Scan,
     Write,
@@ -52,12 +35,22 @@ pub(crate) enum Use {
 /// The numbers of the texts of all operations on records.
 #[derive(Debug)]
 pub(crate) struct Records {
-    reads: PerColumns<u32>,
-    scans: PerColumns<u32>,
+    /// By [`selection`].
+    reads: Vec<u32>,
+    scans: Vec<u32>,
     insert: u32,
     update: u32,
     update_one: Vec<u32>,
     delete: u32,
+}
+
+/// The place of a selection of columns.
+const fn selection(columns: Columns) -> usize {
+    match columns {
+        Columns::All => 0,
+        Columns::AllByName => 1,
+        Columns::One(field) => field as usize + 2,
+    }
 }
 
 /// The table of records.
@@ -100,31 +93,36 @@ impl Table {
 }
 
 impl Records {
-    /// Prepares every text; `add` returns its number.
+    /// Prepares every text and appends it to `texts`.
     pub(crate) async fn prepare(
-        session: &Session,
+        setup: Setup<'_>,
         table: &Table,
-        add: &mut impl FnMut(&PreparedStatement, Use, text::Result) -> u32,
+        texts: &mut Vec<Text>,
     ) -> Result<Self, PrepareError> {
-        let one = format!("{KEY} = ?");
-        let from = format!("token({KEY}) >= token(?) LIMIT ?");
-        let reads = selects(session, table, &one, Use::Read, add).await?;
-        let scans = selects(session, table, &from, Use::Scan, add).await?;
-        let mut write = async |cql: String| {
-            let prepared = session.prepare(cql).await?;
-            Ok::<_, PrepareError>(add(&prepared, Use::Write, text::Result::Nothing))
+        let mut add = async |cql: String, purpose: Use| {
+            let prepared = setup.session.prepare(cql).await?;
+            texts.push(text_of(&prepared, table, setup.settings, purpose));
+            Ok::<_, PrepareError>((texts.len() - 1) as u32)
         };
-        let mut update_one = Vec::with_capacity(table.field_names.len());
-        for name in &table.field_names {
-            update_one.push(write(table.update(std::slice::from_ref(name))).await?);
+        let names: Vec<_> = table.field_names.iter().map(|name| quoted(name)).collect();
+        let (mut reads, mut scans, mut update_one) = (Vec::new(), Vec::new(), Vec::new());
+        for fields in [vec!["*".to_owned(), names.join(", ")], names].concat() {
+            let one = format!("{KEY} = ?");
+            reads.push(add(table.select(&fields, &one), Use::Read).await?);
+            let from = format!("token({KEY}) >= token(?) LIMIT ?");
+            scans.push(add(table.select(&fields, &from), Use::Scan).await?);
         }
+        for name in &table.field_names {
+            update_one.push(add(table.update(std::slice::from_ref(name)), Use::Write).await?);
+        }
+        let delete = format!("DELETE FROM {} WHERE {KEY} = ?", table.path());
         Ok(Self {
             reads,
             scans,
-            insert: write(table.insert()).await?,
-            update: write(table.update(&table.field_names)).await?,
+            insert: add(table.insert(), Use::Write).await?,
+            update: add(table.update(&table.field_names), Use::Write).await?,
             update_one,
-            delete: write(format!("DELETE FROM {} WHERE {KEY} = ?", table.path())).await?,
+            delete: add(delete, Use::Write).await?,
         })
     }
 
@@ -133,8 +131,8 @@ impl Records {
     pub(crate) fn text(&self, request: &Request<'_>) -> Result<u32, Failure> {
         let count = request.values.places.len();
         match request.kind {
-            Kind::Read => Ok(*self.reads.get(request.columns)),
-            Kind::Scan => Ok(*self.scans.get(request.columns)),
+            Kind::Read => Ok(self.reads[selection(request.columns)]),
+            Kind::Scan => Ok(self.scans[selection(request.columns)]),
             Kind::Delete => Ok(self.delete),
             Kind::Insert if count == self.update_one.len() => Ok(self.insert),
             Kind::Update if count == self.update_one.len() => Ok(self.update),
@@ -172,29 +170,19 @@ pub(crate) fn bind(request: &Request<'_>, output: &mut Vec<u8>) {
     }
 }
 
-async fn selects(
-    session: &Session,
-    table: &Table,
-    tail: &str,
-    purpose: Use,
-    add: &mut impl FnMut(&PreparedStatement, Use, text::Result) -> u32,
-) -> Result<PerColumns<u32>, PrepareError> {
-    let names: Vec<_> = table.field_names.iter().map(|name| quoted(name)).collect();
-    let mut select = async |fields: &str| {
-        let prepared = session.prepare(table.select(fields, tail)).await?;
-        let field = |column: &ColumnSpec<'_>| {
-            let index = table.field_names.iter().position(|name| name == column.name())?;
-            u32::try_from(index).ok()
-        };
-        let columns = prepared.get_current_result_set_col_specs();
-        let fields = columns.get().iter().map(field).collect();
-        Ok::<_, PrepareError>(add(&prepared, purpose, text::Result::Fields(fields)))
+fn text_of(prepared: &PreparedStatement, table: &Table, settings: &Settings, purpose: Use) -> Text {
+    let field = |column: &ColumnSpec<'_>| {
+        let index = table.field_names.iter().position(|name| name == column.name())?;
+        u32::try_from(index).ok()
     };
-    let mut one = Vec::with_capacity(names.len());
-    for name in &names {
-        one.push(select(name).await?);
-    }
-    Ok(PerColumns { all: select("*").await?, by_name: select(&names.join(", ")).await?, one })
+    let columns = prepared.get_current_result_set_col_specs();
+    let (consistency, row_use) = match purpose {
+        Use::Write => (settings.write, RowUse::Nothing),
+        _ => (settings.read, RowUse::Fields(columns.get().iter().map(field).collect())),
+    };
+    let terms = Terms { consistency, serial: settings.serial, timestamp: None, idempotent: true };
+    let page_size = (purpose == Use::Scan).then_some(settings.page_size);
+    Text::new(prepared, terms, page_size, row_use)
 }
 
 #[cfg(test)]

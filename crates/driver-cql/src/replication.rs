@@ -1,32 +1,23 @@
 //! The replication of a created keyspace.
 
-use kvmark_driver::OpenError;
+use std::str::FromStr;
 
 /// The CQL map after `REPLICATION =`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Replication(String);
+pub(crate) struct Replication(pub(crate) String);
 
-impl Replication {
-    pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
+impl FromStr for Replication {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
         let map = if text.starts_with('{') && text.ends_with('}') {
             Some(text.to_owned())
         } else if let Some(copies) = text.strip_prefix("simple:") {
             simple(copies)
-        } else if let Some(datacenters) = text.strip_prefix("network:") {
-            network(datacenters)
         } else {
-            None
+            text.strip_prefix("network:").and_then(network)
         };
-        map.map(Self).ok_or_else(|| {
-            OpenError::Option(format!(
-                "option 'replication' can't be '{text}': give simple:1, network:dc1=3 or a map in \
-                 CQL"
-            ))
-        })
-    }
-
-    pub(crate) fn cql(&self) -> &str {
-        &self.0
+        map.map(Self).ok_or(())
     }
 }
 
@@ -58,7 +49,7 @@ mod tests {
 
     #[test]
     fn short_forms_become_maps_and_maps_stay() {
-        let cql = |text| Replication::parse(text).unwrap().0;
+        let cql = |text: &str| text.parse::<Replication>().unwrap().0;
         assert_eq!(cql("simple:2"), "{'class': 'SimpleStrategy', 'replication_factor': 2}");
         assert_eq!(
             cql("network:dc1=3,dc2=1"),
@@ -70,8 +61,7 @@ mod tests {
     #[test]
     fn an_invalid_replication_is_rejected() {
         for text in ["", "3", "simple:0", "simple:", "network:", "network:dc1", "network:a'=1"] {
-            let error = Replication::parse(text).unwrap_err().to_string();
-            assert!(error.contains("give simple:1"), "{error}");
+            assert!(text.parse::<Replication>().is_err(), "{text}");
         }
     }
 }

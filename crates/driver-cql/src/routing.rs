@@ -1,6 +1,5 @@
 //! The choice of a node for a request: a replica of its partition, or else any node that is up.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kvmark_driver::Ticket;
@@ -9,10 +8,11 @@ use kvmark_driver_server::framed::Framed;
 use crate::prepared::Prepared;
 use crate::settings::Settings;
 use crate::text::Text;
-use crate::topology::{Topology, Watch};
+use crate::topology::{NodeAddress, Topology, Watch};
 use crate::wire::Wire;
 
 /// The topology of the cluster, mapped to a worker's connections.
+#[derive(Default)]
 pub(crate) struct Routing {
     watch: Arc<Watch>,
     version: u64,
@@ -37,16 +37,9 @@ impl Routing {
     pub(crate) fn new(settings: &Settings, watch: &Arc<Watch>) -> Self {
         Self {
             watch: Arc::clone(watch),
-            version: 0,
-            topology: Arc::default(),
             token_aware: settings.token_aware,
             datacenter: settings.datacenter.clone(),
-            nodes: Vec::new(),
-            near: Vec::new(),
-            far: Vec::new(),
-            is_near: Vec::new(),
-            rings: Vec::new(),
-            position: 0,
+            ..Self::default()
         }
     }
 
@@ -56,17 +49,14 @@ impl Routing {
         self.watch.version() != self.version
     }
 
-    /// Adopts the latest topology; `open` opens connections to a node. Returns the nodes that left
-    /// the cluster.
-    pub(crate) fn renew(
-        &mut self,
-        prepared: &Prepared,
-        mut open: impl FnMut(SocketAddr) -> usize,
-    ) -> Vec<usize> {
+    /// Adopts the latest topology and connects to its nodes. Returns the nodes that left the
+    /// cluster.
+    pub(crate) fn renew(&mut self, prepared: &Prepared, framed: &mut Framed<Wire>) -> Vec<usize> {
         self.version = self.watch.version();
         self.topology = self.watch.latest();
         let before = std::mem::take(&mut self.nodes);
-        self.nodes = self.topology.nodes.iter().map(|place| open(place.address)).collect();
+        let index = |place: &NodeAddress| framed.find_or_add(&place.address);
+        self.nodes = self.topology.nodes.iter().map(index).collect();
         let wanted = self.datacenter.as_deref();
         let near =
             |datacenter: &Option<String>| wanted.is_none() || datacenter.as_deref() == wanted;

@@ -166,15 +166,14 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Appends the values of columns with a field according to `place`, without nulls.
+    /// Appends the values of all columns, without nulls.
     pub(crate) fn take_cells(
         &self,
         reply: &mut Reply,
-        mut place: impl FnMut(usize) -> Option<u32>,
         mut append: impl FnMut(usize, &[u8], &mut Vec<u8>),
     ) -> Result<(), Failure> {
         self.each(reply.rows, |row, column, value, _| {
-            let Some(field) = place(column) else { return };
+            let Ok(field) = u32::try_from(column) else { return };
             let start = reply.bytes.len();
             append(column, value, &mut reply.bytes);
             let place = start..reply.bytes.len();
@@ -187,15 +186,9 @@ impl Rows<'_> {
         if !self.is_applied {
             return Ok(None);
         }
-        let mut cells = Reader(self.cells);
-        let mut all = true;
-        for _ in 0..self.count {
-            for column in 0..self.columns {
-                let value = cells.bytes().ok_or_else(cut_off)?;
-                all &= column > 0 || value == Some(&[1]);
-            }
-        }
-        Ok(Some(all))
+        let mut applied = 0;
+        self.each(0, |_, column, value, _| applied += u64::from(column == 0 && value == [1]))?;
+        Ok(Some(applied == self.count))
     }
 }
 
@@ -249,12 +242,12 @@ mod tests {
             assert_eq!((rows.count, rows.next.is_some()), (2, flags & MORE_PAGES != 0));
             assert_eq!(rows.applied().unwrap(), None);
             let mut reply = Reply::default();
-            let field = |column| (column != 1).then_some(column as u32);
-            rows.take_cells(&mut reply, field, |_, value, bytes| bytes.extend_from_slice(value))
-                .unwrap();
+            rows.take_cells(&mut reply, |_, value, bytes| bytes.extend_from_slice(value)).unwrap();
             let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
             let cells: Vec<_> = cells.collect();
-            assert_eq!(cells, [(0, 0, &b"k1"[..]), (0, 2, b""), (1, 0, b"k2")]);
+            let expected: [(u32, u32, &[u8]); 5] =
+                [(0, 0, b"k1"), (0, 1, b"x"), (0, 2, b""), (1, 0, b"k2"), (1, 1, b"y")];
+            assert_eq!(cells, expected);
             // Without conversion, after an earlier page.
             let mut both = Reply::default();
             both.push(0, 5, b"before");

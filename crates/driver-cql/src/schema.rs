@@ -6,200 +6,137 @@
 //! fits.
 
 use kvmark_driver::{Layout, OpenError};
-use kvmark_plan::{Outcome, Statement};
 use scylla::client::session::Session;
-use scylla::deserialize::row::{ColumnIterator, DeserializeRow};
-use scylla::deserialize::{DeserializationError, TypeCheckError};
-use scylla::frame::response::result::ColumnSpec;
+use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
-use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement as Query};
 
-use crate::failure::{Fails as _, Failure, impossible, refused_at};
+use crate::failure::{Failure, failure_of, impossible};
 use crate::prepared::Prepared;
-use crate::records::{KEY, Records, Table, Use, quoted};
+use crate::records::{KEY, Records, Table, quoted};
 use crate::settings::Settings;
 use crate::statement::UserStatement;
-use crate::text::{Result as Rows, Terms, Text};
 
 /// Types of columns that store a key or a value without conversion.
 const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
 
-/// The schema after the preparation.
-#[derive(Debug)]
-pub(crate) struct Schema {
-    /// The default keyspace.
-    pub(crate) keyspace: Option<String>,
-    /// YCSB's table, if it exists.
-    table: Option<Table>,
+/// The opening of a cluster for a workload.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) settings: &'a Settings,
+    pub(crate) layout: &'a Layout,
 }
 
-impl Schema {
-    /// Creates missing parts and sends the workload's preparation. Each step waits until all nodes
-    /// have applied the previous one.
-    pub(crate) async fn open(
-        session: &Session,
-        settings: &Settings,
-        layout: &Layout,
-    ) -> Result<Self, OpenError> {
+impl Setup<'_> {
+    /// Creates missing parts, sends the workload's preparation and prepares all statements. Each
+    /// step waits until all nodes have applied the previous one. Returns the default keyspace, too.
+    pub(crate) async fn run(self) -> Result<(Option<String>, Prepared), OpenError> {
+        let Self { session, settings, layout } = self;
         let own = !layout.statements.is_empty() || !layout.prepare.is_empty();
         let default = || (!own).then(|| settings.default_keyspace.clone());
         let keyspace = settings.keyspace.clone().or_else(default);
         if let Some(keyspace) = &keyspace {
-            use_or_create(session, settings, keyspace).await?;
+            self.use_or_create(keyspace).await?;
         }
         for text in &layout.prepare {
-            send(session, text).await.map_err(|failure| {
+            self.send(text).await.map_err(|failure| {
                 let start: String = text.trim().chars().take(60).collect();
-                let text = format!("the preparation '{start}' failed: {}", failure.text);
-                OpenError::System(text)
+                OpenError::System(format!("the preparation '{start}' failed: {failure}"))
             })?;
         }
         let keyspace = session.get_keyspace().map(|name| (*name).clone()).or(keyspace);
-        let table = keyspace.clone().map(|keyspace| Table {
-            keyspace,
-            name: layout.table.clone(),
-            field_names: layout.field_names.clone(),
-        });
-        let table = match table {
-            Some(table) => ready(session, settings, table, own).await?,
-            None => None,
-        };
-        Ok(Self { keyspace, table })
-    }
-
-    /// Prepares all statements.
-    pub(crate) async fn prepare(
-        &self,
-        session: &Session,
-        settings: &Settings,
-        statements: &[Statement],
-    ) -> Result<Prepared, OpenError> {
         let mut prepared = Prepared::default();
-        if let Some(table) = &self.table {
-            let mut add = |text: &PreparedStatement, purpose, result| {
-                prepared.add(text_of_record(text, purpose, result, settings))
-            };
-            let records = Records::prepare(session, table, &mut add).await;
-            let hosts = settings.address.hosts();
-            prepared.records = Some(records.map_err(|error| refused_at(&hosts, &error.failure()))?);
+        if let Some(keyspace) = keyspace.clone()
+            && let Some(table) = self.table(keyspace, own).await?
+        {
+            let records = Records::prepare(self, &table, &mut prepared.texts).await;
+            prepared.records = Some(records.map_err(|error| settings.refused(failure_of(error)))?);
         }
-        for statement in statements {
-            let mut add = |text| prepared.add(text);
-            let own = UserStatement::prepare(session, statement, settings, &mut add).await?;
+        for statement in &layout.statements {
+            let own = UserStatement::prepare(self, statement, &mut prepared.texts).await?;
             prepared.statements.push(own);
         }
-        Ok(prepared)
+        Ok((keyspace, prepared))
     }
-}
 
-fn text_of_record(
-    prepared: &PreparedStatement,
-    purpose: Use,
-    result: Rows,
-    settings: &Settings,
-) -> Text {
-    let level = if purpose == Use::Write { settings.write } else { settings.read };
-    let terms =
-        Terms { consistency: level, serial: settings.serial, timestamp: None, idempotent: true };
-    let page_size = (purpose == Use::Scan).then_some(settings.page_size);
-    Text::new(prepared, terms, page_size, result)
-}
-
-async fn send(session: &Session, text: &str) -> Result<(), Failure> {
-    session.query_unpaged(text, ()).await.map(drop).map_err(|error| error.failure())
-}
-
-/// Makes a keyspace the session's default, and creates it if it is missing.
-///
-/// The system tables list a new keyspace before the node knows it, so they can't be asked whether
-/// another engine has created it. `IF NOT EXISTS` waits for that creation.
-async fn use_or_create(
-    session: &Session,
-    settings: &Settings,
-    name: &str,
-) -> Result<(), OpenError> {
-    if session.use_keyspace(name, true).await.is_ok() {
-        return Ok(());
+    async fn send(self, text: &str) -> Result<(), Failure> {
+        self.session.query_unpaged(text, ()).await.map(drop).map_err(failure_of)
     }
-    let hosts = settings.address.hosts();
-    let map = settings.replication.cql();
-    let text = format!("CREATE KEYSPACE IF NOT EXISTS {} WITH REPLICATION = {map}", quoted(name));
-    send(session, &text).await.map_err(|failure| {
-        let text = format!("the keyspace {name} can't be made: {}", failure.text);
-        refused_at(&hosts, &Failure::new(failure.outcome, text))
-    })?;
-    session.use_keyspace(name, true).await.map_err(|error| {
-        let text = format!("no keyspace {name}: {}", error.failure().text);
-        refused_at(&hosts, &Failure::new(Outcome::Refused, text))
-    })
-}
 
-/// YCSB's table. It is created if missing, but not with user statements.
-async fn ready(
-    session: &Session,
-    settings: &Settings,
-    table: Table,
-    own: bool,
-) -> Result<Option<Table>, OpenError> {
-    let hosts = settings.address.hosts();
-    let columns = columns(session, &table).await.map_err(|failure| refused_at(&hosts, &failure))?;
-    if columns.is_empty() {
-        if own {
-            return Ok(None);
+    /// Makes a keyspace the session's default, and creates it if it is missing.
+    ///
+    /// The system tables list a new keyspace before the node knows it, so they can't be asked
+    /// whether another engine has created it. `IF NOT EXISTS` waits for that creation.
+    async fn use_or_create(self, name: &str) -> Result<(), OpenError> {
+        let Self { session, settings, .. } = self;
+        if session.use_keyspace(name, true).await.is_ok() {
+            return Ok(());
         }
-        let create = table.create(settings.table_options.as_deref());
-        send(session, &create).await.map_err(|failure| {
-            let text = format!("the table {} can't be made: {}", table.name, failure.text);
-            refused_at(&hosts, &Failure::new(failure.outcome, text))
+        let (path, map) = (quoted(name), &settings.replication.0);
+        let text = format!("CREATE KEYSPACE IF NOT EXISTS {path} WITH REPLICATION = {map}");
+        self.send(&text).await.map_err(|failure| {
+            settings.refused(format_args!("the keyspace {name} can't be made: {failure}"))
         })?;
-        return Ok(Some(table));
+        session.use_keyspace(name, true).await.map_err(|error| {
+            settings.refused(format_args!("no keyspace {name}: {}", failure_of(error)))
+        })
     }
-    match difference(&table, &columns) {
-        None => Ok(Some(table)),
-        Some(_) if own => Ok(None),
-        Some(difference) => Err(OpenError::System(format!(
-            "the table {}.{} doesn't fit this workload, because {difference}: drop it or name \
-             another keyspace",
-            table.keyspace, table.name
-        ))),
+
+    /// YCSB's table, if it exists and fits. It is created if missing, but not with user statements,
+    /// which are the workload's `own`.
+    async fn table(self, keyspace: String, own: bool) -> Result<Option<Table>, OpenError> {
+        let Self { session, settings, layout } = self;
+        let (name, field_names) = (layout.table.clone(), layout.field_names.clone());
+        let table = Table { keyspace, name, field_names };
+        let columns = columns(session, &table).await;
+        let columns = columns.map_err(|failure| settings.refused(failure))?;
+        if columns.is_empty() {
+            if own {
+                return Ok(None);
+            }
+            let create = table.create(settings.table_options.as_deref());
+            self.send(&create).await.map_err(|failure| {
+                settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
+            })?;
+            return Ok(Some(table));
+        }
+        match difference(&table, &columns) {
+            None => Ok(Some(table)),
+            Some(_) if own => Ok(None),
+            Some(difference) => Err(OpenError::System(format!(
+                "the table {}.{} doesn't fit this workload, because {difference}: drop it or name \
+                 another keyspace",
+                table.keyspace, table.name
+            ))),
+        }
     }
 }
 
-/// The cluster's description of a column.
-#[derive(Clone, Debug)]
-struct Column {
-    name: String,
-    kind: String,
-    typ: String,
-}
-
-async fn columns(session: &Session, table: &Table) -> Result<Vec<Column>, Failure> {
+/// The name, the kind and the type of each column.
+async fn columns(session: &Session, table: &Table) -> Result<Vec<[String; 3]>, Failure> {
     let query = "SELECT column_name, kind, type FROM system_schema.columns \
                  WHERE keyspace_name = ? AND table_name = ?";
     let rows = texts(session, query, &[&table.keyspace, &table.name]).await?;
-    let column = |row: Vec<String>| {
-        let [name, kind, typ] = row.try_into().ok()?;
-        Some(Column { name, kind, typ })
-    };
-    Ok(rows.into_iter().filter_map(column).collect())
+    Ok(rows.into_iter().filter_map(|row| row.try_into().ok()).collect())
 }
 
 /// The first difference between a table and YCSB's.
-fn difference(table: &Table, columns: &[Column]) -> Option<String> {
-    let is_key = |column: &&Column| column.kind == "partition_key" || column.kind == "clustering";
-    let key: Vec<_> = columns.iter().filter(is_key).map(|column| column.name.as_str()).collect();
+fn difference(table: &Table, columns: &[[String; 3]]) -> Option<String> {
+    let key = columns.iter().filter(|[_, kind, _]| kind == "partition_key" || kind == "clustering");
+    let key: Vec<_> = key.map(|[name, ..]| name.as_str()).collect();
     if key != [KEY] {
         return Some(format!("its key is ({}), not ({KEY})", key.join(", ")));
     }
-    let missing = |name: &&String| !columns.iter().any(|column| column.name == ***name);
+    let missing = |field: &&String| !columns.iter().any(|[name, ..]| name == *field);
     let missing: Vec<_> = table.field_names.iter().filter(missing).map(String::as_str).collect();
     if !missing.is_empty() {
         return Some(format!("it has no column {}", missing.join(", ")));
     }
-    let wanted = |column: &&Column| column.name == KEY || table.field_names.contains(&column.name);
-    let odd = |column: &&Column| !PLAIN.contains(&column.typ.as_str());
-    let Column { name, typ, .. } = columns.iter().filter(wanted).find(odd)?;
+    let mut columns = columns.iter();
+    let [name, _, typ] = columns.find(|[name, _, typ]| {
+        (name == KEY || table.field_names.contains(name)) && !PLAIN.contains(&typ.as_str())
+    })?;
     Some(format!("its column {name} is of type {typ}, not text"))
 }
 
@@ -212,11 +149,11 @@ pub(crate) async fn texts(
     let mut query = Query::new(query);
     query.set_consistency(Consistency::One);
     let answer = session.query_unpaged(query, values).await;
-    let rows = rows(answer.map_err(|error| error.failure())?)?;
+    let rows = rows(answer.map_err(failure_of)?)?;
     let mut texts = Vec::new();
-    for row in rows.rows::<RawRow<'_, '_>>().map_err(impossible)? {
+    for row in rows.rows::<ColumnIterator<'_, '_>>().map_err(impossible)? {
         let mut row_texts = Vec::new();
-        for column in row.map_err(impossible)?.0 {
+        for column in row.map_err(impossible)? {
             let value = column.map_err(impossible)?.slice;
             let value = value.map(|value| String::from_utf8_lossy(value.as_slice()).into_owned());
             row_texts.push(value.unwrap_or_default());
@@ -226,19 +163,6 @@ pub(crate) async fn texts(
     Ok(texts)
 }
 
-/// A row with undecoded values.
-pub(crate) struct RawRow<'f, 'm>(pub(crate) ColumnIterator<'f, 'm>);
-
-impl<'f, 'm> DeserializeRow<'f, 'm> for RawRow<'f, 'm> {
-    fn type_check(_: &[ColumnSpec<'_>]) -> Result<(), TypeCheckError> {
-        Ok(())
-    }
-
-    fn deserialize(row: ColumnIterator<'f, 'm>) -> Result<Self, DeserializationError> {
-        Ok(Self(row))
-    }
-}
-
 /// The rows of a result.
 pub(crate) fn rows(result: QueryResult) -> Result<QueryRowsResult, Failure> {
     result.into_rows_result().map_err(impossible)
@@ -246,8 +170,6 @@ pub(crate) fn rows(result: QueryResult) -> Result<QueryRowsResult, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use scylla::deserialize::FrameSlice;
-
     use super::*;
 
     fn difference_of(columns: &[(&str, &str, &str)]) -> Option<String> {
@@ -256,11 +178,8 @@ mod tests {
             name: "usertable".to_owned(),
             field_names: vec!["field0".to_owned(), "field1".to_owned()],
         };
-        let column = |(name, kind, typ): &(&str, &str, &str)| Column {
-            name: (*name).to_owned(),
-            kind: (*kind).to_owned(),
-            typ: (*typ).to_owned(),
-        };
+        let column =
+            |(name, kind, typ): &(&str, &str, &str)| [*name, *kind, *typ].map(str::to_owned);
         difference(&table, &columns.iter().map(column).collect::<Vec<_>>())
     }
 
@@ -281,12 +200,5 @@ mod tests {
         let number = ("field1", "regular", "int");
         let columns = [("y_id", "partition_key", "text"), one, number];
         assert_eq!(difference_of(&columns).unwrap(), "its column field1 is of type int, not text");
-    }
-
-    #[test]
-    fn a_raw_row_accepts_any_type() {
-        assert!(RawRow::type_check(&[]).is_ok());
-        let row = RawRow::deserialize(ColumnIterator::new(&[], FrameSlice::new_empty())).unwrap();
-        assert_eq!(row.0.count(), 0);
     }
 }

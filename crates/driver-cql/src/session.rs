@@ -1,14 +1,16 @@
 //! A worker's session: it sends frames to nodes and passes the results on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, poll};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
+use scylla_cql_core::frame::response::error::Error;
 
 use crate::counters::{Count, Counters, Tally};
-use crate::failure::{Failure, db_error, impossible, refused, refused_by};
+use crate::failure::{Failure, db_error, impossible, refused};
 use crate::frame::{self, ERROR, Frame, RESULT};
 use crate::operation::{CqlOperation, Next, Sent};
 use crate::prepared::Prepared;
@@ -16,12 +18,25 @@ use crate::retry::{self, Decision};
 use crate::routing::Routing;
 use crate::rows::{self, Answer, Rows};
 use crate::settings::{Retry, Settings};
-use crate::text::{self, Result as Wanted};
+use crate::text::{self, RowUse};
 use crate::topology::Watch;
 use crate::wire::Wire;
 
 /// The ticket of a request to prepare a statement again.
 const PREPARING: Ticket = ABANDONED - 1;
+
+/// A step that was sent: its ticket, its number and the index of its connection.
+type StepAt = (Ticket, u32, usize);
+
+/// The action after a reply to a step.
+enum After {
+    /// The step ends.
+    End,
+    /// Another page is requested.
+    Page,
+    /// It was sent again, or waits.
+    Nothing,
+}
 
 /// The shared state, created when the cluster is opened.
 #[derive(Clone)]
@@ -42,20 +57,14 @@ pub struct CqlSession {
     operations: Vec<CqlOperation>,
     /// Results that weren't passed on yet.
     ended: Vec<(Ticket, Result<(), Failure>)>,
-    preparations: Vec<Preparation>,
+    /// The steps that wait until a connection's node has prepared a text, by both.
+    preparations: BTreeMap<(usize, u32), Vec<(Ticket, u32)>>,
     /// Tickets submitted since the last poll, if `request_timeout_ms` is set.
     fresh: Vec<Ticket>,
     deadlines: Deadlines,
     /// The reply of an operation with one frame.
     single: Reply,
     tally: Tally,
-}
-
-/// A statement that a node prepares again, with the waiting steps.
-struct Preparation {
-    index: usize,
-    text: u32,
-    waiting: Vec<(Ticket, u32)>,
 }
 
 impl CqlSession {
@@ -66,14 +75,14 @@ impl CqlSession {
         reach(&mut framed, &shared)?;
         let mut routing = Routing::new(settings, &shared.watch);
         // All nodes were added above, so no exchange is lost.
-        routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
+        routing.renew(&shared.prepared, &mut framed);
         let limit_ns = settings.request_timeout.map(|limit| limit.as_nanos() as u64);
         Ok(Self {
             framed,
             routing,
             operations: (0..clients).map(|_| CqlOperation::default()).collect(),
             ended: Vec::new(),
-            preparations: Vec::new(),
+            preparations: BTreeMap::new(),
             fresh: Vec::new(),
             deadlines: Deadlines::new(clients as usize, limit_ns),
             single: Reply::default(),
@@ -86,8 +95,7 @@ impl CqlSession {
     #[cold]
     fn renew(&mut self) {
         let Self { routing, framed, shared, .. } = self;
-        let left = routing.renew(&shared.prepared, |address| framed.find_or_add(&address));
-        for node in left {
+        for node in routing.renew(&shared.prepared, framed) {
             for lost in self.framed.forget(node) {
                 self.lost(lost);
             }
@@ -128,11 +136,10 @@ impl CqlSession {
         let Self { operations, framed, shared, tally, .. } = self;
         let step = operations[ticket as usize].step(number);
         let compression = shared.settings.compression;
-        let packed = match compression.map(|compression| text::compressed(&step.frame, compression))
-        {
-            None => None,
-            Some(Ok(packed)) => Some(packed),
-            Some(Err(failure)) => return self.fail_step(ticket, number, failure),
+        let packed = compression.map(|compression| text::compressed(&step.frame, compression));
+        let packed = match packed.transpose() {
+            Ok(packed) => packed,
+            Err(failure) => return self.fail_step(ticket, number, failure),
         };
         let frame = packed.as_ref().unwrap_or(&step.frame);
         let entered = framed.enter(index, |exchanges, output| {
@@ -201,7 +208,7 @@ impl CqlSession {
     #[inline]
     fn take_answer(
         &mut self,
-        at: (Ticket, u32, usize),
+        at: StepAt,
         frame: &Frame<'_>,
         at_ns: u64,
         done: &mut impl Completions,
@@ -209,31 +216,24 @@ impl CqlSession {
         let (ticket, number, index) = at;
         self.operations[ticket as usize].step(number).sent = Sent::Nowhere;
         self.single.clear();
-        let counters = &self.shared.counters;
-        let body = frame.body(self.shared.settings.compression, |text| counters.warned(text));
-        let body = match body {
-            Ok(body) => body,
-            Err(failure) => return self.fail_step(ticket, number, failure),
-        };
-        let taken = match frame.opcode {
+        let Shared { settings, counters, .. } = &self.shared;
+        let body = frame.body(settings.compression, |text| counters.warned(text));
+        let taken = body.and_then(|body| match frame.opcode {
             RESULT => self.take_result(at, &body),
-            ERROR => return self.take_error(at, &body, at_ns, done),
+            ERROR => self.take_error(at, &body),
             opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
-        };
+        });
         match taken {
-            Ok(true) => self.end_step(ticket, number, at_ns, done),
-            Ok(false) => self.send_on(ticket, number, index),
+            Ok(After::End) => self.end_step(ticket, number, at_ns, done),
+            Ok(After::Page) => self.send_on(ticket, number, index),
+            Ok(After::Nothing) => {}
             Err(failure) => self.fail_step(ticket, number, failure),
         }
     }
 
-    /// Takes a result. Returns whether it completes the step; if not, another page follows.
     #[inline]
-    fn take_result(
-        &mut self,
-        (ticket, number, _): (Ticket, u32, usize),
-        body: &[u8],
-    ) -> Result<bool, Failure> {
+    fn take_result(&mut self, at: StepAt, body: &[u8]) -> Result<After, Failure> {
+        let (ticket, number, _) = at;
         let Self { operations, shared, single, .. } = self;
         let operation = &mut operations[ticket as usize];
         let text = shared.prepared.text(operation.step(number).text);
@@ -243,43 +243,31 @@ impl CqlSession {
             }
             Answer::Rows(rows) => {
                 operation.step(number).is_missed |= rows.applied()? == Some(false);
-                Ok(true)
+                Ok(After::End)
             }
-            Answer::Done if !text.is_select() => Ok(true),
+            Answer::Done if !text.is_select() => Ok(After::End),
             Answer::Done | Answer::Prepared(_) => Err(impossible("there are no rows")),
         }
     }
 
     /// Takes an error of a node.
     #[cold]
-    fn take_error(
-        &mut self,
-        (ticket, number, index): (Ticket, u32, usize),
-        body: &[u8],
-        at_ns: u64,
-        done: &mut impl Completions,
-    ) {
-        let error = match db_error(body) {
-            Ok(error) => error,
-            Err(failure) => return self.fail_step(ticket, number, failure),
-        };
-        if let DbError::Unprepared { statement_id } = &error.error {
-            return self.prepare(ticket, number, index, statement_id);
+    fn take_error(&mut self, at: StepAt, body: &[u8]) -> Result<After, Failure> {
+        let Error { error, reason } = db_error(body)?;
+        if let DbError::Unprepared { statement_id } = &error {
+            return self.prepare(at, statement_id).map(|()| After::Nothing);
         }
-        match self.decide(ticket, number, &error.error) {
-            Decision::SameNode(_) => self.send_again(ticket, number, index, false),
-            Decision::OtherNode if self.has_others(ticket, number, index) => {
-                self.send_again(ticket, number, index, true);
-            }
-            Decision::Done => self.end_step(ticket, number, at_ns, done),
-            Decision::OtherNode | Decision::Fail => {
-                self.fail_step(ticket, number, refused(&error.error, &error.reason));
-            }
+        match self.decide(at, &error) {
+            Decision::SameNode(_) => self.send_again(at, false),
+            Decision::OtherNode if self.has_others(at) => self.send_again(at, true),
+            Decision::Done => return Ok(After::End),
+            Decision::OtherNode | Decision::Fail => return Err(refused(&error, &reason)),
         }
+        Ok(After::Nothing)
     }
 
     /// Decides about a request after an error of a node, and applies a lower consistency level.
-    fn decide(&mut self, ticket: Ticket, number: u32, error: &DbError) -> Decision {
+    fn decide(&mut self, (ticket, number, _): StepAt, error: &DbError) -> Decision {
         let retry = self.shared.settings.retry;
         let operation = &mut self.operations[ticket as usize];
         let terms = operation.terms(&self.shared.prepared, number);
@@ -295,7 +283,7 @@ impl CqlSession {
     }
 
     /// Whether another node is up that wasn't tried for a step.
-    fn has_others(&mut self, ticket: Ticket, number: u32, index: usize) -> bool {
+    fn has_others(&mut self, (ticket, number, index): StepAt) -> bool {
         let own = self.framed.node_of(index);
         let step = self.operations[ticket as usize].step(number);
         let nodes = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
@@ -305,7 +293,7 @@ impl CqlSession {
     }
 
     /// Retries a step, on another node or the same.
-    fn send_again(&mut self, ticket: Ticket, number: u32, index: usize, elsewhere: bool) {
+    fn send_again(&mut self, (ticket, number, index): StepAt, elsewhere: bool) {
         self.tally.add(Count::AttemptsFailed, 1);
         self.tally.add(Count::Retries, 1);
         let node = self.framed.node_of(index);
@@ -323,21 +311,22 @@ impl CqlSession {
 
     /// Makes a node prepare an unknown statement, once for all waiting steps.
     #[cold]
-    fn prepare(&mut self, ticket: Ticket, number: u32, index: usize, id: &[u8]) {
+    fn prepare(&mut self, at: StepAt, id: &[u8]) -> Result<(), Failure> {
+        let (ticket, number, index) = at;
         let Self { operations, framed, shared, preparations, .. } = self;
         let step = operations[ticket as usize].step(number);
         let most = shared.prepared.texts.len() as u32;
         let (Some(text), true) = (shared.prepared.find(id), step.preparations <= most) else {
             let text = "the node repeatedly lost a prepared statement";
-            return self.fail_step(ticket, number, Failure::new(Outcome::Protocol, text));
+            return Err(Failure::new(Outcome::Protocol, text));
         };
         step.preparations += 1;
         step.sent = Sent::AfterPreparing { index };
-        let known = |one: &&mut Preparation| (one.index, one.text) == (index, text);
-        if let Some(preparation) = preparations.iter_mut().find(known) {
-            return preparation.waiting.push((ticket, number));
+        if let Some(waiting) = preparations.get_mut(&(index, text)) {
+            waiting.push((ticket, number));
+            return Ok(());
         }
-        preparations.push(Preparation { index, text, waiting: vec![(ticket, number)] });
+        preparations.insert((index, text), vec![(ticket, number)]);
         let cql = &shared.prepared.text(text).cql;
         let entered = framed.enter(index, |exchanges, output| {
             let stream = exchanges.enter(PREPARING, text)?;
@@ -353,13 +342,7 @@ impl CqlSession {
                 self.fail_prepared(index, text, &failure);
             }
         }
-    }
-
-    /// Removes the steps that waited for a statement.
-    fn prepared(&mut self, index: usize, text: u32) -> Vec<(Ticket, u32)> {
-        let known = |one: &Preparation| (one.index, one.text) == (index, text);
-        let place = self.preparations.iter().position(known);
-        place.map_or_else(Vec::new, |place| self.preparations.swap_remove(place).waiting)
+        Ok(())
     }
 
     /// Takes the reply to a request to prepare a statement.
@@ -368,7 +351,9 @@ impl CqlSession {
         let prepared = frame.body(self.shared.settings.compression, |_| ()).and_then(|body| {
             let known = &self.shared.prepared.text(text).id;
             match (frame.opcode, &body) {
-                (ERROR, body) => Err(refused_by(body)),
+                (ERROR, body) => {
+                    db_error(body).and_then(|known| Err(refused(&known.error, &known.reason)))
+                }
                 (RESULT, body) => match rows::read(body)? {
                     Answer::Prepared(id) if id == known => Ok(()),
                     _ => Err(impossible("a statement is prepared under another id")),
@@ -378,7 +363,8 @@ impl CqlSession {
         });
         match prepared {
             Ok(()) => {
-                for (ticket, number) in self.prepared(index, text) {
+                let waiting = self.preparations.remove(&(index, text)).unwrap_or_default();
+                for (ticket, number) in waiting {
                     self.send_on(ticket, number, index);
                 }
             }
@@ -387,15 +373,15 @@ impl CqlSession {
     }
 
     fn fail_prepared(&mut self, index: usize, text: u32, failure: &Failure) {
-        for (ticket, number) in self.prepared(index, text) {
+        for (ticket, number) in self.preparations.remove(&(index, text)).unwrap_or_default() {
             self.fail_step(ticket, number, failure.clone());
         }
     }
 
     /// Handles a step whose connection was lost.
     #[cold]
-    fn lose_step(&mut self, ticket: Ticket, number: u32, index: usize, lost: Lost) {
-        let Lost { failure, was_open, .. } = lost;
+    fn lose_step(&mut self, ticket: Ticket, number: u32, lost: Lost) {
+        let Lost { index, failure, was_open, .. } = lost;
         if !was_open {
             // The step wasn't sent.
             if self.routing.any_up(&self.framed) {
@@ -407,10 +393,10 @@ impl CqlSession {
         let terms = self.operations[ticket as usize].terms(&self.shared.prepared, number);
         if self.shared.settings.retry != Retry::None
             && terms.idempotent
-            && self.has_others(ticket, number, index)
+            && self.has_others((ticket, number, index))
         {
             // The retry policies treat a lost connection this way.
-            return self.send_again(ticket, number, index, true);
+            return self.send_again((ticket, number, index), true);
         }
         self.fail_step(ticket, number, failure);
     }
@@ -427,14 +413,12 @@ impl CqlSession {
                 Sent::Nowhere => false,
             };
             let steps = self.operations[ticket as usize].steps();
-            let failure = if steps.iter().any(|step| waits(step.sent)) {
-                let text =
-                    format!("no node could be reached within request_timeout_ms ({limit_ms})");
-                Failure::new(Outcome::Connection, text)
-            } else {
-                let text = format!("no answer within request_timeout_ms ({limit_ms})");
-                Failure::new(Outcome::Timeout, text)
+            let (outcome, what) = match steps.iter().any(|step| waits(step.sent)) {
+                true => (Outcome::Connection, "no node could be reached"),
+                false => (Outcome::Timeout, "no answer"),
             };
+            let text = format!("{what} within request_timeout_ms ({limit_ms})");
+            let failure = Failure::new(outcome, text);
             self.forget(ticket);
             self.operations[ticket as usize].failure = None;
             self.ended.push((ticket, Err(failure)));
@@ -448,8 +432,8 @@ impl CqlSession {
             match std::mem::take(&mut step.sent) {
                 Sent::On { index, stream } => self.framed.give_up(index, stream),
                 Sent::AfterPreparing { .. } => {
-                    for preparation in &mut self.preparations {
-                        preparation.waiting.retain(|(other, _)| *other != ticket);
+                    for waiting in self.preparations.values_mut() {
+                        waiting.retain(|(other, _)| *other != ticket);
                     }
                 }
                 Sent::Nowhere => {}
@@ -484,7 +468,7 @@ fn no_stream() -> Failure {
     Failure::new(Outcome::Connection, text)
 }
 
-/// Takes a page of rows. Returns whether it is the last requested page.
+/// Takes a page of rows.
 #[inline]
 fn take_rows(
     operation: &mut CqlOperation,
@@ -492,35 +476,34 @@ fn take_rows(
     text: &text::Text,
     rows: &Rows<'_>,
     single: &mut Reply,
-) -> Result<bool, Failure> {
+) -> Result<After, Failure> {
     let command = operation.step(number).command as usize;
     let wants_values = operation.wants_values;
-    if let (Some(expected), Wanted::Fields(fields)) = (operation.expected, &text.result) {
+    if let (Some(expected), RowUse::Fields(fields)) = (operation.expected, &text.row_use) {
         operation.is_unlike |= !rows.are_like(expected, fields)?;
     }
     let reply = operation.replies.get_mut(command).unwrap_or(single);
     if wants_values {
-        match &text.result {
-            Wanted::Fields(fields) => rows.take_fields(reply, fields)?,
-            Wanted::Columns(columns) => {
-                let field = |column: usize| u32::try_from(column).ok();
-                rows.take_cells(reply, field, |column, value, output| {
+        match &text.row_use {
+            RowUse::Fields(fields) => rows.take_fields(reply, fields)?,
+            RowUse::Columns(columns) => {
+                rows.take_cells(reply, |column, value, output| {
                     if let Some(column) = columns.get(column) {
                         crate::decode::append(column, value, output);
                     }
                 })?;
             }
-            Wanted::Nothing => {}
+            RowUse::Nothing => {}
         }
     }
     reply.rows += rows.count;
-    let Some(state) = rows.next.filter(|_| operation.all_pages) else { return Ok(true) };
+    let Some(state) = rows.next.filter(|_| operation.all_pages) else { return Ok(After::End) };
     if operation.replies.is_empty() {
         operation.replies.push(std::mem::take(single));
     }
     let step = operation.step(number);
     text::set_page(&mut step.frame, &mut step.places, state);
-    Ok(false)
+    Ok(After::Page)
 }
 
 impl Handler<Wire> for CqlSession {
@@ -564,11 +547,11 @@ impl Handler<Wire> for CqlSession {
     fn lost(&mut self, lost: Lost) {
         let (ticket, index) = (lost.ticket, lost.index);
         if ticket == PREPARING {
-            let here = |one: &Preparation| one.index == index;
-            while let Some(place) = self.preparations.iter().position(here) {
-                for (ticket, number) in self.preparations.swap_remove(place).waiting {
-                    self.lose_step(ticket, number, index, lost.clone());
-                }
+            let others = self.preparations.split_off(&(index + 1, 0));
+            let here = self.preparations.split_off(&(index, 0));
+            self.preparations.extend(others);
+            for (ticket, number) in here.into_values().flatten() {
+                self.lose_step(ticket, number, lost.clone());
             }
             return;
         }
@@ -576,7 +559,7 @@ impl Handler<Wire> for CqlSession {
         let steps = self.operations[ticket as usize].steps();
         if let Some(number) = steps.iter().position(|step| is_here(step.sent)) {
             steps[number].sent = Sent::Nowhere;
-            self.lose_step(ticket, number as u32, index, lost);
+            self.lose_step(ticket, number as u32, lost);
         }
     }
 

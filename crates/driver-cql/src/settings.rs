@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
@@ -10,11 +11,13 @@ use kvmark_driver_server::{Credentials, Secret};
 use scylla::client::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
 use serde_json::Value;
+use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::Address;
+use crate::failure::refused_at;
 use crate::options;
 use crate::replication::Replication;
-use crate::tls::Tls;
+use crate::tls;
 
 /// The retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ pub(crate) struct Settings {
     /// Connections of a worker to each node.
     pub(crate) connections: usize,
     pub(crate) compression: Option<Compression>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) datacenter: Option<String>,
     pub(crate) token_aware: bool,
     pub(crate) request_timeout: Option<Duration>,
@@ -65,7 +68,7 @@ impl Settings {
         Ok(Self {
             keyspace: keyspace(&given)?,
             default_keyspace: given.text("keyspace").unwrap_or_default().to_owned(),
-            replication: Replication::parse(given.text("replication").unwrap_or_default())?,
+            replication: given.read("replication")?,
             table_options: given.text("table_options").map(str::to_owned),
             login: login(mem::take(&mut address.credentials), &given)?,
             read: level("read_consistency").unwrap_or(both),
@@ -77,7 +80,7 @@ impl Settings {
                 Some("snappy") => Some(Compression::Snappy),
                 _ => None,
             },
-            tls: tls(&given)?,
+            tls: encryption(&given)?,
             datacenter: given.text("datacenter").map(str::to_owned),
             token_aware: given.switch("token_aware"),
             request_timeout: millis("request_timeout_ms").filter(|limit| !limit.is_zero()),
@@ -93,6 +96,13 @@ impl Settings {
             tcp_nodelay: given.switch("tcp_nodelay"),
             address,
         })
+    }
+}
+
+impl Settings {
+    /// The reason why the cluster can't be used.
+    pub(crate) fn refused(&self, why: impl std::fmt::Display) -> OpenError {
+        refused_at(&self.address.hosts(), why)
     }
 }
 
@@ -143,10 +153,10 @@ fn login(own: Credentials, given: &Given) -> Result<Option<(String, Secret)>, Op
     }
 }
 
-fn tls(given: &Given) -> Result<Option<Tls>, OpenError> {
+fn encryption(given: &Given) -> Result<Option<Arc<ClientConfig>>, OpenError> {
     let (authorities, name) = (given.text("ca_file"), given.text("server_name"));
     if given.switch("tls") {
-        return Tls::new(authorities, name).map(Some);
+        return tls::config(authorities, name).map(Some);
     }
     let needs = [("ca_file", authorities), ("server_name", name)];
     match needs.iter().find(|(_, given)| given.is_some()) {
@@ -181,7 +191,8 @@ mod tests {
 
     #[test]
     fn contradictory_options_are_rejected() {
-        let cases: [(&[(&str, &str)], &str); 5] = [
+        let cases: [(&[(&str, &str)], &str); 6] = [
+            (&[("replication", "3")], "'replication' can't be '3': give simple:1, network:dc1=3"),
             (&[("address", "h/a"), ("keyspace", "b")], "keyspace' is given twice"),
             (&[("address", "h/a-b")], "no keyspace can be called 'a-b'"),
             (&[("ca_file", "x.pem")], "option 'ca_file' needs tls"),

@@ -4,16 +4,17 @@ use kvmark_driver::options::Given;
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::template::Names;
 use kvmark_plan::{Outcome, Statement};
-use scylla::client::session::Session;
 use scylla::frame::response::result::ColumnSpec;
 use scylla::serialize::writers::CellWriter;
+use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::encode;
-use crate::failure::{Fails as _, Failure};
+use crate::failure::{Failure, failure_of};
 use crate::options::statement_options;
+use crate::schema::Setup;
 use crate::settings::{Settings, consistency, serial};
-use crate::text::{Batch, Result as Rows, Terms, Text};
+use crate::text::{Batch, RowUse, Terms, Text};
 use crate::wording::Wording;
 
 /// One text of a statement: its number among the prepared texts, and its arguments.
@@ -37,26 +38,18 @@ pub(crate) struct UserStatement {
     pub(crate) at_once: u64,
 }
 
-/// The options of a statement and of the driver.
-struct StatementOptions<'a> {
-    given: Given,
-    settings: &'a Settings,
-}
-
 impl UserStatement {
-    /// Prepares a statement and checks its arguments; `add` returns the number of a text.
+    /// Prepares a statement, checks its arguments and appends its texts to `texts`.
     pub(crate) async fn prepare(
-        session: &Session,
+        Setup { session, settings, .. }: Setup<'_>,
         statement: &Statement,
-        settings: &Settings,
-        add: &mut impl FnMut(Text) -> u32,
+        texts: &mut Vec<Text>,
     ) -> Result<Self, OpenError> {
         let name = &statement.name;
         let wrong = |why: String| OpenError::Option(format!("statement '{name}': {why}"));
         let given = Given::parse(statement_options(), &statement.options)
             .map_err(|error| wrong(error.to_string()))?;
-        let options = StatementOptions { given, settings };
-        let batch = options.batch();
+        let batch = batch(&given, settings);
         if statement.texts.is_empty() {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));
         }
@@ -66,21 +59,22 @@ impl UserStatement {
         for text in &statement.texts {
             let wording =
                 Wording::parse(text, &names).map_err(|why| wrong(format!("its text {why}")))?;
-            let prepared = session.prepare(wording.cql.as_str()).await.map_err(|error| {
-                wrong(format!("it can't be prepared: {}", error.failure().text))
-            })?;
+            let prepared = session.prepare(wording.cql.as_str()).await;
+            let prepared = prepared
+                .map_err(|error| wrong(format!("it can't be prepared: {}", failure_of(error))))?;
             check(&wording, &prepared).map_err(wrong)?;
-            let text = options.text(&prepared);
+            let text = text_of(&prepared, &given, settings);
             selects |= text.is_select();
             if batch.is_some() && selects {
                 let why = "a batch can't hold a select: leave option 'batch' out";
                 return Err(wrong(why.to_owned()));
             }
             let slots = wording.arguments.iter().map(|named| named.slot).collect();
-            parts.push(StatementText { text: add(text), slots });
+            parts.push(StatementText { text: texts.len() as u32, slots });
+            texts.push(text);
         }
         let at_once = if batch.is_some() { 1 } else { statement.commands.largest() };
-        let all_pages = options.given.text("pages") == Some("all");
+        let all_pages = given.text("pages") == Some("all");
         Ok(Self { parts, selects, all_pages, batch, at_once })
     }
 }
@@ -121,42 +115,39 @@ fn check(wording: &Wording<'_>, prepared: &PreparedStatement) -> Result<(), Stri
     Ok(())
 }
 
-impl StatementOptions<'_> {
-    fn text(&self, prepared: &PreparedStatement) -> Text {
-        let columns = prepared.get_current_result_set_col_specs();
-        let columns = columns.get();
-        let first = columns.as_slice().first();
-        // A conditional write returns rows with its result.
-        let is_select = first.is_some_and(|column| column.name() != "[applied]");
-        let own_type = |column: &ColumnSpec<'_>| column.typ().clone().into_owned();
-        let result = if is_select {
-            Rows::Columns(columns.iter().map(own_type).collect())
-        } else {
-            Rows::Nothing
-        };
-        let page_size = self.given.whole("page_size").and_then(|size| size.try_into().ok());
-        let page_size = is_select.then(|| page_size.unwrap_or(self.settings.page_size));
-        let level = if is_select { self.settings.read } else { self.settings.write };
-        Text::new(prepared, self.terms(level), page_size, result)
-    }
+fn text_of(prepared: &PreparedStatement, given: &Given, settings: &Settings) -> Text {
+    let columns = prepared.get_current_result_set_col_specs();
+    let columns = columns.get();
+    let first = columns.as_slice().first();
+    // A conditional write returns rows with its result.
+    let is_select = first.is_some_and(|column| column.name() != "[applied]");
+    let own_type = |column: &ColumnSpec<'_>| column.typ().clone().into_owned();
+    let (level, row_use) = if is_select {
+        (settings.read, RowUse::Columns(columns.iter().map(own_type).collect()))
+    } else {
+        (settings.write, RowUse::Nothing)
+    };
+    let page_size = given.whole("page_size").and_then(|size| size.try_into().ok());
+    let page_size = is_select.then(|| page_size.unwrap_or(settings.page_size));
+    Text::new(prepared, terms(given, settings, level), page_size, row_use)
+}
 
-    /// The terms of the statement; `level` is the driver's default.
-    fn terms(&self, level: scylla::statement::Consistency) -> Terms {
-        Terms {
-            consistency: self.given.own("consistency").map_or(level, consistency),
-            serial: self.given.own("serial_consistency").map_or(self.settings.serial, serial),
-            timestamp: self.given.whole("timestamp").and_then(|micros| micros.try_into().ok()),
-            idempotent: self.given.switch("idempotent"),
-        }
+/// The terms of the statement; `level` is the driver's default.
+fn terms(given: &Given, settings: &Settings, level: Consistency) -> Terms {
+    Terms {
+        consistency: given.own("consistency").map_or(level, consistency),
+        serial: given.own("serial_consistency").map_or(settings.serial, serial),
+        timestamp: given.whole("timestamp").and_then(|micros| micros.try_into().ok()),
+        idempotent: given.switch("idempotent"),
     }
+}
 
-    fn batch(&self) -> Option<Batch> {
-        let kind = match self.given.text("batch") {
-            Some("logged") => 0,
-            Some("unlogged") => 1,
-            Some("counter") => 2,
-            _ => return None,
-        };
-        Some(Batch { kind, terms: self.terms(self.settings.write) })
-    }
+fn batch(given: &Given, settings: &Settings) -> Option<Batch> {
+    let kind = match given.text("batch") {
+        Some("logged") => 0,
+        Some("unlogged") => 1,
+        Some("counter") => 2,
+        _ => return None,
+    };
+    Some(Batch { kind, terms: terms(given, settings, settings.write) })
 }

@@ -28,9 +28,22 @@ pub(crate) struct Terms {
     pub(crate) idempotent: bool,
 }
 
+impl Terms {
+    /// Ends a frame with the consistency level at `level`; `timestamp` is the client's, if enabled.
+    #[inline]
+    fn end(&self, output: &mut Vec<u8>, level: u32, timestamp: Option<i64>) {
+        output.extend_from_slice(&(self.serial as u16).to_be_bytes());
+        if let Some(timestamp) = self.timestamp.or(timestamp) {
+            output[level as usize + 2] |= WITH_TIMESTAMP;
+            output.extend_from_slice(&timestamp.to_be_bytes());
+        }
+        frame::set_length(output);
+    }
+}
+
 /// The use of a text's rows.
 #[derive(Debug)]
-pub(crate) enum Result {
+pub(crate) enum RowUse {
     /// No rows, except those of a conditional write.
     Nothing,
     /// The field of each column of a record.
@@ -45,7 +58,7 @@ pub(crate) struct Text {
     pub(crate) cql: String,
     pub(crate) id: Vec<u8>,
     pub(crate) terms: Terms,
-    pub(crate) result: Result,
+    pub(crate) row_use: RowUse,
     /// Types of the bind markers.
     pub(crate) markers: Vec<ColumnType<'static>>,
     /// The markers of the partition key, in its order; `None` if it isn't bound completely.
@@ -75,51 +88,43 @@ impl Text {
         prepared: &PreparedStatement,
         terms: Terms,
         page_size: Option<i32>,
-        result: Result,
+        row_use: RowUse,
     ) -> Self {
-        let owned = |columns: &[scylla::frame::response::result::ColumnSpec<'static>]| {
-            columns.iter().map(|column| column.typ().clone()).collect::<Vec<_>>()
-        };
         let mut key: Vec<_> = prepared.get_variable_pk_indexes().to_vec();
         key.sort_by_key(|index| index.sequence);
         let key: Vec<_> = key.iter().map(|index| index.index).collect();
-        let mut text = Self {
+        let id = prepared.get_id().to_vec();
+        let markers = prepared.get_variable_col_specs();
+        let markers: Vec<_> =
+            markers.as_slice().iter().map(|column| column.typ().clone()).collect();
+        let is_select = !matches!(row_use, RowUse::Nothing);
+        let mut flags = WITH_VALUES | WITH_SERIAL;
+        flags |= if is_select { WITHOUT_DESCRIPTION } else { 0 };
+        flags |= if page_size.is_some() { WITH_PAGE_SIZE } else { 0 };
+        let mut head = Vec::new();
+        frame::begin(&mut head, EXECUTE);
+        put_short(&mut head, &id);
+        head.extend_from_slice(&(terms.consistency as u16).to_be_bytes());
+        head.push(flags);
+        head.extend_from_slice(&(markers.len() as u16).to_be_bytes());
+        Self {
             cql: prepared.get_statement().to_owned(),
-            id: prepared.get_id().to_vec(),
+            id,
             terms,
-            result,
-            markers: owned(prepared.get_variable_col_specs().as_slice()),
+            row_use,
+            markers,
             key: (!key.is_empty()).then_some(key),
             partitioner: prepared.get_partitioner_name().clone(),
             keyspace: prepared.get_keyspace_name().map(str::to_owned),
             page_size,
-            head: Vec::new(),
-        };
-        text.head = text.written_head();
-        text
-    }
-
-    fn written_head(&self) -> Vec<u8> {
-        let mut head = Vec::new();
-        frame::begin(&mut head, EXECUTE);
-        put_short(&mut head, &self.id);
-        head.extend_from_slice(&(self.terms.consistency as u16).to_be_bytes());
-        let mut flags = WITH_VALUES | WITH_SERIAL;
-        if self.is_select() {
-            flags |= WITHOUT_DESCRIPTION;
+            head,
         }
-        if self.page_size.is_some() {
-            flags |= WITH_PAGE_SIZE;
-        }
-        head.push(flags);
-        head.extend_from_slice(&(self.markers.len() as u16).to_be_bytes());
-        head
     }
 
     /// Whether it returns rows, except those of a conditional write.
     #[inline]
     pub(crate) fn is_select(&self) -> bool {
-        !matches!(self.result, Result::Nothing)
+        !matches!(self.row_use, RowUse::Nothing)
     }
 
     /// Begins the frame; values come next, then [`Text::end`].
@@ -138,12 +143,7 @@ impl Text {
             output.extend_from_slice(&size.to_be_bytes());
         }
         places.state = output.len() as u32;
-        output.extend_from_slice(&(self.terms.serial as u16).to_be_bytes());
-        if let Some(timestamp) = self.terms.timestamp.or(timestamp) {
-            output[places.level as usize + 2] |= WITH_TIMESTAMP;
-            output.extend_from_slice(&timestamp.to_be_bytes());
-        }
-        frame::set_length(output);
+        self.terms.end(output, places.level, timestamp);
     }
 
     /// The token of the partition of these values.
@@ -203,11 +203,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// Begins a frame for this number of texts, followed by [`Batch::put`] for each and
     /// [`Batch::end`].
-    pub(crate) fn begin(
-        &self,
-        output: &mut Vec<u8>,
-        texts: usize,
-    ) -> std::result::Result<(), Failure> {
+    pub(crate) fn begin(&self, output: &mut Vec<u8>, texts: usize) -> Result<(), Failure> {
         let count = u16::try_from(texts).map_err(|_| {
             let text = format!("a batch of {texts} statements: the protocol allows {}", u16::MAX);
             Failure::new(Outcome::Refused, text)
@@ -230,21 +226,13 @@ impl Batch {
         let level = output.len() as u32;
         output.extend_from_slice(&(self.terms.consistency as u16).to_be_bytes());
         output.push(WITH_SERIAL);
-        output.extend_from_slice(&(self.terms.serial as u16).to_be_bytes());
-        if let Some(timestamp) = self.terms.timestamp.or(timestamp) {
-            output[level as usize + 2] |= WITH_TIMESTAMP;
-            output.extend_from_slice(&timestamp.to_be_bytes());
-        }
-        frame::set_length(output);
+        self.terms.end(output, level, timestamp);
         Places { level, ..Places::default() }
     }
 }
 
 /// A frame with a compressed body.
-pub(crate) fn compressed(
-    frame: &[u8],
-    compression: Compression,
-) -> std::result::Result<Vec<u8>, Failure> {
+pub(crate) fn compressed(frame: &[u8], compression: Compression) -> Result<Vec<u8>, Failure> {
     let mut packed = frame[..HEADER].to_vec();
     scylla_cql::frame::compress_append(&frame[HEADER..], compression, &mut packed)
         .map_err(|error| Failure::new(Outcome::Refused, error.to_string()))?;

@@ -13,28 +13,26 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, crypto};
 
 /// The settings of encryption.
-#[derive(Clone, Debug)]
-pub(crate) struct Tls(pub(crate) Arc<ClientConfig>);
-
-impl Tls {
-    pub(crate) fn new(authorities: Option<&str>, name: Option<&str>) -> Result<Self, OpenError> {
-        let roots = Arc::new(roots(authorities)?);
-        let provider = Arc::new(crypto::ring::default_provider());
-        let inner = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
-            .build()
-            .expect("there are roots, and no invalid revocation lists");
-        let verifier: Arc<dyn ServerCertVerifier> = match name {
-            None => inner,
-            Some(name) => Arc::new(Named { name: server_name(name)?, inner }),
-        };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider serves the default versions of TLS")
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        Ok(Self(Arc::new(config)))
-    }
+pub(crate) fn config(
+    authorities: Option<&str>,
+    name: Option<&str>,
+) -> Result<Arc<ClientConfig>, OpenError> {
+    let roots = Arc::new(roots(authorities)?);
+    let provider = Arc::new(crypto::ring::default_provider());
+    let inner = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+        .build()
+        .expect("there are roots, and no invalid revocation lists");
+    let verifier: Arc<dyn ServerCertVerifier> = match name {
+        None => inner,
+        Some(name) => Arc::new(Named { name: server_name(name)?, inner }),
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider serves the default versions of TLS")
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
 /// Checks certificates for one name instead of the node's address.

@@ -1,6 +1,7 @@
 //! The nodes of the cluster and the replicas of partitions: a copy of the state of the `scylla`
 //! crate for lookups without a lock.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +38,7 @@ pub(crate) struct Ring {
 
 impl Topology {
     /// Copies the crate's state with the rings of these keyspaces.
-    pub(crate) fn of(state: &ClusterState, keyspaces: &[String]) -> Self {
+    pub(crate) fn of(state: &ClusterState, keyspaces: &BTreeSet<String>) -> Self {
         let nodes = state.get_nodes_info();
         let place = |node: &Arc<scylla::cluster::Node>| NodeAddress {
             address: SocketAddr::new(node.address.ip(), node.address.port()),

@@ -1,5 +1,6 @@
 //! Opening connections to nodes: protocol options, login and keyspace.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +9,21 @@ use kvmark_driver_server::Failure;
 use kvmark_driver_server::framed::{Numbered, Protocol, Stream, ask};
 use kvmark_plan::Outcome;
 use scylla::statement::Consistency;
+use scylla_cql::frame::SerializedRequest;
+use scylla_cql::frame::request::query::QueryParameters;
+use scylla_cql::frame::request::{
+    AuthResponse, Options, Query, RequestOpcode, SerializableRequest, Startup,
+};
+use scylla_cql::frame::response::Supported;
+use scylla_cql_core::frame::response::error::Error;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::failure::{impossible, refused_by, refused_login};
+use crate::failure::{db_error, impossible, missing_login, refused};
 use crate::frame::{
-    self, AUTH_RESPONSE, AUTH_SUCCESS, AUTHENTICATE, ERROR, Frame, OPTIONS, QUERY, READY, RESULT,
-    Reader, STARTUP, SUPPORTED, cut_off, put_long, put_short,
+    self, AUTH_SUCCESS, AUTHENTICATE, ERROR, Frame, READY, RESULT, SUPPORTED, cut_off,
 };
 use crate::records::quoted;
 use crate::settings::Settings;
-
-/// The required option of a STARTUP request.
-const CQL_VERSION: (&str, &str) = ("CQL_VERSION", "3.0.0");
 
 /// The settings of connections to nodes.
 #[derive(Debug)]
@@ -40,10 +44,9 @@ impl Protocol for Wire {
     async fn dial(&self, target: &SocketAddr) -> Result<Stream, Failure> {
         let mut stream = Stream::tcp(*target, self.settings.tcp_nodelay).await?;
         if let Some(tls) = &self.settings.tls {
-            stream = stream.encrypted(&tls.0, ServerName::IpAddress(target.ip().into())).await?;
+            stream = stream.encrypted(tls, ServerName::IpAddress(target.ip().into())).await?;
         }
-        let mut talk = Talk { stream: &mut stream, settings: &self.settings };
-        talk.introduce(self.keyspace.as_deref()).await?;
+        self.introduce(&mut stream).await?;
         Ok(stream)
     }
 
@@ -61,113 +64,94 @@ impl Protocol for Wire {
     }
 }
 
-/// A connection for requests in sequence.
-struct Talk<'a> {
-    stream: &'a mut Stream,
-    settings: &'a Settings,
-}
-
-impl Talk<'_> {
+impl Wire {
     /// Negotiates options, logs in and selects the keyspace.
-    async fn introduce(&mut self, keyspace: Option<&str>) -> Result<(), Failure> {
-        let mut words = vec![CQL_VERSION];
+    async fn introduce(&self, stream: &mut Stream) -> Result<(), Failure> {
+        let mut options = HashMap::from([("CQL_VERSION".into(), "3.0.0".into())]);
         if let Some(compression) = self.settings.compression {
-            self.check_compression(compression.as_str()).await?;
-            words.push(("COMPRESSION", compression.as_str()));
+            self.check_compression(stream, compression.as_str()).await?;
+            options.insert("COMPRESSION".into(), compression.as_str().into());
         }
-        let mut body = (words.len() as u16).to_be_bytes().to_vec();
-        for (name, word) in words {
-            put_short(&mut body, name.as_bytes());
-            put_short(&mut body, word.as_bytes());
-        }
-        let (answer, _) = self.ask(STARTUP, &body, &[READY, AUTHENTICATE]).await?;
+        let (answer, _) = self.ask(stream, &Startup { options }, &[READY, AUTHENTICATE]).await?;
         if answer == AUTHENTICATE {
-            self.log_in().await?;
+            self.log_in(stream).await?;
         }
-        if let Some(name) = keyspace {
-            let cql = format!("USE {}", quoted(name));
-            query(self.stream, self.settings, cql.as_bytes(), Consistency::One).await?;
+        if let Some(name) = &self.keyspace {
+            self.query(stream, &format!("USE {}", quoted(name)), Consistency::One).await?;
         }
         Ok(())
     }
 
     /// Checks that the node supports a compression.
-    async fn check_compression(&mut self, compression: &str) -> Result<(), Failure> {
-        let (_, body) = self.ask(OPTIONS, &[], &[SUPPORTED]).await?;
-        if compressions(&body).ok_or_else(cut_off)?.iter().any(|offered| offered == compression) {
+    async fn check_compression(
+        &self,
+        stream: &mut Stream,
+        compression: &str,
+    ) -> Result<(), Failure> {
+        let (_, body) = self.ask(stream, &Options, &[SUPPORTED]).await?;
+        if compressions(&body)?.iter().any(|offered| offered == compression) {
             return Ok(());
         }
         let text = format!("it can't compress with {compression}: give compression=none");
         Err(Failure::new(Outcome::Refused, text))
     }
 
-    async fn log_in(&mut self) -> Result<(), Failure> {
+    async fn log_in(&self, stream: &mut Stream) -> Result<(), Failure> {
         let Some((username, password)) = &self.settings.login else {
-            let text = "it wants a login: give username and password_env";
-            return Err(Failure::new(Outcome::Refused, text));
+            return Err(missing_login());
         };
-        let mut body = Vec::new();
-        put_long(&mut body, format!("\0{username}\0{}", password.reveal()).as_bytes());
-        self.ask(AUTH_RESPONSE, &body, &[AUTH_SUCCESS]).await.map(drop)
+        let response = Some(format!("\0{username}\0{}", password.reveal()).into_bytes());
+        self.ask(stream, &AuthResponse { response }, &[AUTH_SUCCESS]).await.map(drop)
     }
 
     /// Sends a request. Returns the opcode and the body of its reply; `answers` are valid opcodes.
-    async fn ask(
-        &mut self,
-        opcode: u8,
-        body: &[u8],
+    async fn ask<R: SerializableRequest>(
+        &self,
+        stream: &mut Stream,
+        request: &R,
         answers: &[u8],
     ) -> Result<(u8, Vec<u8>), Failure> {
-        let mut request = Vec::with_capacity(frame::HEADER + body.len());
-        frame::begin(&mut request, opcode);
-        request.extend_from_slice(body);
-        frame::set_length(&mut request);
+        let request = SerializedRequest::make(request, None, false);
+        let request = request.map_err(|error| Failure::new(Outcome::Refused, error.to_string()))?;
         let is_answer = |frame: &[u8]| !Frame::read(frame).is_event();
-        let bytes = ask::<Wire>(self.stream, &request, is_answer).await?;
+        let bytes = ask::<Self>(stream, request.get_data(), is_answer).await?;
         let frame = Frame::read(&bytes);
         let body = frame.body(self.settings.compression, |_| ())?;
         match frame.opcode {
-            ERROR if opcode == AUTH_RESPONSE => Err(refused_login(&body)),
-            ERROR => Err(refused_by(&body)),
+            ERROR => {
+                let Error { error, reason } = db_error(&body)?;
+                // The node's message might repeat the login.
+                let is_login = R::OPCODE == RequestOpcode::AuthResponse;
+                Err(refused(&error, if is_login { "" } else { &reason }))
+            }
             opcode if answers.contains(&opcode) => Ok((opcode, body.into_owned())),
             opcode => Err(impossible(format!("opcode {opcode} isn't expected"))),
         }
     }
-}
 
-/// The body of a statement's result.
-pub(crate) async fn query(
-    stream: &mut Stream,
-    settings: &Settings,
-    cql: &[u8],
-    level: Consistency,
-) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    put_long(&mut body, cql);
-    body.extend_from_slice(&(level as u16).to_be_bytes());
-    body.push(0);
-    Ok(Talk { stream, settings }.ask(QUERY, &body, &[RESULT]).await?.1)
+    /// The body of a statement's result.
+    pub(crate) async fn query(
+        &self,
+        stream: &mut Stream,
+        cql: &str,
+        consistency: Consistency,
+    ) -> Result<Vec<u8>, Failure> {
+        let parameters = QueryParameters { consistency, ..QueryParameters::default() };
+        let query = Query { contents: cql.into(), parameters };
+        Ok(self.ask(stream, &query, &[RESULT]).await?.1)
+    }
 }
 
 /// The compressions in a SUPPORTED reply.
-pub(crate) fn compressions(body: &[u8]) -> Option<Vec<String>> {
-    let mut body = Reader(body);
-    let mut offered = Vec::new();
-    for _ in 0..body.short()? {
-        let name = body.short_bytes()?;
-        for _ in 0..body.short()? {
-            let word = body.short_bytes()?;
-            if name == b"COMPRESSION" {
-                offered.push(String::from_utf8_lossy(word).into_owned());
-            }
-        }
-    }
-    Some(offered)
+pub(crate) fn compressions(mut body: &[u8]) -> Result<Vec<String>, Failure> {
+    let mut supported = Supported::deserialize(&mut body).map_err(|_| cut_off())?;
+    Ok(supported.options.remove("COMPRESSION").unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::put_short;
 
     #[test]
     fn compressions_are_found_among_the_supported_options() {
@@ -179,6 +163,6 @@ mod tests {
             words.iter().for_each(|word| put_short(&mut body, word.as_bytes()));
         }
         assert_eq!(compressions(&body).unwrap(), ["lz4", "snappy"]);
-        assert!((0..body.len()).all(|end| compressions(&body[..end]).is_none()));
+        assert!((0..body.len()).all(|end| compressions(&body[..end]).is_err()));
     }
 }

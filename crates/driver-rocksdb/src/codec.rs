@@ -4,28 +4,21 @@
 use kvmark_driver::Values;
 
 const LENGTH_BYTES: usize = 4;
-const LENGTH_MAX: usize = i32::MAX as usize;
 
 /// Why bytes and fields can't be turned into each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodecError {
     /// A length points past the end.
-    #[error("a length in it points past its end")]
     Damaged,
     /// A name or value doesn't fit the lengths of the format.
-    #[error("a field of 2 GiB or more doesn't fit the record format")]
     TooLong,
 }
 
 /// Names of a table's fields, found by name.
 #[derive(Debug)]
-pub(crate) struct Names(Vec<String>);
+pub(crate) struct Names(pub(crate) Vec<String>);
 
 impl Names {
-    pub(crate) fn new(names: &[String]) -> Self {
-        Self(names.to_vec())
-    }
-
     pub(crate) fn name(&self, index: u32) -> &[u8] {
         self.0[index as usize].as_bytes()
     }
@@ -43,13 +36,26 @@ impl Names {
 }
 
 /// Name and value of each field of a stored record; ends after the first error.
-pub(crate) struct Fields<'a> {
-    rest: &'a [u8],
+pub(crate) fn fields(record: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), CodecError>> {
+    let mut rest = record;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = take(&mut rest).and_then(|name| Ok((name, take(&mut rest)?)));
+        if field.is_err() {
+            rest = &[];
+        }
+        Some(field)
+    })
 }
 
-/// The fields of a stored record.
-pub(crate) fn fields(record: &[u8]) -> Fields<'_> {
-    Fields { rest: record }
+fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
+    let (length, behind) = rest.split_first_chunk().ok_or(CodecError::Damaged)?;
+    let length = u32::from_be_bytes(*length) as usize;
+    let (bytes, behind) = behind.split_at_checked(length).ok_or(CodecError::Damaged)?;
+    *rest = behind;
+    Ok(bytes)
 }
 
 /// The value of the field of this name, if the record has it. Bytes after it aren't checked.
@@ -63,36 +69,8 @@ pub(crate) fn field<'a>(record: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u
     Ok(None)
 }
 
-impl<'a> Fields<'a> {
-    fn take(&mut self) -> Result<&'a [u8], CodecError> {
-        let (length, rest) = self.rest.split_first_chunk().ok_or(CodecError::Damaged)?;
-        let length = u32::from_be_bytes(*length) as usize;
-        let (bytes, rest) = rest.split_at_checked(length).ok_or(CodecError::Damaged)?;
-        self.rest = rest;
-        Ok(bytes)
-    }
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), CodecError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let field = self.take().and_then(|name| Ok((name, self.take()?)));
-        if field.is_err() {
-            self.rest = &[];
-        }
-        Some(field)
-    }
-}
-
 fn put(record: &mut Vec<u8>, bytes: &[u8]) -> Result<(), CodecError> {
-    if bytes.len() > LENGTH_MAX {
-        return Err(CodecError::TooLong);
-    }
-    let length = u32::try_from(bytes.len()).map_err(|_| CodecError::TooLong)?;
+    let length = i32::try_from(bytes.len()).map_err(|_| CodecError::TooLong)?;
     record.reserve(LENGTH_BYTES + bytes.len());
     record.extend_from_slice(&length.to_be_bytes());
     record.extend_from_slice(bytes);
@@ -139,29 +117,21 @@ pub(crate) fn merge(
         }
     }
     record.extend_from_slice(&stored[copied..]);
-    if missing > 0 { append_missing(stored, names, values, record) } else { Ok(()) }
+    if missing > 0 {
+        for (index, value) in values.iter() {
+            let name = names.name(index);
+            if !fields(stored).flatten().any(|(other, _)| other == name) {
+                put_field(record, name, value)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn value_of<'a>(values: Values<'a>, field: u32, place: usize) -> Option<&'a [u8]> {
     let expected = values.places.get(place).filter(|(index, _)| *index == field);
     let found = expected.or_else(|| values.places.iter().find(|(index, _)| *index == field));
     found.map(|(_, range)| &values.bytes[range.clone()])
-}
-
-fn append_missing(
-    stored: &[u8],
-    names: &Names,
-    values: Values<'_>,
-    record: &mut Vec<u8>,
-) -> Result<(), CodecError> {
-    for (index, value) in values.iter() {
-        let name = names.name(index);
-        let there = fields(stored).flatten().any(|(other, _)| other == name);
-        if !there {
-            put_field(record, name, value)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use kvmark_driver::OpenError;
+use kvmark_driver::options::Given;
 use rocksdb::{DB, Direction, IteratorMode, Options};
 use serde_json::Value;
 
 use crate::failure::refusal;
-use crate::options::Settings;
+use crate::options;
 
 /// Keys of one answer.
 const PAGE: usize = 1000;
@@ -19,8 +20,8 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        Self { path: settings.path(), opened: None }
+    pub(crate) fn new(given: &Given) -> Self {
+        Self { path: options::path(given), opened: None }
     }
 
     fn opened(&mut self) -> Result<&(DB, Vec<String>), OpenError> {

@@ -1,19 +1,19 @@
 //! The open database that a driver and its sessions share.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use kvmark_driver::{Layout, OpenError};
+use kvmark_driver::options::Given;
+use kvmark_driver::{Description, Layout, OpenError};
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Options, WaitForCompactOptions};
 use rocksdb::{DEFAULT_COLUMN_FAMILY_NAME, WriteOptions};
 use self_cell::self_cell;
 
 use crate::codec::Names;
-use crate::effective::{OptionsFile, configuration};
+use crate::effective::describe;
 use crate::failure::refusal;
 use crate::folder::{self, Standing};
 use crate::locks::Locks;
-use crate::options::Settings;
+use crate::options;
 
 type Family<'db> = &'db ColumnFamily;
 
@@ -36,24 +36,21 @@ pub(crate) struct Database {
     pub(crate) names: Names,
     /// Held while a record is written.
     pub(crate) locks: Locks,
-    /// RocksDB's version.
-    pub(crate) version: String,
-    /// The effective configuration.
-    pub(crate) configuration: BTreeMap<String, String>,
+    pub(crate) description: Description,
     wal: bool,
     sync: bool,
 }
 
 impl Database {
-    pub(crate) fn open(settings: &Settings, layout: &Layout) -> Result<Self, OpenError> {
-        let (path, table) = (settings.path(), layout.table.as_str());
+    pub(crate) fn open(given: &Given, layout: &Layout) -> Result<Self, OpenError> {
+        let (path, table) = (options::path(given), layout.table.as_str());
         if table.is_empty() || table.contains('\0') {
             let text = format!("the table can't be named {table:?}: give a name of printable text");
             return Err(OpenError::Option(text));
         }
-        let standing = folder::prepare(&path, settings.switch("create"))?;
-        let mut options = settings.engine().map_err(|error| refusal(&path, &error))?;
-        let families = families(&path, standing, settings.switch("create"), table)?;
+        let standing = folder::prepare(&path, given.switch("create"))?;
+        let mut options = options::engine(given).map_err(|error| refusal(&path, &error))?;
+        let families = families(&path, standing, given.switch("create"), table)?;
         options.create_if_missing(standing == Standing::Vacant);
         options.create_missing_column_families(true);
         let families = families.iter().map(|name| {
@@ -62,15 +59,13 @@ impl Database {
         });
         let db = DB::open_cf_descriptors(&options, &path, families)
             .map_err(|error| refusal(&path, &error))?;
-        let file = OptionsFile::newest(&path);
         Ok(Self {
-            version: file.version(),
-            configuration: configuration(settings, &file, &db, table),
-            names: Names::new(&layout.field_names),
+            description: describe(given, &db, table),
+            names: Names(layout.field_names.clone()),
             locks: Locks::new(),
-            counts: settings.switch("statistics"),
-            wal: settings.switch("wal"),
-            sync: settings.switch("sync"),
+            counts: given.switch("statistics"),
+            wal: given.switch("wal"),
+            sync: given.switch("sync"),
             options,
             opened: Opened::new(db, |db| {
                 db.cf_handle(table).expect("the table was opened with the database")

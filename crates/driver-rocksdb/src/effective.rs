@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use kvmark_driver::Description;
+use kvmark_driver::options::Given;
 use rocksdb::DB;
 
-use crate::options::{RocksDbOption, Scope, Settings, options};
+use crate::options::{Scope, options};
 
 /// Options of a database's location, which aren't configuration.
 const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
@@ -19,39 +21,45 @@ const BUILD: &str = match (option_env!("KVMARK_ROCKSDB_BUILD"), option_env!("ROC
     (None, Some(_)) => "library",
 };
 
-/// An OPTIONS file: `name=value` lines by section.
-pub(crate) struct OptionsFile {
-    values: BTreeMap<(String, String), String>,
+/// Describes an open database, with the effective value of every option that shapes how it behaves,
+/// by our names.
+pub(crate) fn describe(given: &Given, db: &DB, table: &str) -> Description {
+    let file = newest_file(db.path()).and_then(|file| fs::read_to_string(file).ok());
+    let file = parse(&file.unwrap_or_default());
+    let value = |section: &str, name: &str| file.get(&(section.to_owned(), name.to_owned()));
+    let shaping = options().iter().filter(|option| !NOT_CONFIGURATION.contains(&option.doc.name));
+    let values = shaping.filter_map(|option| {
+        let name = option.doc.name;
+        let section = match option.scope {
+            Scope::Driver => return Some((name.to_owned(), given.text(name)?.to_owned())),
+            Scope::Cache => return Some((name.to_owned(), cache_bytes(db, table)?)),
+            Scope::Database => "DBOptions".to_owned(),
+            Scope::Table => format!("CFOptions \"{table}\""),
+            Scope::Blocks => format!("TableOptions/BlockBasedTable \"{table}\""),
+        };
+        let spelled = value(&section, option.own_names.first()?)?;
+        Some((name.to_owned(), option.value_of(spelled)))
+    });
+    let version = value("Version", "rocksdb_version").map_or("unknown", String::as_str);
+    Description {
+        system: "RocksDB".to_owned(),
+        version: version.to_owned(),
+        configuration: values.chain([("build".to_owned(), BUILD.to_owned())]).collect(),
+    }
 }
 
-impl OptionsFile {
-    /// The newest one of the database; empty if there is none.
-    pub(crate) fn newest(path: &Path) -> Self {
-        let text = newest_file(path).and_then(|file| fs::read_to_string(file).ok());
-        Self::parse(&text.unwrap_or_default())
-    }
-
-    fn parse(text: &str) -> Self {
-        let mut values = BTreeMap::new();
-        let mut section = String::new();
-        for line in text.lines().map(str::trim) {
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                section = name.to_owned();
-            } else if let Some((name, value)) = line.split_once('=') {
-                values.insert((section.clone(), name.to_owned()), value.to_owned());
-            }
+/// The values of an OPTIONS file by section and name.
+fn parse(text: &str) -> BTreeMap<(String, String), String> {
+    let mut values = BTreeMap::new();
+    let mut section = String::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.to_owned();
+        } else if let Some((name, value)) = line.split_once('=') {
+            values.insert((section.clone(), name.to_owned()), value.to_owned());
         }
-        Self { values }
     }
-
-    fn value(&self, section: &str, name: &str) -> Option<&str> {
-        self.values.get(&(section.to_owned(), name.to_owned())).map(String::as_str)
-    }
-
-    /// RocksDB's version.
-    pub(crate) fn version(&self) -> String {
-        self.value("Version", "rocksdb_version").unwrap_or("unknown").to_owned()
-    }
+    values
 }
 
 fn newest_file(path: &Path) -> Option<PathBuf> {
@@ -61,35 +69,6 @@ fn newest_file(path: &Path) -> Option<PathBuf> {
         Some((number, entry.path()))
     });
     numbered.max_by_key(|(number, _)| *number).map(|(_, file)| file)
-}
-
-/// The effective value of every option that shapes how the system behaves, by our names.
-pub(crate) fn configuration(
-    settings: &Settings,
-    file: &OptionsFile,
-    db: &DB,
-    table: &str,
-) -> BTreeMap<String, String> {
-    let shaping = options().iter().filter(|option| !NOT_CONFIGURATION.contains(&option.doc.name));
-    let values = shaping.filter_map(|option| {
-        let name = option.doc.name;
-        let value = match option.scope {
-            Scope::Driver => Some(settings.text(name).to_owned()),
-            Scope::Cache => cache_bytes(db, table),
-            Scope::Database => from_file(file, option, "DBOptions"),
-            Scope::Table => from_file(file, option, &format!("CFOptions \"{table}\"")),
-            Scope::Blocks => {
-                from_file(file, option, &format!("TableOptions/BlockBasedTable \"{table}\""))
-            }
-        };
-        Some((name.to_owned(), value?))
-    });
-    let build = ("build".to_owned(), BUILD.to_owned());
-    values.chain([build]).collect()
-}
-
-fn from_file(file: &OptionsFile, option: &RocksDbOption, section: &str) -> Option<String> {
-    file.value(section, option.own_names.first()?).map(|spelled| option.value_of(spelled))
 }
 
 fn cache_bytes(db: &DB, table: &str) -> Option<String> {

@@ -18,8 +18,8 @@ pub(crate) enum Failure {
     #[error("the record of key {0:?} can't be decoded: a length in it points past its end")]
     Damaged(String),
     /// The values don't fit into a record.
-    #[error("{0}")]
-    Values(CodecError),
+    #[error("a field of 2 GiB or more doesn't fit the record format")]
+    TooLong,
     /// The engine executes the parts of a read-modify-write.
     #[error("a read-modify-write is executed as a read and an update")]
     Composed,
@@ -30,7 +30,7 @@ impl Failure {
     pub(crate) fn codec(error: CodecError, key: &[u8]) -> Self {
         match error {
             CodecError::Damaged => Self::Damaged(String::from_utf8_lossy(key).into_owned()),
-            CodecError::TooLong => Self::Values(error),
+            CodecError::TooLong => Self::TooLong,
         }
     }
 
@@ -38,7 +38,7 @@ impl Failure {
         match self {
             Self::Engine(error) => outcome_of(&error.kind()),
             Self::Damaged(_) => Outcome::Protocol,
-            Self::Values(_) | Self::Composed => Outcome::Refused,
+            Self::TooLong | Self::Composed => Outcome::Refused,
         }
     }
 }
@@ -68,35 +68,31 @@ pub(crate) fn refusal(path: &Path, error: &rocksdb::Error) -> OpenError {
 fn sentence(path: &Path, text: &str, kind: &ErrorKind) -> String {
     let path = path.display();
     let says = |part: &str| text.to_ascii_lowercase().contains(part);
+    let unreadable = matches!(kind, ErrorKind::Corruption | ErrorKind::NotSupported);
     if says("lock hold by current process") {
-        return format!("this process has already opened the RocksDB database at {path}");
-    }
-    if says("while lock file") && !says("permission denied") {
-        return format!(
+        format!("this process has already opened the RocksDB database at {path}")
+    } else if says("while lock file") && !says("permission denied") {
+        format!(
             "another process has opened the RocksDB database at {path}: \
              wait until it ends, or use another path"
-        );
-    }
-    if says("no space left") {
-        return format!("the disk that holds {path} is full: make room or use another path");
-    }
-    if says("permission denied") || says("read-only file system") {
-        return format!("no permission to write to {path}: change its owner or rights");
-    }
-    if says("comparator") {
-        return format!(
+        )
+    } else if says("no space left") {
+        format!("the disk that holds {path} is full: make room or use another path")
+    } else if says("permission denied") || says("read-only file system") {
+        format!("no permission to write to {path}: change its owner or rights")
+    } else if says("comparator") {
+        format!(
             "the RocksDB database at {path} orders its keys by a custom comparator, \
              which isn't supported ({text})"
-        );
-    }
-    let unreadable = matches!(kind, ErrorKind::Corruption | ErrorKind::NotSupported);
-    if unreadable || says("no such file") {
-        return format!(
+        )
+    } else if unreadable || says("no such file") {
+        format!(
             "the RocksDB database at {path} can't be read, \
              it is damaged or of a newer version ({text})"
-        );
+        )
+    } else {
+        format!("RocksDB can't open the database at {path} ({text})")
     }
-    format!("RocksDB can't open the database at {path} ({text})")
 }
 
 #[cfg(test)]

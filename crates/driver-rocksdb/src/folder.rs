@@ -42,15 +42,13 @@ pub(crate) fn prepare(path: &Path, create: bool) -> Result<Standing, OpenError> 
 
 fn standing(path: &Path) -> Result<Standing, OpenError> {
     match fs::metadata(path) {
-        Ok(found) if !found.is_dir() => Err(refused(path, "is a file, not a folder")),
-        Ok(_) => standing_of_folder(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => standing_of_nothing(path),
-        Err(error) => Err(unusable(path, &error)),
+        Ok(found) if !found.is_dir() => return Err(refused(path, "is a file, not a folder")),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return standing_of_nothing(path),
+        Err(error) => return Err(unusable(path, &error)),
     }
-}
-
-fn standing_of_folder(path: &Path) -> Result<Standing, OpenError> {
-    let entries = entries(path)?;
+    let entries = fs::read_dir(path).and_then(Iterator::collect);
+    let entries: Vec<DirEntry> = entries.map_err(|error| unusable(path, &error))?;
     if entries.iter().any(|entry| entry.file_name() == CURRENT) {
         return Ok(Standing::Database);
     }
@@ -68,11 +66,6 @@ fn standing_of_nothing(path: &Path) -> Result<Standing, OpenError> {
     let (path, parent) = (path.display(), parent.display());
     let text = format!("the folder {parent} of the RocksDB path {path} doesn't exist: make it");
     Err(OpenError::System(text))
-}
-
-fn entries(path: &Path) -> Result<Vec<DirEntry>, OpenError> {
-    let entries = fs::read_dir(path).and_then(Iterator::collect);
-    entries.map_err(|error| unusable(path, &error))
 }
 
 fn is_early(entry: &DirEntry) -> bool {

@@ -57,8 +57,7 @@ impl RocksDb {
         options: &BTreeMap<String, serde_json::Value>,
         layout: &Layout,
     ) -> Result<Self, OpenError> {
-        let settings = options::Settings::parse(options)?;
-        let database = Database::open(&settings, layout)?;
+        let database = Database::open(&options::parse(options)?, layout)?;
         Ok(Self { database: Arc::new(database) })
     }
 }
@@ -72,11 +71,7 @@ impl Driver for RocksDb {
     }
 
     fn describe(&self) -> Description {
-        Description {
-            system: "RocksDB".to_owned(),
-            version: self.database.version.clone(),
-            configuration: self.database.configuration.clone(),
-        }
+        self.database.description.clone()
     }
 
     fn session(&self, _clients: u32) -> Result<AnySession<RocksDbSession, Never>, OpenError> {
@@ -94,7 +89,6 @@ impl Driver for RocksDb {
     fn console(
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
-        let settings = options::Settings::parse(options)?;
-        Ok(Some(Box::new(console::Console::new(&settings))))
+        Ok(Some(Box::new(console::Console::new(&options::parse(options)?))))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kvmark_driver::OpenError;
-use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver::options::{self, Accepts, Given, OptionDoc};
 use rocksdb::{BlockBasedOptions, Cache, Options};
 use serde_json::Value;
 
@@ -54,14 +54,14 @@ const fn count(min: i64) -> Accepts {
     Accepts::Whole { min, max: COUNT_MAX }
 }
 
-/// An option with its accepted values and default, and with its scope and RocksDB's names.
+/// An option, whose scope and meaning follow.
 const fn option(
     name: &'static str,
-    meaning: &'static str,
-    (accepts, default): (Accepts, Option<&'static str>),
-    (scope, own_names): (Scope, &'static [&'static str]),
+    accepts: Accepts,
+    default: Option<&'static str>,
 ) -> RocksDbOption {
-    RocksDbOption { doc: OptionDoc { name, meaning, accepts, default }, own_names, scope }
+    let doc = options::option(name, accepts, default);
+    RocksDbOption { doc, own_names: &[], scope: Scope::Driver }
 }
 
 /// Every option of this driver, in the order of the documentation.
@@ -71,147 +71,86 @@ pub fn options() -> &'static [RocksDbOption] {
 }
 
 static TABLE: [RocksDbOption; 22] = [
-    option(
-        "path",
-        "Folder of the database. Its parent must exist.",
-        (Accepts::Text("the path of a folder"), None),
-        (Scope::Driver, &[]),
-    ),
-    option(
-        "create",
-        "Whether a database that isn't there is created.",
-        (Accepts::SWITCH, Some("false")),
-        (Scope::Driver, &["create_if_missing"]),
-    ),
-    option(
-        "wal",
-        "Whether writes go to the write-ahead log; without it a crash loses \
-                      memtables.",
-        (Accepts::SWITCH, Some("true")),
-        (Scope::Driver, &["disableWAL"]),
-    ),
-    option(
-        "sync",
-        "Whether a write waits until the log is on the disk; needs wal.",
-        (Accepts::SWITCH, Some("false")),
-        (Scope::Driver, &["sync"]),
-    ),
-    option(
-        "statistics",
-        "Whether RocksDB collects statistics; costs a few percent of the throughput.",
-        (Accepts::SWITCH, Some("false")),
-        (Scope::Driver, &["statistics"]),
-    ),
-    option(
-        "write_buffer_bytes",
-        "Size of a memtable.",
-        (bytes(64 << 10), Some("67108864")),
-        (Scope::Table, &["write_buffer_size"]),
-    ),
-    option(
-        "max_write_buffers",
-        "Memtables, the active one and those being flushed, before writes stop.",
-        (count(2), Some("2")),
-        (Scope::Table, &["max_write_buffer_number"]),
-    ),
-    option(
-        "block_cache_bytes",
-        "Size of the cache of uncompressed blocks, a hyper clock cache; 0 for no \
-                      cache.",
-        (bytes(0), Some("33554432")),
-        (Scope::Cache, &["block_cache"]),
-    ),
-    option(
-        "block_bytes",
-        "Size of a block before compression.",
-        (Accepts::Whole { min: 1 << 10, max: 1 << 30 }, Some("4096")),
-        (Scope::Blocks, &["block_size"]),
-    ),
-    option(
-        "bloom_bits_per_key",
-        "Bits per key of the Bloom filter; 0 for no filter.",
-        (Accepts::Whole { min: 0, max: 100 }, Some("0")),
-        (Scope::Blocks, &["filter_policy"]),
-    ),
-    option(
-        "cache_index_and_filter_blocks",
-        "Whether index and filter blocks live in the block cache.",
-        (Accepts::SWITCH, Some("false")),
-        (Scope::Blocks, &["cache_index_and_filter_blocks"]),
-    ),
-    option(
-        "compression",
-        "Compression of blocks in files.",
-        (Accepts::Words(&["none", "snappy", "lz4", "zstd"]), Some("lz4")),
-        (Scope::Table, &["compression"]),
-    ),
-    option(
-        "target_file_bytes",
-        "Size of a file in level 1.",
-        (bytes(64 << 10), Some("67108864")),
-        (Scope::Table, &["target_file_size_base"]),
-    ),
-    option(
-        "level_base_bytes",
-        "Size of level 1.",
-        (bytes(64 << 10), Some("268435456")),
-        (Scope::Table, &["max_bytes_for_level_base"]),
-    ),
-    option(
-        "level0_file_num_compaction_trigger",
-        "Files in level 0 that start a compaction.",
-        (count(1), Some("4")),
-        (Scope::Table, &["level0_file_num_compaction_trigger"]),
-    ),
-    option(
-        "level0_slowdown_writes_trigger",
-        "Files in level 0 from which writes are slowed down.",
-        (count(1), Some("20")),
-        (Scope::Table, &["level0_slowdown_writes_trigger"]),
-    ),
-    option(
-        "level0_stop_writes_trigger",
-        "Files in level 0 at which writes stop.",
-        (count(1), Some("36")),
-        (Scope::Table, &["level0_stop_writes_trigger"]),
-    ),
-    option(
-        "max_background_jobs",
-        "Threads for flushes and compactions together.",
-        (Accepts::Whole { min: 1, max: 1024 }, Some("2")),
-        (Scope::Database, &["max_background_jobs"]),
-    ),
-    option(
-        "max_subcompactions",
-        "Threads that may share one compaction.",
-        (Accepts::Whole { min: 1, max: 1024 }, Some("1")),
-        (Scope::Database, &["max_subcompactions"]),
-    ),
-    option(
-        "max_open_files",
-        "Files kept open; -1 for all.",
-        (count(-1), Some("-1")),
-        (Scope::Database, &["max_open_files"]),
-    ),
-    option(
-        "bytes_per_sync",
-        "Bytes of a file after which they go to the disk; 0 leaves it to the kernel.",
-        (bytes(0), Some("0")),
-        (Scope::Database, &["bytes_per_sync"]),
-    ),
-    option(
-        "direct_io",
-        "Whether reads, flushes and compactions go past the kernel's page cache.",
-        (Accepts::SWITCH, Some("false")),
-        (Scope::Database, &["use_direct_reads", "use_direct_io_for_flush_and_compaction"]),
-    ),
+    option("path", Accepts::Text("the path of a folder"), None)
+        .meaning("Folder of the database. Its parent must exist."),
+    option("create", Accepts::SWITCH, Some("false"))
+        .within(Scope::Driver, &["create_if_missing"])
+        .meaning("Whether a database that isn't there is created."),
+    option("wal", Accepts::SWITCH, Some("true"))
+        .within(Scope::Driver, &["disableWAL"])
+        .meaning("Whether writes go to the write-ahead log; without it a crash loses memtables."),
+    option("sync", Accepts::SWITCH, Some("false"))
+        .within(Scope::Driver, &["sync"])
+        .meaning("Whether a write waits until the log is on the disk; needs wal."),
+    option("statistics", Accepts::SWITCH, Some("false"))
+        .within(Scope::Driver, &["statistics"])
+        .meaning("Whether RocksDB collects statistics; costs a few percent of the throughput."),
+    option("write_buffer_bytes", bytes(64 << 10), Some("67108864"))
+        .within(Scope::Table, &["write_buffer_size"])
+        .meaning("Size of a memtable."),
+    option("max_write_buffers", count(2), Some("2"))
+        .within(Scope::Table, &["max_write_buffer_number"])
+        .meaning("Memtables, the active one and those being flushed, before writes stop."),
+    option("block_cache_bytes", bytes(0), Some("33554432"))
+        .within(Scope::Cache, &["block_cache"])
+        .meaning("Size of the cache of uncompressed blocks, a hyper clock cache; 0 for no cache."),
+    option("block_bytes", Accepts::Whole { min: 1 << 10, max: 1 << 30 }, Some("4096"))
+        .within(Scope::Blocks, &["block_size"])
+        .meaning("Size of a block before compression."),
+    option("bloom_bits_per_key", Accepts::Whole { min: 0, max: 100 }, Some("0"))
+        .within(Scope::Blocks, &["filter_policy"])
+        .meaning("Bits per key of the Bloom filter; 0 for no filter."),
+    option("cache_index_and_filter_blocks", Accepts::SWITCH, Some("false"))
+        .within(Scope::Blocks, &["cache_index_and_filter_blocks"])
+        .meaning("Whether index and filter blocks live in the block cache."),
+    option("compression", Accepts::Words(&["none", "snappy", "lz4", "zstd"]), Some("lz4"))
+        .within(Scope::Table, &["compression"])
+        .meaning("Compression of blocks in files."),
+    option("target_file_bytes", bytes(64 << 10), Some("67108864"))
+        .within(Scope::Table, &["target_file_size_base"])
+        .meaning("Size of a file in level 1."),
+    option("level_base_bytes", bytes(64 << 10), Some("268435456"))
+        .within(Scope::Table, &["max_bytes_for_level_base"])
+        .meaning("Size of level 1."),
+    option("level0_file_num_compaction_trigger", count(1), Some("4"))
+        .within(Scope::Table, &["level0_file_num_compaction_trigger"])
+        .meaning("Files in level 0 that start a compaction."),
+    option("level0_slowdown_writes_trigger", count(1), Some("20"))
+        .within(Scope::Table, &["level0_slowdown_writes_trigger"])
+        .meaning("Files in level 0 from which writes are slowed down."),
+    option("level0_stop_writes_trigger", count(1), Some("36"))
+        .within(Scope::Table, &["level0_stop_writes_trigger"])
+        .meaning("Files in level 0 at which writes stop."),
+    option("max_background_jobs", Accepts::Whole { min: 1, max: 1024 }, Some("2"))
+        .within(Scope::Database, &["max_background_jobs"])
+        .meaning("Threads for flushes and compactions together."),
+    option("max_subcompactions", Accepts::Whole { min: 1, max: 1024 }, Some("1"))
+        .within(Scope::Database, &["max_subcompactions"])
+        .meaning("Threads that may share one compaction."),
+    option("max_open_files", count(-1), Some("-1"))
+        .within(Scope::Database, &["max_open_files"])
+        .meaning("Files kept open; -1 for all."),
+    option("bytes_per_sync", bytes(0), Some("0"))
+        .within(Scope::Database, &["bytes_per_sync"])
+        .meaning("Bytes of a file after which they go to the disk; 0 leaves it to the kernel."),
+    option("direct_io", Accepts::SWITCH, Some("false"))
+        .within(Scope::Database, &["use_direct_reads", "use_direct_io_for_flush_and_compaction"])
+        .meaning("Whether reads, flushes and compactions go past the kernel's page cache."),
 ];
 
 impl RocksDbOption {
+    const fn within(self, scope: Scope, own_names: &'static [&'static str]) -> Self {
+        Self { own_names, scope, ..self }
+    }
+
+    const fn meaning(self, meaning: &'static str) -> Self {
+        Self { doc: self.doc.meaning(meaning), ..self }
+    }
+
     /// `name=value` in RocksDB's spelling, for each of its names.
     fn assignments(&self, value: &str) -> String {
         let spelled = match self.own_names {
-            ["compression"] => compression(value, |pair| (pair.0, pair.1)).unwrap_or(value).into(),
+            ["compression"] => compression(value, |(own, spelled)| (own, spelled)),
             ["filter_policy"] if value == "0" => "nullptr".to_owned(),
             ["filter_policy"] => format!("bloomfilter:{value}:false"),
             _ => value.to_owned(),
@@ -222,83 +161,67 @@ impl RocksDbOption {
     /// The value in our spelling, from RocksDB's.
     pub(crate) fn value_of(&self, spelled: &str) -> String {
         match self.own_names {
-            ["compression"] => {
-                compression(spelled, |pair| (pair.1, pair.0)).unwrap_or(spelled).into()
-            }
+            ["compression"] => compression(spelled, |(own, spelled)| (spelled, own)),
             ["filter_policy"] => spelled.split(':').nth(1).unwrap_or("0").to_owned(),
             _ => spelled.to_owned(),
         }
     }
 }
 
+/// The other spelling of a compression.
 fn compression(
-    from: &str,
-    direction: impl Fn(&(&'static str, &'static str)) -> (&'static str, &'static str),
-) -> Option<&'static str> {
-    COMPRESSIONS.iter().map(direction).find(|(key, _)| *key == from).map(|(_, other)| other)
+    name: &str,
+    direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) -> String {
+    let mut pairs = COMPRESSIONS.into_iter().map(direction);
+    pairs.find(|(from, _)| *from == name).map_or(name, |(_, to)| to).to_owned()
 }
 
-/// The given options, checked against the table.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    given: Given,
+/// The given options, checked against the table. Each has a value.
+pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Given, OpenError> {
+    let docs = || TABLE.iter().map(|option| &option.doc);
+    if let Some(name) = options.keys().find(|name| docs().all(|doc| doc.name != *name)) {
+        return Err(unknown(name));
+    }
+    let given = Given::parse(docs(), options)?;
+    if let Some(doc) = docs().find(|doc| given.text(doc.name).is_none()) {
+        let text = format!("option '{}' is missing: give {}", doc.name, doc.accepts);
+        return Err(OpenError::Option(text));
+    }
+    if given.switch("sync") && !given.switch("wal") {
+        let text = "option 'sync' can't be 'true' while 'wal' is 'false': a write that goes \
+                    to no log can't wait for it";
+        return Err(OpenError::Option(text.to_owned()));
+    }
+    Ok(given)
 }
 
-impl Settings {
-    pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let docs = || TABLE.iter().map(|option| &option.doc);
-        if let Some(name) = options.keys().find(|name| docs().all(|doc| doc.name != *name)) {
-            return Err(unknown(name));
-        }
-        let given = Given::parse(docs(), options)?;
-        if let Some(doc) = docs().find(|doc| given.text(doc.name).is_none()) {
-            let text = format!("option '{}' is missing: give {}", doc.name, doc.accepts);
-            return Err(OpenError::Option(text));
-        }
-        if given.switch("sync") && !given.switch("wal") {
-            let text = "option 'sync' can't be 'true' while 'wal' is 'false': a write that goes \
-                        to no log can't wait for it";
-            return Err(OpenError::Option(text.to_owned()));
-        }
-        Ok(Self { given })
-    }
+/// The folder of the database.
+pub(crate) fn path(given: &Given) -> PathBuf {
+    given.text("path").expect("options without a path are refused").into()
+}
 
-    pub(crate) fn path(&self) -> PathBuf {
-        PathBuf::from(self.text("path"))
+/// RocksDB's options: its defaults, and what was given.
+pub(crate) fn engine(given: &Given) -> Result<Options, rocksdb::Error> {
+    let mut base = Options::default();
+    if let Some(bytes) = given.own("block_cache_bytes") {
+        base.set_block_based_table_factory(&blocks(bytes.parse().unwrap_or_default()));
     }
-
-    /// The value of a switch that the driver implements.
-    pub(crate) fn switch(&self, name: &str) -> bool {
-        self.given.switch(name)
+    let assigned = |scope| {
+        let own = |option: &RocksDbOption| Some(option.assignments(given.own(option.doc.name)?));
+        let here = TABLE.iter().filter(|option| option.scope == scope);
+        here.filter_map(own).collect::<String>()
+    };
+    let (database, table) = (assigned(Scope::Database), assigned(Scope::Table));
+    let text = match assigned(Scope::Blocks) {
+        blocks if blocks.is_empty() => database + &table,
+        blocks => format!("{database}{table}block_based_table_factory={{{blocks}}};"),
+    };
+    let mut options = base.get_options_from_string(text)?;
+    if given.switch("statistics") {
+        options.enable_statistics();
     }
-
-    pub(crate) fn text(&self, name: &str) -> &str {
-        self.given.text(name).expect("an option has a default, or is refused where it is missing")
-    }
-
-    /// RocksDB's options: its defaults, and what was given.
-    pub(crate) fn engine(&self) -> Result<Options, rocksdb::Error> {
-        let mut base = Options::default();
-        if let Some(bytes) = self.given.own("block_cache_bytes") {
-            base.set_block_based_table_factory(&blocks(bytes.parse().unwrap_or_default()));
-        }
-        let assigned = |scope| {
-            let own =
-                |option: &RocksDbOption| Some(option.assignments(self.given.own(option.doc.name)?));
-            let here = TABLE.iter().filter(|option| option.scope == scope);
-            here.filter_map(own).collect::<String>()
-        };
-        let (database, table) = (assigned(Scope::Database), assigned(Scope::Table));
-        let text = match assigned(Scope::Blocks) {
-            blocks if blocks.is_empty() => database + &table,
-            blocks => format!("{database}{table}block_based_table_factory={{{blocks}}};"),
-        };
-        let mut options = base.get_options_from_string(text)?;
-        if self.switch("statistics") {
-            options.enable_statistics();
-        }
-        Ok(options)
-    }
+    Ok(options)
 }
 
 fn blocks(cache_bytes: usize) -> BlockBasedOptions {
@@ -343,9 +266,9 @@ mod tests {
 
     use super::*;
 
-    fn parse(value: Value) -> Result<Settings, String> {
+    fn parse(value: Value) -> Result<Given, String> {
         let options = serde_json::from_value(value).unwrap();
-        Settings::parse(&options).map_err(|error| error.to_string())
+        super::parse(&options).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -354,8 +277,8 @@ mod tests {
             assert!(parse(json!({"path": "x", "sync": value})).unwrap().switch("sync"));
         }
         for value in [json!(8192), json!("8192")] {
-            let settings = parse(json!({"path": "x", "block_bytes": value})).unwrap();
-            assert_eq!(settings.text("block_bytes"), "8192");
+            let given = parse(json!({"path": "x", "block_bytes": value})).unwrap();
+            assert_eq!(given.text("block_bytes"), Some("8192"));
         }
     }
 

@@ -42,10 +42,10 @@ impl RocksDbSession {
         let (db, family) = (self.database.db(), self.database.family());
         let found = db.get_pinned_cf_opt(family, request.key, &self.reads)?;
         let Some(stored) = found else { return Ok(Outcome::Miss) };
-        self.deliver(request, request.key, &stored, reply)?;
+        let failed = |error| Failure::codec(error, request.key);
+        self.deliver(request, &stored, reply).map_err(failed)?;
         let Some(expected) = request.expected else { return Ok(Outcome::Ok) };
-        self.compare(request.columns, &stored, expected)
-            .map_err(|error| Failure::codec(error, request.key))
+        self.compare(request.columns, &stored, expected).map_err(failed)
     }
 
     /// Compares a stored record with the expected properties.
@@ -96,7 +96,7 @@ impl RocksDbSession {
         rows.seek(request.key);
         while reply.rows < request.scan_length {
             let Some((key, stored)) = rows.item() else { break };
-            self.deliver(request, key, stored, reply)?;
+            self.deliver(request, stored, reply).map_err(|error| Failure::codec(error, key))?;
             rows.next();
         }
         rows.status()?;
@@ -114,39 +114,27 @@ impl RocksDbSession {
     fn deliver(
         &self,
         request: &Request<'_>,
-        key: &[u8],
-        stored: &[u8],
-        reply: &mut Reply,
-    ) -> Result<(), Failure> {
-        if request.wants_values {
-            let row = u32::try_from(reply.rows).unwrap_or(u32::MAX);
-            self.decode(request.columns, row, stored, reply)
-                .map_err(|error| Failure::codec(error, key))?;
-        }
-        reply.rows += 1;
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        columns: Columns,
-        row: u32,
         stored: &[u8],
         reply: &mut Reply,
     ) -> Result<(), CodecError> {
-        let names = &self.database.names;
-        if let Columns::One(index) = columns {
-            if let Some(value) = field(stored, names.name(index))? {
-                reply.push(row, index, value);
+        let (names, row) = (&self.database.names, u32::try_from(reply.rows).unwrap_or(u32::MAX));
+        match request.columns {
+            _ if !request.wants_values => {}
+            Columns::One(index) => {
+                if let Some(value) = field(stored, names.name(index))? {
+                    reply.push(row, index, value);
+                }
             }
-            return Ok(());
-        }
-        for (place, field) in fields(stored).enumerate() {
-            let (name, value) = field?;
-            if let Some(index) = names.index_of(name, place) {
-                reply.push(row, index, value);
+            Columns::All | Columns::AllByName => {
+                for (place, field) in fields(stored).enumerate() {
+                    let (name, value) = field?;
+                    if let Some(index) = names.index_of(name, place) {
+                        reply.push(row, index, value);
+                    }
+                }
             }
         }
+        reply.rows += 1;
         Ok(())
     }
 }

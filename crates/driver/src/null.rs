@@ -7,18 +7,15 @@ use std::time::Duration;
 use kvmark_plan::{Kind, Outcome};
 use serde_json::Value;
 
-use crate::options::{Accepts, Given, OptionDoc};
+use crate::options::{Accepts, Given, OptionDoc, option};
 use crate::{
     About, AnySession, Blocking, Capabilities, Completions, Description, Driver, Execution,
     OpenError, Place, Reply, Request, Scheme, Session, Ticket,
 };
 
-static TABLE: [OptionDoc; 1] = [OptionDoc::new(
-    "yields",
-    "Turns of its worker that an operation takes; 0 makes the driver blocking.",
-    Accepts::Text("a count such as 0 or 1"),
-    "0",
-)];
+static TABLE: [OptionDoc; 1] =
+    [option("yields", Accepts::Text("a count such as 0 or 1"), Some("0"))
+        .meaning("Turns of its worker that an operation takes; 0 makes the driver blocking.")];
 
 /// A system without a store.
 #[derive(Clone, Debug)]

@@ -21,16 +21,21 @@ pub struct OptionDoc {
     pub default: Option<&'static str>,
 }
 
+/// An option, whose meaning follows: a row of a driver's table.
+#[must_use]
+pub const fn option(
+    name: &'static str,
+    accepts: Accepts,
+    default: Option<&'static str>,
+) -> OptionDoc {
+    OptionDoc { name, meaning: "", accepts, default }
+}
+
 impl OptionDoc {
-    /// An option with a default.
+    /// The option with its effect.
     #[must_use]
-    pub const fn new(
-        name: &'static str,
-        meaning: &'static str,
-        accepts: Accepts,
-        default: &'static str,
-    ) -> Self {
-        Self { name, meaning, accepts, default: Some(default) }
+    pub const fn meaning(self, meaning: &'static str) -> Self {
+        Self { meaning, ..self }
     }
 }
 
@@ -109,7 +114,7 @@ impl Given {
 
     fn take(&mut self, name: &str, value: &Value) -> Result<(), OpenError> {
         let doc = self.line(name).ok_or_else(|| self.unknown(name))?;
-        let text = text_of(value);
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         // The default may be given explicitly, even an empty one.
         let accepted = match doc.default {
             Some(default) if default == text => Some(text.clone()),
@@ -176,13 +181,6 @@ impl Given {
     }
 }
 
-fn text_of(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
 fn wrong(doc: &OptionDoc, text: &str) -> OpenError {
     let OptionDoc { name, accepts, .. } = doc;
     OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
@@ -193,37 +191,12 @@ mod tests {
     use super::*;
 
     static TABLE: [OptionDoc; 6] = [
-        OptionDoc {
-            name: "compression",
-            meaning: "",
-            accepts: Accepts::Words(&["none", "lz4", "snappy"]),
-            default: Some("none"),
-        },
-        OptionDoc { name: "tls", meaning: "", accepts: Accepts::SWITCH, default: Some("false") },
-        OptionDoc {
-            name: "database",
-            meaning: "",
-            accepts: Accepts::Whole { min: 0, max: 15 },
-            default: None,
-        },
-        OptionDoc {
-            name: "username",
-            meaning: "",
-            accepts: Accepts::Text("a user's name"),
-            default: None,
-        },
-        OptionDoc {
-            name: "share",
-            meaning: "",
-            accepts: Accepts::Text("a share such as 0.5"),
-            default: Some("0.25"),
-        },
-        OptionDoc {
-            name: "prefix",
-            meaning: "",
-            accepts: Accepts::Text("a prefix"),
-            default: Some(""),
-        },
+        option("compression", Accepts::Words(&["none", "lz4", "snappy"]), Some("none")),
+        option("tls", Accepts::SWITCH, Some("false")),
+        option("database", Accepts::Whole { min: 0, max: 15 }, None),
+        option("username", Accepts::Text("a user's name"), None),
+        option("share", Accepts::Text("a share such as 0.5"), Some("0.25")),
+        option("prefix", Accepts::Text("a prefix"), Some("")),
     ];
 
     fn given(name: &str, value: impl Into<Value>) -> Result<Given, String> {

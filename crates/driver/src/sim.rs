@@ -7,7 +7,6 @@
 //! A simulated store finds every key, or keeps records in memory. Faults are planted in these
 //! records. Verification must find each fault and no other.
 
-mod chance;
 mod faults;
 mod records;
 mod request;
@@ -21,25 +20,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use kvmark_plan::{Kind, Outcome};
+use kvmark_plan::{GOLDEN, Kind, Outcome, split_mix};
 use serde_json::Value;
 
-use self::chance::unit;
 use self::faults::{FAULT_OPTIONS, FAULTS_AFTER, FaultCounts};
 use self::request::{StatementForm, StoreRequest};
 use self::store::MemoryStore;
-use crate::options::{Accepts, Given, OptionDoc};
+use crate::options::{Accepts, Given, OptionDoc, option};
 use crate::{
     About, AnySession, Capabilities, Completions, Description, Driver, Execution, Layout, Never,
     OpenError, Place, Reply, Request, Scheme, Session, Ticket,
 };
-
-/// How service times are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ServiceTime {
-    Constant,
-    Exponential,
-}
 
 /// A list of windows `start+length`, in seconds since the run began, separated by commas.
 #[derive(Clone, Debug, Default)]
@@ -82,58 +73,31 @@ const WINDOWS: Accepts = Accepts::Text("windows such as 10+1,20+0.5 (start+lengt
 const SHARE: Accepts = Accepts::Text("a share between 0 and 1");
 
 static TABLE: [OptionDoc; 11] = [
-    OptionDoc::new(
-        "servers",
-        "Servers that work side by side.",
-        Accepts::Text("a count of at least 1"),
-        "1",
-    ),
-    OptionDoc::new(
-        "service",
-        "How service times are distributed.",
-        Accepts::Words(&["constant", "exponential"]),
-        "exponential",
-    ),
-    OptionDoc::new(
-        "mean_us",
-        "Mean service time in microseconds.",
-        Accepts::Text("microseconds, 0 or more"),
-        "100",
-    ),
-    OptionDoc::new(
-        "seed",
-        "Seed of service times, misses and errors.",
-        Accepts::Text("a whole number"),
-        "1",
-    ),
-    OptionDoc::new("stall", "When requests are delayed.", WINDOWS, ""),
-    OptionDoc::new("outage", "When requests are answered `unavailable`.", WINDOWS, ""),
-    OptionDoc::new(
-        "disconnect",
-        "When connections are down; of the writes under way some take effect.",
-        WINDOWS,
-        "",
-    ),
-    OptionDoc::new("miss_share", "Share of requests that find nothing.", SHARE, "0"),
-    OptionDoc::new("error_share", "Share of requests that fail.", SHARE, "0"),
-    OptionDoc::new(
-        "clock",
-        "Whether the system lives in simulated time, or in the machine's.",
-        Accepts::Words(&["virtual", "real"]),
-        "real",
-    ),
-    OptionDoc::new(
-        "store",
-        "Whether records are kept in memory, or every key is found.",
-        Accepts::Words(&["memory", "none"]),
-        "none",
-    ),
+    option("servers", Accepts::Text("a count of at least 1"), Some("1"))
+        .meaning("Servers that work side by side."),
+    option("service", Accepts::Words(&["constant", "exponential"]), Some("exponential"))
+        .meaning("How service times are distributed."),
+    option("mean_us", Accepts::Text("microseconds, 0 or more"), Some("100"))
+        .meaning("Mean service time in microseconds."),
+    option("seed", Accepts::Text("a whole number"), Some("1"))
+        .meaning("Seed of service times, misses and errors."),
+    option("stall", WINDOWS, Some("")).meaning("When requests are delayed."),
+    option("outage", WINDOWS, Some("")).meaning("When requests are answered `unavailable`."),
+    option("disconnect", WINDOWS, Some(""))
+        .meaning("When connections are down; of the writes under way some take effect."),
+    option("miss_share", SHARE, Some("0")).meaning("Share of requests that find nothing."),
+    option("error_share", SHARE, Some("0")).meaning("Share of requests that fail."),
+    option("clock", Accepts::Words(&["virtual", "real"]), Some("real"))
+        .meaning("Whether the system lives in simulated time, or in the machine's."),
+    option("store", Accepts::Words(&["memory", "none"]), Some("none"))
+        .meaning("Whether records are kept in memory, or every key is found."),
 ];
 
 /// A simulated system.
 #[derive(Clone, Debug)]
 pub struct Sim {
-    service: ServiceTime,
+    /// Whether service times are constant, not exponentially distributed.
+    is_constant: bool,
     mean_ns: f64,
     seed: u64,
     stalls: Windows,
@@ -181,10 +145,7 @@ impl Sim {
         };
         let free_ns = (0..servers).map(|_| Reverse(0)).collect();
         Ok(Self {
-            service: match given.text("service") {
-                Some("constant") => ServiceTime::Constant,
-                _ => ServiceTime::Exponential,
-            },
+            is_constant: given.text("service") == Some("constant"),
             mean_ns: mean_us * 1e3,
             seed: given.read("seed")?,
             stalls: given.read("stall")?,
@@ -212,10 +173,8 @@ impl Sim {
             return (now_ns, Outcome::Connection);
         }
         let Reverse(free_ns) = queue.free_ns.pop().expect("there is at least one server");
-        let service_ns = match self.service {
-            ServiceTime::Constant => self.mean_ns,
-            ServiceTime::Exponential => -self.mean_ns * (1.0 - unit(self.seed, 2 * number)).ln(),
-        };
+        let scale = || -(1.0 - unit(self.seed, 2 * number)).ln();
+        let service_ns = self.mean_ns * if self.is_constant { 1.0 } else { scale() };
         let done_ns = self.finish(now_ns.max(free_ns), service_ns.round() as u64);
         queue.free_ns.push(Reverse(done_ns));
         if let Some(end_ns) = self.disconnects.first_start(now_ns..done_ns) {
@@ -280,6 +239,12 @@ fn store(given: &Given) -> Result<Option<MemoryStore>, OpenError> {
     Ok(Some(MemoryStore::new(counts, seed)))
 }
 
+/// Uniform in [0, 1), a function of seed and number.
+fn unit(seed: u64, number: u64) -> f64 {
+    let noise = split_mix(seed.wrapping_add(number.wrapping_add(1).wrapping_mul(GOLDEN)));
+    (noise >> 11) as f64 / (1u64 << 53) as f64
+}
+
 fn lock(store: &Mutex<MemoryStore>) -> MutexGuard<'_, MemoryStore> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -302,7 +267,7 @@ impl Driver for Sim {
             system: self.clone(),
             submitted: Vec::new(),
             under_way: BinaryHeap::new(),
-            requests: vec![Under::default(); clients as usize],
+            requests: vec![Under { number: None, outcome: Outcome::Ok, rows: 0 }; clients as usize],
             carried: HashMap::new(),
             reply: Reply::default(),
             served: 0,
@@ -339,11 +304,11 @@ struct Submitted {
 }
 
 /// A request under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Under {
     /// Its number; none when it was given up.
     number: Option<u64>,
-    outcome: Option<Outcome>,
+    outcome: Outcome,
     rows: u64,
 }
 
@@ -356,6 +321,7 @@ struct Carried {
     takes_effect: bool,
 }
 
+const CLOSED: &str = "the simulated connection was closed";
 const UNAVAILABLE: &str = "the simulated system is unavailable";
 
 impl SimSession {
@@ -365,8 +331,7 @@ impl SimSession {
             let (done_ns, outcome) = self.system.serve(at_ns);
             let number = self.served;
             self.served += 1;
-            self.requests[ticket as usize] =
-                Under { number: Some(number), outcome: Some(outcome), rows };
+            self.requests[ticket as usize] = Under { number: Some(number), outcome, rows };
             self.under_way.push(Reverse((done_ns, number, ticket)));
             if let Some(request) = request {
                 let by_chance = || unit(self.system.seed ^ EFFECT_SEED, number) < 0.5;
@@ -386,10 +351,8 @@ impl SimSession {
                 break;
             }
             self.under_way.pop();
-            let request = &mut self.requests[ticket as usize];
-            let is_given_up = request.number != Some(number);
-            let Under { outcome, rows, .. } = *request;
-            let outcome = outcome.unwrap_or(Outcome::Ok);
+            let Under { number: latest, outcome, rows } = self.requests[ticket as usize];
+            let is_given_up = latest != Some(number);
             let fails = is_given_up || outcome.is_failure();
             let (at_ns, outcome) = match (self.carried.remove(&number), &self.system.store) {
                 (Some(carried), Some(store)) if fails => {
@@ -411,15 +374,12 @@ impl SimSession {
             }
             self.requests[ticket as usize].number = None;
             any = true;
-            match outcome {
-                Outcome::Connection => {
-                    let why = "the simulated connection was closed";
-                    done.failed(ticket, at_ns, outcome, why, &self.reply);
-                }
-                outcome if outcome.is_failure() => {
-                    done.failed(ticket, at_ns, outcome, UNAVAILABLE, &self.reply);
-                }
-                outcome => done.completed(ticket, at_ns, outcome, &self.reply),
+            if outcome.is_failure() {
+                let is_lost = outcome == Outcome::Connection;
+                let why = if is_lost { CLOSED } else { UNAVAILABLE };
+                done.failed(ticket, at_ns, outcome, why, &self.reply);
+            } else {
+                done.completed(ticket, at_ns, outcome, &self.reply);
             }
         }
         any

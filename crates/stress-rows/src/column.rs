@@ -19,24 +19,9 @@ pub(crate) struct Column {
     identity: Law,
     size: Law,
     count: Law,
-    column_type: ColumnType,
-}
-
-#[derive(Clone, Debug)]
-enum ColumnType {
-    Digits,
-    Bytes,
-    Text,
-    Integer { spare_bits: u32 },
-    Fraction { single: bool },
-    Boolean,
-    Uuid,
-    TimeUuid,
-    Timestamp,
-    Inet,
-    List(Box<Column>),
-    Tuple(Vec<Column>),
-    Map(Box<Column>, Box<Column>),
+    becomes: Becomes,
+    /// The columns of a collection's elements, in turns.
+    inner: Vec<Column>,
 }
 
 /// The state of a column's draws after seeding.
@@ -54,25 +39,34 @@ impl Column {
         let size = law(&column.size, "size")?;
         let length = size.bounds().0;
         require(length >= 0, || format!("{place}.size.min"), length, "a length from 0")?;
+        let inner: Vec<(&RowColumn, &str)> = match &column.becomes {
+            Becomes::List { of } => vec![(of, "of")],
+            Becomes::Tuple { of } => of.iter().map(|part| (part, "of")).collect(),
+            Becomes::Map { keys, values } => vec![(keys, "keys"), (values, "values")],
+            Becomes::Integer { bits } => {
+                let usable = matches!(bits, 8 | 16 | 32 | 64);
+                require(usable, || format!("{place}.becomes.bits"), bits, "8, 16, 32 or 64")?;
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        let ready = |(column, name)| Self::new(column, &format!("{place}.becomes.{name}"));
         Ok(Self {
             salt: salt(&column.label),
             identity: law(&column.identity, "identity")?,
             size,
             count: law(&column.count, "count")?,
-            column_type: ColumnType::new(&column.becomes, &format!("{place}.becomes"))?,
+            becomes: column.becomes.clone(),
+            inner: inner.into_iter().map(ready).collect::<Result<_, _>>()?,
         })
     }
 
     /// Starts the draws from a seed.
     #[inline]
     pub(crate) fn seeded(&self, seed: i64) -> ColumnState {
-        let of_element = |column: &Self| column.seeded(seed.wrapping_mul(31));
-        let inner = match &self.column_type {
-            ColumnType::List(of) => vec![of_element(of)],
-            ColumnType::Tuple(of) => of.iter().map(|part| part.seeded(seed)).collect(),
-            ColumnType::Map(keys, values) => vec![of_element(keys), of_element(values)],
-            _ => Vec::new(),
-        };
+        let is_tuple = matches!(self.becomes, Becomes::Tuple { .. });
+        let inner_seed = if is_tuple { seed } else { seed.wrapping_mul(31) };
+        let inner = self.inner.iter().map(|column| column.seeded(inner_seed)).collect();
         ColumnState { random: JavaRandom::new(seed ^ self.salt), inner }
     }
 
@@ -84,38 +78,25 @@ impl Column {
     /// Appends the next value and returns its type.
     pub(crate) fn append(&self, draws: &mut ColumnState, bytes: &mut Vec<u8>) -> ValueType {
         let random = &mut draws.random;
-        match &self.column_type {
-            ColumnType::Digits => self.append_digits(random, bytes),
-            ColumnType::Bytes => self.append_noise(random, bytes),
-            ColumnType::Text => {
+        match self.becomes {
+            Becomes::Digits => self.append_digits(random, bytes),
+            Becomes::Bytes => self.append_noise(random, bytes),
+            Becomes::Text => {
                 let start = bytes.len();
                 self.append_noise(random, bytes);
                 bytes[start..].iter_mut().for_each(|byte| *byte = ((*byte & 127) + 32) & 127);
                 ValueType::Text
             }
-            ColumnType::Fraction { single } => {
+            Becomes::Fraction { single } => {
                 let drawn = self.identity.draw_real(random);
-                let kept = if *single { f64::from(drawn as f32) } else { drawn };
+                let kept = if single { f64::from(drawn as f32) } else { drawn };
                 bytes.extend_from_slice(&kept.to_le_bytes());
                 ValueType::Fraction
             }
-            ColumnType::List(of) => {
-                let length = self.length(random);
-                let elements = (0..length).map(|_| (&**of, 0));
-                put_elements(elements, &mut draws.inner, bytes);
-                ValueType::List
-            }
-            ColumnType::Tuple(of) => {
-                put_elements(of.iter().zip(0..), &mut draws.inner, bytes);
-                ValueType::Tuple
-            }
-            ColumnType::Map(keys, values) => {
-                let length = self.length(random);
-                let pairs = (0..length).flat_map(|_| [(&**keys, 0), (&**values, 1)]);
-                put_elements(pairs, &mut draws.inner, bytes);
-                ValueType::Map
-            }
-            column_type => column_type.append_number(self.identity.draw(random), self.salt, bytes),
+            Becomes::List { .. } => self.append_elements(ValueType::List, draws, bytes),
+            Becomes::Tuple { .. } => self.append_elements(ValueType::Tuple, draws, bytes),
+            Becomes::Map { .. } => self.append_elements(ValueType::Map, draws, bytes),
+            _ => self.append_number(self.identity.draw(random), bytes),
         }
     }
 
@@ -145,23 +126,80 @@ impl Column {
         self.size.draw(&mut JavaRandom::new(seed)) as usize
     }
 
+    /// Appends a value of one number without a length.
+    fn append_number(&self, number: i64, bytes: &mut Vec<u8>) -> ValueType {
+        let mut integer = |number: i64| bytes.extend_from_slice(&number.to_le_bytes());
+        match self.becomes {
+            Becomes::Integer { bits } => {
+                integer(number << (64 - bits) >> (64 - bits));
+                ValueType::Integer
+            }
+            Becomes::Timestamp => {
+                integer(number);
+                ValueType::Timestamp
+            }
+            Becomes::Boolean => {
+                bytes.push(1);
+                ValueType::Boolean
+            }
+            Becomes::Inet => {
+                let address = std::net::Ipv4Addr::from_bits(number as u32);
+                bytes.extend_from_slice(address.to_string().as_bytes());
+                ValueType::Text
+            }
+            _ => {
+                let halves = if matches!(self.becomes, Becomes::TimeUuid) {
+                    [time_of_uuid(number), self.salt.cast_unsigned()]
+                } else {
+                    [number.cast_unsigned(); 2]
+                };
+                halves.iter().for_each(|half| bytes.extend_from_slice(&half.to_be_bytes()));
+                ValueType::Uuid
+            }
+        }
+    }
+
+    /// Appends the number of elements, then each with its type and length, in the format of
+    /// [`ValueType`]. A tuple has one element of each inner column, others as many as drawn.
+    fn append_elements(
+        &self,
+        collection: ValueType,
+        draws: &mut ColumnState,
+        bytes: &mut Vec<u8>,
+    ) -> ValueType {
+        let is_tuple = collection == ValueType::Tuple;
+        let turns = if is_tuple { 1 } else { self.length(&mut draws.random) };
+        let count = (turns * self.inner.len()) as u64;
+        bytes.extend_from_slice(&count.to_le_bytes());
+        for _ in 0..turns {
+            for (column, draws) in self.inner.iter().zip(&mut draws.inner) {
+                let header = bytes.len();
+                bytes.extend_from_slice(&[0; 9]);
+                let start = bytes.len();
+                let kind = column.append(draws, bytes);
+                let length = (bytes.len() - start) as u64;
+                bytes[header] = kind as u8;
+                bytes[header + 1..start].copy_from_slice(&length.to_le_bytes());
+            }
+        }
+        collection
+    }
+
     /// The seed that results from folding a value into another seed.
     pub(crate) fn fold(&self, value: &[u8], seed: i64) -> i64 {
         let next = |seed: i64, part: i64| seed.wrapping_mul(31).wrapping_add(part);
         let signed = |seed, byte: &u8| next(seed, byte.cast_signed().into());
         let number = || value.try_into().map(i64::from_le_bytes).unwrap_or_default();
         let serialized = |number: &[u8]| number.iter().fold(seed, signed);
-        match &self.column_type {
-            ColumnType::Integer { .. } => next(seed, number()),
-            ColumnType::Fraction { .. } => {
-                next(seed, f64::from_bits(number().cast_unsigned()) as i64)
-            }
-            ColumnType::Uuid | ColumnType::TimeUuid => {
+        match self.becomes {
+            Becomes::Integer { .. } => next(seed, number()),
+            Becomes::Fraction { .. } => next(seed, f64::from_bits(number().cast_unsigned()) as i64),
+            Becomes::Uuid | Becomes::TimeUuid => {
                 let halves = value.as_chunks::<8>().0.iter().map(|half| i64::from_be_bytes(*half));
                 next(seed, halves.fold(0, |all, half| all ^ half))
             }
-            ColumnType::Timestamp => serialized(&number().to_be_bytes()),
-            ColumnType::Inet => {
+            Becomes::Timestamp => serialized(&number().to_be_bytes()),
+            Becomes::Inet => {
                 let text = std::str::from_utf8(value).unwrap_or_default();
                 let octets = text.split('.').map(|octet| octet.parse().unwrap_or_default());
                 octets.fold(seed, |seed, octet: u8| signed(seed, &octet))
@@ -171,95 +209,9 @@ impl Column {
     }
 }
 
-impl ColumnType {
-    fn new(becomes: &Becomes, place: &str) -> Result<Self, OutOfRange> {
-        let inner =
-            |column: &RowColumn, name: &str| Column::new(column, &format!("{place}.{name}"));
-        Ok(match becomes {
-            Becomes::Digits => Self::Digits,
-            Becomes::Bytes => Self::Bytes,
-            Becomes::Text => Self::Text,
-            Becomes::Integer { bits } => {
-                let usable = matches!(bits, 8 | 16 | 32 | 64);
-                require(usable, || format!("{place}.bits"), bits, "8, 16, 32 or 64")?;
-                Self::Integer { spare_bits: 64 - bits }
-            }
-            Becomes::Fraction { single } => Self::Fraction { single: *single },
-            Becomes::Boolean => Self::Boolean,
-            Becomes::Uuid => Self::Uuid,
-            Becomes::TimeUuid => Self::TimeUuid,
-            Becomes::Timestamp => Self::Timestamp,
-            Becomes::Inet => Self::Inet,
-            Becomes::List { of } => Self::List(Box::new(inner(of, "of")?)),
-            Becomes::Tuple { of } => {
-                Self::Tuple(of.iter().map(|part| inner(part, "of")).collect::<Result<_, _>>()?)
-            }
-            Becomes::Map { keys, values } => {
-                Self::Map(Box::new(inner(keys, "keys")?), Box::new(inner(values, "values")?))
-            }
-        })
-    }
-
-    /// Appends a value of one number without a length.
-    fn append_number(&self, number: i64, salt: i64, bytes: &mut Vec<u8>) -> ValueType {
-        let integer = |number: i64, bytes: &mut Vec<u8>| {
-            bytes.extend_from_slice(&number.to_le_bytes());
-            ValueType::Integer
-        };
-        match self {
-            Self::Integer { spare_bits } => integer(number << spare_bits >> spare_bits, bytes),
-            Self::Timestamp => {
-                integer(number, bytes);
-                ValueType::Timestamp
-            }
-            Self::Boolean => {
-                bytes.push(1);
-                ValueType::Boolean
-            }
-            Self::Inet => {
-                let address = std::net::Ipv4Addr::from_bits(number as u32);
-                bytes.extend_from_slice(address.to_string().as_bytes());
-                ValueType::Text
-            }
-            _ => {
-                let halves = if matches!(self, Self::TimeUuid) {
-                    [time_of_uuid(number), salt.cast_unsigned()]
-                } else {
-                    [number.cast_unsigned(); 2]
-                };
-                halves.iter().for_each(|half| bytes.extend_from_slice(&half.to_be_bytes()));
-                ValueType::Uuid
-            }
-        }
-    }
-}
-
 /// The upper half of a UUID of version 1.
 const fn time_of_uuid(since_1970_ms: i64) -> u64 {
     let ticks =
         since_1970_ms.wrapping_add(UUID_EPOCH_MS).wrapping_mul(TICKS_PER_MS).cast_unsigned();
     ticks << 32 | ticks >> 16 & 0xFFFF_0000 | 0x1000 | ticks >> 48 & 0x0FFF
-}
-
-/// Writes the number of elements, then each with its type and length, in the format of
-/// [`ValueType`].
-fn put_elements<'a>(
-    elements: impl Iterator<Item = (&'a Column, usize)>,
-    draws: &mut [ColumnState],
-    bytes: &mut Vec<u8>,
-) {
-    let count_at = bytes.len();
-    bytes.extend_from_slice(&[0; 8]);
-    let mut count = 0_u64;
-    for (column, place) in elements {
-        let header = bytes.len();
-        bytes.extend_from_slice(&[0; 9]);
-        let start = bytes.len();
-        let kind = column.append(&mut draws[place], bytes);
-        let length = (bytes.len() - start) as u64;
-        bytes[header] = kind as u8;
-        bytes[header + 1..start].copy_from_slice(&length.to_le_bytes());
-        count += 1;
-    }
-    bytes[count_at..count_at + 8].copy_from_slice(&count.to_le_bytes());
 }

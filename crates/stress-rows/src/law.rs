@@ -31,14 +31,9 @@ impl Law {
     /// The law at a place in the plan.
     pub fn new(law: &RowLaw, place: &str) -> Result<Self, OutOfRange> {
         let RowLaw { min, max, shape, inverted } = *law;
-        let bounds = || format!("{place}.min");
-        require(min <= max, bounds, min, "a number up to max")?;
-        require(
-            max.checked_sub(min).is_some_and(|w| w < i64::MAX),
-            bounds,
-            min,
-            "a range below 2^63",
-        )?;
+        let require = |usable, accepts| require(usable, || format!("{place}.min"), min, accepts);
+        require(min <= max, "a number up to max")?;
+        require(max.checked_sub(min).is_some_and(|w| w < i64::MAX), "a range below 2^63")?;
         let shape =
             if min == max { LawShape::Fixed } else { LawShape::new(min, max, shape, place)? };
         Ok(Self { min, max, shape, inverted })

@@ -42,7 +42,9 @@ pub struct Table {
     clustering: Vec<Column>,
     values: Vec<Column>,
     sorted: bool,
-    visit: RowVisit,
+    visit: Visit,
+    /// The share of the rows that [`Visit::Each`] visits; `None` for all.
+    visited: Option<Share>,
     ends: Vec<u64>,
     /// The share of a row's values that is written; `None` for all.
     filled: Option<Share>,
@@ -51,14 +53,6 @@ pub struct Table {
 /// A draw divided by a number.
 #[derive(Clone, Debug)]
 struct Share(Law, f64);
-
-#[derive(Clone, Debug)]
-enum RowVisit {
-    All,
-    Some(Share),
-    One,
-    Several,
-}
 
 impl Share {
     /// The ratio at a place in the plan; `None` if it is never less than 1.
@@ -84,20 +78,17 @@ impl Table {
             let ready = |(n, column)| Column::new(column, &format!("{place}.{name}[{n}]"));
             numbered.map(ready).collect::<Result<Vec<_>, _>>()
         };
-        let visit = match rows.visit {
-            Visit::One => RowVisit::One,
-            Visit::Several => RowVisit::Several,
-            Visit::Each { law, of } => {
-                let share = Share::new(RowShare { law, of }, &format!("{place}.visit"))?;
-                share.map_or(RowVisit::All, RowVisit::Some)
-            }
+        let visited = match rows.visit {
+            Visit::Each { law, of } => Share::new(RowShare { law, of }, &format!("{place}.visit"))?,
+            Visit::One | Visit::Several => None,
         };
         Ok(Self {
             partition: columns(&rows.partition, "partition")?,
             clustering: columns(&rows.clustering, "clustering")?,
             values: columns(&rows.values, "values")?,
             sorted: rows.sorted,
-            visit,
+            visit: rows.visit,
+            visited,
             ends: rows.ends.clone(),
             filled: Share::new(rows.filled, &format!("{place}.filled"))?,
         })
@@ -160,11 +151,11 @@ impl Table {
         mut go: impl FnMut(Option<u64>),
     ) {
         let rows = partition.rows;
-        match &self.visit {
-            RowVisit::All => (0..rows.min(partition.most)).for_each(|row| go(Some(row))),
-            RowVisit::One => go(Some(random.below(rows))),
-            RowVisit::Several => go(None),
-            RowVisit::Some(share) => {
+        match (self.visit, &self.visited) {
+            (Visit::One, _) => go(Some(random.below(rows))),
+            (Visit::Several, _) => go(None),
+            (_, None) => (0..rows.min(partition.most)).for_each(|row| go(Some(row))),
+            (_, Some(share)) => {
                 let values = partition.levels.first().map_or(1, Vec::len) as u64;
                 let mut left = partition.most;
                 let mut go_under = |value: u64| {

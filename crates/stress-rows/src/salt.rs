@@ -9,11 +9,11 @@ pub(crate) fn salt(label: &str) -> i64 {
     let (blocks, rest) = bytes.as_chunks::<16>();
     let [mut first, mut second] = [0_u64; 2];
     for block in blocks {
-        let (low, high) = halves(block);
-        first ^= scramble_first(low);
+        let word = u128::from_le_bytes(*block);
+        first ^= scramble_first(word as u64);
         first = first.rotate_left(27).wrapping_add(second);
         first = first.wrapping_mul(5).wrapping_add(0x52DC_E729);
-        second ^= scramble_second(high);
+        second ^= scramble_second((word >> 64) as u64);
         second = second.rotate_left(31).wrapping_add(first);
         second = second.wrapping_mul(5).wrapping_add(0x3849_5AB5);
     }
@@ -32,11 +32,6 @@ pub(crate) fn salt(label: &str) -> i64 {
     first = first.wrapping_add(second);
     second = second.wrapping_add(first);
     finish(first).wrapping_add(finish(second)).cast_signed()
-}
-
-fn halves(block: &[u8; 16]) -> (u64, u64) {
-    let word = u128::from_le_bytes(*block);
-    (word as u64, (word >> 64) as u64)
 }
 
 const fn scramble_first(word: u64) -> u64 {

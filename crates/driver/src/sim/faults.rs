@@ -1,6 +1,6 @@
 //! Faults of a simulated store, in the numbers that the user sets.
 
-use crate::options::{Accepts, Given, OptionDoc};
+use crate::options::{Accepts, Given, OptionDoc, option};
 
 /// A kind of fault. Each is planted at a separate record, where a client that remembers
 /// acknowledged writes can detect it.
@@ -30,17 +30,12 @@ impl Fault {
     pub(super) const fn option(self) -> &'static str {
         FAULT_OPTIONS[self as usize].name
     }
-
-    /// The counter of those that are planted.
-    pub(super) fn counter(self) -> String {
-        format!("planted.{}", self.option())
-    }
 }
 
 const COUNT: Accepts = Accepts::Whole { min: 0, max: 1_000_000_000 };
 
 const fn fault(name: &'static str, meaning: &'static str) -> OptionDoc {
-    OptionDoc::new(name, meaning, COUNT, "0")
+    option(name, COUNT, Some("0")).meaning(meaning)
 }
 
 /// By [`Fault`].
@@ -59,7 +54,7 @@ pub(super) static FAULT_OPTIONS: [OptionDoc; Fault::ALL.len()] = [
 
 /// When the first fault is planted.
 pub(super) static FAULTS_AFTER: OptionDoc =
-    OptionDoc::new("faults_after", "Acknowledged writes before the first fault.", COUNT, "0");
+    fault("faults_after", "Acknowledged writes before the first fault.");
 
 /// How many of each to plant, by [`Fault`], and after how many acknowledged writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use kvmark_plan::Kind;
+
 use super::request::StoreCommand;
 
 /// Time between the acknowledgement of a write and the start of another one that makes their order
@@ -78,16 +80,13 @@ impl StoredRecords {
         self.0.get(key)
     }
 
-    /// Writes the command's fields.
-    pub(super) fn put(&mut self, command: &StoreCommand, issued_ns: u64) {
-        if !command.values.is_empty() {
+    /// Writes the command's fields, or removes its record if it exists.
+    pub(super) fn apply(&mut self, kind: Kind, command: &StoreCommand, issued_ns: u64) {
+        if kind != Kind::Delete && !command.values.is_empty() {
             self.0.entry(command.key.clone()).or_default().put(command, issued_ns);
-        }
-    }
-
-    /// Removes a record, if it exists.
-    pub(super) fn remove(&mut self, key: &[u8], issued_ns: u64) {
-        if let Some(record) = self.0.get_mut(key) {
+        } else if kind == Kind::Delete
+            && let Some(record) = self.0.get_mut(&command.key)
+        {
             record.remove(issued_ns);
         }
     }

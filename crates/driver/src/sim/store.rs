@@ -10,32 +10,24 @@ use std::collections::BTreeMap;
 
 use kvmark_plan::{Kind, Outcome};
 
-use super::chance::unit;
 use super::faults::{Fault, FaultCounts};
 use super::records::{StoredRecord, StoredRecords, StoredValue};
 use super::request::{StoreCommand, StoreRequest};
+use super::unit;
 use crate::{Effect, Reply};
 
 /// How a returned record differs from the correct one.
 #[derive(Clone, Debug)]
 enum Disguise {
     Lost,
-    Without {
-        field: u32,
-    },
+    /// Without this field.
+    Without(u32),
     /// A value that the field held before.
-    Older {
-        field: u32,
-        value: Vec<u8>,
-    },
+    Older(u32, Vec<u8>),
     /// A part of the field's value.
-    Torn {
-        field: u32,
-    },
+    Torn(u32),
     /// The fields of another record, which has this one's.
-    SwappedWith {
-        key: Vec<u8>,
-    },
+    SwappedWith(Vec<u8>),
     Resurrected,
     /// It has a write that was reported as failed, and accepts no more writes.
     Frozen,
@@ -45,10 +37,10 @@ impl Disguise {
     const fn fault(&self) -> Fault {
         match self {
             Self::Lost => Fault::LoseRecord,
-            Self::Without { .. } => Fault::LoseField,
-            Self::Older { .. } => Fault::ReturnOlder,
-            Self::Torn { .. } => Fault::TearValue,
-            Self::SwappedWith { .. } => Fault::SwapRecords,
+            Self::Without(_) => Fault::LoseField,
+            Self::Older(..) => Fault::ReturnOlder,
+            Self::Torn(_) => Fault::TearValue,
+            Self::SwappedWith(_) => Fault::SwapRecords,
             Self::Resurrected => Fault::ResurrectRecord,
             Self::Frozen => Fault::ApplyFailed,
         }
@@ -85,7 +77,8 @@ impl MemoryStore {
     /// The planted faults by the names of their counters, without kinds that aren't configured.
     pub(super) fn planted(&self) -> BTreeMap<String, f64> {
         let wanted = Fault::ALL.into_iter().filter(|fault| self.counts.wanted[*fault as usize] > 0);
-        wanted.map(|fault| (fault.counter(), self.planted[fault as usize] as f64)).collect()
+        let counter = |fault: Fault| format!("planted.{}", fault.option());
+        wanted.map(|fault| (counter(fault), self.planted[fault as usize] as f64)).collect()
     }
 
     /// Executes a request. The reply's instant is the result of `now_ns` afterwards.
@@ -119,7 +112,7 @@ impl MemoryStore {
             }
             missed |= misses;
             reply.rows += u64::from(!misses);
-            self.apply(request.kind, command, issued_ns);
+            self.records.apply(request.kind, command, issued_ns);
         }
         let at_ns = now_ns();
         for command in &request.commands {
@@ -134,7 +127,7 @@ impl MemoryStore {
         let is_frozen = |command: &StoreCommand| self.is_frozen(&command.key);
         if request.writes() && !request.commands.iter().any(is_frozen) {
             for command in &request.commands {
-                self.apply(request.kind, command, issued_ns);
+                self.records.apply(request.kind, command, issued_ns);
             }
         }
         self.doubt(request);
@@ -148,14 +141,6 @@ impl MemoryStore {
         for command in &request.commands {
             self.records.doubt(&command.key);
             self.reconsider(&command.key);
-        }
-    }
-
-    fn apply(&mut self, kind: Kind, command: &StoreCommand, issued_ns: u64) {
-        if kind == Kind::Delete {
-            self.records.remove(&command.key, issued_ns);
-        } else {
-            self.records.put(command, issued_ns);
         }
     }
 
@@ -198,13 +183,13 @@ impl MemoryStore {
         match self.disguises.get(key) {
             None | Some(Disguise::Frozen) => {}
             Some(Disguise::Lost) => fields.clear(),
-            Some(Disguise::Without { field }) => drop(fields.remove(field)),
-            Some(Disguise::Older { field, value }) => drop(fields.insert(*field, value.into())),
-            Some(Disguise::Torn { field }) => {
+            Some(Disguise::Without(field)) => drop(fields.remove(field)),
+            Some(Disguise::Older(field, value)) => drop(fields.insert(*field, value.into())),
+            Some(Disguise::Torn(field)) => {
                 let torn = record.and_then(|record| torn(record.fields.get(field)?));
                 fields.extend(torn.map(|torn| (*field, torn.into())));
             }
-            Some(Disguise::SwappedWith { key }) => fields = held(self.records.get(key)),
+            Some(Disguise::SwappedWith(key)) => fields = held(self.records.get(key)),
             Some(Disguise::Resurrected) => {
                 let removed = record.into_iter().flat_map(|record| &record.removed);
                 fields.extend(removed.map(|(field, value)| (*field, value.into())));
@@ -235,7 +220,7 @@ impl MemoryStore {
             is_free && is_there(record) && command.values.iter().any(changes)
         };
         let Some(command) = request.commands.iter().find(can_freeze) else { return false };
-        self.apply(request.kind, command, issued_ns);
+        self.records.apply(request.kind, command, issued_ns);
         self.plant(&command.key, Disguise::Frozen);
         true
     }
@@ -266,7 +251,7 @@ impl MemoryStore {
     fn take_back(&mut self, key: &[u8]) {
         let Some(disguise) = self.disguises.remove(key) else { return };
         self.planted[disguise.fault() as usize] -= 1;
-        if let Disguise::SwappedWith { key: other } = &disguise {
+        if let Disguise::SwappedWith(other) = &disguise {
             self.disguises.remove(other);
         }
     }
@@ -303,8 +288,8 @@ impl MemoryStore {
 
     fn plant(&mut self, key: &[u8], disguise: Disguise) {
         self.planted[disguise.fault() as usize] += 1;
-        if let Disguise::SwappedWith { key: other } = &disguise {
-            self.disguises.insert(other.clone(), Disguise::SwappedWith { key: key.into() });
+        if let Disguise::SwappedWith(other) = &disguise {
+            self.disguises.insert(other.clone(), Disguise::SwappedWith(key.into()));
         }
         self.disguises.insert(key.into(), disguise);
     }
@@ -318,20 +303,18 @@ impl MemoryStore {
             Fault::LoseRecord => Some(Disguise::Lost).filter(is_visible),
             Fault::LoseField => {
                 let last = fields.next_back();
-                last.map(|(field, _)| Disguise::Without { field: *field }).filter(is_visible)
+                last.map(|(field, _)| Disguise::Without(*field)).filter(is_visible)
             }
             Fault::ReturnOlder => {
                 let older = |(field, held): (&u32, &StoredValue)| {
-                    Some(Disguise::Older { field: *field, value: held.older.clone()? })
+                    Some(Disguise::Older(*field, held.older.clone()?))
                 };
                 fields.filter_map(older).find(is_visible)
             }
-            Fault::TearValue => {
-                fields.map(|(field, _)| Disguise::Torn { field: *field }).find(is_visible)
-            }
+            Fault::TearValue => fields.map(|(field, _)| Disguise::Torn(*field)).find(is_visible),
             Fault::SwapRecords if is_there(record) => {
                 let others = self.records.all_from(0.0);
-                others.map(|other| Disguise::SwappedWith { key: other.into() }).find(is_visible)
+                others.map(|other| Disguise::SwappedWith(other.into())).find(is_visible)
             }
             Fault::ResurrectRecord => Some(Disguise::Resurrected).filter(is_visible),
             // These are planted by the writes that fail.
@@ -343,31 +326,30 @@ impl MemoryStore {
     fn is_visible(&self, key: &[u8], disguise: &Disguise) -> bool {
         let Some(record) = self.records.get(key) else { return false };
         match disguise {
-            Disguise::Lost => is_there(record),
-            Disguise::Without { field } => {
-                is_there(record) && record.fields.len() > 1 && record.fields.contains_key(field)
-            }
-            Disguise::Older { field, value } => {
-                let held = record.fields.get(field);
-                is_there(record) && held.is_some_and(|held| held.value != *value)
-            }
-            Disguise::Torn { field } => {
-                let held = record.fields.get(field);
-                is_there(record) && held.is_some_and(|held| torn(held).is_some())
-            }
-            Disguise::SwappedWith { key: other } => {
-                let Some(partner) = self.records.get(other) else { return false };
-                let is_free = match self.disguises.get(other) {
-                    None => !self.disguises.contains_key(key),
-                    Some(Disguise::SwappedWith { key: back }) => back == key,
-                    Some(_) => false,
-                };
-                is_free && is_there(record) && is_there(partner) && differ(record, partner)
-            }
+            Disguise::Frozen => true,
             Disguise::Resurrected => {
                 record.is_certain() && record.fields.is_empty() && !record.removed.is_empty()
             }
-            Disguise::Frozen => true,
+            _ if !is_there(record) => false,
+            Disguise::Lost => true,
+            Disguise::Without(field) => {
+                record.fields.len() > 1 && record.fields.contains_key(field)
+            }
+            Disguise::Older(field, value) => {
+                record.fields.get(field).is_some_and(|held| held.value != *value)
+            }
+            Disguise::Torn(field) => {
+                record.fields.get(field).is_some_and(|held| torn(held).is_some())
+            }
+            Disguise::SwappedWith(other) => {
+                let Some(partner) = self.records.get(other) else { return false };
+                let is_free = match self.disguises.get(other) {
+                    None => !self.disguises.contains_key(key),
+                    Some(Disguise::SwappedWith(back)) => back == key,
+                    Some(_) => false,
+                };
+                is_free && is_there(partner) && differ(record, partner)
+            }
         }
     }
 }
