@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::memcached::Memcached;
-use crate::recorder::Recorder;
+use crate::recorder::{Origin, Recorder};
 use crate::resp::Redis;
 use crate::settings::TapProtocol;
 use crate::side::{Ends, Side};
@@ -45,7 +45,14 @@ impl Connection {
         }
         let clients = &recorder.shared.clients;
         let client = *client.get_or_insert_with(|| clients.fetch_add(1, Relaxed));
-        match guarded(|| side.requests(bytes, at_ns, client, recorder)) {
+        let read = || {
+            let mut at = 0;
+            while at < bytes.len() {
+                at += side.request(&bytes[at..], Origin { client, at_ns }, recorder)?;
+            }
+            Ok(())
+        };
+        match guarded(read) {
             Ok(()) => {}
             Err(Ends::Unsupported(feature)) => {
                 *recorder.report.not_recorded.entry(feature).or_default() += 1;

@@ -22,7 +22,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     keep: Keep,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// The bytes of a word. Dropping it releases its share of the memory.

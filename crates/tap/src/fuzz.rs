@@ -86,7 +86,7 @@ fn recorded(protocol: TapProtocol, bytes: &[u8], longest: usize, keep: Keep) -> 
     let key = HashKey::new(&[7; 16]);
     let shared = Arc::new(shared);
     let keeper = Keeper::new(keep, Arc::clone(&shared));
-    let recorder = Recorder::new(key, keeper, shared, sender, 0, MEMORY_BYTES);
+    let recorder = Recorder::new(key, keeper, sender, 0, MEMORY_BYTES);
     let recorder = Rc::new(RefCell::new(recorder));
     let mut connection = Connection::new(protocol, Rc::clone(&recorder));
     for (turn, text) in bytes.split(|byte| *byte == TURN).enumerate() {

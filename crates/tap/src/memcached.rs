@@ -11,7 +11,7 @@ use kvmark_wire::memcached::outcome_of;
 use kvmark_wire::memcached::stream::{Event, Replies};
 
 use crate::content::Keeper;
-use crate::recorder::{Recorder, Sizes, Withdrawn};
+use crate::recorder::{Origin, Recorder, Sizes};
 use crate::side::{Ends, IN_FLIGHT_MAX, Side, too_many_requests};
 
 use requests::{Expects, Request, Requests};
@@ -57,25 +57,21 @@ impl Memcached {
 }
 
 impl Side for Memcached {
-    fn requests(
+    fn request(
         &mut self,
         bytes: &[u8],
-        at_ns: u64,
-        client: u32,
+        from: Origin,
         recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
+    ) -> Result<usize, Ends> {
         if self.requests.are_binary(bytes) {
             return Err(Ends::Unsupported("the binary protocol".to_owned()));
         }
-        let mut at = 0;
-        while at < bytes.len() {
-            let Recorder { verbs, hash_key, .. } = recorder;
-            let (taken, request) = self.requests.next(&bytes[at..], verbs, hash_key)?;
-            at += taken;
-            let Some(request) = request else { break };
-            self.dialogue.begin(request, at_ns, client, recorder)?;
+        let Recorder { verbs, hash_key, .. } = recorder;
+        let (taken, request) = self.requests.next(bytes, verbs, hash_key)?;
+        if let Some(request) = request {
+            self.dialogue.begin(request, from, recorder)?;
         }
-        Ok(())
+        Ok(taken)
     }
 
     fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends> {
@@ -99,19 +95,19 @@ impl Dialogue {
     fn begin(
         &mut self,
         request: Request,
-        at_ns: u64,
-        client: u32,
+        from: Origin,
         recorder: &mut Recorder,
     ) -> Result<(), Ends> {
-        let name = recorder.verbs.name(request.operation.verb);
+        let name = recorder.verbs.get(request.operation.verb).name.as_str();
         if matches!(name, "watch" | "lru_crawler") {
             return Err(Ends::Unsupported(name.to_owned()));
         }
         if self.waiting.len() >= IN_FLIGHT_MAX {
             return Err(too_many_requests());
         }
-        recorder.report.cut_keys += request.cut_keys;
-        let number = recorder.begin(at_ns, client, &request.operation, request.contents);
+        let keys = request.operation.keys.iter().map(|key| (key.hash, Record::UNKNOWN));
+        let keys = keys.filter(|_| request.expects == Expects::Values).collect();
+        let number = recorder.begin(from, request.operation);
         match request.expects {
             Expects::Nothing => recorder.complete_without_reply(number),
             Expects::Quiet => {
@@ -120,8 +116,6 @@ impl Dialogue {
                 self.quiet_sent += 1;
             }
             expects => {
-                let keys = request.operation.keys.iter().map(|key| (key.hash, Record::UNKNOWN));
-                let keys = if expects == Expects::Values { keys.collect() } else { Vec::new() };
                 let one = Pending { number, expects, keys, next_key: 0, quiet: self.quiet_sent };
                 if expects == Expects::NoOperation {
                     self.quiet_sent = 0;
@@ -181,7 +175,8 @@ impl Dialogue {
         let Some(first) = self.waiting.front() else { return Ok(()) };
         if line == b"ERROR" {
             if let Some(one) = self.waiting.pop_front() {
-                recorder.withdraw(one.number, Withdrawn::Unknown);
+                recorder.report.unknown_commands += 1;
+                recorder.withdraw(one.number);
             }
             return Ok(());
         }

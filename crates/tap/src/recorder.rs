@@ -19,7 +19,7 @@ use crate::content::{Contents, Keeper};
 use crate::report::TapReport;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::verbs::Verbs;
+use crate::verbs::{Verb, Verbs};
 
 /// Time limit for a reply.
 const PATIENCE_NS: u64 = 5_000_000_000;
@@ -40,6 +40,8 @@ pub(crate) struct Key {
 pub(crate) struct Keys {
     pub(crate) first: Option<Key>,
     pub(crate) more: Vec<Key>,
+    /// The number of keys beyond [`KEYS_MAX`], which aren't recorded.
+    pub(crate) cut: u64,
 }
 
 impl Keys {
@@ -51,17 +53,19 @@ impl Keys {
         self.first.iter().chain(&self.more)
     }
 
-    pub(crate) fn push(&mut self, key: Key) {
-        if self.first.is_none() {
-            self.first = Some(key);
-        } else {
-            self.more.push(key);
+    /// Adds a key. Returns whether it is recorded.
+    pub(crate) fn push(&mut self, key: Key) -> bool {
+        match self.len() {
+            0 => self.first = Some(key),
+            1..KEYS_MAX => self.more.push(key),
+            _ => self.cut += 1,
         }
+        self.cut == 0
     }
 }
 
 /// An operation as described by its request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Operation {
     /// The number of the command's name.
     pub(crate) verb: u16,
@@ -70,6 +74,15 @@ pub(crate) struct Operation {
     pub(crate) value_size: u32,
     /// 0 means no expiry.
     pub(crate) ttl_ms: u64,
+    /// The kept contents of its keys and values.
+    pub(crate) contents: Option<Box<Contents>>,
+}
+
+/// The sender of a request, and its arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) client: u32,
+    pub(crate) at_ns: u64,
 }
 
 /// The number of bytes in a reply.
@@ -79,15 +92,6 @@ pub(crate) enum Sizes<'a> {
     One(u32),
     /// For each key.
     Each(&'a [u32]),
-}
-
-/// Why a request isn't recorded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Withdrawn {
-    /// The command is unknown to the server.
-    Unknown,
-    /// Its transaction was abandoned.
-    NotCarriedOut,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +142,6 @@ impl Recorder {
     pub(crate) fn new(
         hash_key: HashKey,
         keeper: Keeper,
-        shared: Arc<Shared>,
         pieces: Sender<Piece>,
         tape: usize,
         memory_bytes: usize,
@@ -149,8 +152,8 @@ impl Recorder {
             hash_key,
             verbs: Verbs::new(),
             report: TapReport::default(),
+            shared: Arc::clone(&keeper.shared),
             keeper,
-            shared,
             tape,
             pieces,
             slots: VecDeque::new(),
@@ -178,34 +181,27 @@ impl Recorder {
     }
 
     /// Queues an operation and returns its number.
-    pub(crate) fn begin(
-        &mut self,
-        at_ns: u64,
-        client: u32,
-        operation: &Operation,
-        contents: Option<Box<Contents>>,
-    ) -> u64 {
+    pub(crate) fn begin(&mut self, from: Origin, operation: Operation) -> u64 {
+        let Operation { verb, keys, value_size, ttl_ms, contents } = operation;
+        self.report.cut_keys += keys.cut;
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
-        let first =
-            operation.keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
+        let first = keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
         let record = Record {
-            at_ns,
+            at_ns: from.at_ns,
             key: first.hash,
             key_size: first.size,
-            ttl_ms: operation.ttl_ms,
-            client,
-            value_size: operation.value_size,
-            kind: self.verbs.kind(operation.verb),
+            ttl_ms,
+            client: from.client,
+            value_size,
+            kind: self.verbs.get(verb).command.kind(),
             outcome: Record::UNANSWERED,
             ..Record::default()
         };
-        let rest = operation.keys.more.iter();
-        let more: Box<[_]> = rest.map(|key| (*key, operation.value_size)).collect();
+        let more: Box<[_]> = keys.more.iter().map(|key| (*key, value_size)).collect();
         self.more += more.len();
-        let (verb, state) = (operation.verb, State::Waiting);
-        self.slots.push_back(Slot { record, verb, state, more, contents });
+        self.slots.push_back(Slot { record, verb, state: State::Waiting, more, contents });
         self.base + self.slots.len() as u64 - 1
     }
 
@@ -244,11 +240,7 @@ impl Recorder {
     }
 
     /// Removes an operation from the recording.
-    pub(crate) fn withdraw(&mut self, number: u64, why: Withdrawn) {
-        match why {
-            Withdrawn::Unknown => self.report.unknown_commands += 1,
-            Withdrawn::NotCarriedOut => self.report.not_carried_out += 1,
-        }
+    pub(crate) fn withdraw(&mut self, number: u64) {
         if let Some(slot) = self.waiting(number) {
             slot.state = State::Withdrawn;
         }
@@ -345,8 +337,8 @@ impl Recorder {
         let number = self.statements_made;
         self.statements_made += 1;
         self.statements[place][usize::from(expires)] = Some(number);
-        let name = self.verbs.name(verb);
-        let kind = KINDS[usize::from(self.verbs.kind(verb))];
+        let Verb { name, command, .. } = self.verbs.get(verb);
+        let kind = KINDS[usize::from(command.kind())];
         let line = json!({ "statement": shape_of(name, expires), "kind": kind });
         self.send(Piece::Statement { tape: self.tape, line: format!("{line}\n") });
         number

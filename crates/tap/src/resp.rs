@@ -12,9 +12,9 @@ use kvmark_wire::resp::outcome_of;
 use kvmark_wire::resp::stream::{Event, Leaf, Replies};
 
 use crate::content::Keeper;
-use crate::recorder::{KEYS_MAX, Recorder, Sizes, Withdrawn};
+use crate::recorder::{KEYS_MAX, Origin, Recorder, Sizes};
 use crate::side::{Ends, IN_FLIGHT_MAX, Side, too_many_requests};
-use crate::verbs::Effect;
+use crate::verbs::{Effect, Verb};
 
 use requests::{Request, Requests};
 
@@ -82,22 +82,18 @@ impl Redis {
 }
 
 impl Side for Redis {
-    fn requests(
+    fn request(
         &mut self,
         bytes: &[u8],
-        at_ns: u64,
-        client: u32,
+        from: Origin,
         recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
-        let mut at = 0;
-        while at < bytes.len() {
-            let Recorder { verbs, hash_key, .. } = recorder;
-            let (taken, request) = self.requests.next(&bytes[at..], verbs, hash_key)?;
-            at += taken;
-            let Some(request) = request else { break };
-            self.dialogue.begin(request, at_ns, client, recorder)?;
+    ) -> Result<usize, Ends> {
+        let Recorder { verbs, hash_key, .. } = recorder;
+        let (taken, request) = self.requests.next(bytes, verbs, hash_key)?;
+        if let Some(request) = request {
+            self.dialogue.begin(request, from, recorder)?;
         }
-        Ok(())
+        Ok(taken)
     }
 
     fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends> {
@@ -121,22 +117,19 @@ impl Dialogue {
     fn begin(
         &mut self,
         request: Request,
-        at_ns: u64,
-        client: u32,
+        from: Origin,
         recorder: &mut Recorder,
     ) -> Result<(), Ends> {
-        let verb = request.operation.verb;
-        let effect = recorder.verbs.effect(verb);
+        let Verb { name, effect, command } = recorder.verbs.get(request.operation.verb);
+        let (effect, kind) = (*effect, command.kind());
         if effect == Effect::Unsupported || effect == Effect::Client && request.is_client_reply {
-            return Err(Ends::Unsupported(recorder.verbs.name(verb).to_owned()));
+            return Err(Ends::Unsupported(name.clone()));
         }
         if self.waiting.len() + self.queued.len() >= IN_FLIGHT_MAX {
             return Err(too_many_requests());
         }
-        let kind = recorder.verbs.kind(verb);
-        recorder.report.cut_keys += request.cut_keys;
         let keys = request.operation.keys.len();
-        let number = recorder.begin(at_ns, client, &request.operation, request.contents);
+        let number = recorder.begin(from, request.operation);
         self.waiting.push_back(Pending { number, effect, kind, keys });
         Ok(())
     }
@@ -191,7 +184,8 @@ impl Dialogue {
     fn end_transaction(&mut self, recorder: &mut Recorder) {
         self.in_transaction = false;
         for one in self.queued.drain(..) {
-            recorder.withdraw(one.number, Withdrawn::NotCarriedOut);
+            recorder.report.not_carried_out += 1;
+            recorder.withdraw(one.number);
         }
     }
 
@@ -262,8 +256,8 @@ impl Answer {
             recorder.report.moved += u64::from(text.starts_with(b"MOVED "));
             recorder.report.asked += u64::from(text.starts_with(b"ASK "));
             if text.starts_with(b"ERR unknown command") {
-                recorder.withdraw(to.number, Withdrawn::Unknown);
-                return;
+                recorder.report.unknown_commands += 1;
+                return recorder.withdraw(to.number);
             }
         }
         let sizes = match self.leaf {

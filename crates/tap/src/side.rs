@@ -2,7 +2,7 @@
 
 use kvmark_wire::Malformed;
 
-use crate::recorder::Recorder;
+use crate::recorder::{Origin, Recorder};
 
 /// Greatest number of requests that wait for a reply.
 pub(crate) const IN_FLIGHT_MAX: usize = 1 << 20;
@@ -18,14 +18,13 @@ pub(crate) enum Ends {
 
 /// A connection's requests and replies, each in pieces of any length.
 pub(crate) trait Side {
-    /// Takes the next bytes of a client, received at `at_ns`.
-    fn requests(
+    /// Takes bytes of a client up to the end of the next request. Returns their number.
+    fn request(
         &mut self,
         bytes: &[u8],
-        at_ns: u64,
-        client: u32,
+        from: Origin,
         recorder: &mut Recorder,
-    ) -> Result<(), Ends>;
+    ) -> Result<usize, Ends>;
 
     /// Takes the next bytes of the server.
     fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends>;

@@ -1,6 +1,6 @@
 //! A single word in a request, received in pieces. Its bytes are kept only on request.
 
-use kvmark_trace::{HashKey, KeyHasher};
+use kvmark_trace::KeyHasher;
 use kvmark_wire::number::parse;
 
 use crate::content::Content;
@@ -66,9 +66,4 @@ impl Word {
     pub(crate) fn number(&self) -> Option<i64> {
         parse(self.head()).filter(|_| self.size <= 20)
     }
-}
-
-/// A hasher for a key.
-pub(crate) fn hasher_if(is_key: bool, hash_key: &HashKey) -> Option<KeyHasher> {
-    is_key.then(|| hash_key.hasher())
 }

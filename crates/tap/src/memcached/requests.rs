@@ -2,13 +2,13 @@
 
 use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
-use kvmark_wire::Malformed;
-use kvmark_wire::memcached::stream::skip_value;
+use kvmark_wire::memcached::stream::LONG_VALUE;
+use kvmark_wire::{Malformed, skip_value};
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{KEYS_MAX, Keys, Operation};
+use crate::recorder::{Keys, Operation};
 use crate::verbs::{NAME_MAX, OTHERS, Verbs};
-use crate::word::{Word, hasher_if};
+use crate::word::Word;
 
 /// Longest value that is accepted.
 const VALUE_MAX: i64 = 1 << 32;
@@ -38,10 +38,7 @@ pub(super) enum Expects {
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) operation: Operation,
-    /// The kept contents of its keys and its value.
-    pub(super) contents: Option<Box<Contents>>,
     pub(super) expects: Expects,
-    pub(super) cut_keys: u64,
 }
 
 /// The form of a command: the positions of its keys and numbers.
@@ -104,7 +101,6 @@ pub(super) struct Requests {
     verb: u16,
     form: Form,
     keys: Keys,
-    cut_keys: u64,
     value: Option<i64>,
     ttl_s: i64,
     is_quiet: bool,
@@ -125,7 +121,6 @@ impl Requests {
             verb: OTHERS,
             form: Form::Plain,
             keys: Keys::default(),
-            cut_keys: 0,
             value: None,
             ttl_s: 0,
             is_quiet: false,
@@ -153,7 +148,7 @@ impl Requests {
             let rest = &bytes[at..];
             match self.state {
                 State::Value { left } => {
-                    let (taken, after) = skip_value(rest, left)?;
+                    let (taken, after) = skip_value(rest, left, LONG_VALUE)?;
                     // Without the line's end.
                     let content = taken.min(left.saturating_sub(2) as usize);
                     self.word.add(&rest[..content]);
@@ -189,7 +184,8 @@ impl Requests {
                     _ => {
                         let is_key = self.awaits_key();
                         let role = if is_key { Role::Key } else { Role::Other };
-                        self.word.begin(hasher_if(is_key, hash_key), self.keeper.begin(role));
+                        let hasher = is_key.then(|| hash_key.hasher());
+                        self.word.begin(hasher, self.keeper.begin(role));
                         self.state = State::InWord;
                     }
                 },
@@ -213,18 +209,12 @@ impl Requests {
         if place == 0 {
             let is_whole = self.word.size() <= NAME_MAX as u64;
             self.verb = if is_whole { verbs.number(self.word.head()) } else { OTHERS };
-            self.form = form_of(verbs.name(self.verb));
+            self.form = form_of(&verbs.get(self.verb).name);
             return;
         }
-        match self.word.key() {
-            Some(key) if self.keys.len() < KEYS_MAX => {
-                self.keys.push(key);
-                if self.keeper.keeps(Role::Key) {
-                    self.contents.add_key(self.word.take_content());
-                }
-            }
-            Some(_) => self.cut_keys += 1,
-            None => {}
+        let is_recorded = self.word.key().is_some_and(|key| self.keys.push(key));
+        if is_recorded && self.keeper.keeps(Role::Key) {
+            self.contents.add_key(self.word.take_content());
         }
         let number = self.word.number();
         let head = self.word.head();
@@ -288,10 +278,9 @@ impl Requests {
                 keys: std::mem::take(&mut self.keys),
                 value_size: value_size.unwrap_or(Record::UNKNOWN),
                 ttl_ms: u64::try_from(ttl_s).unwrap_or(0).saturating_mul(1000),
+                contents: self.contents.take(),
             },
-            contents: self.contents.take(),
             expects,
-            cut_keys: std::mem::take(&mut self.cut_keys),
         };
         (self.state, self.words, self.form) = (State::Gap, 0, Form::Plain);
         (self.value, self.ttl_s, self.is_quiet) = (None, 0, false);
