@@ -7,14 +7,12 @@
 //! the session requests the map from another server and so finds a promoted replica. Operations
 //! that need the map wait for it.
 
-use std::sync::Arc;
-
 use kvmark_driver::{Completions, OpenError, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, InFlight};
 use kvmark_plan::Outcome;
 
 use crate::cluster_batch::Destination;
-use crate::connect::{Connections, first_map};
+use crate::connect::Connections;
 use crate::failure::Failure;
 use crate::operation::{RespOperation, Work};
 use crate::options::Settings;
@@ -56,15 +54,11 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Reads the map from the first configured server that answers, and connects to each server
-    /// with slots.
+    /// Connects to each server with slots.
     pub(crate) fn open(
-        settings: &Arc<Settings>,
+        shares: Vec<Share>,
         connections: &mut Connections,
     ) -> Result<Self, OpenError> {
-        let own = Arc::clone(settings);
-        let map = connections.run(async move { first_map(&own).await });
-        let shares = map.map_err(|failure| failure.at(settings.target()))??;
         for (_, target) in &shares {
             if connections.find(target).is_none() {
                 connections.open(target)?;

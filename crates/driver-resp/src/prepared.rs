@@ -4,7 +4,7 @@
 //! operation copies these bytes and the arguments, without an allocation.
 
 use kvmark_driver::{Call, OpenError, Slot};
-use kvmark_driver_server::template::{Names, Template, append};
+use kvmark_driver_server::template::{Names, Template, append, compile};
 use kvmark_driver_server::words::{Group, Word, WordPart, words};
 use kvmark_plan::Statement;
 
@@ -148,23 +148,11 @@ impl Prepared {
     /// # Errors
     /// [`OpenError::Option`] naming the statement and the text that can't be sent.
     pub(crate) fn new(statement: &Statement) -> Result<Self, OpenError> {
-        let Statement { name, texts, options, .. } = statement;
-        if let Some(option) = options.keys().next() {
-            let text = format!("statement '{name}' has an option '{option}', and there are none");
-            return Err(OpenError::Option(text));
-        }
-        let refuse = |text: &str, why: String| {
-            OpenError::Option(format!("statement '{name}' can't be sent as '{text}': {why}"))
-        };
-        let names = Names::new(&statement.arguments);
-        let command = |text: &String| {
-            let groups = words(text).map_err(|why| refuse(text, why))?;
-            let (shows, replies) = (Shows::of(text), ReplyKind::of(text));
-            Command::new(&groups, &names, shows, replies).map_err(|why| refuse(text, why))
-        };
-        let mut commands: Vec<Command> = texts.iter().map(command).collect::<Result<_, _>>()?;
+        let mut commands = compile(statement, |text, groups, names| {
+            Command::new(groups, names, Shows::of(text), ReplyKind::of(text))
+        })?;
         let begins = |text: &String| capitals(text).next().as_deref() == Some("MULTI");
-        let transaction = texts.iter().any(begins);
+        let transaction = statement.texts.iter().any(begins);
         if transaction {
             // The reply to each command is QUEUED.
             commands.iter_mut().for_each(|command| command.replies = ReplyKind::Any);

@@ -119,7 +119,9 @@ impl Tls {
         let config = match files.own {
             None => config.with_no_client_auth(),
             Some((certificate, key)) => {
-                let (chain, secret) = (certificates("cert_file", certificate)?, own_key(key)?);
+                let chain = certificates("cert_file", certificate)?;
+                let secret = PrivateKeyDer::from_pem_file(key);
+                let secret = secret.map_err(|error| unusable("key_file", key, &error))?;
                 config.with_client_auth_cert(chain, secret).map_err(|error| {
                     OpenError::Option(format!(
                         "the cert_file {certificate} and the key_file {key} don't belong \
@@ -149,13 +151,6 @@ impl Tls {
 fn named(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_owned())
         .map_err(|_| format!("no certificate can be for '{name}': give server_name"))
-}
-
-/// Reads the key; errors never show it.
-fn own_key(path: &str) -> Result<PrivateKeyDer<'static>, OpenError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
-        OpenError::Option(format!("the key_file {path} can't be used ({error}): give a PEM file"))
-    })
 }
 
 /// The option `ca_file`.

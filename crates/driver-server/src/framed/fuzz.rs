@@ -8,8 +8,7 @@ use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_plan::Outcome;
 
 use super::connections::{Framed, Lost};
-use super::inbox::Spares;
-use super::poll::{Handler, take_in};
+use super::poll::{Handler, Poll};
 use super::protocol::Protocol;
 use super::socket::{Socket, Wire};
 use crate::failure::Failure;
@@ -89,10 +88,9 @@ impl<P: Protocol> Feed<P> {
         });
         let exchanges = self.framed.exchanges(0);
         (self.ask)(exchanges);
-        let mut spares = Spares::default();
         for piece in pieces {
             if self.framed.is_open(0) {
-                take_in(self, &mut spares, 0, piece, 0, &mut Ignore);
+                self.take_in(0, piece, 0, &mut Ignore);
             }
         }
         Taken { frames: mem::take(&mut self.frames), closed: self.closed.take() }

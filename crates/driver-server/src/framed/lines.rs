@@ -14,7 +14,8 @@ use crate::failure::Failure;
 /// One connection per server, kept while it is usable.
 #[derive(Debug)]
 pub struct Lines<P: Protocol> {
-    protocol: Arc<P>,
+    /// The protocol.
+    pub protocol: Arc<P>,
     kept: Mutex<Kept<P>>,
 }
 
