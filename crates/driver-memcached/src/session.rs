@@ -38,11 +38,11 @@ impl MemcachedSession {
     /// Encodes all subcommands of an operation; they go out with the next flush.
     #[inline]
     fn enter(&mut self, ticket: Ticket, request: &Request<'_>) {
-        let operation = self.clients.operation(ticket);
+        let operation = &mut self.clients.operations[ticket as usize];
         let count = operation.subcommands.len();
         operation.progress.outstanding = count as u32;
         for number in 0..count {
-            let node = self.clients.operation(ticket).subcommands[number].node;
+            let node = self.clients.operations[ticket as usize].subcommands[number].node;
             let index = self.clients.framed.index(node, ticket);
             self.clients.enter(ticket, index, |operation, dialect, output| {
                 operation.put(number, request, dialect, output);

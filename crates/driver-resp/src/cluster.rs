@@ -247,7 +247,7 @@ impl Cluster {
     /// Keeps a reply; `number` counts the replies in the order of sending.
     #[inline]
     pub(crate) fn keep(&self, clients: &mut Clients, ticket: Ticket, number: u32, reply: &[u8]) {
-        let Some(work) = &mut clients.operation(ticket).work else { return };
+        let Some(work) = &mut clients.operations[ticket as usize].work else { return };
         let command = work.order[number as usize];
         if command != NO_COMMAND {
             work.replies.put(command, reply);
@@ -262,7 +262,7 @@ impl Cluster {
         at_ns: u64,
         done: &mut impl Completions,
     ) {
-        let operation = clients.operation(ticket);
+        let operation = &mut clients.operations[ticket as usize];
         operation.progress.outstanding -= 1;
         if operation.progress.outstanding > 0 {
             return;

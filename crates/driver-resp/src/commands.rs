@@ -239,10 +239,10 @@ pub(crate) fn take_keys(bytes: &[u8], keys: &mut Texts) -> Result<(), Failure> {
     Ok(())
 }
 
-fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
+/// The number of elements of a reply, which follow.
+pub(crate) fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
     match cursor.token()? {
         Token::List(count) => Ok(count),
-        Token::Map(pairs) => Ok(2 * pairs),
         Token::Error(message) => Err(refused(message)),
         _ => Err(Failure::unexpected_reply(command)),
     }

@@ -34,7 +34,6 @@ fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
         Token::Null => return Ok(Value::Null),
         Token::Error(message) => return Err(refused(message)),
         Token::List(count) => count,
-        Token::Map(pairs) => 2 * pairs,
     };
     let depth = depth.checked_sub(1).ok_or(Garbage)?;
     (0..count).map(|_| value(cursor, depth)).collect()

@@ -18,7 +18,7 @@ pub(crate) struct Prepared {
     /// Whether a command has a part per item.
     by_item: bool,
     /// Whether its commands are a transaction with MULTI and EXEC.
-    transaction: bool,
+    pub(crate) is_transaction: bool,
 }
 
 /// The text's words in capitals.
@@ -152,18 +152,18 @@ impl Prepared {
             Command::new(groups, names, Shows::of(text), ReplyKind::of(text))
         })?;
         let begins = |text: &String| capitals(text).next().as_deref() == Some("MULTI");
-        let transaction = statement.texts.iter().any(begins);
-        if transaction {
+        let is_transaction = statement.texts.iter().any(begins);
+        if is_transaction {
             // The reply to each command is QUEUED.
             commands.iter_mut().for_each(|command| command.replies = ReplyKind::Any);
         }
-        if transaction && commands.iter().any(|command| command.shows != Shows::Done) {
+        if is_transaction && commands.iter().any(|command| command.shows != Shows::Done) {
             // One reply answers all of them.
             commands.iter_mut().for_each(|command| command.shows = Shows::Nothing);
         }
         Ok(Self {
             by_item: commands.iter().any(|command| command.words[1] > 0),
-            transaction,
+            is_transaction,
             commands,
         })
     }
@@ -177,11 +177,6 @@ impl Prepared {
     #[inline]
     pub(crate) fn fits(&self, text: usize, reply: &[u8]) -> bool {
         self.commands[text].replies.fits(reply)
-    }
-
-    /// Whether the commands of a round are a transaction.
-    pub(crate) fn is_transaction(&self) -> bool {
-        self.transaction
     }
 
     /// How the reply to this text shows the effect of the write.

@@ -67,7 +67,7 @@ impl RespSession {
         ticket: Ticket,
         put: impl FnOnce(&mut RespOperation, &Dialect, &mut Vec<u8>) -> u32,
     ) {
-        self.clients.operation(ticket).progress.outstanding = 1;
+        self.clients.operations[ticket as usize].progress.outstanding = 1;
         let index = self.clients.framed.index(0, ticket);
         self.clients.enter(ticket, index, |operation, context, output| {
             (put(operation, &context.dialect, output), 0)

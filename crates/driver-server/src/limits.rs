@@ -2,6 +2,15 @@
 
 use kvmark_driver::options::{Accepts, OptionDoc};
 
+/// An option without a default, which accepts a text.
+pub(crate) const fn optional(
+    name: &'static str,
+    meaning: &'static str,
+    value: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, meaning, accepts: Accepts::Text(value), default: None }
+}
+
 const HOUR_MS: i64 = 3_600_000;
 
 /// The option `connections`.

@@ -27,7 +27,7 @@ struct Pending {
 }
 
 /// The reply that is being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Answer {
     leaf: Leaf,
     bytes: u64,
@@ -48,6 +48,7 @@ pub(crate) struct Redis {
 }
 
 /// The requests in flight.
+#[derive(Default)]
 struct Dialogue {
     waiting: VecDeque<Pending>,
     in_transaction: bool,
@@ -63,20 +64,7 @@ impl Redis {
         Self {
             requests: Requests::new(keeper),
             replies: Replies::default(),
-            dialogue: Dialogue {
-                waiting: VecDeque::new(),
-                in_transaction: false,
-                queued: Vec::new(),
-                executed: None,
-                answer: Answer {
-                    leaf: Leaf::Null,
-                    bytes: 0,
-                    has_strings: false,
-                    found: false,
-                    is_empty: false,
-                    parts: Vec::new(),
-                },
-            },
+            dialogue: Dialogue::default(),
         }
     }
 }

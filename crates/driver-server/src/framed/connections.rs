@@ -138,7 +138,7 @@ impl<P: Protocol> Framed<P> {
         if index < SAMPLED {
             socket.sample();
         }
-        let watched = self.poller.watch(index as u64, &*socket);
+        let watched = self.poller.watch(index as u64, &socket.stream);
         watched.map_err(|error| Failure::broken(&error.into()))
     }
 
@@ -336,7 +336,7 @@ impl<P: Protocol> Framed<P> {
         } else if let Link::Up(socket) = &connection.link
             && wants != connection.wants_room
         {
-            let changed = self.poller.want_room(index as u64, socket, wants);
+            let changed = self.poller.want_room(index as u64, &socket.stream, wants);
             changed.map_err(|error| Failure::broken(&error.into()))?;
             connection.wants_room = wants;
         }
@@ -421,7 +421,7 @@ impl<P: Protocol> Framed<P> {
         connection.unasked = true;
         if let Link::Up(socket) = &connection.link {
             // If this fails, the poller reports the connection again, which does no harm.
-            self.poller.forget(socket).ok();
+            self.poller.forget(&socket.stream).ok();
         }
     }
 

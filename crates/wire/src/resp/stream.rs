@@ -19,13 +19,14 @@ pub trait Tell: FnMut(Event<'_>) -> Result<(), Malformed> {}
 impl<F: FnMut(Event<'_>) -> Result<(), Malformed>> Tell for F {}
 
 /// An element that isn't an aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leaf {
     /// A status, such as `OK`.
     Simple,
     /// An error.
     Error,
     /// A null.
+    #[default]
     Null,
     /// A string of this length.
     Bulk(u64),
