@@ -45,10 +45,11 @@ impl Connection {
         }
         let clients = &recorder.shared.clients;
         let client = *client.get_or_insert_with(|| clients.fetch_add(1, Relaxed));
+        recorder.origin = Origin { client, at_ns };
         let read = || {
             let mut at = 0;
             while at < bytes.len() {
-                at += side.request(&bytes[at..], Origin { client, at_ns }, recorder)?;
+                at += side.request(&bytes[at..], recorder)?;
             }
             Ok(())
         };
@@ -70,7 +71,8 @@ impl Connection {
         let Self { recorder, side: place, is_ending, .. } = self;
         let Some(side) = place.as_mut() else { return };
         let recorder = &mut *recorder.borrow_mut();
-        let read = guarded(|| side.replies(bytes, at_ns, recorder));
+        recorder.origin.at_ns = at_ns;
+        let read = guarded(|| side.replies(bytes, recorder));
         if *is_ending {
             // Bytes after the last expected reply have another format.
             if read.is_err() || side.is_idle() {

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 
 use kvmark_plan::Outcome;
-use kvmark_trace::HashKey;
 use kvmark_trace::tape::{BlockWriter, HEAP_MAX, RECORD_BYTES, Record};
 use kvmark_trace::verbs::{KINDS, shape_of};
 use serde_json::json;
@@ -78,8 +77,8 @@ pub(crate) struct Operation {
     pub(crate) contents: Option<Box<Contents>>,
 }
 
-/// The sender of a request, and its arrival.
-#[derive(Clone, Copy, Debug)]
+/// The client of a connection, and the arrival of the bytes that are read.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) client: u32,
     pub(crate) at_ns: u64,
@@ -114,11 +113,12 @@ struct Slot {
 
 /// The recorder of one thread.
 pub(crate) struct Recorder {
-    pub(crate) hash_key: HashKey,
     pub(crate) verbs: Verbs,
     pub(crate) report: TapReport,
     pub(crate) keeper: Keeper,
     pub(crate) shared: Arc<Shared>,
+    /// The origin of the bytes that are read.
+    pub(crate) origin: Origin,
     tape: usize,
     pieces: Sender<Piece>,
     slots: VecDeque<Slot>,
@@ -140,7 +140,6 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(
-        hash_key: HashKey,
         keeper: Keeper,
         pieces: Sender<Piece>,
         tape: usize,
@@ -149,10 +148,10 @@ impl Recorder {
         // Half of the memory is for blocks that wait for the disk, a quarter for contents.
         let parts = if keeper.keeps_any() { 4 } else { 2 };
         Self {
-            hash_key,
             verbs: Verbs::new(),
             report: TapReport::default(),
             shared: Arc::clone(&keeper.shared),
+            origin: Origin::default(),
             keeper,
             tape,
             pieces,
@@ -181,19 +180,20 @@ impl Recorder {
     }
 
     /// Queues an operation and returns its number.
-    pub(crate) fn begin(&mut self, from: Origin, operation: Operation) -> u64 {
+    pub(crate) fn begin(&mut self, operation: Operation) -> u64 {
         let Operation { verb, keys, value_size, ttl_ms, contents } = operation;
         self.report.cut_keys += keys.cut;
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
-        let first = keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
+        let first =
+            keys.first.unwrap_or_else(|| Key { hash: self.keeper.hash_key.hash(b""), size: 0 });
         let record = Record {
-            at_ns: from.at_ns,
+            at_ns: self.origin.at_ns,
             key: first.hash,
             key_size: first.size,
             ttl_ms,
-            client: from.client,
+            client: self.origin.client,
             value_size,
             kind: self.verbs.get(verb).command.kind(),
             outcome: Record::UNANSWERED,
@@ -206,10 +206,11 @@ impl Recorder {
     }
 
     /// Sets the outcome of an operation, unless it was written already.
-    pub(crate) fn complete(&mut self, number: u64, at_ns: u64, outcome: Outcome, sizes: Sizes<'_>) {
+    pub(crate) fn complete(&mut self, number: u64, outcome: Outcome, sizes: Sizes<'_>) {
+        let completed_ns = self.origin.at_ns;
         let Some(slot) = self.waiting(number) else { return };
         slot.state = State::Answered;
-        slot.record.completed_ns = at_ns;
+        slot.record.completed_ns = completed_ns;
         slot.record.outcome = outcome as u8;
         match sizes {
             Sizes::Unknown => {}

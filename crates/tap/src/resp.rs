@@ -12,7 +12,7 @@ use kvmark_wire::resp::outcome_of;
 use kvmark_wire::resp::stream::{Event, Leaf, Replies};
 
 use crate::content::Keeper;
-use crate::recorder::{KEYS_MAX, Origin, Recorder, Sizes};
+use crate::recorder::{KEYS_MAX, Recorder, Sizes};
 use crate::side::{Ends, IN_FLIGHT_MAX, Side, too_many_requests};
 use crate::verbs::{Effect, Verb};
 
@@ -70,23 +70,17 @@ impl Redis {
 }
 
 impl Side for Redis {
-    fn request(
-        &mut self,
-        bytes: &[u8],
-        from: Origin,
-        recorder: &mut Recorder,
-    ) -> Result<usize, Ends> {
-        let Recorder { verbs, hash_key, .. } = recorder;
-        let (taken, request) = self.requests.next(bytes, verbs, hash_key)?;
+    fn request(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<usize, Ends> {
+        let (taken, request) = self.requests.next(bytes, &mut recorder.verbs)?;
         if let Some(request) = request {
-            self.dialogue.begin(request, from, recorder)?;
+            self.dialogue.begin(request, recorder)?;
         }
         Ok(taken)
     }
 
-    fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends> {
+    fn replies(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<(), Ends> {
         let Self { replies, dialogue, .. } = self;
-        replies.read(bytes, &mut |event| dialogue.take(event, at_ns, recorder))?;
+        replies.read(bytes, &mut |event| dialogue.take(event, recorder))?;
         Ok(())
     }
 
@@ -102,12 +96,7 @@ impl Side for Redis {
 }
 
 impl Dialogue {
-    fn begin(
-        &mut self,
-        request: Request,
-        from: Origin,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
+    fn begin(&mut self, request: Request, recorder: &mut Recorder) -> Result<(), Ends> {
         let Verb { name, effect, command } = recorder.verbs.get(request.operation.verb);
         let (effect, kind) = (*effect, command.kind());
         if effect == Effect::Unsupported || effect == Effect::Client && request.is_client_reply {
@@ -117,25 +106,20 @@ impl Dialogue {
             return Err(too_many_requests());
         }
         let keys = request.operation.keys.len();
-        let number = recorder.begin(from, request.operation);
+        let number = recorder.begin(request.operation);
         self.waiting.push_back(Pending { number, effect, kind, keys });
         Ok(())
     }
 
     /// Takes the next event of a reply.
-    fn take(
-        &mut self,
-        event: Event<'_>,
-        at_ns: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), Malformed> {
+    fn take(&mut self, event: Event<'_>, recorder: &mut Recorder) -> Result<(), Malformed> {
         let level = usize::from(self.executed.is_some());
         match event {
             Event::Leaf { depth, leaf, text } if depth == level => {
                 self.answer.begin();
                 self.answer.leaf = leaf;
                 self.answer.add(leaf);
-                self.complete(text, at_ns, recorder)?;
+                self.complete(text, recorder)?;
             }
             Event::Leaf { depth, leaf, .. } => {
                 if depth == level + 1 {
@@ -155,10 +139,10 @@ impl Dialogue {
                 self.queued.drain(..done);
                 self.end_transaction(recorder);
                 if let Some(exec) = self.waiting.pop_front() {
-                    recorder.complete(exec.number, at_ns, Outcome::Ok, Sizes::Unknown);
+                    recorder.complete(exec.number, Outcome::Ok, Sizes::Unknown);
                 }
             }
-            Event::Close { depth } if depth == level => self.complete(b"", at_ns, recorder)?,
+            Event::Close { depth } if depth == level => self.complete(b"", recorder)?,
             Event::Open { .. } | Event::Close { .. } => {}
         }
         Ok(())
@@ -177,15 +161,10 @@ impl Dialogue {
         }
     }
 
-    fn complete(
-        &mut self,
-        text: &[u8],
-        at_ns: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), Malformed> {
+    fn complete(&mut self, text: &[u8], recorder: &mut Recorder) -> Result<(), Malformed> {
         if let Some(place) = &mut self.executed {
             if let Some(one) = self.queued.get(*place) {
-                self.answer.report(one, text, at_ns, recorder);
+                self.answer.report(one, text, recorder);
             }
             *place += 1;
             return Ok(());
@@ -205,7 +184,7 @@ impl Dialogue {
             Effect::Discard if !failed => self.end_transaction(recorder),
             _ => {}
         }
-        self.answer.report(&one, text, at_ns, recorder);
+        self.answer.report(&one, text, recorder);
         Ok(())
     }
 }
@@ -232,7 +211,7 @@ impl Answer {
     }
 
     /// Passes the outcome of an operation to the recorder.
-    fn report(&self, to: &Pending, text: &[u8], at_ns: u64, recorder: &mut Recorder) {
+    fn report(&self, to: &Pending, text: &[u8], recorder: &mut Recorder) {
         let outcome = match self.leaf {
             Leaf::Error => outcome_of(text),
             Leaf::Null => Outcome::Miss,
@@ -254,7 +233,7 @@ impl Answer {
             Leaf::Other if to.keys > 1 && self.parts.len() == to.keys => Sizes::Each(&self.parts),
             _ => Sizes::One(clamped(self.bytes)),
         };
-        recorder.complete(to.number, at_ns, outcome, sizes);
+        recorder.complete(to.number, outcome, sizes);
     }
 }
 

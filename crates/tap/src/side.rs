@@ -2,7 +2,7 @@
 
 use kvmark_wire::Malformed;
 
-use crate::recorder::{Origin, Recorder};
+use crate::recorder::Recorder;
 
 /// Greatest number of requests that wait for a reply.
 pub(crate) const IN_FLIGHT_MAX: usize = 1 << 20;
@@ -19,15 +19,10 @@ pub(crate) enum Ends {
 /// A connection's requests and replies, each in pieces of any length.
 pub(crate) trait Side {
     /// Takes bytes of a client up to the end of the next request. Returns their number.
-    fn request(
-        &mut self,
-        bytes: &[u8],
-        from: Origin,
-        recorder: &mut Recorder,
-    ) -> Result<usize, Ends>;
+    fn request(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<usize, Ends>;
 
     /// Takes the next bytes of the server.
-    fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends>;
+    fn replies(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<(), Ends>;
 
     /// Whether every request has its reply.
     fn is_idle(&self) -> bool;

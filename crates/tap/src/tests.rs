@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use crate::connection::Connection;
 use crate::content::{Contents, Keeper};
-use crate::recorder::{Keys, Operation, Origin, Recorder};
+use crate::recorder::{Keys, Operation, Recorder};
 use crate::shared::Shared;
 use crate::store::Piece;
 use crate::{Keep, Settings, TapProtocol, TapReport};
@@ -31,8 +31,8 @@ fn key() -> HashKey {
 fn recorder(memory_bytes: usize, keep: Keep) -> (Recorder, Receiver<Piece>) {
     let (sender, receiver) = channel();
     let shared = Arc::new(Shared::new(1 << 30));
-    let keeper = Keeper::new(keep, Arc::clone(&shared));
-    (Recorder::new(key(), keeper, sender, 0, memory_bytes), receiver)
+    let keeper = Keeper::new(keep, key(), Arc::clone(&shared));
+    (Recorder::new(keeper, sender, 0, memory_bytes), receiver)
 }
 
 const HASHED: Keep = Keep { keys: false, values: false };
@@ -266,7 +266,8 @@ fn the_queue_of_unanswered_operations_is_bounded() {
     let (mut recorder, receiver) = recorder(1 << 20, HASHED);
     let shared = Arc::clone(&recorder.shared);
     for at_ns in 0..100_000 {
-        recorder.begin(Origin { client: 0, at_ns }, operation(None));
+        recorder.origin.at_ns = at_ns;
+        recorder.begin(operation(None));
     }
     recorder.release(99_999);
     let released = shared.operations.load(Relaxed);
@@ -381,7 +382,7 @@ fn kept_contents_are_bounded_by_memory_and_cut_ones_are_counted() {
     let held = contents(700);
     assert!(contents(301).is_some_and(|one| one.key(0).is_none()));
     assert_eq!((shared.room.load(Relaxed), shared.cut_contents.load(Relaxed)), (300, 1));
-    recorder.begin(Origin { client: 0, at_ns: 1 }, operation(held));
+    recorder.begin(operation(held));
     assert_eq!(shared.room.load(Relaxed), 300);
     recorder.finish();
     assert_eq!(shared.room.load(Relaxed), 1_000);

@@ -1,6 +1,5 @@
 //! A stream of requests: lines of words, some followed by a value. Values aren't buffered.
 
-use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 use kvmark_wire::memcached::stream::LONG_VALUE;
 use kvmark_wire::{Malformed, skip_value};
@@ -33,6 +32,9 @@ pub(super) enum Expects {
     /// A meta command that may omit its reply.
     Quiet,
 }
+
+/// The number of bytes read, and the request that they end.
+pub(super) type Taken = Result<(usize, Option<Request>), Malformed>;
 
 /// A complete request.
 #[derive(Debug)]
@@ -137,12 +139,7 @@ impl Requests {
     }
 
     /// Reads bytes up to the end of the next request. Returns the number of bytes read.
-    pub(super) fn next(
-        &mut self,
-        bytes: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Malformed> {
+    pub(super) fn next(&mut self, bytes: &[u8], verbs: &mut Verbs) -> Taken {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
@@ -184,8 +181,7 @@ impl Requests {
                     _ => {
                         let is_key = self.awaits_key();
                         let role = if is_key { Role::Key } else { Role::Other };
-                        let hasher = is_key.then(|| hash_key.hasher());
-                        self.word.begin(hasher, self.keeper.begin(role));
+                        self.word.begin(role, &self.keeper);
                         self.state = State::InWord;
                     }
                 },
@@ -243,7 +239,7 @@ impl Requests {
         match self.value {
             // The server rejects a line without a length and expects no value then.
             Some(size @ 0..=VALUE_MAX) => {
-                self.word.begin(None, self.keeper.begin(self.value_role()));
+                self.word.begin(self.value_role(), &self.keeper);
                 self.state = State::Value { left: size as u64 + 2 };
                 Ok(false)
             }

@@ -1,6 +1,5 @@
 //! A stream of requests: arrays of strings, or lines of words. Strings aren't buffered.
 
-use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::{Command, Plain};
 use kvmark_wire::number::parse;
@@ -22,6 +21,9 @@ const WORD_MAX: i64 = 1 << 40;
 const WORDS_AT_ONCE: usize = 8;
 
 const NO_NUMBER: Malformed = Malformed("a length in a request isn't a number");
+
+/// The number of bytes read, and the request that they end.
+pub(super) type Taken = Result<(usize, Option<Request>), Malformed>;
 
 /// A complete request.
 #[derive(Debug)]
@@ -78,15 +80,10 @@ impl Requests {
     }
 
     /// Reads bytes up to the end of the next request. Returns the number of bytes read.
-    pub(super) fn next(
-        &mut self,
-        bytes: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Malformed> {
+    pub(super) fn next(&mut self, bytes: &[u8], verbs: &mut Verbs) -> Taken {
         if self.state == State::Start
             && !self.building.keeper.keeps_any()
-            && let Some((taken, request)) = self.short_request(bytes, verbs, hash_key)
+            && let Some((taken, request)) = self.short_request(bytes, verbs)
         {
             return Ok((taken, Some(request)));
         }
@@ -106,7 +103,7 @@ impl Requests {
                     let (taken, number) = self.number_line(rest)?;
                     at += taken;
                     if let Some(number) = number {
-                        self.take_number(number, hash_key)?;
+                        self.take_number(number)?;
                     }
                 }
                 State::Body { left } => {
@@ -122,7 +119,7 @@ impl Requests {
                     }
                 }
                 State::Inline => {
-                    let (taken, request) = self.inline(rest, verbs, hash_key)?;
+                    let (taken, request) = self.inline(rest, verbs)?;
                     at += taken;
                     if request.is_some() {
                         return Ok((at, request));
@@ -135,12 +132,7 @@ impl Requests {
 
     /// The fast path for a complete request of a few words whose contents aren't kept. Returns
     /// `None` for any other request and reads nothing then.
-    fn short_request(
-        &mut self,
-        bytes: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Option<(usize, Request)> {
+    fn short_request(&mut self, bytes: &[u8], verbs: &mut Verbs) -> Option<(usize, Request)> {
         let (count, mut at) = number_line(bytes.strip_prefix(b"*")?)?;
         at += 1;
         let mut words = [(0, 0); WORDS_AT_ONCE];
@@ -158,7 +150,10 @@ impl Requests {
         if let Some(verb) = verbs.again(word(0))
             && let Some(plain) = verbs.get(verb).command.plain(count - 1)
         {
-            let key = Key { hash: hash_key.hash(word(1)), size: word(1).len() as u32 };
+            let key = Key {
+                hash: self.building.keeper.hash_key.hash(word(1)),
+                size: word(1).len() as u32,
+            };
             let value_size = match plain {
                 Plain::Key => Record::UNKNOWN,
                 Plain::KeyAndValue => word(2).len() as u32,
@@ -172,7 +167,7 @@ impl Requests {
             let word = word(place);
             let is_key = building.words > 0 && building.command.awaits_key();
             let size = u32::try_from(word.len()).unwrap_or(u32::MAX);
-            let key = is_key.then(|| Key { hash: hash_key.hash(word), size });
+            let key = is_key.then(|| Key { hash: building.keeper.hash_key.hash(word), size });
             let head = if is_key { &[] } else { &word[..word.len().min(NAME_MAX)] };
             building.end_word(word.len() as u64, head, key, verbs);
         }
@@ -204,7 +199,7 @@ impl Requests {
         Ok((taken, Some(number)))
     }
 
-    fn take_number(&mut self, number: i64, hash_key: &HashKey) -> Result<(), Malformed> {
+    fn take_number(&mut self, number: i64) -> Result<(), Malformed> {
         if self.state == State::Count {
             if number > WORDS_MAX {
                 return Err(Malformed("a request has too many words"));
@@ -217,7 +212,7 @@ impl Requests {
         if !(0..=WORD_MAX).contains(&number) {
             return Err(Malformed("a request's word is too long"));
         }
-        self.building.begin_word(&mut self.word, hash_key);
+        self.word.begin(self.building.role(), &self.building.keeper);
         self.state = State::Body { left: number as u64 + 2 };
         Ok(())
     }
@@ -230,12 +225,7 @@ impl Requests {
         self.words_left == 0
     }
 
-    fn inline(
-        &mut self,
-        rest: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Malformed> {
+    fn inline(&mut self, rest: &[u8], verbs: &mut Verbs) -> Taken {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(rest.len(), |end| end + 1);
         if self.line.len() + taken > INLINE_MAX {
@@ -248,7 +238,7 @@ impl Requests {
         self.state = State::Start;
         let words = split(&std::mem::take(&mut self.line))?;
         for word in &words {
-            self.building.begin_word(&mut self.word, hash_key);
+            self.word.begin(self.building.role(), &self.building.keeper);
             self.word.add(word);
             self.building.end(&mut self.word, verbs);
         }
@@ -277,12 +267,6 @@ impl Building {
             command if command.awaits_value() => Role::Value,
             _ => Role::Other,
         }
-    }
-
-    fn begin_word(&self, word: &mut Word, hash_key: &HashKey) {
-        let role = self.role();
-        let hasher = (role == Role::Key).then(|| hash_key.hasher());
-        word.begin(hasher, self.keeper.begin(role));
     }
 
     /// Takes a word, received in pieces.
