@@ -45,11 +45,13 @@ pub(crate) struct Work {
     pub(crate) followed: u32,
 }
 
+/// Unused works. They stay boxed, because an operation without a work must stay small.
+type Shelf = Vec<Box<Work>>;
+
 /// State that the operations of a session share.
 pub(crate) struct Context {
     pub(crate) dialect: Dialect,
-    /// Unused works. They stay boxed, because an operation without a work must stay small.
-    shelf: Vec<Box<Work>>,
+    shelf: Shelf,
     in_cluster: bool,
 }
 
