@@ -7,6 +7,7 @@ use kvmark_driver::{Description, OpenError};
 use kvmark_driver_server::framed::Lines;
 use kvmark_driver_server::{Load, Target, settle};
 use kvmark_plan::Outcome;
+use serde_json::Value;
 
 use crate::connect::send;
 use crate::failure::Failure;
@@ -14,52 +15,16 @@ use crate::options::Settings;
 use kvmark_wire::memcached::stats;
 
 /// Settings that describe the location or uptime of a server, not its behaviour.
-const PLACES: [&str; 10] = [
-    "auth_enabled_ascii",
-    "domain_socket",
-    "inter",
-    "memory_file",
-    "oldest",
-    "ssl_ca_cert",
-    "ssl_chain_cert",
-    "ssl_key",
-    "tcpport",
-    "udpport",
-];
+const PLACES: &str = "auth_enabled_ascii domain_socket inter memory_file oldest ssl_ca_cert \
+                      ssl_chain_cert ssl_key tcpport udpport";
 
 /// The numbers of `stats` that become statistics.
-const NUMBERS: [&str; 30] = [
-    "bytes",
-    "bytes_read",
-    "bytes_written",
-    "cas_badval",
-    "cas_hits",
-    "cas_misses",
-    "cmd_get",
-    "cmd_set",
-    "cmd_touch",
-    "conn_yields",
-    "curr_connections",
-    "curr_items",
-    "decr_hits",
-    "delete_hits",
-    "delete_misses",
-    "direct_reclaims",
-    "evicted_unfetched",
-    "evictions",
-    "expired_unfetched",
-    "get_expired",
-    "get_hits",
-    "get_misses",
-    "incr_hits",
-    "listen_disabled_num",
-    "reclaimed",
-    "rejected_connections",
-    "rusage_system",
-    "rusage_user",
-    "total_connections",
-    "total_items",
-];
+const NUMBERS: &str = "bytes bytes_read bytes_written cas_badval cas_hits cas_misses cmd_get \
+                       cmd_set cmd_touch conn_yields curr_connections curr_items decr_hits \
+                       delete_hits delete_misses direct_reclaims evicted_unfetched evictions \
+                       expired_unfetched get_expired get_hits get_misses incr_hits \
+                       listen_disabled_num reclaimed rejected_connections rusage_system \
+                       rusage_user total_connections total_items";
 
 /// The numbers that measure the load of a server.
 const COMMANDS: [&str; 2] = ["cmd_get", "cmd_set"];
@@ -67,6 +32,20 @@ const COMMANDS: [&str; 2] = ["cmd_get", "cmd_set"];
 /// Background work that `settle` waits for.
 const BUSY: [&str; 2] = ["hash_is_expanding", "slab_reassign_running"];
 
+/// The console of a server: a connection to the first configured one.
+pub(crate) struct Console(pub(crate) Lines<Settings>);
+
+impl kvmark_driver::Console for Console {
+    fn ask(&mut self, words: &[String]) -> Result<Value, OpenError> {
+        let target = self.0.protocol.target();
+        let request = format!("{}\r\n", words.join(" "));
+        let reply = self.0.ask(target, request.as_bytes(), send);
+        let reply = reply.map_err(|failure| failure.at(target))?;
+        Ok(String::from_utf8_lossy(&reply).trim_end().into())
+    }
+}
+
+/// The driver's own connections.
 pub(crate) struct Control {
     settings: Arc<Settings>,
     lines: Lines<Settings>,
@@ -132,10 +111,10 @@ impl Control {
     /// Describes the first server, as far as known.
     pub(crate) fn describe(&self) -> Description {
         let targets = &self.settings.targets;
-        let target = targets.first().expect("an address names at least one server");
+        let target = self.settings.target();
         let version = self.version(target).unwrap_or_else(|_| "unknown".to_owned());
         let mut configuration = self.stats(target, b"stats settings\r\n").unwrap_or_default();
-        configuration.retain(|name, _| !PLACES.contains(&name.as_str()));
+        configuration.retain(|name, _| !PLACES.split(' ').any(|place| place == name));
         if targets.len() > 1 {
             configuration.insert("servers".to_owned(), targets.len().to_string());
         }
@@ -146,22 +125,9 @@ impl Control {
     /// busiest server's share of the commands since the last call.
     pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
         let targets = &self.settings.targets;
-        let mut sums = BTreeMap::new();
-        let mut commands = BTreeMap::new();
-        for target in targets {
-            let stats = self.stats(target, b"stats\r\n").unwrap_or_default();
-            for name in NUMBERS {
-                let number = stats.get(name).and_then(|text| text.parse::<f64>().ok());
-                let Some(number) = number else { continue };
-                *sums.entry(name.to_owned()).or_insert(0.0) += number;
-                if COMMANDS.contains(&name) {
-                    *commands.entry(target.to_string()).or_insert(0.0) += number;
-                }
-            }
-        }
-        if targets.len() > 1 {
-            sums.extend(self.load.share(commands));
-        }
+        let stats = |target: &Target| self.stats(target, b"stats\r\n").unwrap_or_default();
+        let (mut sums, share) = self.load.sums(targets, NUMBERS, &COMMANDS, stats);
+        sums.extend(share.filter(|_| targets.len() > 1));
         sums
     }
 

@@ -6,19 +6,11 @@ use kvmark_plan::Outcome;
 use crate::json::Damaged;
 use kvmark_wire::memcached::outcome_of;
 
-/// Length limit of a server's message.
-const MESSAGE_MAX: usize = 200;
-
 /// The failure of an error reply.
 pub(crate) fn refused(line: &[u8]) -> Failure {
-    let text = String::from_utf8_lossy(line);
-    let text: String = text.chars().take(MESSAGE_MAX).collect();
-    let advice = if text == "CLIENT_ERROR unauthenticated" {
-        ": give username and password_env or password_file"
-    } else {
-        ""
-    };
-    Failure::new(outcome_of(line), format!("the server answered: {text}{advice}"))
+    let is_login = line == b"CLIENT_ERROR unauthenticated";
+    let advice = if is_login { ": give username and password_env or password_file" } else { "" };
+    Failure::answered(outcome_of(line), line, advice)
 }
 
 /// The failure of a login. The server's message might repeat the password.

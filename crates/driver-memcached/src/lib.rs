@@ -14,7 +14,6 @@
 //! and fails with it. A request is never sent twice.
 
 mod connect;
-mod console;
 mod control;
 mod failure;
 #[cfg(any(test, feature = "fuzz"))]
@@ -34,9 +33,10 @@ use kvmark_driver::{
     About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
     OpenError, Place, Scheme,
 };
+use kvmark_driver_server::framed::Lines;
 use kvmark_plan::Kind;
 
-use control::Control;
+use control::{Console, Control};
 use records::Records;
 use statements::{Prepared, plain};
 
@@ -107,9 +107,7 @@ impl Driver for Memcached {
     }
 
     fn session(&self, clients: u32) -> Result<AnySession<Never, MemcachedSession>, OpenError> {
-        let Self { settings, records, statements, .. } = self;
-        let session = MemcachedSession::open(settings, records, statements, clients)?;
-        Ok(AnySession::Asynchronous(session))
+        MemcachedSession::open(self, clients).map(AnySession::Asynchronous)
     }
 
     fn settle(&self) -> Result<(), OpenError> {
@@ -124,6 +122,6 @@ impl Driver for Memcached {
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
         let settings = options::Settings::parse(options)?;
-        Ok(Some(Box::new(console::Console::new(settings)?)))
+        Ok(Some(Box::new(Console(Lines::new(Arc::new(settings))?))))
     }
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use kvmark_driver::{Call, Columns, Effect, Expected, Reply, Request, Values};
 use kvmark_driver_server::framed::{InFlightOperation, Progress};
+use kvmark_driver_server::text::Texts;
 use kvmark_plan::{Kind, Outcome};
 
 use crate::failure::{Failure, damaged, refused, unasked};
-use crate::keys::{Keys, is_word, server};
+use crate::keys::{check, is_word, server};
 use crate::records::Records;
-use crate::statements::{CommandId, Destination, Prepared, Shape};
+use crate::statements::{CommandId, Prepared, Shape};
 use kvmark_wire::memcached::{Answer, Item, Items, Next, answer};
 
 /// The translation of operations into commands.
@@ -47,7 +48,7 @@ pub(crate) struct Subcommand {
 pub(crate) struct MemcachedOperation {
     task: Task,
     pub(crate) progress: Progress,
-    keys: Keys,
+    keys: Texts,
     pub(crate) subcommands: Vec<Subcommand>,
     /// The values of several subcommands.
     gathered: Reply,
@@ -113,7 +114,10 @@ impl MemcachedOperation {
                 Task::Write { misses: true }
             }
             Kind::Update => {
-                self.keep(request.values);
+                self.bytes.clear();
+                self.bytes.extend_from_slice(request.values.bytes);
+                self.places.clear();
+                self.places.extend_from_slice(request.values.places);
                 Task::Merge(Step::Read)
             }
             Kind::Scan | Kind::ReadModifyWrite => {
@@ -121,18 +125,11 @@ impl MemcachedOperation {
                 return Err(Failure::new(Outcome::Refused, text));
             }
         };
-        self.keys.add(|output| dialect.records.append_key(output, request.key))?;
+        check(self.keys.add(|output| dialect.records.append_key(output, request.key)))?;
         let node = server(self.keys.get(0), dialect.servers);
         let id = CommandId { round: 0, text: 0 };
         self.subcommands.push(Subcommand::new(node, id, 0..1, 0));
         Ok(())
-    }
-
-    fn keep(&mut self, values: Values<'_>) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(values.bytes);
-        self.places.clear();
-        self.places.extend_from_slice(values.places);
     }
 
     fn begin_statement(
@@ -177,9 +174,9 @@ impl MemcachedOperation {
     ) {
         let Subcommand { node, command, keys, .. } = &self.subcommands[number];
         if let Some(call) = &request.statement {
-            let to = Destination { node: *node, servers: dialect.servers };
-            let prepared = &dialect.statements[call.statement as usize];
-            return prepared.put(output, call, *command, (&self.keys, keys.clone()), to);
+            let keys = keys.clone().map(|index| self.keys.get(index));
+            let own = keys.filter(|key| server(key, dialect.servers) == *node);
+            return dialect.statements[call.statement as usize].put(output, call, *command, own);
         }
         let (records, key) = (&dialect.records, self.keys.get(0));
         match request.kind {
@@ -320,7 +317,7 @@ impl Step {
     fn take(
         &mut self,
         answer: Answer<'_>,
-        keys: &Keys,
+        keys: &Texts,
         values: Values<'_>,
         dialect: &mut Dialect,
     ) -> Result<bool, Failure> {
@@ -362,7 +359,7 @@ impl Subcommand {
         &mut self,
         shape: Shape,
         answer: Answer<'_>,
-        keys: &Keys,
+        keys: &Texts,
         reply: Option<&mut Reply>,
     ) -> Result<(), Failure> {
         let value = match (shape, answer) {
@@ -387,7 +384,7 @@ impl Subcommand {
     fn take_items(
         &mut self,
         mut items: Items<'_>,
-        keys: &Keys,
+        keys: &Texts,
         mut reply: Option<&mut Reply>,
     ) -> Result<(), Failure> {
         let Range { start, end } = self.keys;
@@ -420,7 +417,7 @@ fn put_line(output: &mut Vec<u8>, command: &[u8], key: &[u8]) {
 
 /// The item of a get with a single key.
 #[inline]
-fn only<'a>(answer: Answer<'a>, keys: &Keys) -> Result<Option<Item<'a>>, Failure> {
+fn only<'a>(answer: Answer<'a>, keys: &Texts) -> Result<Option<Item<'a>>, Failure> {
     let Answer::Items(mut items) = answer else { return Err(Failure::unexpected_reply("a get")) };
     let mut found = None;
     loop {

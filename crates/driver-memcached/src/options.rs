@@ -6,8 +6,8 @@ use std::time::Duration;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use kvmark_driver::{OpenError, Speedup};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, Credentials, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE,
-    RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, PASSWORD_ENV,
+    PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
 };
 use kvmark_plan::Kind;
 use serde_json::Value;
@@ -41,13 +41,7 @@ static TABLE: [OptionDoc; 14] = [
         accepts: Accepts::Text("host:port or a socket's path"),
         default: Some("127.0.0.1:11211"),
     },
-    OptionDoc {
-        name: "connections",
-        meaning: "Connections of a worker to each server, shared by its clients, with \
-                  their requests pipelined; 0 for one per client.",
-        accepts: Accepts::Whole { min: 0, max: 1_000_000 },
-        default: Some("0"),
-    },
+    CONNECTIONS,
     OptionDoc {
         name: "update",
         meaning: "What an update of some fields does: merge reads the record and writes it whole \
@@ -112,6 +106,11 @@ impl Settings {
             connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
             reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
         })
+    }
+
+    /// The first configured server.
+    pub(crate) fn target(&self) -> &Target {
+        self.targets.first().expect("an address names at least one server")
     }
 }
 

@@ -7,6 +7,7 @@
 //! the given fields, as in YCSB, and the other fields are lost.
 
 use kvmark_driver::{Columns, Layout, OpenError, Reply, Values};
+use kvmark_driver_server::text::find_near;
 use kvmark_wire::number;
 
 use crate::json::{Damaged, Members, append_escaped, append_unescaped, escaped_length};
@@ -148,7 +149,8 @@ impl Records {
         let mut members = Members::of(stored)?;
         let mut place = 0;
         while let Some((name, value)) = members.next()? {
-            let field = self.index_of(name, place);
+            let is_it = |index: usize| self.names[index].raw == name;
+            let field = find_near(place, self.names.len(), is_it);
             place += 1;
             let wanted = match columns {
                 Columns::One(one) => field == Some(one),
@@ -162,98 +164,5 @@ impl Records {
             }
         }
         Ok(())
-    }
-
-    /// Index of a name. Records usually have their fields in order, so `place` is tried first.
-    fn index_of(&self, raw: &[u8], place: usize) -> Option<u32> {
-        let expected = self.names.get(place).is_some_and(|here| here.raw == raw);
-        let index = if expected {
-            Some(place)
-        } else {
-            self.names.iter().position(|other| other.raw == raw)
-        };
-        index.map(|index| index as u32)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn records(replaces: bool) -> Records {
-        let layout = Layout {
-            table: "usertable".to_owned(),
-            field_names: vec!["field0".to_owned(), "q\"".to_owned()],
-            prepare: Vec::new(),
-            statements: Vec::new(),
-        };
-        Records::new(&layout, 60, replaces).unwrap()
-    }
-
-    const BOTH: Values<'static> = Values { bytes: b"xa\"b", places: &[(0, 0..1), (1, 1..4)] };
-    const SECOND: Values<'static> = Values { bytes: b"new", places: &[(1, 0..3)] };
-
-    fn text(encode: impl FnOnce(&mut Vec<u8>)) -> String {
-        let mut output = Vec::new();
-        encode(&mut output);
-        String::from_utf8(output).unwrap()
-    }
-
-    #[test]
-    fn a_record_equals_that_of_ycsb() {
-        let records = records(false);
-        assert_eq!(text(|output| records.append_key(output, b"user1")), "usertable-user1");
-        let written = text(|output| records.put_write(output, b"set ", b"k", BOTH));
-        let json = "{\"field0\":\"x\",\"q\\\"\":\"a\\\"b\"}";
-        assert_eq!(written, format!("set k 0 60 {}\r\n{json}\r\n", json.len()));
-        let none = text(|output| records.put_write(output, b"set ", b"k", Values::NONE));
-        assert_eq!(none, "set k 0 60 2\r\n{}\r\n");
-    }
-
-    #[test]
-    fn an_update_of_some_fields_keeps_the_others() {
-        assert!(records(false).is_blind(BOTH) && !records(false).is_blind(SECOND));
-        assert!(records(true).is_blind(SECOND));
-        let merged = |stored: &str| {
-            let mut output = Vec::new();
-            records(false).append_merged(&mut output, stored.as_bytes(), SECOND).unwrap();
-            String::from_utf8(output).unwrap()
-        };
-        let stored = "{\"field0\":\"x\\n\",\"q\\\"\":\"old\",\"other\":\"y\"}";
-        let expected = "{\"field0\":\"x\\n\",\"other\":\"y\",\"q\\\"\":\"new\"}";
-        assert_eq!(merged(stored), expected);
-        assert_eq!(merged("{}"), "{\"q\\\"\":\"new\"}");
-        let swap = text(|output| records(false).put_swap(output, b"k", b"{}", b"7"));
-        assert_eq!(swap, "cas k 0 60 2 7\r\n{}\r\n");
-    }
-
-    #[test]
-    fn only_requested_fields_are_taken() {
-        let taken = |columns| {
-            let mut reply = Reply::default();
-            let stored = b"{\"q\\\"\":\"a\\\"b\",\"other\":\"y\",\"field0\":\"x\"}";
-            records(false).take(stored, columns, &mut reply).unwrap();
-            let cell = |cell: &kvmark_driver::Cell| {
-                let text = String::from_utf8_lossy(reply.bytes_of(cell));
-                format!("{}={text}", cell.field)
-            };
-            reply.cells.iter().map(cell).collect::<Vec<_>>()
-        };
-        assert_eq!(taken(Columns::All), ["1=a\"b", "0=x"]);
-        assert_eq!(taken(Columns::One(0)), ["0=x"]);
-    }
-
-    #[test]
-    fn a_table_name_that_is_no_key_prefix_is_rejected() {
-        let layout = |table: &str| Layout {
-            table: table.to_owned(),
-            field_names: Vec::new(),
-            prepare: Vec::new(),
-            statements: Vec::new(),
-        };
-        for table in ["a b", &"t".repeat(250)] {
-            let error = Records::new(&layout(table), 0, false).unwrap_err().to_string();
-            assert!(error.ends_with("give a short name without blanks"), "{error}");
-        }
     }
 }

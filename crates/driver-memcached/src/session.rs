@@ -6,12 +6,11 @@ use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, poll};
 use kvmark_plan::Outcome;
 
+use crate::Memcached;
 use crate::connect::Connections;
 use crate::failure::Failure;
 use crate::operation::{Dialect, MemcachedOperation};
 use crate::options::Settings;
-use crate::records::Records;
-use crate::statements::Prepared;
 
 /// A worker's session. Each client has a connection to each server, or all clients share a few.
 pub struct MemcachedSession {
@@ -19,13 +18,9 @@ pub struct MemcachedSession {
 }
 
 impl MemcachedSession {
-    pub(crate) fn open(
-        settings: &Arc<Settings>,
-        records: &Arc<Records>,
-        statements: &Arc<[Prepared]>,
-        clients: u32,
-    ) -> Result<Self, OpenError> {
-        let width = settings.connections.unwrap_or(usize::MAX).min(clients as usize).max(1);
+    pub(crate) fn open(memcached: &Memcached, clients: u32) -> Result<Self, OpenError> {
+        let Memcached { settings, records, statements, .. } = memcached;
+        let width = settings.connections.unwrap_or(usize::MAX).min(clients as usize);
         let mut connections = Connections::new(Arc::clone(settings), width)?;
         for target in &settings.targets {
             connections.open(target)?;
@@ -43,11 +38,11 @@ impl MemcachedSession {
     /// Encodes all subcommands of an operation; they go out with the next flush.
     #[inline]
     fn enter(&mut self, ticket: Ticket, request: &Request<'_>) {
-        let operation = self.clients.operation(ticket);
+        let operation = &mut self.clients.operations[ticket as usize];
         let count = operation.subcommands.len();
         operation.progress.outstanding = count as u32;
         for number in 0..count {
-            let node = self.clients.operation(ticket).subcommands[number].node;
+            let node = self.clients.operations[ticket as usize].subcommands[number].node;
             let index = self.clients.framed.index(node, ticket);
             self.clients.enter(ticket, index, |operation, dialect, output| {
                 operation.put(number, request, dialect, output);

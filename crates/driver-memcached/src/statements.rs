@@ -8,14 +8,14 @@
 use std::ops::Range;
 
 use kvmark_driver::{Call, OpenError, Slot};
-use kvmark_driver_server::template::{Names, Piece, Template, append};
-use kvmark_driver_server::text::integer;
-use kvmark_driver_server::words::{Group, Word, WordPart, words};
+use kvmark_driver_server::template::{Names, Piece, Template, append, compile};
+use kvmark_driver_server::text::{Texts, integer};
+use kvmark_driver_server::words::{Group, Word, WordPart};
 use kvmark_plan::{Outcome, Statement, ValueType};
 use kvmark_wire::number;
 
 use crate::failure::Failure;
-use crate::keys::{Keys, is_word, server};
+use crate::keys::{check, is_word};
 
 /// The type of a command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,33 +114,14 @@ pub(crate) struct CommandId {
     pub(crate) text: u32,
 }
 
-/// The index of a server, and the number of servers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Destination {
-    pub(crate) node: usize,
-    pub(crate) servers: usize,
-}
-
 impl Prepared {
     /// Compiles a statement.
     ///
     /// # Errors
     /// [`OpenError::Option`] naming the statement and the text that can't be sent.
     pub(crate) fn new(statement: &Statement) -> Result<Self, OpenError> {
-        let Statement { name, texts, options, .. } = statement;
-        if let Some(option) = options.keys().next() {
-            let text = format!("statement '{name}' has an option '{option}', and there are none");
-            return Err(OpenError::Option(text));
-        }
-        let names = Names::new(&statement.arguments);
-        let command = |text: &String| {
-            let compiled = words(text).and_then(|groups| Command::new(&groups, &names));
-            compiled.map_err(|why| {
-                OpenError::Option(format!("statement '{name}' can't be sent as '{text}': {why}"))
-            })
-        };
-        let commands = texts.iter().map(command).collect::<Result<_, _>>()?;
-        Ok(Self { name: name.clone(), commands })
+        let commands = compile(statement, |_, groups, names| Command::new(groups, names))?;
+        Ok(Self { name: statement.name.clone(), commands })
     }
 
     /// The number of commands per round.
@@ -162,49 +143,43 @@ impl Prepared {
         &self,
         call: &Call<'_>,
         id: CommandId,
-        keys: &mut Keys,
+        keys: &mut Texts,
     ) -> Result<Range<u32>, Failure> {
         let command = &self.commands[id.text as usize];
         let round = id.round as usize;
-        command
-            .numbers
-            .iter()
-            .try_for_each(|slot| command.check(call.argument(*slot, round, 0)))?;
-        let first = keys.len();
+        let mut numbers = command.numbers.iter();
+        numbers.try_for_each(|slot| command.check(call.argument(*slot, round, 0)))?;
+        let first = keys.count();
         for group in &command.keys {
             let times = if group.per_item { call.commands[round].1 } else { 1 };
             for item in 0..times {
                 for text in &group.texts {
-                    keys.add(|output| append(output, text, call, round, item))?;
+                    check(keys.add(|output| append(output, text, call, round, item)))?;
                 }
             }
         }
-        if first == keys.len() {
+        if first == keys.count() {
             let text = format!("{} has no keys: draw at least one item", command.name);
             return Err(Failure::new(Outcome::Refused, text));
         }
-        Ok(first..keys.len())
+        Ok(first..keys.count())
     }
 
-    /// Encodes a command with the keys of one server.
+    /// Encodes a command with these keys.
     #[inline]
-    pub(crate) fn put(
+    pub(crate) fn put<'a>(
         &self,
         output: &mut Vec<u8>,
         call: &Call<'_>,
         id: CommandId,
-        keys: (&Keys, Range<u32>),
-        to: Destination,
+        keys: impl Iterator<Item = &'a [u8]>,
     ) {
         let command = &self.commands[id.text as usize];
         let round = id.round as usize;
         append(output, &command.head, call, round, 0);
-        let (keys, all) = keys;
-        for key in all.map(|index| keys.get(index)) {
-            if server(key, to.servers) == to.node {
-                output.push(b' ');
-                output.extend_from_slice(key);
-            }
+        for key in keys {
+            output.push(b' ');
+            output.extend_from_slice(key);
         }
         append(output, &command.tail, call, round, 0);
         match &command.block {
@@ -302,13 +277,11 @@ impl<'a> Rest<'a> {
 
 impl Command {
     fn new(groups: &[Group], names: &Names<'_>) -> Result<Self, String> {
-        let name = match groups.first() {
-            Some(Group::Once(word)) => match word.as_slice() {
-                [WordPart::Literal(name)] => String::from_utf8_lossy(name).to_ascii_uppercase(),
-                _ => return Err("it doesn't begin with a command's name".to_owned()),
-            },
-            _ => return Err("it doesn't begin with a command's name".to_owned()),
+        let first = if let Some(Group::Once(word)) = groups.first() { &word[..] } else { &[] };
+        let [WordPart::Literal(name)] = first else {
+            return Err("it doesn't begin with a command's name".to_owned());
         };
+        let name = String::from_utf8_lossy(name).to_ascii_uppercase();
         let known = COMMANDS.iter().find(|(known, _)| *known == name);
         let (name, form) = known.copied().ok_or_else(|| unknown(&name))?;
         let mut command = Self {
@@ -328,15 +301,11 @@ impl Command {
         if matches!(form, Form::Get | Form::GetAndTouch) {
             return self.fill_get(form, groups, names);
         }
-        let mut words = Vec::with_capacity(groups.len());
-        for group in groups {
-            match group {
-                Group::Once(word) => words.push(word),
-                Group::PerItem(_) => {
-                    return Err(format!("{} has one key: leave the brackets out", self.name));
-                }
-            }
-        }
+        let words = groups.iter().map(|group| match group {
+            Group::Once(word) => Ok(word),
+            Group::PerItem(_) => Err(format!("{} has one key: leave the brackets out", self.name)),
+        });
+        let words: Vec<&Word> = words.collect::<Result<_, _>>()?;
         let mut rest = Rest { name: self.name, words: words.into_iter(), names };
         self.keys.push(KeyWords { texts: vec![rest.text("a key")?], per_item: false });
         match form {
@@ -371,10 +340,8 @@ impl Command {
         self.shape = Shape::Items;
         let mut groups = groups;
         if form == Form::GetAndTouch {
-            let words = match groups.first() {
-                Some(Group::Once(word)) => vec![word],
-                _ => Vec::new(),
-            };
+            let words =
+                if let Some(Group::Once(word)) = groups.first() { vec![word] } else { vec![] };
             let mut rest = Rest { name: self.name, words: words.into_iter(), names };
             self.numbers.extend(rest.number("a time to live and keys", &mut self.head)?);
             groups = &groups[1..];

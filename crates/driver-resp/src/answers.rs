@@ -49,7 +49,7 @@ impl Summary {
 
 impl Answers {
     pub(crate) fn new(prepared: &Prepared, kind: Kind, wants_values: bool) -> Self {
-        let reads_all = wants_values || prepared.is_transaction();
+        let reads_all = wants_values || prepared.is_transaction;
         let (round, text, values, missed) = (0, 0, 0, [false; 2]);
         let effect = Effect::Applied;
         Self { kind, wants_values, reads_all, round, text, values, missed, effect }
@@ -175,10 +175,6 @@ impl Answers {
             match cursor.token()? {
                 Token::List(count) => {
                     left += count;
-                    continue;
-                }
-                Token::Map(pairs) => {
-                    left += 2 * pairs;
                     continue;
                 }
                 Token::Error(message) => return Err(refused(message)),

@@ -7,14 +7,12 @@
 //! the session requests the map from another server and so finds a promoted replica. Operations
 //! that need the map wait for it.
 
-use std::sync::Arc;
-
 use kvmark_driver::{Completions, OpenError, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, InFlight};
 use kvmark_plan::Outcome;
 
 use crate::cluster_batch::Destination;
-use crate::connect::{Connections, first_map};
+use crate::connect::Connections;
 use crate::failure::Failure;
 use crate::operation::{RespOperation, Work};
 use crate::options::Settings;
@@ -56,15 +54,11 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Reads the map from the first configured server that answers, and connects to each server
-    /// with slots.
+    /// Connects to each server with slots.
     pub(crate) fn open(
-        settings: &Arc<Settings>,
+        shares: Vec<Share>,
         connections: &mut Connections,
     ) -> Result<Self, OpenError> {
-        let own = Arc::clone(settings);
-        let map = connections.run(async move { first_map(&own).await });
-        let shares = map.map_err(|failure| failure.at(settings.target()))??;
         for (_, target) in &shares {
             if connections.find(target).is_none() {
                 connections.open(target)?;
@@ -253,7 +247,7 @@ impl Cluster {
     /// Keeps a reply; `number` counts the replies in the order of sending.
     #[inline]
     pub(crate) fn keep(&self, clients: &mut Clients, ticket: Ticket, number: u32, reply: &[u8]) {
-        let Some(work) = &mut clients.operation(ticket).work else { return };
+        let Some(work) = &mut clients.operations[ticket as usize].work else { return };
         let command = work.order[number as usize];
         if command != NO_COMMAND {
             work.replies.put(command, reply);
@@ -268,7 +262,7 @@ impl Cluster {
         at_ns: u64,
         done: &mut impl Completions,
     ) {
-        let operation = clients.operation(ticket);
+        let operation = &mut clients.operations[ticket as usize];
         operation.progress.outstanding -= 1;
         if operation.progress.outstanding > 0 {
             return;

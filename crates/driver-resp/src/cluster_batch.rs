@@ -86,7 +86,7 @@ impl ClusterBatch {
                     Some(key) => Cursor::new(&self.bytes[key..]).text()?.map(slot_of),
                     None => None,
                 };
-                if !prepared.is_transaction() {
+                if !prepared.is_transaction {
                     self.add(start..self.bytes.len(), 1, slot);
                 } else if common.is_some() && slot.is_some() && common != slot {
                     let text = "the keys of a transaction are in different slots";
@@ -94,7 +94,7 @@ impl ClusterBatch {
                 }
                 common = common.or(slot);
             }
-            if prepared.is_transaction() {
+            if prepared.is_transaction {
                 self.add(first..self.bytes.len(), prepared.texts() as u32, common);
             }
         }

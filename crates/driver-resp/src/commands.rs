@@ -6,7 +6,7 @@
 //! `_indices` only if the record didn't exist; this driver always removes it.
 
 use kvmark_driver::{Columns, Expected, Layout, Reply, Values};
-use kvmark_driver_server::text::java_hash;
+use kvmark_driver_server::text::{Texts, find_near, java_hash};
 use kvmark_plan::{Outcome, tag_length};
 
 use crate::failure::{Failure, refused};
@@ -40,17 +40,6 @@ impl Fields {
         };
         let names = layout.field_names.clone();
         Self { parts: names.iter().map(part).collect(), names }
-    }
-
-    /// Index of a name. Records usually have their fields in order, so `place` is tried first.
-    fn index_of(&self, name: &[u8], place: usize) -> Option<u32> {
-        let expected = self.names.get(place).is_some_and(|here| here.as_bytes() == name);
-        let index = if expected {
-            Some(place)
-        } else {
-            self.names.iter().position(|other| other.as_bytes() == name)
-        };
-        index.and_then(|index| u32::try_from(index).ok())
     }
 
     /// Writes fields of a record.
@@ -104,7 +93,8 @@ impl Fields {
             for place in 0..wanted {
                 let name = cursor.text()?.ok_or_else(unexpected)?;
                 let value = cursor.text()?.ok_or_else(unexpected)?;
-                if let Some(field) = self.index_of(name, place) {
+                let is_it = |index: usize| self.names[index].as_bytes() == name;
+                if let Some(field) = find_near(place, self.names.len(), is_it) {
                     reply.push(row, field, value);
                 }
             }
@@ -239,53 +229,23 @@ pub(crate) fn take_count(bytes: &[u8]) -> Result<i64, Failure> {
     }
 }
 
-/// Keys in one buffer.
-#[derive(Debug, Default)]
-pub(crate) struct Keys {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+/// Takes the reply to a read of the index.
+pub(crate) fn take_keys(bytes: &[u8], keys: &mut Texts) -> Result<(), Failure> {
+    let mut cursor = Cursor::new(bytes);
+    for _ in 0..aggregate(&mut cursor, "ZRANGEBYSCORE")? {
+        let key = cursor.text()?.ok_or_else(|| Failure::unexpected_reply("ZRANGEBYSCORE"))?;
+        keys.add(|bytes| bytes.extend_from_slice(key));
+    }
+    Ok(())
 }
 
-impl Keys {
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    /// Takes the reply to a read of the index.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let mut cursor = Cursor::new(bytes);
-        for _ in 0..aggregate(&mut cursor, "ZRANGEBYSCORE")? {
-            let key = cursor.text()?.ok_or_else(|| Failure::unexpected_reply("ZRANGEBYSCORE"))?;
-            self.bytes.extend_from_slice(key);
-            self.ends.push(self.bytes.len());
-        }
-        Ok(())
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// The key of this index.
-    pub(crate) fn get(&self, index: usize) -> &[u8] {
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[index]]
-    }
-}
-
-fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
+/// The number of elements of a reply, which follow.
+pub(crate) fn aggregate(cursor: &mut Cursor<'_>, command: &str) -> Result<usize, Failure> {
     match cursor.token()? {
         Token::List(count) => Ok(count),
-        Token::Map(pairs) => Ok(2 * pairs),
         Token::Error(message) => Err(refused(message)),
         _ => Err(Failure::unexpected_reply(command)),
     }
-}
-
-/// The outcome of a delete that removed this number of records and index entries.
-pub(crate) fn deleted(removed: i64) -> Outcome {
-    if removed > 0 { Outcome::Ok } else { Outcome::Miss }
 }
 
 #[cfg(test)]

@@ -1,38 +1,24 @@
 //! The console of a server: commands as words, replies as values.
 
-use std::sync::Arc;
-
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::Lines;
 use serde_json::Value;
 
-use crate::connect::send;
+use crate::connect::{encoded, send};
 use crate::failure::{Failure, refused};
 use crate::options::Settings;
-use kvmark_wire::resp::{Cursor, Garbage, Token, put_all};
+use kvmark_wire::resp::{Cursor, Garbage, Token};
 
 /// Greatest number of nested lists.
 const DEPTH_MAX: u32 = 8;
 
 /// A connection to the first configured server.
-pub(crate) struct Console {
-    settings: Arc<Settings>,
-    lines: Lines<Settings>,
-}
-
-impl Console {
-    pub(crate) fn new(settings: Settings) -> Result<Self, OpenError> {
-        let settings = Arc::new(settings);
-        Ok(Self { lines: Lines::new(Arc::clone(&settings))?, settings })
-    }
-}
+pub(crate) struct Console(pub(crate) Lines<Settings>);
 
 impl kvmark_driver::Console for Console {
     fn ask(&mut self, words: &[String]) -> Result<Value, OpenError> {
-        let target = self.settings.target();
-        let mut request = Vec::new();
-        put_all(&mut request, words);
-        let reply = self.lines.ask(target, &request, send);
+        let target = self.0.protocol.target();
+        let reply = self.0.ask(target, &encoded(words), send);
         let value = reply.and_then(|reply| value(&mut Cursor::new(&reply), DEPTH_MAX));
         value.map_err(|failure| failure.at(target))
     }
@@ -48,7 +34,6 @@ fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
         Token::Null => return Ok(Value::Null),
         Token::Error(message) => return Err(refused(message)),
         Token::List(count) => count,
-        Token::Map(pairs) => 2 * pairs,
     };
     let depth = depth.checked_sub(1).ok_or(Garbage)?;
     (0..count).map(|_| value(cursor, depth)).collect()

@@ -8,52 +8,25 @@ use kvmark_driver_server::framed::Lines;
 use kvmark_driver_server::{Load, Target, settle};
 use kvmark_plan::Outcome;
 
-use crate::connect::{no_slots, send};
+use crate::connect::{encoded, send};
 use crate::failure::{Failure, is_forbidden, is_moved};
 use crate::options::Settings;
-use crate::slots::{CLUSTER_SLOTS, read_shares};
-use kvmark_wire::resp::{Cursor, put_all};
+use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
+use kvmark_wire::resp::Cursor;
 
 /// Configuration that describes the location of a server, not its behaviour.
-const PLACES: [&str; 10] = [
-    "bind",
-    "bind-source-addr",
-    "cluster-config-file",
-    "dir",
-    "logfile",
-    "pidfile",
-    "port",
-    "tls-port",
-    "unixsocket",
-    "slaveof",
-];
+const PLACES: &str = "bind bind-source-addr cluster-config-file dir logfile pidfile port tls-port \
+                      unixsocket slaveof";
 
 /// The numbers of INFO that become statistics.
-const NUMBERS: [&str; 18] = [
-    "aof_current_size",
-    "blocked_clients",
-    "connected_clients",
-    "evicted_keys",
-    "expired_keys",
-    "keyspace_hits",
-    "keyspace_misses",
-    "mem_fragmentation_ratio",
-    "rejected_connections",
-    "total_commands_processed",
-    "total_connections_received",
-    "total_error_replies",
-    "total_net_input_bytes",
-    "total_net_output_bytes",
-    "used_cpu_sys",
-    "used_cpu_user",
-    "used_memory",
-    "used_memory_rss",
-];
+const NUMBERS: &str = "aof_current_size blocked_clients connected_clients evicted_keys \
+                       expired_keys keyspace_hits keyspace_misses mem_fragmentation_ratio \
+                       rejected_connections total_commands_processed total_connections_received \
+                       total_error_replies total_net_input_bytes total_net_output_bytes \
+                       used_cpu_sys used_cpu_user used_memory used_memory_rss";
 
-/// The number that is a ratio; its maximum is reported.
-const RATIO: &str = "mem_fragmentation_ratio";
 /// The number that measures the load of a server.
-const COMMANDS: &str = "total_commands_processed";
+const COMMANDS: [&str; 1] = ["total_commands_processed"];
 
 /// Background work that `settle` waits for.
 const BUSY: [&str; 6] = [
@@ -88,40 +61,37 @@ impl Control {
         }
     }
 
-    /// Sends a command.
+    /// Sends a command. A failed connection is reopened once.
     fn ask(&self, target: &Target, command: &[&str]) -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
-        put_all(&mut bytes, command);
-        self.send(target, &bytes)
+        self.lines.ask(target, &encoded(command), send)
     }
 
-    /// Sends an encoded command. A failed connection is reopened once.
-    fn send(&self, target: &Target, command: &[u8]) -> Result<Vec<u8>, Failure> {
-        self.lines.ask(target, command, send)
-    }
-
-    /// The server, or the servers with slots according to the first that answers.
-    fn masters(&self) -> Result<Vec<Target>, OpenError> {
-        if !self.settings.cluster {
-            return Ok(self.settings.targets.clone());
-        }
+    /// The slots of a cluster, according to the first server that answers.
+    pub(crate) fn shares(&self) -> Result<Vec<Share>, OpenError> {
         let known = self.lines.open();
         let mut refusal = None;
         for target in self.settings.targets.iter().chain(&known) {
             let reply = self.ask(target, &CLUSTER_SLOTS);
-            match reply.and_then(|reply| read_shares(&reply, target)) {
-                Ok(shares) if !shares.is_empty() => {
-                    let mut masters: Vec<_> =
-                        shares.into_iter().map(|(_, target)| target).collect();
-                    masters.sort_by_key(Target::to_string);
-                    masters.dedup();
-                    return Ok(masters);
-                }
-                Ok(_) => refusal = Some(no_slots(target)),
-                Err(failure) => refusal = Some(failure.at(target)),
-            }
+            refusal = Some(match reply.and_then(|reply| read_shares(&reply, target)) {
+                Ok(shares) if !shares.is_empty() => return Ok(shares),
+                Ok(_) => OpenError::System(format!(
+                    "the cluster at {target} has no slots yet: give them to its servers first"
+                )),
+                Err(failure) => failure.at(target),
+            });
         }
         Err(refusal.expect("an address names at least one server"))
+    }
+
+    /// The server, or the servers with slots.
+    fn masters(&self) -> Result<Vec<Target>, OpenError> {
+        if !self.settings.cluster {
+            return Ok(self.settings.targets.clone());
+        }
+        let mut masters: Vec<_> = self.shares()?.into_iter().map(|(_, target)| target).collect();
+        masters.sort_by_key(Target::to_string);
+        masters.dedup();
+        Ok(masters)
     }
 
     /// Sends each command to every server, in order. In a cluster, one server executes a command
@@ -135,7 +105,7 @@ impl Control {
             let mut refusal = None;
             let mut is_executed = false;
             for target in &masters {
-                match self.send(target, command) {
+                match self.lines.ask(target, command, send) {
                     Ok(_) => is_executed = true,
                     Err(failure) if is_moved(&failure) => refusal = Some((failure, target)),
                     Err(failure) => return Err(unprepared(text, &failure, target)),
@@ -158,8 +128,7 @@ impl Control {
     pub(crate) fn describe(&self) -> Description {
         let masters = self.masters().unwrap_or_default();
         let target = masters.first().unwrap_or(self.settings.target());
-        let info = self.info(target).unwrap_or_default();
-        let (system, version) = identity(&info);
+        let (system, version) = identity(&self.info(target).unwrap_or_default());
         let mut configuration = self.configuration(target).unwrap_or_default();
         if self.settings.cluster {
             configuration.insert("cluster-primaries".to_owned(), masters.len().to_string());
@@ -175,7 +144,7 @@ impl Control {
             let mut text = || Ok::<_, Failure>(cursor.text()?.unwrap_or_default().to_vec());
             let (name, value) = (text()?, text()?);
             let name = String::from_utf8_lossy(&name).into_owned();
-            if !is_secret(&name) && !PLACES.contains(&name.as_str()) {
+            if !is_secret(&name) && !PLACES.split(' ').any(|place| place == name) {
                 configuration.insert(name, String::from_utf8_lossy(&value).into_owned());
             }
         }
@@ -186,23 +155,9 @@ impl Control {
     /// `node_share_max` is the busiest server's share of the commands since the last call.
     pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
         let masters = self.masters().unwrap_or_default();
-        let mut sums = BTreeMap::new();
-        let mut commands = BTreeMap::new();
-        for target in &masters {
-            let info = self.info(target).unwrap_or_default();
-            for name in NUMBERS {
-                let number = info.get(name).and_then(|text| text.parse::<f64>().ok());
-                let Some(number) = number else { continue };
-                let sum = sums.entry(name.to_owned()).or_insert(0.0);
-                *sum = if name == RATIO { number.max(*sum) } else { number + *sum };
-                if name == COMMANDS {
-                    commands.insert(target.to_string(), number);
-                }
-            }
-        }
-        if self.settings.cluster {
-            sums.extend(self.load.share(commands));
-        }
+        let info = |target: &Target| self.info(target).unwrap_or_default();
+        let (mut sums, share) = self.load.sums(&masters, NUMBERS, &COMMANDS, info);
+        sums.extend(share.filter(|_| self.settings.cluster));
         sums
     }
 

@@ -4,18 +4,15 @@ pub(crate) use kvmark_driver_server::Failure;
 
 use kvmark_wire::resp::outcome_of;
 
-/// Length limit of a server's message.
-const MESSAGE_MAX: usize = 200;
 /// The error kinds of a login.
 const LOGIN_ERRORS: [&str; 9] =
     ["WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "ERR", "LOADING", "MASTERDOWN", "BUSY", "DENIED"];
 
 /// The failure of an error reply.
 pub(crate) fn refused(message: &[u8]) -> Failure {
-    let text = String::from_utf8_lossy(message);
-    let text: String = text.chars().take(MESSAGE_MAX).collect();
-    let advice = if is_redirection(&text) { ": set the option cluster to true" } else { "" };
-    Failure::new(outcome_of(message), format!("the server answered: {text}{advice}"))
+    let is_redirection = message.starts_with(b"MOVED ") || message.starts_with(b"ASK ");
+    let advice = if is_redirection { ": set the option cluster to true" } else { "" };
+    Failure::answered(outcome_of(message), message, advice)
 }
 
 /// The failure of a login. Old servers repeat unknown words, so only the error kind is reported.
@@ -36,8 +33,4 @@ pub(crate) fn is_forbidden(failure: &Failure) -> bool {
     ["NOPERM ", "ERR unknown command"]
         .iter()
         .any(|error| failure.text.starts_with(&format!("the server answered: {error}")))
-}
-
-fn is_redirection(message: &str) -> bool {
-    message.starts_with("MOVED ") || message.starts_with("ASK ")
 }

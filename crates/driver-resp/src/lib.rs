@@ -15,7 +15,6 @@
 //! several slots, and the driver rejects such transactions. In YCSB's layout `_indices` is a single
 //! key, so one server has the index of all records. The statistic `node_share_max` shows this.
 
-mod address;
 mod answers;
 mod argument;
 mod cluster;
@@ -41,6 +40,8 @@ use kvmark_driver::{
     OpenError, Place, Scheme,
 };
 
+use kvmark_driver_server::framed::Lines;
+
 use commands::Fields;
 use control::Control;
 use prepared::{Prepared, plain};
@@ -60,7 +61,7 @@ impl Resp {
     /// The description of this driver.
     pub const ABOUT: About = About {
         path: Some("database"),
-        port: Some(address::PORT),
+        port: Some(options::PORT),
         counts_whole_server: true,
         one_thread_unless: Some("io-threads"),
         ycsb_bindings: &["redis", "site.ycsb.db.RedisClient"],
@@ -89,10 +90,10 @@ impl Resp {
         layout: &Layout,
     ) -> Result<Self, OpenError> {
         let settings = Arc::new(options::Settings::parse(options)?);
-        let statements: Result<_, _> = layout.statements.iter().map(Prepared::new).collect();
-        let prepare: Vec<_> = layout.prepare.iter().map(|text| plain(text)).collect();
-        let prepare = prepare.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let (fields, statements) = (Arc::new(Fields::new(layout)), statements?);
+        let prepare = layout.prepare.iter().map(|text| plain(text));
+        let prepare = prepare.collect::<Result<Vec<_>, _>>()?;
+        let statements = layout.statements.iter().map(Prepared::new).collect::<Result<_, _>>()?;
+        let fields = Arc::new(Fields::new(layout));
         let control = Control::open(Arc::clone(&settings))?;
         control.prepare(&layout.prepare, &prepare)?;
         Ok(Self { settings, fields, statements, control })
@@ -114,8 +115,7 @@ impl Driver for Resp {
     }
 
     fn session(&self, clients: u32) -> Result<AnySession<Never, RespSession>, OpenError> {
-        let session = RespSession::open(&self.settings, &self.fields, &self.statements, clients)?;
-        Ok(AnySession::Asynchronous(session))
+        RespSession::open(self, clients).map(AnySession::Asynchronous)
     }
 
     fn settle(&self) -> Result<(), OpenError> {
@@ -130,6 +130,6 @@ impl Driver for Resp {
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
         let settings = options::Settings::parse(options)?;
-        Ok(Some(Box::new(console::Console::new(settings)?)))
+        Ok(Some(Box::new(console::Console(Lines::new(Arc::new(settings))?))))
     }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use kvmark_driver::{Call, Effect, Reply, Request};
 use kvmark_driver_server::framed::{InFlightOperation, Progress};
+use kvmark_driver_server::text::Texts;
 use kvmark_plan::{Kind, Outcome};
 
 use crate::answers::Answers;
 use crate::cluster_batch::{BatchReplies, ClusterBatch};
 use crate::commands::{
-    Fields, Keys, ReadOptions, deleted, put_delete, put_index, put_keys, put_unindex, take_count,
+    Fields, ReadOptions, put_delete, put_index, put_keys, put_unindex, take_count, take_keys,
     take_ok,
 };
 use crate::failure::Failure;
@@ -32,7 +33,7 @@ pub(crate) struct Work {
     reply: Reply,
     /// The command after the first one.
     follow: Vec<u8>,
-    keys: Keys,
+    keys: Texts,
     /// Items of each round.
     items: Vec<u32>,
     /// Its commands in a cluster, and the replies to them.
@@ -90,7 +91,7 @@ enum Task {
     /// `asked` is the number of requested records; `None` before the keys are known.
     Scan {
         options: ReadOptions,
-        asked: Option<usize>,
+        asked: Option<u32>,
     },
     Statement {
         statement: u32,
@@ -268,7 +269,7 @@ impl RespOperation {
                     return dialect.fields.take_read(*options, bytes, &mut work.reply).map(drop);
                 }
                 *asked = Some(0);
-                work.keys.take(bytes)
+                take_keys(bytes, &mut work.keys)
             }
             Task::Statement { statement, items, answers } => {
                 let prepared = &dialect.statements[*statement as usize];
@@ -306,7 +307,7 @@ impl RespOperation {
                 *taken == 1 && !dialect.pipeline_parts
             }
             Task::Scan { asked, .. } => {
-                let keys = self.work.as_ref().map_or(0, |work| work.keys.len());
+                let keys = self.work.as_ref().map_or(0, |work| work.keys.count());
                 asked.is_some_and(|asked| asked < keys)
             }
             Task::Idle | Task::Read { .. } | Task::Update | Task::Statement { .. } => false,
@@ -321,12 +322,12 @@ impl RespOperation {
             return 1;
         };
         let first = asked.unwrap_or(0);
-        let end = if dialect.pipeline_parts { work.keys.len() } else { first + 1 };
+        let end = if dialect.pipeline_parts { work.keys.count() } else { first + 1 };
         for index in first..end {
             dialect.fields.put_read(output, work.keys.get(index), options.columns);
         }
         *asked = Some(end);
-        u32::try_from(end - first).unwrap_or(u32::MAX)
+        end - first
     }
 
     /// Takes all replies to its batch; the first failure counts. Returns whether a reply
@@ -373,7 +374,7 @@ impl InFlightOperation for RespOperation {
     fn outcome(&mut self, _: &mut Reply) -> Outcome {
         match &self.task {
             Task::Read { outcome, .. } => *outcome,
-            Task::Delete { removed, .. } => deleted(*removed),
+            Task::Delete { removed: ..=0, .. } => Outcome::Miss,
             Task::Statement { answers, .. } => answers.outcome(),
             _ => Outcome::Ok,
         }

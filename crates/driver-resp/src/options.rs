@@ -6,13 +6,14 @@ use std::time::Duration;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use kvmark_driver::{OpenError, Speedup};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, Credentials, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE,
-    RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, PASSWORD_ENV,
+    PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
 };
 use kvmark_plan::Kind;
 use serde_json::Value;
 
-use crate::address::Address;
+/// The port of the Redis protocol.
+pub(crate) const PORT: u16 = 6379;
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
@@ -42,13 +43,7 @@ static TABLE: [OptionDoc; 16] = [
         accepts: Accepts::SWITCH,
         default: Some("false"),
     },
-    OptionDoc {
-        name: "connections",
-        meaning: "Connections of a worker to each server, shared by its clients, with \
-                  their requests pipelined; 0 for one per client.",
-        accepts: Accepts::Whole { min: 0, max: 1_000_000 },
-        default: Some("0"),
-    },
+    CONNECTIONS,
     OptionDoc {
         name: "pipeline_parts",
         meaning: "Whether the commands of one operation (an insert, a delete, the reads of a \
@@ -100,14 +95,15 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
         let mut given = Given::parse(&TABLE, options)?;
-        let address = Address::parse(given.text("address").unwrap_or_default())?;
-        given.take_from_address("database", address.database)?;
-        let credentials = address.credentials.completed_by(&given)?;
+        let address = read_address(given.text("address").unwrap_or_default())?;
+        let (credentials, targets, database) = address;
+        given.take_from_address("database", database)?;
+        let credentials = credentials.completed_by(&given)?;
         let whole = |name| given.whole(name).expect("each of these has a default");
         let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
         let database = whole("database");
         let cluster = given.switch("cluster");
-        check_cluster(cluster, &address.targets, database)?;
+        check_cluster(cluster, &targets, database)?;
         Ok(Self {
             cluster,
             connections: Some(connections).filter(|count| *count > 0),
@@ -115,8 +111,8 @@ impl Settings {
             protocol: whole("protocol"),
             credentials,
             database,
-            tls: Tls::given(&given, &address.targets)?,
-            targets: address.targets,
+            tls: Tls::given(&given, &targets)?,
+            targets,
             connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
             reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
         })
@@ -126,6 +122,16 @@ impl Settings {
     pub(crate) fn target(&self) -> &Target {
         self.targets.first().expect("an address names at least one server")
     }
+}
+
+/// Reads `[user[:password]@]host[:port][,host[:port]…][/database]`, or the path of a Unix socket.
+/// Returns at least one server. Errors never show user and password.
+fn read_address(text: &str) -> Result<(Credentials, Vec<Target>, Option<String>), OpenError> {
+    let (credentials, place) = Credentials::split_from(text)?;
+    let parts = place.split_once('/').filter(|(hosts, _)| !hosts.is_empty());
+    let (hosts, database) = parts.unwrap_or((place, ""));
+    let database = Some(database.to_owned()).filter(|text| !text.is_empty());
+    Ok((credentials, Target::list(hosts, PORT)?, database))
 }
 
 /// Checks that several servers form a cluster, which requires host names and has one database.
@@ -140,4 +146,43 @@ fn check_cluster(cluster: bool, targets: &[Target], database: u64) -> Result<(),
         return Ok(());
     };
     Err(OpenError::Option(wrong.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> String {
+        let targets = read_address(text).unwrap().1;
+        targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_server_is_a_host_or_a_sockets_path() {
+        assert_eq!(target("example.org"), "example.org:6379");
+        assert_eq!(target("/run/redis.sock"), "/run/redis.sock");
+    }
+
+    #[test]
+    fn several_servers_are_separated_by_commas() {
+        assert_eq!(target("u:p@a:1,b,[::1]:3/0"), "a:1 b:6379 [::1]:3");
+        assert!(read_address("a:1,,b:2").is_err());
+    }
+
+    #[test]
+    fn an_address_may_have_user_password_and_database() {
+        let (credentials, targets, database) = read_address("ann:sesame@host/7").unwrap();
+        assert_eq!(targets[0].to_string(), "host:6379");
+        assert_eq!(credentials.username.as_deref(), Some("ann"));
+        assert_eq!(database.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn an_invalid_address_is_rejected_without_showing_its_password() {
+        for text in ["", "u:sesame@", "u:sesame@host:x", "u:sesame@host:0", "u:sesame@[::1", "h:"] {
+            let error = read_address(text).unwrap_err().to_string();
+            assert!(error.starts_with("option 'address' can't be"), "{error}");
+            assert!(!error.contains("sesame"), "{error}");
+        }
+    }
 }

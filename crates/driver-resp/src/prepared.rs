@@ -4,7 +4,7 @@
 //! operation copies these bytes and the arguments, without an allocation.
 
 use kvmark_driver::{Call, OpenError, Slot};
-use kvmark_driver_server::template::{Names, Template, append};
+use kvmark_driver_server::template::{Names, Template, append, compile};
 use kvmark_driver_server::words::{Group, Word, WordPart, words};
 use kvmark_plan::Statement;
 
@@ -18,7 +18,7 @@ pub(crate) struct Prepared {
     /// Whether a command has a part per item.
     by_item: bool,
     /// Whether its commands are a transaction with MULTI and EXEC.
-    transaction: bool,
+    pub(crate) is_transaction: bool,
 }
 
 /// The text's words in capitals.
@@ -148,34 +148,22 @@ impl Prepared {
     /// # Errors
     /// [`OpenError::Option`] naming the statement and the text that can't be sent.
     pub(crate) fn new(statement: &Statement) -> Result<Self, OpenError> {
-        let Statement { name, texts, options, .. } = statement;
-        if let Some(option) = options.keys().next() {
-            let text = format!("statement '{name}' has an option '{option}', and there are none");
-            return Err(OpenError::Option(text));
-        }
-        let refuse = |text: &str, why: String| {
-            OpenError::Option(format!("statement '{name}' can't be sent as '{text}': {why}"))
-        };
-        let names = Names::new(&statement.arguments);
-        let command = |text: &String| {
-            let groups = words(text).map_err(|why| refuse(text, why))?;
-            let (shows, replies) = (Shows::of(text), ReplyKind::of(text));
-            Command::new(&groups, &names, shows, replies).map_err(|why| refuse(text, why))
-        };
-        let mut commands: Vec<Command> = texts.iter().map(command).collect::<Result<_, _>>()?;
+        let mut commands = compile(statement, |text, groups, names| {
+            Command::new(groups, names, Shows::of(text), ReplyKind::of(text))
+        })?;
         let begins = |text: &String| capitals(text).next().as_deref() == Some("MULTI");
-        let transaction = texts.iter().any(begins);
-        if transaction {
+        let is_transaction = statement.texts.iter().any(begins);
+        if is_transaction {
             // The reply to each command is QUEUED.
             commands.iter_mut().for_each(|command| command.replies = ReplyKind::Any);
         }
-        if transaction && commands.iter().any(|command| command.shows != Shows::Done) {
+        if is_transaction && commands.iter().any(|command| command.shows != Shows::Done) {
             // One reply answers all of them.
             commands.iter_mut().for_each(|command| command.shows = Shows::Nothing);
         }
         Ok(Self {
             by_item: commands.iter().any(|command| command.words[1] > 0),
-            transaction,
+            is_transaction,
             commands,
         })
     }
@@ -189,11 +177,6 @@ impl Prepared {
     #[inline]
     pub(crate) fn fits(&self, text: usize, reply: &[u8]) -> bool {
         self.commands[text].replies.fits(reply)
-    }
-
-    /// Whether the commands of a round are a transaction.
-    pub(crate) fn is_transaction(&self) -> bool {
-        self.transaction
     }
 
     /// How the reply to this text shows the effect of the write.

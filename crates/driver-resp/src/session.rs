@@ -6,13 +6,12 @@ use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, poll};
 use kvmark_plan::Outcome;
 
+use crate::Resp;
 use crate::cluster::{Clients, Cluster, MAP};
-use crate::commands::Fields;
 use crate::connect::Connections;
 use crate::failure::Failure;
 use crate::operation::{Context, Dialect, RespOperation};
 use crate::options::Settings;
-use crate::prepared::Prepared;
 use kvmark_wire::resp::is_push;
 
 /// A worker's session. Each client has a connection, or all clients share a few.
@@ -22,16 +21,12 @@ pub struct RespSession {
 }
 
 impl RespSession {
-    pub(crate) fn open(
-        settings: &Arc<Settings>,
-        fields: &Arc<Fields>,
-        statements: &Arc<[Prepared]>,
-        clients: u32,
-    ) -> Result<Self, OpenError> {
-        let width = settings.connections.unwrap_or(usize::MAX).min(clients as usize).max(1);
+    pub(crate) fn open(resp: &Resp, clients: u32) -> Result<Self, OpenError> {
+        let Resp { settings, fields, statements, control } = resp;
+        let width = settings.connections.unwrap_or(usize::MAX).min(clients as usize);
         let mut connections = Connections::new(Arc::clone(settings), width)?;
         let cluster = if settings.cluster {
-            Some(Box::new(Cluster::open(settings, &mut connections)?))
+            Some(Box::new(Cluster::open(control.shares()?, &mut connections)?))
         } else {
             connections.open(settings.target())?;
             None
@@ -72,7 +67,7 @@ impl RespSession {
         ticket: Ticket,
         put: impl FnOnce(&mut RespOperation, &Dialect, &mut Vec<u8>) -> u32,
     ) {
-        self.clients.operation(ticket).progress.outstanding = 1;
+        self.clients.operations[ticket as usize].progress.outstanding = 1;
         let index = self.clients.framed.index(0, ticket);
         self.clients.enter(ticket, index, |operation, context, output| {
             (put(operation, &context.dialect, output), 0)

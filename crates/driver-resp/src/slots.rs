@@ -8,7 +8,8 @@ use std::ops::RangeInclusive;
 
 use kvmark_driver_server::{HostPort, Target};
 
-use crate::failure::{Failure, refused};
+use crate::commands::aggregate;
+use crate::failure::Failure;
 use kvmark_wire::resp::{Cursor, Garbage, Token};
 
 /// The number of slots of a cluster.
@@ -60,11 +61,7 @@ fn tag(key: &[u8]) -> &[u8] {
 /// Parses the reply to CLUSTER SLOTS from the server `asked`, which may omit its host.
 pub(crate) fn read_shares(reply: &[u8], asked: &Target) -> Result<Vec<Share>, Failure> {
     let mut cursor = Cursor::new(reply);
-    let count = match cursor.token()? {
-        Token::List(count) => count,
-        Token::Error(message) => return Err(refused(message)),
-        _ => return Err(Failure::unexpected_reply("CLUSTER SLOTS")),
-    };
+    let count = aggregate(&mut cursor, "CLUSTER SLOTS")?;
     let shares: Result<Vec<_>, Garbage> = (0..count).map(|_| share(&mut cursor, asked)).collect();
     Ok(shares?)
 }

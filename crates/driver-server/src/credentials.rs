@@ -3,31 +3,24 @@
 use std::{env, fmt, fs};
 
 use kvmark_driver::OpenError;
-use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver::options::{Given, OptionDoc};
+
+use crate::limits::optional;
 
 /// The option `username`.
-pub const USERNAME: OptionDoc = OptionDoc {
-    name: "username",
-    meaning: "User to log in as, unless the address names one.",
-    accepts: Accepts::Text("a user's name"),
-    default: None,
-};
+pub const USERNAME: OptionDoc =
+    optional("username", "User to log in as, unless the address names one.", "a user's name");
 
 /// The option `password_env`.
-pub const PASSWORD_ENV: OptionDoc = OptionDoc {
-    name: "password_env",
-    meaning: "Environment variable that holds the password.",
-    accepts: Accepts::Text("the name of an environment variable"),
-    default: None,
-};
+pub const PASSWORD_ENV: OptionDoc = optional(
+    "password_env",
+    "Environment variable that holds the password.",
+    "the name of an environment variable",
+);
 
 /// The option `password_file`.
-pub const PASSWORD_FILE: OptionDoc = OptionDoc {
-    name: "password_file",
-    meaning: "File whose first line is the password.",
-    accepts: Accepts::Text("the path of a file"),
-    default: None,
-};
+pub const PASSWORD_FILE: OptionDoc =
+    optional("password_file", "File whose first line is the password.", "the path of a file");
 
 /// User name and password, if given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,10 +40,8 @@ impl Credentials {
         let Some((user, place)) = address.rsplit_once('@') else {
             return Ok((Self::default(), address));
         };
-        let (username, password) = match user.split_once(':') {
-            Some((username, password)) => (username, Some(password)),
-            None => (user, None),
-        };
+        let parts = user.split_once(':');
+        let (username, password) = parts.map_or((user, None), |(name, word)| (name, Some(word)));
         let read = |text: &str| {
             unescaped(text).ok_or_else(|| {
                 refused(

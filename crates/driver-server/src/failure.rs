@@ -7,6 +7,9 @@ use kvmark_driver::OpenError;
 use kvmark_plan::Outcome;
 use kvmark_wire::{memcached, resp};
 
+/// Length limit of a server's message.
+const MESSAGE_MAX: usize = 200;
+
 /// Why an operation failed, or a connection couldn't be made.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
@@ -37,6 +40,12 @@ impl Failure {
     pub fn closed(in_reply: bool) -> Self {
         let place = if in_reply { " in the middle of a reply" } else { "" };
         Self::new(Outcome::Connection, format!("the server closed the connection{place}"))
+    }
+
+    /// The server answered with this error, which is shortened, and `advice` follows.
+    pub fn answered(outcome: Outcome, error: &[u8], advice: &str) -> Self {
+        let text: String = String::from_utf8_lossy(error).chars().take(MESSAGE_MAX).collect();
+        Self::new(outcome, format!("the server answered: {text}{advice}"))
     }
 
     /// The server's reply has a type that the command never returns.

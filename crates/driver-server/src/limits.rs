@@ -1,8 +1,26 @@
-//! The options for time limits on connections.
+//! The options for connections and their time limits.
 
 use kvmark_driver::options::{Accepts, OptionDoc};
 
+/// An option without a default, which accepts a text.
+pub(crate) const fn optional(
+    name: &'static str,
+    meaning: &'static str,
+    value: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, meaning, accepts: Accepts::Text(value), default: None }
+}
+
 const HOUR_MS: i64 = 3_600_000;
+
+/// The option `connections`.
+pub const CONNECTIONS: OptionDoc = OptionDoc {
+    name: "connections",
+    meaning: "Connections of a worker to each server, shared by its clients, with \
+              their requests pipelined; 0 for one per client.",
+    accepts: Accepts::Whole { min: 0, max: 1_000_000 },
+    default: Some("0"),
+};
 
 /// The option `connect_timeout_ms`.
 pub const CONNECT_TIMEOUT_MS: OptionDoc = OptionDoc {

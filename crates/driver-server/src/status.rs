@@ -9,7 +9,7 @@ use std::time::Duration;
 use kvmark_driver::OpenError;
 use kvmark_plan::Outcome;
 
-use crate::Failure;
+use crate::{Failure, Target};
 
 /// Interval between the checks of [`settle`].
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -21,13 +21,33 @@ const FAILED_CHECKS_MAX: u32 = 10;
 pub struct Load(Mutex<BTreeMap<String, f64>>);
 
 impl Load {
-    /// The busiest server's share of the commands since the last call, as the statistic
-    /// `node_share_max`.
-    pub fn share(&self, commands: BTreeMap<String, f64>) -> Option<(String, f64)> {
+    /// The sums of these numbers, separated by blanks, over the statistics of the servers; of a
+    /// ratio, the maximum. Also the busiest server's share of the `commands` since the last call,
+    /// as the statistic `node_share_max`.
+    pub fn sums(
+        &self,
+        targets: &[Target],
+        numbers: &str,
+        commands: &[&str],
+        statistics: impl Fn(&Target) -> BTreeMap<String, String>,
+    ) -> (BTreeMap<String, f64>, Option<(String, f64)>) {
+        let (mut sums, mut executed) = (BTreeMap::new(), BTreeMap::new());
+        for target in targets {
+            let statistics = statistics(target);
+            for name in numbers.split(' ') {
+                let number = statistics.get(name).and_then(|text| text.parse::<f64>().ok());
+                let Some(number) = number else { continue };
+                let sum = sums.entry(name.to_owned()).or_insert(0.0);
+                *sum = if name.ends_with("_ratio") { number.max(*sum) } else { number + *sum };
+                if commands.contains(&name) {
+                    *executed.entry(target.to_string()).or_insert(0.0) += number;
+                }
+            }
+        }
         let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let share = largest_share(&before, &commands);
-        *before = commands;
-        share.map(|share| ("node_share_max".to_owned(), share))
+        let share = largest_share(&before, &executed);
+        *before = executed;
+        (sums, share.map(|share| ("node_share_max".to_owned(), share)))
     }
 }
 

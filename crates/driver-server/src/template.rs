@@ -1,10 +1,10 @@
 //! Compiled texts of statements: constant bytes with arguments between them.
 
-use kvmark_driver::{Call, Slot};
-use kvmark_plan::{Argument, Each, Generator};
+use kvmark_driver::{Call, OpenError, Slot};
+use kvmark_plan::{Argument, Each, Generator, Statement};
 
 use crate::text::append_text;
-use crate::words::{Word, WordPart};
+use crate::words::{Group, Word, WordPart, words};
 
 /// The arguments of a statement by name.
 #[derive(Debug)]
@@ -100,6 +100,29 @@ impl<'a> Names<'a> {
         let WordPart::Argument(name) = part else { return false };
         self.find(name).is_ok_and(|named| named.argument.generator == Generator::Key)
     }
+}
+
+/// Compiles the texts of a statement; `command` receives a text and its words.
+///
+/// # Errors
+/// [`OpenError::Option`] naming the statement and the text that can't be sent.
+pub fn compile<C>(
+    statement: &Statement,
+    command: impl Fn(&str, &[Group], &Names<'_>) -> Result<C, String>,
+) -> Result<Vec<C>, OpenError> {
+    let Statement { name, texts, options, .. } = statement;
+    if let Some(option) = options.keys().next() {
+        let text = format!("statement '{name}' has an option '{option}', and there are none");
+        return Err(OpenError::Option(text));
+    }
+    let names = Names::new(&statement.arguments);
+    let compiled = |text: &String| {
+        let compiled = words(text).and_then(|groups| command(text, &groups, &names));
+        compiled.map_err(|why| {
+            OpenError::Option(format!("statement '{name}' can't be sent as '{text}': {why}"))
+        })
+    };
+    texts.iter().map(compiled).collect()
 }
 
 /// Appends a template with the arguments of a call.

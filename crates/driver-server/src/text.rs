@@ -41,6 +41,54 @@ fn append_uuid(output: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
+/// Texts in one buffer, whose memory is reused.
+#[derive(Debug, Default)]
+pub struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Texts {
+    /// Removes all texts.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Adds and returns the text that `append` writes.
+    #[inline]
+    pub fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        let start = self.bytes.len();
+        append(&mut self.bytes);
+        self.ends.push(self.bytes.len() as u32);
+        &self.bytes[start..]
+    }
+
+    /// The number of texts.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.ends.len() as u32
+    }
+
+    /// The text of this index.
+    #[inline]
+    pub fn get(&self, index: u32) -> &[u8] {
+        let index = index as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start as usize..self.ends[index] as usize]
+    }
+}
+
+/// The index below `count` that `is_it` accepts. Fields are usually in order, so `place` is tried
+/// first.
+#[inline]
+pub fn find_near(place: usize, count: usize, is_it: impl Fn(usize) -> bool) -> Option<u32> {
+    let is_there = place < count && is_it(place);
+    let index = if is_there { Some(place) } else { (0..count).find(|index| is_it(*index)) };
+    index.map(|index| index as u32)
+}
+
 /// Java's `String.hashCode`, computed over UTF-16.
 pub fn java_hash(key: &[u8]) -> i32 {
     let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);

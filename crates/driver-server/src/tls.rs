@@ -10,6 +10,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use crate::address::Target;
+use crate::limits::optional;
 
 /// The option `tls`.
 pub const TLS: OptionDoc = OptionDoc {
@@ -20,29 +21,23 @@ pub const TLS: OptionDoc = OptionDoc {
 };
 
 /// The option `cert_file`.
-pub const CERT_FILE: OptionDoc = OptionDoc {
-    name: "cert_file",
-    meaning: "PEM file of the client's own certificate, where the server asks for one; needs \
-              tls and key_file.",
-    accepts: Accepts::Text("the path of a file"),
-    default: None,
-};
+pub const CERT_FILE: OptionDoc = optional(
+    "cert_file",
+    "PEM file of the client's own certificate, where the server asks for one; needs tls and \
+     key_file.",
+    "the path of a file",
+);
 
 /// The option `key_file`.
-pub const KEY_FILE: OptionDoc = OptionDoc {
-    name: "key_file",
-    meaning: "PEM file of the key to cert_file.",
-    accepts: Accepts::Text("the path of a file"),
-    default: None,
-};
+pub const KEY_FILE: OptionDoc =
+    optional("key_file", "PEM file of the key to cert_file.", "the path of a file");
 
 /// The option `server_name`.
-pub const SERVER_NAME: OptionDoc = OptionDoc {
-    name: "server_name",
-    meaning: "Name that the certificate must be for, in place of the host; needs tls.",
-    accepts: Accepts::Text("a host's name"),
-    default: None,
-};
+pub const SERVER_NAME: OptionDoc = optional(
+    "server_name",
+    "Name that the certificate must be for, in place of the host; needs tls.",
+    "a host's name",
+);
 
 /// The settings of encryption.
 #[derive(Clone)]
@@ -90,15 +85,11 @@ impl Tls {
                 Err(OpenError::Option(text))
             });
         }
-        let own = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            _ => {
-                let text = "cert_file and key_file belong together: give both or neither";
-                return Err(OpenError::Option(text.to_owned()));
-            }
-        };
-        let tls = Self::new(TlsFiles { ca, own, server_name })?;
+        if certificate.is_some() != key.is_some() {
+            let text = "cert_file and key_file belong together: give both or neither";
+            return Err(OpenError::Option(text.to_owned()));
+        }
+        let tls = Self::new(TlsFiles { ca, own: certificate.zip(key), server_name })?;
         for target in targets {
             tls.name_of(target.host()).map_err(OpenError::Option)?;
         }
@@ -119,7 +110,9 @@ impl Tls {
         let config = match files.own {
             None => config.with_no_client_auth(),
             Some((certificate, key)) => {
-                let (chain, secret) = (certificates("cert_file", certificate)?, own_key(key)?);
+                let chain = certificates("cert_file", certificate)?;
+                let secret = PrivateKeyDer::from_pem_file(key);
+                let secret = secret.map_err(|error| unusable("key_file", key, &error))?;
                 config.with_client_auth_cert(chain, secret).map_err(|error| {
                     OpenError::Option(format!(
                         "the cert_file {certificate} and the key_file {key} don't belong \
@@ -151,20 +144,12 @@ fn named(name: &str) -> Result<ServerName<'static>, String> {
         .map_err(|_| format!("no certificate can be for '{name}': give server_name"))
 }
 
-/// Reads the key; errors never show it.
-fn own_key(path: &str) -> Result<PrivateKeyDer<'static>, OpenError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
-        OpenError::Option(format!("the key_file {path} can't be used ({error}): give a PEM file"))
-    })
-}
-
 /// The option `ca_file`.
-pub const CA_FILE: OptionDoc = OptionDoc {
-    name: "ca_file",
-    meaning: "PEM file of the authorities to trust in place of the machine's own; needs tls.",
-    accepts: Accepts::Text("the path of a file"),
-    default: None,
-};
+pub const CA_FILE: OptionDoc = optional(
+    "ca_file",
+    "PEM file of the authorities to trust in place of the machine's own; needs tls.",
+    "the path of a file",
+);
 
 /// The authorities of [`CA_FILE`], or else those of the machine.
 ///

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kvmark_driver::null::Null;
 use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::{Forward, Hooks};
+use support::forward::{Forward, Hooks};
 use support::{closed, constant, plan, record, sim, total};
 
 const MS: u64 = 1_000_000;

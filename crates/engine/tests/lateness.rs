@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kvmark_driver::Driver;
 use kvmark_plan::Plan;
 use kvmark_record::GroupRecord;
-use kvmark_testing::{Forward, Hooks};
+use support::forward::{Forward, Hooks};
 use support::{constant, plan, record, sim};
 
 /// A thousand operations a second by sixteen clients.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kvmark_driver::null::Null;
 use kvmark_plan::{Arrival, Kind, Weight};
-use kvmark_testing::{CountingAllocator, Forward, Hooks};
+use kvmark_testing::CountingAllocator;
+use support::forward::{Forward, Hooks};
 use support::{closed, constant, plan, record};
 
 const OPERATIONS: u64 = 200_000;

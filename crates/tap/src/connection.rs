@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::memcached::Memcached;
-use crate::recorder::Recorder;
+use crate::recorder::{Origin, Recorder};
 use crate::resp::Redis;
 use crate::settings::TapProtocol;
 use crate::side::{Ends, Side};
@@ -45,7 +45,15 @@ impl Connection {
         }
         let clients = &recorder.shared.clients;
         let client = *client.get_or_insert_with(|| clients.fetch_add(1, Relaxed));
-        match guarded(|| side.requests(bytes, at_ns, client, recorder)) {
+        recorder.origin = Origin { client, at_ns };
+        let read = || {
+            let mut at = 0;
+            while at < bytes.len() {
+                at += side.request(&bytes[at..], recorder)?;
+            }
+            Ok(())
+        };
+        match guarded(read) {
             Ok(()) => {}
             Err(Ends::Unsupported(feature)) => {
                 *recorder.report.not_recorded.entry(feature).or_default() += 1;
@@ -63,7 +71,8 @@ impl Connection {
         let Self { recorder, side: place, is_ending, .. } = self;
         let Some(side) = place.as_mut() else { return };
         let recorder = &mut *recorder.borrow_mut();
-        let read = guarded(|| side.replies(bytes, at_ns, recorder));
+        recorder.origin.at_ns = at_ns;
+        let read = guarded(|| side.replies(bytes, recorder));
         if *is_ending {
             // Bytes after the last expected reply have another format.
             if read.is_err() || side.is_idle() {

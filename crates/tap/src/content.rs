@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use kvmark_trace::HashKey;
+
 use crate::settings::Keep;
 use crate::shared::Shared;
 
@@ -18,11 +20,12 @@ pub(crate) enum Role {
     Other,
 }
 
-/// Selects the contents to keep.
+/// Selects the contents to keep, and hashes keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     keep: Keep,
-    shared: Arc<Shared>,
+    pub(crate) hash_key: HashKey,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// The bytes of a word. Dropping it releases its share of the memory.
@@ -77,8 +80,8 @@ impl Contents {
 }
 
 impl Keeper {
-    pub(crate) fn new(keep: Keep, shared: Arc<Shared>) -> Self {
-        Self { keep, shared }
+    pub(crate) fn new(keep: Keep, hash_key: HashKey, shared: Arc<Shared>) -> Self {
+        Self { keep, hash_key, shared }
     }
 
     /// Whether words in this role are kept.

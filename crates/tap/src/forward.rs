@@ -101,7 +101,7 @@ async fn serve(client: StdStream, thread: Rc<Thread>) {
     let connection = RefCell::new(connection);
     // A failure in one direction ends both, as it does without a tap.
     let ended = match server {
-        Stream::Tcp(server) => {
+        Stream::Plain(server) => {
             let (from, to) = server.into_split();
             both(client, from, to, &connection, &thread).await
         }

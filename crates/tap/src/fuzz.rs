@@ -84,9 +84,8 @@ fn recorded(protocol: TapProtocol, bytes: &[u8], longest: usize, keep: Keep) -> 
     let mut shared = Shared::new(1 << 30);
     shared.start_unix_ns = 0;
     let key = HashKey::new(&[7; 16]);
-    let shared = Arc::new(shared);
-    let keeper = Keeper::new(keep, Arc::clone(&shared));
-    let recorder = Recorder::new(key, keeper, shared, sender, 0, MEMORY_BYTES);
+    let keeper = Keeper::new(keep, key, Arc::new(shared));
+    let recorder = Recorder::new(keeper, sender, 0, MEMORY_BYTES);
     let recorder = Rc::new(RefCell::new(recorder));
     let mut connection = Connection::new(protocol, Rc::clone(&recorder));
     for (turn, text) in bytes.split(|byte| *byte == TURN).enumerate() {

@@ -110,10 +110,8 @@ pub fn run(
     let mut threads = Vec::new();
     for number in 0..settings.threads {
         let memory_bytes = settings.memory_bytes / settings.threads;
-        let of_thread = (Arc::clone(&shared), pieces.clone());
-        let keeper = Keeper::new(settings.keep, Arc::clone(&shared));
-        let (shared, pieces) = of_thread;
-        let recorder = Recorder::new(hash_key, keeper, shared, pieces, number, memory_bytes);
+        let keeper = Keeper::new(settings.keep, hash_key, Arc::clone(&shared));
+        let recorder = Recorder::new(keeper, pieces.clone(), number, memory_bytes);
         let (sender, clients) = unbounded_channel();
         let settings = settings.clone();
         threads.push((sender, begin("kvmark-tap", || forward::run(settings, recorder, clients))?));

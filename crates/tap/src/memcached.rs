@@ -11,7 +11,7 @@ use kvmark_wire::memcached::outcome_of;
 use kvmark_wire::memcached::stream::{Event, Replies};
 
 use crate::content::Keeper;
-use crate::recorder::{Recorder, Sizes, Withdrawn};
+use crate::recorder::{Recorder, Sizes};
 use crate::side::{Ends, IN_FLIGHT_MAX, Side, too_many_requests};
 
 use requests::{Expects, Request, Requests};
@@ -57,30 +57,20 @@ impl Memcached {
 }
 
 impl Side for Memcached {
-    fn requests(
-        &mut self,
-        bytes: &[u8],
-        at_ns: u64,
-        client: u32,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
+    fn request(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<usize, Ends> {
         if self.requests.are_binary(bytes) {
             return Err(Ends::Unsupported("the binary protocol".to_owned()));
         }
-        let mut at = 0;
-        while at < bytes.len() {
-            let Recorder { verbs, hash_key, .. } = recorder;
-            let (taken, request) = self.requests.next(&bytes[at..], verbs, hash_key)?;
-            at += taken;
-            let Some(request) = request else { break };
-            self.dialogue.begin(request, at_ns, client, recorder)?;
+        let (taken, request) = self.requests.next(bytes, &mut recorder.verbs)?;
+        if let Some(request) = request {
+            self.dialogue.begin(request, recorder)?;
         }
-        Ok(())
+        Ok(taken)
     }
 
-    fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends> {
+    fn replies(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<(), Ends> {
         let Self { replies, dialogue, .. } = self;
-        replies.read(bytes, &mut |event| dialogue.take(event, at_ns, recorder))?;
+        replies.read(bytes, &mut |event| dialogue.take(event, recorder))?;
         Ok(())
     }
 
@@ -96,22 +86,17 @@ impl Side for Memcached {
 }
 
 impl Dialogue {
-    fn begin(
-        &mut self,
-        request: Request,
-        at_ns: u64,
-        client: u32,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
-        let name = recorder.verbs.name(request.operation.verb);
+    fn begin(&mut self, request: Request, recorder: &mut Recorder) -> Result<(), Ends> {
+        let name = recorder.verbs.get(request.operation.verb).name.as_str();
         if matches!(name, "watch" | "lru_crawler") {
             return Err(Ends::Unsupported(name.to_owned()));
         }
         if self.waiting.len() >= IN_FLIGHT_MAX {
             return Err(too_many_requests());
         }
-        recorder.report.cut_keys += request.cut_keys;
-        let number = recorder.begin(at_ns, client, &request.operation, request.contents);
+        let keys = request.operation.keys.iter().map(|key| (key.hash, Record::UNKNOWN));
+        let keys = keys.filter(|_| request.expects == Expects::Values).collect();
+        let number = recorder.begin(request.operation);
         match request.expects {
             Expects::Nothing => recorder.complete_without_reply(number),
             Expects::Quiet => {
@@ -120,8 +105,6 @@ impl Dialogue {
                 self.quiet_sent += 1;
             }
             expects => {
-                let keys = request.operation.keys.iter().map(|key| (key.hash, Record::UNKNOWN));
-                let keys = if expects == Expects::Values { keys.collect() } else { Vec::new() };
                 let one = Pending { number, expects, keys, next_key: 0, quiet: self.quiet_sent };
                 if expects == Expects::NoOperation {
                     self.quiet_sent = 0;
@@ -133,19 +116,14 @@ impl Dialogue {
     }
 
     /// Takes the next event of a reply.
-    fn take(
-        &mut self,
-        event: Event<'_>,
-        at_ns: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), Malformed> {
+    fn take(&mut self, event: Event<'_>, recorder: &mut Recorder) -> Result<(), Malformed> {
         let unexpected = Malformed("a reply without a request");
         let Some(first) = self.waiting.front_mut() else {
             return if self.may_be_unexpected(event) { Ok(()) } else { Err(unexpected) };
         };
         match (event, first.expects) {
             (Event::Value { key, length }, Expects::Values) => {
-                let hash = recorder.hash_key.hash(key);
+                let hash = recorder.keeper.hash_key.hash(key);
                 let keys = &mut first.keys;
                 let found = keys.iter().skip(first.next_key).position(|(one, _)| *one == hash);
                 if let Some(place) = found {
@@ -158,10 +136,10 @@ impl Dialogue {
             (Event::Meta { length }, Expects::Meta) => {
                 let size = u32::try_from(length).unwrap_or(Record::UNKNOWN - 1);
                 let sizes = if first.quiet > 0 { Sizes::Unknown } else { Sizes::One(size) };
-                self.complete(Outcome::Ok, sizes, at_ns, recorder);
+                self.complete(Outcome::Ok, sizes, recorder);
                 Ok(())
             }
-            (Event::Line(line), _) => self.line(line, at_ns, recorder),
+            (Event::Line(line), _) => self.line(line, recorder),
             (_, Expects::NoOperation) if self.quiet > 0 => Ok(()),
             _ => Err(unexpected),
         }
@@ -177,64 +155,59 @@ impl Dialogue {
     }
 
     /// Takes a line without a value while a request is in flight.
-    fn line(&mut self, line: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Malformed> {
+    fn line(&mut self, line: &[u8], recorder: &mut Recorder) -> Result<(), Malformed> {
         let Some(first) = self.waiting.front() else { return Ok(()) };
         if line == b"ERROR" {
             if let Some(one) = self.waiting.pop_front() {
-                recorder.withdraw(one.number, Withdrawn::Unknown);
+                recorder.report.unknown_commands += 1;
+                recorder.withdraw(one.number);
             }
             return Ok(());
         }
         if is_error(line) {
-            self.complete(outcome_of(line), Sizes::Unknown, at_ns, recorder);
+            self.complete(outcome_of(line), Sizes::Unknown, recorder);
             return Ok(());
         }
         let is_meta = matches!(line.get(..2), Some(b"HD" | b"EN" | b"NS" | b"EX" | b"NF" | b"MN"))
             && matches!(line.get(2), None | Some(b' '))
             || line.starts_with(b"ME ");
         match first.expects {
-            Expects::Values if line == b"END" => self.complete_values(at_ns, recorder),
+            Expects::Values if line == b"END" => self.complete_values(recorder),
             Expects::Listing if matches!(line, b"END" | b"RESET" | b"OK") => {
-                self.complete(Outcome::Ok, Sizes::Unknown, at_ns, recorder);
+                self.complete(Outcome::Ok, Sizes::Unknown, recorder);
             }
             Expects::Listing => {}
             Expects::NoOperation if line == b"MN" => {
                 self.quiet -= first.quiet.min(self.quiet);
-                self.complete(Outcome::Ok, Sizes::Unknown, at_ns, recorder);
+                self.complete(Outcome::Ok, Sizes::Unknown, recorder);
             }
             Expects::NoOperation if is_meta && self.quiet > 0 => {}
             Expects::Meta if is_meta => {
                 let miss = matches!(line.get(..2), Some(b"EN" | b"NF" | b"NS" | b"EX"));
                 let outcome = if miss { Outcome::Miss } else { Outcome::Ok };
-                self.complete(outcome, Sizes::Unknown, at_ns, recorder);
+                self.complete(outcome, Sizes::Unknown, recorder);
             }
             Expects::Line if line != b"END" && !is_meta => {
                 let miss = matches!(line, b"NOT_FOUND" | b"NOT_STORED" | b"EXISTS");
                 let outcome = if miss { Outcome::Miss } else { Outcome::Ok };
-                self.complete(outcome, Sizes::Unknown, at_ns, recorder);
+                self.complete(outcome, Sizes::Unknown, recorder);
             }
             _ => return Err(Malformed("a reply doesn't match its request")),
         }
         Ok(())
     }
 
-    fn complete_values(&mut self, at_ns: u64, recorder: &mut Recorder) {
+    fn complete_values(&mut self, recorder: &mut Recorder) {
         let Some(one) = self.waiting.pop_front() else { return };
         let sizes: Vec<u32> = one.keys.iter().map(|(_, size)| *size).collect();
         let found = sizes.iter().any(|size| *size != Record::UNKNOWN);
         let outcome = if found { Outcome::Ok } else { Outcome::Miss };
-        recorder.complete(one.number, at_ns, outcome, Sizes::Each(&sizes));
+        recorder.complete(one.number, outcome, Sizes::Each(&sizes));
     }
 
-    fn complete(
-        &mut self,
-        outcome: Outcome,
-        sizes: Sizes<'_>,
-        at_ns: u64,
-        recorder: &mut Recorder,
-    ) {
+    fn complete(&mut self, outcome: Outcome, sizes: Sizes<'_>, recorder: &mut Recorder) {
         if let Some(one) = self.waiting.pop_front() {
-            recorder.complete(one.number, at_ns, outcome, sizes);
+            recorder.complete(one.number, outcome, sizes);
         }
     }
 }

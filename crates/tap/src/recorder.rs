@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 
 use kvmark_plan::Outcome;
-use kvmark_trace::HashKey;
 use kvmark_trace::tape::{BlockWriter, HEAP_MAX, RECORD_BYTES, Record};
 use kvmark_trace::verbs::{KINDS, shape_of};
 use serde_json::json;
@@ -19,7 +18,7 @@ use crate::content::{Contents, Keeper};
 use crate::report::TapReport;
 use crate::shared::Shared;
 use crate::store::Piece;
-use crate::verbs::Verbs;
+use crate::verbs::{Verb, Verbs};
 
 /// Time limit for a reply.
 const PATIENCE_NS: u64 = 5_000_000_000;
@@ -40,6 +39,8 @@ pub(crate) struct Key {
 pub(crate) struct Keys {
     pub(crate) first: Option<Key>,
     pub(crate) more: Vec<Key>,
+    /// The number of keys beyond [`KEYS_MAX`], which aren't recorded.
+    pub(crate) cut: u64,
 }
 
 impl Keys {
@@ -51,17 +52,19 @@ impl Keys {
         self.first.iter().chain(&self.more)
     }
 
-    pub(crate) fn push(&mut self, key: Key) {
-        if self.first.is_none() {
-            self.first = Some(key);
-        } else {
-            self.more.push(key);
+    /// Adds a key. Returns whether it is recorded.
+    pub(crate) fn push(&mut self, key: Key) -> bool {
+        match self.len() {
+            0 => self.first = Some(key),
+            1..KEYS_MAX => self.more.push(key),
+            _ => self.cut += 1,
         }
+        self.cut == 0
     }
 }
 
 /// An operation as described by its request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Operation {
     /// The number of the command's name.
     pub(crate) verb: u16,
@@ -70,6 +73,15 @@ pub(crate) struct Operation {
     pub(crate) value_size: u32,
     /// 0 means no expiry.
     pub(crate) ttl_ms: u64,
+    /// The kept contents of its keys and values.
+    pub(crate) contents: Option<Box<Contents>>,
+}
+
+/// The client of a connection, and the arrival of the bytes that are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) client: u32,
+    pub(crate) at_ns: u64,
 }
 
 /// The number of bytes in a reply.
@@ -79,15 +91,6 @@ pub(crate) enum Sizes<'a> {
     One(u32),
     /// For each key.
     Each(&'a [u32]),
-}
-
-/// Why a request isn't recorded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Withdrawn {
-    /// The command is unknown to the server.
-    Unknown,
-    /// Its transaction was abandoned.
-    NotCarriedOut,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +113,12 @@ struct Slot {
 
 /// The recorder of one thread.
 pub(crate) struct Recorder {
-    pub(crate) hash_key: HashKey,
     pub(crate) verbs: Verbs,
     pub(crate) report: TapReport,
     pub(crate) keeper: Keeper,
     pub(crate) shared: Arc<Shared>,
+    /// The origin of the bytes that are read.
+    pub(crate) origin: Origin,
     tape: usize,
     pieces: Sender<Piece>,
     slots: VecDeque<Slot>,
@@ -136,9 +140,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(
-        hash_key: HashKey,
         keeper: Keeper,
-        shared: Arc<Shared>,
         pieces: Sender<Piece>,
         tape: usize,
         memory_bytes: usize,
@@ -146,11 +148,11 @@ impl Recorder {
         // Half of the memory is for blocks that wait for the disk, a quarter for contents.
         let parts = if keeper.keeps_any() { 4 } else { 2 };
         Self {
-            hash_key,
             verbs: Verbs::new(),
             report: TapReport::default(),
+            shared: Arc::clone(&keeper.shared),
+            origin: Origin::default(),
             keeper,
-            shared,
             tape,
             pieces,
             slots: VecDeque::new(),
@@ -178,42 +180,37 @@ impl Recorder {
     }
 
     /// Queues an operation and returns its number.
-    pub(crate) fn begin(
-        &mut self,
-        at_ns: u64,
-        client: u32,
-        operation: &Operation,
-        contents: Option<Box<Contents>>,
-    ) -> u64 {
+    pub(crate) fn begin(&mut self, operation: Operation) -> u64 {
+        let Operation { verb, keys, value_size, ttl_ms, contents } = operation;
+        self.report.cut_keys += keys.cut;
         while self.slots.len() + self.more >= self.slots_max && !self.slots.is_empty() {
             self.release_first();
         }
         let first =
-            operation.keys.first.unwrap_or_else(|| Key { hash: self.hash_key.hash(b""), size: 0 });
+            keys.first.unwrap_or_else(|| Key { hash: self.keeper.hash_key.hash(b""), size: 0 });
         let record = Record {
-            at_ns,
+            at_ns: self.origin.at_ns,
             key: first.hash,
             key_size: first.size,
-            ttl_ms: operation.ttl_ms,
-            client,
-            value_size: operation.value_size,
-            kind: self.verbs.kind(operation.verb),
+            ttl_ms,
+            client: self.origin.client,
+            value_size,
+            kind: self.verbs.get(verb).command.kind(),
             outcome: Record::UNANSWERED,
             ..Record::default()
         };
-        let rest = operation.keys.more.iter();
-        let more: Box<[_]> = rest.map(|key| (*key, operation.value_size)).collect();
+        let more: Box<[_]> = keys.more.iter().map(|key| (*key, value_size)).collect();
         self.more += more.len();
-        let (verb, state) = (operation.verb, State::Waiting);
-        self.slots.push_back(Slot { record, verb, state, more, contents });
+        self.slots.push_back(Slot { record, verb, state: State::Waiting, more, contents });
         self.base + self.slots.len() as u64 - 1
     }
 
     /// Sets the outcome of an operation, unless it was written already.
-    pub(crate) fn complete(&mut self, number: u64, at_ns: u64, outcome: Outcome, sizes: Sizes<'_>) {
+    pub(crate) fn complete(&mut self, number: u64, outcome: Outcome, sizes: Sizes<'_>) {
+        let completed_ns = self.origin.at_ns;
         let Some(slot) = self.waiting(number) else { return };
         slot.state = State::Answered;
-        slot.record.completed_ns = at_ns;
+        slot.record.completed_ns = completed_ns;
         slot.record.outcome = outcome as u8;
         match sizes {
             Sizes::Unknown => {}
@@ -244,11 +241,7 @@ impl Recorder {
     }
 
     /// Removes an operation from the recording.
-    pub(crate) fn withdraw(&mut self, number: u64, why: Withdrawn) {
-        match why {
-            Withdrawn::Unknown => self.report.unknown_commands += 1,
-            Withdrawn::NotCarriedOut => self.report.not_carried_out += 1,
-        }
+    pub(crate) fn withdraw(&mut self, number: u64) {
         if let Some(slot) = self.waiting(number) {
             slot.state = State::Withdrawn;
         }
@@ -345,8 +338,8 @@ impl Recorder {
         let number = self.statements_made;
         self.statements_made += 1;
         self.statements[place][usize::from(expires)] = Some(number);
-        let name = self.verbs.name(verb);
-        let kind = KINDS[usize::from(self.verbs.kind(verb))];
+        let Verb { name, command, .. } = self.verbs.get(verb);
+        let kind = KINDS[usize::from(command.kind())];
         let line = json!({ "statement": shape_of(name, expires), "kind": kind });
         self.send(Piece::Statement { tape: self.tape, line: format!("{line}\n") });
         number

@@ -12,9 +12,9 @@ use kvmark_wire::resp::outcome_of;
 use kvmark_wire::resp::stream::{Event, Leaf, Replies};
 
 use crate::content::Keeper;
-use crate::recorder::{KEYS_MAX, Recorder, Sizes, Withdrawn};
+use crate::recorder::{KEYS_MAX, Recorder, Sizes};
 use crate::side::{Ends, IN_FLIGHT_MAX, Side, too_many_requests};
-use crate::verbs::Effect;
+use crate::verbs::{Effect, Verb};
 
 use requests::{Request, Requests};
 
@@ -27,7 +27,7 @@ struct Pending {
 }
 
 /// The reply that is being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Answer {
     leaf: Leaf,
     bytes: u64,
@@ -48,6 +48,7 @@ pub(crate) struct Redis {
 }
 
 /// The requests in flight.
+#[derive(Default)]
 struct Dialogue {
     waiting: VecDeque<Pending>,
     in_transaction: bool,
@@ -63,46 +64,23 @@ impl Redis {
         Self {
             requests: Requests::new(keeper),
             replies: Replies::default(),
-            dialogue: Dialogue {
-                waiting: VecDeque::new(),
-                in_transaction: false,
-                queued: Vec::new(),
-                executed: None,
-                answer: Answer {
-                    leaf: Leaf::Null,
-                    bytes: 0,
-                    has_strings: false,
-                    found: false,
-                    is_empty: false,
-                    parts: Vec::new(),
-                },
-            },
+            dialogue: Dialogue::default(),
         }
     }
 }
 
 impl Side for Redis {
-    fn requests(
-        &mut self,
-        bytes: &[u8],
-        at_ns: u64,
-        client: u32,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
-        let mut at = 0;
-        while at < bytes.len() {
-            let Recorder { verbs, hash_key, .. } = recorder;
-            let (taken, request) = self.requests.next(&bytes[at..], verbs, hash_key)?;
-            at += taken;
-            let Some(request) = request else { break };
-            self.dialogue.begin(request, at_ns, client, recorder)?;
+    fn request(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<usize, Ends> {
+        let (taken, request) = self.requests.next(bytes, &mut recorder.verbs)?;
+        if let Some(request) = request {
+            self.dialogue.begin(request, recorder)?;
         }
-        Ok(())
+        Ok(taken)
     }
 
-    fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends> {
+    fn replies(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<(), Ends> {
         let Self { replies, dialogue, .. } = self;
-        replies.read(bytes, &mut |event| dialogue.take(event, at_ns, recorder))?;
+        replies.read(bytes, &mut |event| dialogue.take(event, recorder))?;
         Ok(())
     }
 
@@ -118,43 +96,30 @@ impl Side for Redis {
 }
 
 impl Dialogue {
-    fn begin(
-        &mut self,
-        request: Request,
-        at_ns: u64,
-        client: u32,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ends> {
-        let verb = request.operation.verb;
-        let effect = recorder.verbs.effect(verb);
+    fn begin(&mut self, request: Request, recorder: &mut Recorder) -> Result<(), Ends> {
+        let Verb { name, effect, command } = recorder.verbs.get(request.operation.verb);
+        let (effect, kind) = (*effect, command.kind());
         if effect == Effect::Unsupported || effect == Effect::Client && request.is_client_reply {
-            return Err(Ends::Unsupported(recorder.verbs.name(verb).to_owned()));
+            return Err(Ends::Unsupported(name.clone()));
         }
         if self.waiting.len() + self.queued.len() >= IN_FLIGHT_MAX {
             return Err(too_many_requests());
         }
-        let kind = recorder.verbs.kind(verb);
-        recorder.report.cut_keys += request.cut_keys;
         let keys = request.operation.keys.len();
-        let number = recorder.begin(at_ns, client, &request.operation, request.contents);
+        let number = recorder.begin(request.operation);
         self.waiting.push_back(Pending { number, effect, kind, keys });
         Ok(())
     }
 
     /// Takes the next event of a reply.
-    fn take(
-        &mut self,
-        event: Event<'_>,
-        at_ns: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), Malformed> {
+    fn take(&mut self, event: Event<'_>, recorder: &mut Recorder) -> Result<(), Malformed> {
         let level = usize::from(self.executed.is_some());
         match event {
             Event::Leaf { depth, leaf, text } if depth == level => {
                 self.answer.begin();
                 self.answer.leaf = leaf;
                 self.answer.add(leaf);
-                self.complete(text, at_ns, recorder)?;
+                self.complete(text, recorder)?;
             }
             Event::Leaf { depth, leaf, .. } => {
                 if depth == level + 1 {
@@ -174,10 +139,10 @@ impl Dialogue {
                 self.queued.drain(..done);
                 self.end_transaction(recorder);
                 if let Some(exec) = self.waiting.pop_front() {
-                    recorder.complete(exec.number, at_ns, Outcome::Ok, Sizes::Unknown);
+                    recorder.complete(exec.number, Outcome::Ok, Sizes::Unknown);
                 }
             }
-            Event::Close { depth } if depth == level => self.complete(b"", at_ns, recorder)?,
+            Event::Close { depth } if depth == level => self.complete(b"", recorder)?,
             Event::Open { .. } | Event::Close { .. } => {}
         }
         Ok(())
@@ -191,19 +156,15 @@ impl Dialogue {
     fn end_transaction(&mut self, recorder: &mut Recorder) {
         self.in_transaction = false;
         for one in self.queued.drain(..) {
-            recorder.withdraw(one.number, Withdrawn::NotCarriedOut);
+            recorder.report.not_carried_out += 1;
+            recorder.withdraw(one.number);
         }
     }
 
-    fn complete(
-        &mut self,
-        text: &[u8],
-        at_ns: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), Malformed> {
+    fn complete(&mut self, text: &[u8], recorder: &mut Recorder) -> Result<(), Malformed> {
         if let Some(place) = &mut self.executed {
             if let Some(one) = self.queued.get(*place) {
-                self.answer.report(one, text, at_ns, recorder);
+                self.answer.report(one, text, recorder);
             }
             *place += 1;
             return Ok(());
@@ -223,7 +184,7 @@ impl Dialogue {
             Effect::Discard if !failed => self.end_transaction(recorder),
             _ => {}
         }
-        self.answer.report(&one, text, at_ns, recorder);
+        self.answer.report(&one, text, recorder);
         Ok(())
     }
 }
@@ -250,7 +211,7 @@ impl Answer {
     }
 
     /// Passes the outcome of an operation to the recorder.
-    fn report(&self, to: &Pending, text: &[u8], at_ns: u64, recorder: &mut Recorder) {
+    fn report(&self, to: &Pending, text: &[u8], recorder: &mut Recorder) {
         let outcome = match self.leaf {
             Leaf::Error => outcome_of(text),
             Leaf::Null => Outcome::Miss,
@@ -262,8 +223,8 @@ impl Answer {
             recorder.report.moved += u64::from(text.starts_with(b"MOVED "));
             recorder.report.asked += u64::from(text.starts_with(b"ASK "));
             if text.starts_with(b"ERR unknown command") {
-                recorder.withdraw(to.number, Withdrawn::Unknown);
-                return;
+                recorder.report.unknown_commands += 1;
+                return recorder.withdraw(to.number);
             }
         }
         let sizes = match self.leaf {
@@ -272,7 +233,7 @@ impl Answer {
             Leaf::Other if to.keys > 1 && self.parts.len() == to.keys => Sizes::Each(&self.parts),
             _ => Sizes::One(clamped(self.bytes)),
         };
-        recorder.complete(to.number, at_ns, outcome, sizes);
+        recorder.complete(to.number, outcome, sizes);
     }
 }
 

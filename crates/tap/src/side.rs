@@ -18,17 +18,11 @@ pub(crate) enum Ends {
 
 /// A connection's requests and replies, each in pieces of any length.
 pub(crate) trait Side {
-    /// Takes the next bytes of a client, received at `at_ns`.
-    fn requests(
-        &mut self,
-        bytes: &[u8],
-        at_ns: u64,
-        client: u32,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ends>;
+    /// Takes bytes of a client up to the end of the next request. Returns their number.
+    fn request(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<usize, Ends>;
 
     /// Takes the next bytes of the server.
-    fn replies(&mut self, bytes: &[u8], at_ns: u64, recorder: &mut Recorder) -> Result<(), Ends>;
+    fn replies(&mut self, bytes: &[u8], recorder: &mut Recorder) -> Result<(), Ends>;
 
     /// Whether every request has its reply.
     fn is_idle(&self) -> bool;

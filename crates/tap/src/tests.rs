@@ -18,8 +18,8 @@ use kvmark_trace::tape::{Block, RECORD_BYTES, Record, TapeReader};
 use proptest::prelude::*;
 
 use crate::connection::Connection;
-use crate::content::Keeper;
-use crate::recorder::Recorder;
+use crate::content::{Contents, Keeper};
+use crate::recorder::{Keys, Operation, Recorder};
 use crate::shared::Shared;
 use crate::store::Piece;
 use crate::{Keep, Settings, TapProtocol, TapReport};
@@ -31,8 +31,8 @@ fn key() -> HashKey {
 fn recorder(memory_bytes: usize, keep: Keep) -> (Recorder, Receiver<Piece>) {
     let (sender, receiver) = channel();
     let shared = Arc::new(Shared::new(1 << 30));
-    let keeper = Keeper::new(keep, Arc::clone(&shared));
-    (Recorder::new(key(), keeper, shared, sender, 0, memory_bytes), receiver)
+    let keeper = Keeper::new(keep, key(), Arc::clone(&shared));
+    (Recorder::new(keeper, sender, 0, memory_bytes), receiver)
 }
 
 const HASHED: Keep = Keep { keys: false, values: false };
@@ -257,18 +257,17 @@ fn malformed_bytes_end_the_recording_of_their_connection() {
     assert_eq!((report.garbage, report.unanswered), (1, 1));
 }
 
+fn operation(contents: Option<Box<Contents>>) -> Operation {
+    Operation { verb: 0, keys: Keys::default(), value_size: 0, ttl_ms: 0, contents }
+}
+
 #[test]
 fn the_queue_of_unanswered_operations_is_bounded() {
     let (mut recorder, receiver) = recorder(1 << 20, HASHED);
     let shared = Arc::clone(&recorder.shared);
-    let operation = crate::recorder::Operation {
-        verb: 0,
-        keys: crate::recorder::Keys::default(),
-        value_size: 0,
-        ttl_ms: 0,
-    };
     for at_ns in 0..100_000 {
-        recorder.begin(at_ns, 0, &operation, None);
+        recorder.origin.at_ns = at_ns;
+        recorder.begin(operation(None));
     }
     recorder.release(99_999);
     let released = shared.operations.load(Relaxed);
@@ -383,13 +382,7 @@ fn kept_contents_are_bounded_by_memory_and_cut_ones_are_counted() {
     let held = contents(700);
     assert!(contents(301).is_some_and(|one| one.key(0).is_none()));
     assert_eq!((shared.room.load(Relaxed), shared.cut_contents.load(Relaxed)), (300, 1));
-    let operation = crate::recorder::Operation {
-        verb: 0,
-        keys: crate::recorder::Keys::default(),
-        value_size: 0,
-        ttl_ms: 0,
-    };
-    recorder.begin(1, 0, &operation, held);
+    recorder.begin(operation(held));
     assert_eq!(shared.room.load(Relaxed), 300);
     recorder.finish();
     assert_eq!(shared.room.load(Relaxed), 1_000);

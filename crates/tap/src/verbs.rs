@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kvmark_trace::verbs::{Command, Plain};
+use kvmark_trace::verbs::Command;
 
 /// Longest name with a separate number.
 pub(crate) const NAME_MAX: usize = 64;
@@ -33,10 +33,13 @@ pub(crate) struct Verbs {
     named: Vec<Verb>,
 }
 
-struct Verb {
-    name: String,
-    command: Command,
-    effect: Effect,
+/// A command.
+pub(crate) struct Verb {
+    /// The name as it appears in statements.
+    pub(crate) name: String,
+    /// The parser, before the first argument.
+    pub(crate) command: Command,
+    pub(crate) effect: Effect,
 }
 
 impl Verb {
@@ -63,7 +66,7 @@ impl Verbs {
 
     /// Returns the number of a name and registers a new name.
     pub(crate) fn number(&mut self, name: &[u8]) -> u16 {
-        if self.last != OTHERS && self.name(self.last).as_bytes() == name {
+        if self.last != OTHERS && self.get(self.last).name.as_bytes() == name {
             return self.last;
         }
         if let Some(number) = self.numbers.get(name) {
@@ -82,32 +85,13 @@ impl Verbs {
     /// The number of a name, ignoring case, if it equals the latest name.
     #[inline]
     pub(crate) fn again(&self, name: &[u8]) -> Option<u16> {
-        let is_last = self.name(self.last).as_bytes().eq_ignore_ascii_case(name);
+        let is_last = self.get(self.last).name.as_bytes().eq_ignore_ascii_case(name);
         (self.last != OTHERS && is_last).then_some(self.last)
     }
 
-    pub(crate) fn name(&self, number: u16) -> &str {
-        &self.named[usize::from(number)].name
-    }
-
-    pub(crate) fn effect(&self, number: u16) -> Effect {
-        self.named[usize::from(number)].effect
-    }
-
-    /// The form of a command with this number of arguments, if it doesn't depend on their text.
+    /// The command of this number.
     #[inline]
-    pub(crate) fn plain(&self, number: u16, words: usize) -> Option<Plain> {
-        self.named[usize::from(number)].command.plain(words)
-    }
-
-    /// The operation kind of a command.
-    #[inline]
-    pub(crate) fn kind(&self, number: u16) -> u8 {
-        self.named[usize::from(number)].command.kind()
-    }
-
-    /// A command's parser, before its first argument.
-    pub(crate) fn command(&self, number: u16) -> Command {
-        self.named[usize::from(number)].command
+    pub(crate) fn get(&self, number: u16) -> &Verb {
+        &self.named[usize::from(number)]
     }
 }

@@ -1,9 +1,9 @@
 //! A single word in a request, received in pieces. Its bytes are kept only on request.
 
-use kvmark_trace::{HashKey, KeyHasher};
+use kvmark_trace::KeyHasher;
 use kvmark_wire::number::parse;
 
-use crate::content::Content;
+use crate::content::{Content, Keeper, Role};
 use crate::recorder::Key;
 use crate::verbs::NAME_MAX;
 
@@ -20,11 +20,11 @@ impl Word {
         Self { size: 0, key: None, head: [0; NAME_MAX], content: None }
     }
 
-    /// Begins the next word. A key has a hasher; `content` keeps the bytes.
-    pub(crate) fn begin(&mut self, key: Option<KeyHasher>, content: Option<Content>) {
+    /// Begins the next word, in this role.
+    pub(crate) fn begin(&mut self, role: Role, keeper: &Keeper) {
         self.size = 0;
-        self.key = key;
-        self.content = content;
+        self.key = (role == Role::Key).then(|| keeper.hash_key.hasher());
+        self.content = keeper.begin(role);
     }
 
     /// The bytes of the word, if they were to be kept and memory was available.
@@ -66,9 +66,4 @@ impl Word {
     pub(crate) fn number(&self) -> Option<i64> {
         parse(self.head()).filter(|_| self.size <= 20)
     }
-}
-
-/// A hasher for a key.
-pub(crate) fn hasher_if(is_key: bool, hash_key: &HashKey) -> Option<KeyHasher> {
-    is_key.then(|| hash_key.hasher())
 }

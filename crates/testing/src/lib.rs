@@ -6,7 +6,6 @@ mod arguments;
 pub mod bare;
 mod bound;
 mod carry;
-mod forward;
 pub mod plans;
 mod worker;
 
@@ -15,5 +14,4 @@ pub use arguments::Arguments;
 pub use bare::{Uniform, cpu_ns};
 pub use bound::{Bound, layout_of, statement};
 pub use carry::carry_out;
-pub use forward::{Forward, Hooks};
 pub use worker::{Shared, assert_compares, cells, execute, layout, request, run, session};

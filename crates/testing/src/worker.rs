@@ -100,37 +100,6 @@ impl<D: Driver> Shared<D> {
             AnySession::Asynchronous(_) => inner.results.failure.clone(),
         }
     }
-
-    async fn execute(&self, ticket: Ticket, request: &Request<'_>) -> (Outcome, Reply) {
-        let request = &Request { at_us: wall_us(), ..*request };
-        match &mut self.0.borrow_mut().session {
-            AnySession::Blocking(session) => {
-                let mut reply = Reply::default();
-                let outcome = session.execute(request, &mut reply);
-                return (outcome, reply);
-            }
-            AnySession::Asynchronous(session) => session.submit(ticket, request),
-        }
-        let in_flight = InFlightRequest { shared: self, ticket };
-        let ended = poll_fn(|context| {
-            let Inner { session, results } = &mut *self.0.borrow_mut();
-            if let AnySession::Asynchronous(session) = session
-                && !results.ended.contains_key(&ticket)
-            {
-                session.poll(PATIENCE_NS, results);
-            }
-            match results.ended.remove(&ticket) {
-                Some(ended) => Poll::Ready(ended),
-                None => {
-                    context.waker().wake_by_ref();
-                    Poll::Pending
-                }
-            }
-        })
-        .await;
-        std::mem::forget(in_flight);
-        ended
-    }
 }
 
 /// Wall time, as the engine passes it with a request.
@@ -175,11 +144,38 @@ pub fn request(kind: Kind, key: &str) -> Request<'_> {
 
 /// Executes a request of the client of this number.
 pub async fn execute<D: Driver>(
-    session: &Shared<D>,
-    client: u32,
+    shared: &Shared<D>,
+    ticket: Ticket,
     request: &Request<'_>,
 ) -> (Outcome, Reply) {
-    session.execute(client, request).await
+    let request = &Request { at_us: wall_us(), ..*request };
+    match &mut shared.0.borrow_mut().session {
+        AnySession::Blocking(session) => {
+            let mut reply = Reply::default();
+            let outcome = session.execute(request, &mut reply);
+            return (outcome, reply);
+        }
+        AnySession::Asynchronous(session) => session.submit(ticket, request),
+    }
+    let in_flight = InFlightRequest { shared, ticket };
+    let ended = poll_fn(|context| {
+        let Inner { session, results } = &mut *shared.0.borrow_mut();
+        if let AnySession::Asynchronous(session) = session
+            && !results.ended.contains_key(&ticket)
+        {
+            session.poll(PATIENCE_NS, results);
+        }
+        match results.ended.remove(&ticket) {
+            Some(ended) => Poll::Ready(ended),
+            None => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    })
+    .await;
+    std::mem::forget(in_flight);
+    ended
 }
 
 /// The cells of a reply as `row.field=value`.
@@ -202,7 +198,7 @@ const TAGGED: Values<'static> =
 /// If it doesn't.
 pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
     let insert = Request { values: TAGGED, ..request(Kind::Insert, "tagged") };
-    assert_eq!(session.execute(0, &insert).await.0, Outcome::Ok);
+    assert_eq!(execute(session, 0, &insert).await.0, Outcome::Ok);
     for columns in [Columns::All, Columns::AllByName, Columns::One(1)] {
         let fields = if columns == Columns::One(1) { 1 } else { 3 };
         let (right, tag) = (Some(fields), Some(*b"0123ABCD"));
@@ -224,11 +220,11 @@ pub async fn assert_compares<D: Driver>(session: &Shared<D>) {
             for wants_values in [false, true] {
                 let read = request(Kind::Read, "tagged");
                 let read = Request { columns, wants_values, expected: Some(&expected), ..read };
-                let (found, reply) = session.execute(0, &read).await;
+                let (found, reply) = execute(session, 0, &read).await;
                 assert_eq!((found, reply.rows), (outcome, 1), "{columns:?} {expected:?}");
             }
             let missing = Request { expected: Some(&expected), ..request(Kind::Read, "missing") };
-            assert_eq!(session.execute(0, &missing).await.0, Outcome::Miss);
+            assert_eq!(execute(session, 0, &missing).await.0, Outcome::Miss);
         }
     }
 }

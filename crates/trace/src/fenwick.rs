@@ -22,22 +22,12 @@ impl Marks {
         self.marked = 0;
     }
 
-    /// Marks a position that isn't marked.
-    pub(crate) fn mark(&mut self, position: usize) {
-        self.marked += 1;
+    /// Marks a position that isn't marked (1), or takes a mark away that is there (-1).
+    pub(crate) fn add(&mut self, position: usize, mark: i32) {
+        self.marked = self.marked.wrapping_add_signed(mark);
         let mut at = position + 1;
         while at < self.sums.len() {
-            self.sums[at] += 1;
-            at += at & at.wrapping_neg();
-        }
-    }
-
-    /// Takes a mark away that is there.
-    pub(crate) fn unmark(&mut self, position: usize) {
-        self.marked -= 1;
-        let mut at = position + 1;
-        while at < self.sums.len() {
-            self.sums[at] -= 1;
+            self.sums[at] = self.sums[at].wrapping_add_signed(mark);
             at += at & at.wrapping_neg();
         }
     }

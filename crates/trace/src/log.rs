@@ -6,19 +6,13 @@
 //! makes a trace.
 
 /// The start of a log: the format and its version, as long as a record.
-pub const LOG_MAGIC: [u8; LOG_BYTES] = magic();
+pub const LOG_MAGIC: [u8; LOG_BYTES] = {
+    let (mut bytes, name) = ([0; LOG_BYTES], b"KVRUNLOG01");
+    bytes.split_at_mut(name.len()).0.copy_from_slice(name);
+    bytes
+};
 /// Bytes of a [`LogRecord`] in a log.
 pub const LOG_BYTES: usize = 64;
-
-const fn magic() -> [u8; LOG_BYTES] {
-    let (mut bytes, name) = ([0; LOG_BYTES], b"KVRUNLOG01");
-    let mut place = 0;
-    while place < name.len() {
-        bytes[place] = name[place];
-        place += 1;
-    }
-    bytes
-}
 
 /// One key of one operation. Numbers are in little endian in the log, in the order of the fields,
 /// without gaps; instants are since the run's beginning.

@@ -111,7 +111,7 @@ impl Reuse {
         self.next += 1;
         if let Some(seen) = self.keys.get_mut(&key) {
             let others = self.marks.behind(seen.position);
-            self.marks.unmark(seen.position);
+            self.marks.add(seen.position, -1);
             let unwritten = !seen.written;
             *seen = Seen { position, count: seen.count + 1, written: seen.written || !is_read };
             if is_read {
@@ -126,7 +126,7 @@ impl Reuse {
                 self.unwritten_reads += 1.0;
             }
         }
-        self.marks.mark(position);
+        self.marks.add(position, 1);
         if self.keys.len() > self.limit {
             self.look_at_fewer();
         }
@@ -188,7 +188,7 @@ impl Reuse {
             }
             self.largest.pop();
             if let Some(seen) = self.keys.remove(&key) {
-                self.marks.unmark(seen.position);
+                self.marks.add(seen.position, -1);
             }
         }
         let fewer = self.sampled() / before;
@@ -207,7 +207,7 @@ impl Reuse {
             if let Some(seen) = self.keys.get_mut(&key) {
                 seen.position = position;
             }
-            self.marks.mark(position);
+            self.marks.add(position, 1);
         }
         self.next = order.len();
     }

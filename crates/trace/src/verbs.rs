@@ -124,8 +124,9 @@ impl Command {
     /// A command by its name, in any case.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let (kind, name) = (kind_of(name), name.to_ascii_lowercase());
-        let kind = if name.eq_ignore_ascii_case(REDIS_SCAN) { OTHER } else { kind };
+        let is_scan = name.eq_ignore_ascii_case(REDIS_SCAN);
+        let kind = if is_scan { OTHER } else { kind_of(name) };
+        let name = name.to_ascii_lowercase();
         let keys = match name.as_str() {
             name if has(OF_MANY_KEYS, name) => Keys::All,
             name if has(OF_PAIRS, name) => Keys::Pairs,

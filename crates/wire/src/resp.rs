@@ -105,10 +105,8 @@ pub enum Token<'a> {
     Bulk(&'a [u8]),
     /// A null of either version.
     Null,
-    /// Array, set or push of this many elements.
+    /// Array, set or push of this many elements, or a map of half as many names and values.
     List(usize),
-    /// A map of twice as many elements.
-    Map(usize),
     /// Boolean, double or big number, as written.
     Other(&'a [u8]),
 }
@@ -322,7 +320,6 @@ impl<'a> Cursor<'a> {
                     _ => Token::Bulk(bytes),
                 })
             }
-            Head::Elements(count) if *kind == b'%' => Ok(Token::Map(*count as usize / 2)),
             Head::Elements(count) => Ok(Token::List(*count as usize)),
             Head::Line | Head::Attributes(_) => Ok(match kind {
                 b'+' => Token::Simple(rest),
@@ -339,7 +336,6 @@ impl<'a> Cursor<'a> {
     pub fn elements(&mut self) -> Result<usize, Garbage> {
         match self.token()? {
             Token::List(count) => Ok(count),
-            Token::Map(pairs) => Ok(2 * pairs),
             _ => Err(Garbage),
         }
     }
@@ -351,7 +347,6 @@ impl<'a> Cursor<'a> {
             left = left - 1
                 + match self.token()? {
                     Token::List(count) => count,
-                    Token::Map(pairs) => 2 * pairs,
                     _ => 0,
                 };
         }
@@ -485,7 +480,7 @@ mod tests {
         let mut cursor = Cursor::new(bytes);
         let tokens: Vec<_> = (0..6).map(|_| cursor.token().unwrap()).collect();
         let expected = [
-            Token::Map(2),
+            Token::List(4),
             Token::Simple(b"a"),
             Token::Integer(-7),
             Token::Bulk(b"\r\n"),

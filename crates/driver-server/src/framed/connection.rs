@@ -44,7 +44,7 @@ pub(crate) struct Connection<P: Protocol> {
     /// Whether the socket is full.
     pub(crate) is_full: bool,
     /// Whether a client gave up while it was down.
-    is_doubted: bool,
+    pub(crate) is_doubted: bool,
     /// Unsent bytes at the last count.
     pub(crate) backlog: usize,
     /// Whether the server sent a frame without a request.
@@ -53,7 +53,7 @@ pub(crate) struct Connection<P: Protocol> {
     pub(crate) held: Vec<u8>,
     pub(crate) scan: P::Scan,
     pub(crate) exchanges: P::Exchanges,
-    output: Output,
+    pub(crate) output: Output,
 }
 
 impl<P: Protocol> Connection<P> {
@@ -80,35 +80,6 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.link, Link::Up(_))
-    }
-
-    /// The socket, if the connection is open.
-    #[inline]
-    pub(crate) fn socket(&mut self) -> Option<&mut Socket> {
-        match &mut self.link {
-            Link::Up(socket) => Some(socket),
-            Link::Opening | Link::Pausing { .. } | Link::Down => None,
-        }
-    }
-
-    /// Whether the server may be down: the last attempt failed, or replies are late.
-    pub(crate) fn is_troubled(&self) -> bool {
-        self.losses > 0 || self.exchanges.late() > 0 || (self.is_doubted && !self.is_up())
-    }
-
-    /// Gives up an exchange. Its request is withdrawn unless a part of it was sent.
-    pub(crate) fn give_up(&mut self, key: <P::Exchanges as Exchanges>::Key) {
-        let number = self.exchanges.give_up(key);
-        self.is_doubted = !self.is_up();
-        if number.is_some_and(|number| self.output.withdraw(number)) {
-            self.exchanges.withdraw(key);
-        }
-    }
-
-    /// The number of unsent bytes.
-    #[inline]
-    pub(crate) fn waiting(&self) -> usize {
-        self.output.waiting()
     }
 
     /// Begins an exchange; `put` appends its bytes. After a failure the connection is unusable.

@@ -51,9 +51,9 @@ pub struct Framed<P: Protocol> {
     /// The servers; their indices never change.
     nodes: Vec<Node<P::Target>>,
     /// The connections by server.
-    list: Vec<Connection<P>>,
+    pub(super) list: Vec<Connection<P>>,
     /// Indices of connections to flush.
-    dirty: VecDeque<usize>,
+    pub(super) dirty: VecDeque<usize>,
     /// Indices of connections that wait for an attempt; `pause_ends_ns` is the earliest end.
     pausing: Vec<usize>,
     pause_ends_ns: u64,
@@ -64,6 +64,8 @@ pub struct Framed<P: Protocol> {
     pub(super) poller: Poller,
     pub(super) connector: Connector<P>,
     pub(super) inbox: Inbox,
+    /// Buffers for incomplete frames.
+    pub(super) spares: Vec<Vec<u8>>,
     /// A buffer for the tickets of a flush.
     pub(super) fresh: Vec<Ticket>,
 }
@@ -77,7 +79,7 @@ impl<P: Protocol> Framed<P> {
         let refuse = |error| OpenError::System(format!("can't create an epoll instance ({error})"));
         let connector = Connector::start(Arc::clone(&protocol))?;
         let mut poller = Poller::new().map_err(refuse)?;
-        poller.watch(BELL, connector.bell()).map_err(refuse)?;
+        poller.watch(BELL, &connector.bell).map_err(refuse)?;
         // A missing system call is reported before the clock starts.
         poller.wait(1, 0).map_err(|error| {
             let text = format!("can't wait for replies ({error}): use Linux 5.11 or later");
@@ -96,6 +98,7 @@ impl<P: Protocol> Framed<P> {
             poller,
             connector,
             inbox: Inbox::new(),
+            spares: Vec::new(),
             fresh: Vec::new(),
         })
     }
@@ -130,23 +133,12 @@ impl<P: Protocol> Framed<P> {
         self.dirty.clear();
     }
 
-    /// Runs work on the thread that opens connections and waits for the result.
-    ///
-    /// # Errors
-    /// The thread has ended.
-    pub fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Failure> {
-        self.connector.run(work)
-    }
-
     /// Watches a connection for input.
     fn watch(&self, index: usize, socket: &mut Socket) -> Result<(), Failure> {
         if index < SAMPLED {
             socket.sample();
         }
-        let watched = self.poller.watch(index as u64, &*socket);
+        let watched = self.poller.watch(index as u64, &socket.stream);
         watched.map_err(|error| Failure::broken(&error.into()))
     }
 
@@ -162,16 +154,12 @@ impl<P: Protocol> Framed<P> {
     /// Index of a server, which is added if it is new. Later polls open its connections, on first
     /// use or, with [`Protocol::REOPENS`], at once.
     pub fn find_or_add(&mut self, target: &P::Target) -> usize {
-        let node = match self.find(target) {
-            Some(node) => return node,
-            None => self.position(target).unwrap_or(self.nodes.len()),
-        };
+        let node = self.position(target).unwrap_or(self.nodes.len());
         if node == self.nodes.len() {
             self.list.extend((0..self.width).map(|_| Connection::new(None, node)));
-            self.nodes.push(Node { target: target.clone(), up: 0, is_forgotten: false });
+            self.nodes.push(Node { target: target.clone(), up: 0, is_forgotten: true });
         }
-        self.nodes[node].is_forgotten = false;
-        if P::REOPENS {
+        if std::mem::take(&mut self.nodes[node].is_forgotten) && P::REOPENS {
             self.connections(node).for_each(|index| self.mark(index));
         }
         node
@@ -239,9 +227,12 @@ impl<P: Protocol> Framed<P> {
         self.list[index].is_up()
     }
 
-    /// Whether the server of a connection may be down.
+    /// Whether the server of a connection may be down: the last attempt failed, or replies are late.
     pub fn is_troubled(&self, index: usize) -> bool {
-        self.list[index].is_troubled()
+        let connection = &self.list[index];
+        connection.losses > 0
+            || connection.exchanges.late() > 0
+            || (connection.is_doubted && !connection.is_up())
     }
 
     /// The exchanges of a connection.
@@ -258,7 +249,12 @@ impl<P: Protocol> Framed<P> {
 
     /// Gives up an exchange on a connection. Its request is withdrawn unless a part of it was sent.
     pub fn give_up(&mut self, index: usize, key: <P::Exchanges as Exchanges>::Key) {
-        self.list[index].give_up(key);
+        let connection = &mut self.list[index];
+        let number = connection.exchanges.give_up(key);
+        connection.is_doubted = !connection.is_up();
+        if number.is_some_and(|number| connection.output.withdraw(number)) {
+            connection.exchanges.withdraw(key);
+        }
         self.count(index);
     }
 
@@ -266,7 +262,7 @@ impl<P: Protocol> Framed<P> {
     #[inline]
     fn count(&mut self, index: usize) {
         let connection = &mut self.list[index];
-        let waiting = connection.waiting();
+        let waiting = connection.output.waiting();
         if waiting != connection.backlog {
             self.backlog = self.backlog - connection.backlog + waiting;
             connection.backlog = waiting;
@@ -324,17 +320,6 @@ impl<P: Protocol> Framed<P> {
         }
     }
 
-    /// The next connection to flush.
-    #[inline]
-    pub(super) fn next_dirty(&mut self) -> Option<usize> {
-        self.dirty.pop_front()
-    }
-
-    /// Whether a connection must be flushed.
-    pub(super) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
-    }
-
     /// Sends the output of a connection, or schedules its reopening.
     #[inline]
     pub(super) fn flush(&mut self, index: usize, now_ns: u64) -> Result<(), Failure> {
@@ -344,24 +329,18 @@ impl<P: Protocol> Framed<P> {
         self.count(index);
         let connection = &mut self.list[index];
         if matches!(connection.link, Link::Down) {
-            if self.is_wanted(index) {
+            let reopens = P::REOPENS && !self.nodes[connection.node].is_forgotten;
+            if reopens || !connection.exchanges.is_idle() {
                 self.pause(index, now_ns);
             }
         } else if let Link::Up(socket) = &connection.link
             && wants != connection.wants_room
         {
-            let changed = self.poller.want_room(index as u64, socket, wants);
+            let changed = self.poller.want_room(index as u64, &socket.stream, wants);
             changed.map_err(|error| Failure::broken(&error.into()))?;
             connection.wants_room = wants;
         }
         Ok(())
-    }
-
-    /// Whether a closed connection must be opened.
-    fn is_wanted(&self, index: usize) -> bool {
-        let connection = &self.list[index];
-        let reopens = P::REOPENS && !self.nodes[connection.node].is_forgotten;
-        reopens || !connection.exchanges.is_idle()
     }
 
     /// Schedules an attempt after a pause.
@@ -442,13 +421,8 @@ impl<P: Protocol> Framed<P> {
         connection.unasked = true;
         if let Link::Up(socket) = &connection.link {
             // If this fails, the poller reports the connection again, which does no harm.
-            self.poller.forget(socket).ok();
+            self.poller.forget(&socket.stream).ok();
         }
-    }
-
-    #[inline]
-    pub(super) fn connection(&mut self, index: usize) -> &mut Connection<P> {
-        &mut self.list[index]
     }
 
     /// The number of watched descriptors: the connections and the connector's bell.

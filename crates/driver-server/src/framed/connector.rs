@@ -1,12 +1,11 @@
 //! Opens connections on a separate thread, so that a poll never waits for one.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use kvmark_driver::OpenError;
-use kvmark_plan::Outcome;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -33,7 +32,7 @@ pub(crate) struct Connector<P> {
     results: Receiver<Opened>,
     sender: Sender<Opened>,
     /// Readable when results are available.
-    bell: Arc<OwnedFd>,
+    pub(crate) bell: Arc<OwnedFd>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -53,11 +52,6 @@ impl<P: Protocol> Connector<P> {
         thread.spawn(work).map_err(|error| refuse(&error))?;
         let (sender, results) = channel();
         Ok(Self { protocol, handle, results, sender, bell, _stop: stop })
-    }
-
-    /// A descriptor that is readable when an attempt has ended.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
     }
 
     /// Starts an attempt; the bell signals its end.
@@ -111,17 +105,5 @@ impl<P: Protocol> Connector<P> {
             }
         }
         Ok(sockets)
-    }
-
-    /// Runs work on this thread and waits for the result.
-    pub(crate) fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let (sender, result) = channel();
-        self.handle.spawn(async move { sender.send(work.await) });
-        result.recv().map_err(|_| {
-            Failure::new(Outcome::Connection, "the thread that opens connections has ended")
-        })
     }
 }

@@ -1,5 +1,6 @@
 //! Fuzz checks of a protocol's frames: they must not depend on how the bytes are split.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{fs, iter, mem};
@@ -8,10 +9,9 @@ use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_plan::Outcome;
 
 use super::connections::{Framed, Lost};
-use super::inbox::Spares;
-use super::poll::{Handler, take_in};
+use super::poll::{Handler, Poll};
 use super::protocol::Protocol;
-use super::socket::{Socket, Wire};
+use super::socket::Socket;
 use crate::failure::Failure;
 
 /// Memory limit of a decoder: the longest input after decompression, and the memory of the checks.
@@ -85,14 +85,13 @@ impl<P: Protocol> Feed<P> {
         self.framed.renew(&self.target, || {
             // The other end isn't needed.
             let (socket, _) = UnixStream::pair().expect("a pair of sockets can be made");
-            Socket::new(Wire::Unix(socket))
+            Socket::new(OwnedFd::from(socket).into())
         });
         let exchanges = self.framed.exchanges(0);
         (self.ask)(exchanges);
-        let mut spares = Spares::default();
         for piece in pieces {
             if self.framed.is_open(0) {
-                take_in(self, &mut spares, 0, piece, 0, &mut Ignore);
+                self.take_in(0, piece, 0, &mut Ignore);
             }
         }
         Taken { frames: mem::take(&mut self.frames), closed: self.closed.take() }

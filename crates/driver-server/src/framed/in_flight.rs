@@ -69,12 +69,6 @@ impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
         Self { framed, context, operations, single, lost_own, loss_outweighs, ended }
     }
 
-    /// The operation of a ticket.
-    #[inline]
-    pub fn operation(&mut self, ticket: Ticket) -> &mut O {
-        &mut self.operations[ticket as usize]
-    }
-
     /// Marks an operation as issued. Returns whether it wasn't.
     #[inline]
     pub fn issue(&mut self, ticket: Ticket) -> bool {

@@ -8,8 +8,6 @@ use crate::failure::Failure;
 /// Size of the shared read buffer, and its increment, up to about 800 replies of 10 KB.
 const ARENA_BYTES: usize = 256 << 10;
 const ARENA_MOST_BYTES: usize = 8 << 20;
-/// Greatest number of pooled buffers for incomplete frames.
-const SPARES_MAX: usize = 16;
 
 /// The result of one read.
 pub(crate) struct Read {
@@ -28,7 +26,6 @@ pub(crate) struct Inbox {
     /// Used bytes of the arena.
     pub(crate) filled: usize,
     pub(crate) reads: Vec<Read>,
-    pub(crate) spares: Spares,
 }
 
 impl Inbox {
@@ -46,24 +43,5 @@ impl Inbox {
             self.arena.resize(self.arena.len() + ARENA_BYTES, 0);
         }
         true
-    }
-}
-
-/// A pool of buffers for incomplete frames.
-#[derive(Default)]
-pub(crate) struct Spares(Vec<Vec<u8>>);
-
-impl Spares {
-    /// An empty buffer.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_default()
-    }
-
-    /// Returns a buffer to the pool.
-    pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
-        if self.0.len() < SPARES_MAX {
-            buffer.clear();
-            self.0.push(buffer);
-        }
     }
 }

@@ -14,14 +14,10 @@ use crate::failure::Failure;
 /// One connection per server, kept while it is usable.
 #[derive(Debug)]
 pub struct Lines<P: Protocol> {
-    protocol: Arc<P>,
-    kept: Mutex<Kept<P>>,
-}
-
-#[derive(Debug)]
-struct Kept<P: Protocol> {
+    /// The protocol.
+    pub protocol: Arc<P>,
     runtime: Runtime,
-    streams: Vec<(P::Target, Stream)>,
+    streams: Mutex<Vec<(P::Target, Stream)>>,
 }
 
 impl<P: Protocol> Lines<P> {
@@ -33,13 +29,13 @@ impl<P: Protocol> Lines<P> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime
             .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
-        Ok(Self { protocol, kept: Mutex::new(Kept { runtime, streams: Vec::new() }) })
+        Ok(Self { protocol, runtime, streams: Mutex::default() })
     }
 
     /// The servers with an open connection.
     pub fn open(&self) -> Vec<P::Target> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.streams.iter().map(|(target, _)| target.clone()).collect()
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.iter().map(|(target, _)| target.clone()).collect()
     }
 
     /// Sends a request with `send`, within the limit on connecting. A failed connection is reopened
@@ -53,8 +49,7 @@ impl<P: Protocol> Lines<P> {
         request: &[u8],
         send: impl AsyncFn(&mut Stream, &[u8]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let Kept { runtime, streams } = &mut *kept;
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let index = streams.iter().position(|(other, _)| other == target);
         let existing = index.map(|index| streams.swap_remove(index).1);
         let work = async {
@@ -73,7 +68,7 @@ impl<P: Protocol> Lines<P> {
             }
             answer
         };
-        runtime.block_on(in_time(self.protocol.connect_timeout(), work))
+        self.runtime.block_on(in_time(self.protocol.connect_timeout(), work))
     }
 }
 

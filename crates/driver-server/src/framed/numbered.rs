@@ -119,12 +119,9 @@ impl Exchanges for Numbered {
         self.late
     }
 
-    fn end(&mut self, mut tell: impl FnMut(Ticket)) {
-        for exchange in
-            self.slots.drain(..).flatten().filter(|exchange| exchange.ticket != ABANDONED)
-        {
-            tell(exchange.ticket);
-        }
+    fn end(&mut self, tell: impl FnMut(Ticket)) {
+        let tickets = self.slots.drain(..).flatten().map(|exchange| exchange.ticket);
+        tickets.filter(|ticket| *ticket != ABANDONED).for_each(tell);
         self.free.clear();
         self.fresh.clear();
         self.late = 0;

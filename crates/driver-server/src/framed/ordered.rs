@@ -155,13 +155,10 @@ impl Exchanges for Ordered {
         self.late > 0 && self.doubted.is_some_and(|(_, times)| times > DOUBTS_MAX)
     }
 
-    fn end(&mut self, mut tell: impl FnMut(Ticket)) {
+    fn end(&mut self, tell: impl FnMut(Ticket)) {
         (self.fresh, self.late) = (0, 0);
-        for (_, exchange) in
-            self.queue.drain(..).filter(|(_, exchange)| exchange.ticket != ABANDONED)
-        {
-            tell(exchange.ticket);
-        }
+        let tickets = self.queue.drain(..).map(|(_, exchange)| exchange.ticket);
+        tickets.filter(|ticket| *ticket != ABANDONED).for_each(tell);
     }
 }
 

@@ -18,16 +18,6 @@ pub(crate) struct Poller {
     events: Vec<Event>,
 }
 
-/// A connection that is ready.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ready {
-    pub(crate) number: u64,
-    /// Whether it is writable again.
-    pub(crate) is_writable: bool,
-    /// Whether it is readable, which includes its end.
-    pub(crate) is_readable: bool,
-}
-
 impl Poller {
     pub(crate) fn new() -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -64,13 +54,9 @@ impl Poller {
         }
     }
 
-    /// The ready connection of this index.
-    pub(crate) fn ready(&self, index: usize) -> Ready {
+    /// The number of the ready connection of this index, and its readiness.
+    pub(crate) fn ready(&self, index: usize) -> (u64, EventFlags) {
         let Event { flags, data } = self.events[index];
-        Ready {
-            number: data.u64(),
-            is_writable: flags.contains(EventFlags::OUT),
-            is_readable: flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
-        }
+        (data.u64(), flags)
     }
 }

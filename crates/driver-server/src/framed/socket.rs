@@ -2,8 +2,6 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 
 use tokio_rustls::rustls::ClientConnection;
 
@@ -12,17 +10,11 @@ use crate::arrivals::{Arrivals, Received};
 /// Least buffer size of a read: an encrypted record and a rest of the record before.
 pub(crate) const ROOM: usize = 40 << 10;
 
-/// The transport of the bytes.
-#[derive(Debug)]
-pub(crate) enum Wire {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 /// An open connection, plain or encrypted.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    wire: Wire,
+    /// Also a Unix socket, which sends and receives in the same way.
+    pub(crate) stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     /// Measures arrival times, if enabled.
     arrivals: Option<Box<Arrivals>>,
@@ -30,8 +22,8 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Wraps a non-blocking transport.
-    pub(crate) fn new(wire: Wire) -> Self {
-        Self { wire, tls: None, arrivals: None }
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Self { stream, tls: None, arrivals: None }
     }
 
     /// The same transport with encryption.
@@ -40,10 +32,10 @@ impl Socket {
     }
 
     /// Enables arrival times, if the kernel supports them. Encrypted bytes can't be assigned to a
-    /// reply.
+    /// reply, and a Unix socket, which has no IP address, doesn't measure them.
     pub(crate) fn sample(&mut self) {
-        if let (Wire::Tcp(stream), None) = (&self.wire, &self.tls) {
-            self.arrivals = Arrivals::ask(stream).map(Box::new);
+        if self.tls.is_none() && self.stream.local_addr().is_ok() {
+            self.arrivals = Arrivals::ask(&self.stream).map(Box::new);
         }
     }
 
@@ -51,10 +43,10 @@ impl Socket {
     /// event reports decrypted bytes that remain.
     #[inline]
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Received> {
-        let length = match (&mut self.tls, &mut self.arrivals, &mut self.wire) {
-            (None, Some(arrivals), Wire::Tcp(stream)) => return arrivals.read(stream, room),
-            (None, _, wire) => wire.read(room)?,
-            (Some(tls), _, wire) => decrypt(wire, tls, room)?,
+        let length = match (&mut self.tls, &mut self.arrivals) {
+            (None, Some(arrivals)) => return arrivals.read(&self.stream, room),
+            (None, None) => self.stream.read(room)?,
+            (Some(tls), _) => decrypt(&mut self.stream, tls, room)?,
         };
         Ok(Received { length, arrived_wall_ns: None })
     }
@@ -63,8 +55,8 @@ impl Socket {
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
-            None => taken(self.wire.write(bytes)),
-            Some(tls) => encrypt(&mut self.wire, tls, bytes),
+            None => taken(self.stream.write(bytes)),
+            Some(tls) => encrypt(&mut self.stream, tls, bytes),
         }
     }
 
@@ -72,39 +64,6 @@ impl Socket {
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.wire {
-            Wire::Tcp(stream) => stream.as_fd(),
-            Wire::Unix(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl Read for Wire {
-    #[inline]
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(room),
-            Self::Unix(stream) => stream.read(room),
-        }
-    }
-}
-
-impl Write for Wire {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -118,8 +77,12 @@ fn taken(written: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-fn decrypt(wire: &mut Wire, tls: &mut ClientConnection, room: &mut [u8]) -> io::Result<usize> {
-    let received = tls.read_tls(wire)?;
+fn decrypt(
+    stream: &mut TcpStream,
+    tls: &mut ClientConnection,
+    room: &mut [u8],
+) -> io::Result<usize> {
+    let received = tls.read_tls(stream)?;
     let state = tls.process_new_packets();
     let mut length = 0;
     while length < room.len() {
@@ -130,7 +93,7 @@ fn decrypt(wire: &mut Wire, tls: &mut ClientConnection, room: &mut [u8]) -> io::
         }
     }
     // Messages of TLS itself; a rest is sent with the next request.
-    send_encrypted(wire, tls)?;
+    send_encrypted(stream, tls)?;
     match state {
         _ if length > 0 => Ok(length),
         Err(error) => Err(io::Error::new(ErrorKind::InvalidData, error)),
@@ -139,21 +102,21 @@ fn decrypt(wire: &mut Wire, tls: &mut ClientConnection, room: &mut [u8]) -> io::
     }
 }
 
-fn encrypt(wire: &mut Wire, tls: &mut ClientConnection, bytes: &[u8]) -> io::Result<usize> {
+fn encrypt(stream: &mut TcpStream, tls: &mut ClientConnection, bytes: &[u8]) -> io::Result<usize> {
     let mut accepted = 0;
     loop {
         let more = tls.writer().write(&bytes[accepted..])?;
         accepted += more;
-        send_encrypted(wire, tls)?;
+        send_encrypted(stream, tls)?;
         if accepted == bytes.len() || tls.wants_write() {
             return Ok(accepted);
         }
     }
 }
 
-fn send_encrypted(wire: &mut Wire, tls: &mut ClientConnection) -> io::Result<()> {
+fn send_encrypted(stream: &mut TcpStream, tls: &mut ClientConnection) -> io::Result<()> {
     while tls.wants_write() {
-        if taken(tls.write_tls(wire))? == 0 {
+        if taken(tls.write_tls(stream))? == 0 {
             break;
         }
     }

@@ -1,6 +1,7 @@
 //! An asynchronous stream, for opening connections and for requests outside of polls.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::socket::{Socket, Wire};
+use super::socket::Socket;
 use crate::address::{HostPort, Target};
 use crate::failure::Failure;
 use crate::tls::{Tls, advice};
@@ -26,13 +27,11 @@ pub const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Time without an acknowledgement after which the kernel closes the connection.
 pub const SILENCE: Duration = Duration::from_secs(30);
 
-/// TCP, a Unix socket, or TLS over one of them.
+/// A plain connection, or TLS over one.
 #[derive(Debug)]
 pub enum Stream {
-    /// A TCP connection.
-    Tcp(TcpStream),
-    /// A Unix socket.
-    Unix(UnixStream),
+    /// TCP or a Unix socket, which sends and receives in the same way.
+    Plain(TcpStream),
     /// An encrypted connection.
     Tls(Box<TlsStream<Self>>),
 }
@@ -62,7 +61,7 @@ impl Stream {
         let stream = reached.map_err(|error| Failure::unreachable(&error))?;
         stream.set_nodelay(no_delay).map_err(|error| Failure::broken(&error))?;
         notice_lost_machines(&stream).map_err(|error| Failure::broken(&error.into()))?;
-        Ok(Self::Tcp(stream))
+        Ok(Self::Plain(stream))
     }
 
     /// Connects to a Unix socket.
@@ -70,8 +69,10 @@ impl Stream {
     /// # Errors
     /// The server is unreachable.
     pub async fn unix(path: &Path) -> Result<Self, Failure> {
-        let reached = UnixStream::connect(path).await;
-        Ok(Self::Unix(reached.map_err(|error| Failure::unreachable(&error))?))
+        let reached = UnixStream::connect(path).await.and_then(UnixStream::into_std);
+        let stream = reached.map_err(|error| Failure::unreachable(&error))?;
+        let stream = TcpStream::from_std(OwnedFd::from(stream).into());
+        Ok(Self::Plain(stream.map_err(|error| Failure::broken(&error))?))
     }
 
     /// Encrypts the connection. The server's certificate must be for this name.
@@ -96,8 +97,7 @@ impl Stream {
     /// Converts it into a socket for polls. Must be called in the runtime that opened it.
     pub(super) fn into_socket(self) -> io::Result<Socket> {
         match self {
-            Self::Tcp(stream) => Ok(Socket::new(Wire::Tcp(stream.into_std()?))),
-            Self::Unix(stream) => Ok(Socket::new(Wire::Unix(stream.into_std()?))),
+            Self::Plain(stream) => Ok(Socket::new(stream.into_std()?)),
             Self::Tls(stream) => {
                 let (stream, tls) = stream.into_inner();
                 Ok(stream.into_socket()?.encrypted(tls))
@@ -126,8 +126,7 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
@@ -141,8 +140,7 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
@@ -150,15 +148,14 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             // The kernel's sockets need no flush.
-            Self::Tcp(_) | Self::Unix(_) => Poll::Ready(Ok(())),
+            Self::Plain(_) => Poll::Ready(Ok(())),
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
@@ -177,7 +174,7 @@ mod tests {
         let place = listener.local_addr().unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let opened = runtime.block_on(Stream::tcp(place, true)).unwrap();
-        let Stream::Tcp(stream) = opened else { panic!("it isn't over the network") };
+        let Stream::Plain(stream) = opened else { panic!("it isn't over the network") };
         assert!(getsockopt(&stream, sockopt::KeepAlive).unwrap());
         assert_eq!(getsockopt(&stream, sockopt::TcpUserTimeout).unwrap(), 30_000);
         assert_eq!(getsockopt(&stream, sockopt::TcpKeepIdle).unwrap(), 10);

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by it, and so may an example")]
 
+pub mod forward;
 pub mod recording;
 
 use kvmark_driver::sim::Sim;

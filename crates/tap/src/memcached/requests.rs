@@ -1,14 +1,13 @@
 //! A stream of requests: lines of words, some followed by a value. Values aren't buffered.
 
-use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
-use kvmark_wire::Malformed;
-use kvmark_wire::memcached::stream::skip_value;
+use kvmark_wire::memcached::stream::LONG_VALUE;
+use kvmark_wire::{Malformed, skip_value};
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{KEYS_MAX, Keys, Operation};
+use crate::recorder::{Keys, Operation};
 use crate::verbs::{NAME_MAX, OTHERS, Verbs};
-use crate::word::{Word, hasher_if};
+use crate::word::Word;
 
 /// Longest value that is accepted.
 const VALUE_MAX: i64 = 1 << 32;
@@ -34,14 +33,14 @@ pub(super) enum Expects {
     Quiet,
 }
 
+/// The number of bytes read, and the request that they end.
+pub(super) type Taken = Result<(usize, Option<Request>), Malformed>;
+
 /// A complete request.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) operation: Operation,
-    /// The kept contents of its keys and its value.
-    pub(super) contents: Option<Box<Contents>>,
     pub(super) expects: Expects,
-    pub(super) cut_keys: u64,
 }
 
 /// The form of a command: the positions of its keys and numbers.
@@ -104,7 +103,6 @@ pub(super) struct Requests {
     verb: u16,
     form: Form,
     keys: Keys,
-    cut_keys: u64,
     value: Option<i64>,
     ttl_s: i64,
     is_quiet: bool,
@@ -125,7 +123,6 @@ impl Requests {
             verb: OTHERS,
             form: Form::Plain,
             keys: Keys::default(),
-            cut_keys: 0,
             value: None,
             ttl_s: 0,
             is_quiet: false,
@@ -142,18 +139,13 @@ impl Requests {
     }
 
     /// Reads bytes up to the end of the next request. Returns the number of bytes read.
-    pub(super) fn next(
-        &mut self,
-        bytes: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Malformed> {
+    pub(super) fn next(&mut self, bytes: &[u8], verbs: &mut Verbs) -> Taken {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             match self.state {
                 State::Value { left } => {
-                    let (taken, after) = skip_value(rest, left)?;
+                    let (taken, after) = skip_value(rest, left, LONG_VALUE)?;
                     // Without the line's end.
                     let content = taken.min(left.saturating_sub(2) as usize);
                     self.word.add(&rest[..content]);
@@ -189,7 +181,7 @@ impl Requests {
                     _ => {
                         let is_key = self.awaits_key();
                         let role = if is_key { Role::Key } else { Role::Other };
-                        self.word.begin(hasher_if(is_key, hash_key), self.keeper.begin(role));
+                        self.word.begin(role, &self.keeper);
                         self.state = State::InWord;
                     }
                 },
@@ -213,18 +205,12 @@ impl Requests {
         if place == 0 {
             let is_whole = self.word.size() <= NAME_MAX as u64;
             self.verb = if is_whole { verbs.number(self.word.head()) } else { OTHERS };
-            self.form = form_of(verbs.name(self.verb));
+            self.form = form_of(&verbs.get(self.verb).name);
             return;
         }
-        match self.word.key() {
-            Some(key) if self.keys.len() < KEYS_MAX => {
-                self.keys.push(key);
-                if self.keeper.keeps(Role::Key) {
-                    self.contents.add_key(self.word.take_content());
-                }
-            }
-            Some(_) => self.cut_keys += 1,
-            None => {}
+        let is_recorded = self.word.key().is_some_and(|key| self.keys.push(key));
+        if is_recorded && self.keeper.keeps(Role::Key) {
+            self.contents.add_key(self.word.take_content());
         }
         let number = self.word.number();
         let head = self.word.head();
@@ -253,7 +239,7 @@ impl Requests {
         match self.value {
             // The server rejects a line without a length and expects no value then.
             Some(size @ 0..=VALUE_MAX) => {
-                self.word.begin(None, self.keeper.begin(self.value_role()));
+                self.word.begin(self.value_role(), &self.keeper);
                 self.state = State::Value { left: size as u64 + 2 };
                 Ok(false)
             }
@@ -288,10 +274,9 @@ impl Requests {
                 keys: std::mem::take(&mut self.keys),
                 value_size: value_size.unwrap_or(Record::UNKNOWN),
                 ttl_ms: u64::try_from(ttl_s).unwrap_or(0).saturating_mul(1000),
+                contents: self.contents.take(),
             },
-            contents: self.contents.take(),
             expects,
-            cut_keys: std::mem::take(&mut self.cut_keys),
         };
         (self.state, self.words, self.form) = (State::Gap, 0, Form::Plain);
         (self.value, self.ttl_s, self.is_quiet) = (None, 0, false);

@@ -1,15 +1,14 @@
 //! A stream of requests: arrays of strings, or lines of words. Strings aren't buffered.
 
-use kvmark_trace::HashKey;
 use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::{Command, Plain};
-use kvmark_wire::Malformed;
 use kvmark_wire::number::parse;
+use kvmark_wire::{Malformed, skip_value};
 
 use crate::content::{Contents, Keeper, Role};
-use crate::recorder::{KEYS_MAX, Key, Keys, Operation};
+use crate::recorder::{Key, Keys, Operation};
 use crate::verbs::{Effect, NAME_MAX, OTHERS, Verbs};
-use crate::word::{Word, hasher_if};
+use crate::word::Word;
 
 /// Longest inline request that servers accept.
 const INLINE_MAX: usize = 64 << 10;
@@ -23,26 +22,15 @@ const WORDS_AT_ONCE: usize = 8;
 
 const NO_NUMBER: Malformed = Malformed("a length in a request isn't a number");
 
+/// The number of bytes read, and the request that they end.
+pub(super) type Taken = Result<(usize, Option<Request>), Malformed>;
+
 /// A complete request.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) operation: Operation,
-    /// The kept contents of its keys and values.
-    pub(super) contents: Option<Box<Contents>>,
     /// Whether it is CLIENT REPLY, which changes the requests that are answered.
     pub(super) is_client_reply: bool,
-    /// Keys that exceed the limit of recorded keys.
-    pub(super) cut_keys: u64,
-}
-
-impl Request {
-    /// A request with one key and without kept contents.
-    #[inline]
-    fn plain(verb: u16, key: Key, value_size: u32) -> Self {
-        let keys = Keys { first: Some(key), more: Vec::new() };
-        let operation = Operation { verb, keys, value_size, ttl_ms: 0 };
-        Self { operation, contents: None, is_client_reply: false, cut_keys: 0 }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +41,8 @@ enum State {
     Count,
     /// In the line with the length of the next word.
     Length,
-    /// In a word.
+    /// In a word and its line end.
     Body { left: u64 },
-    /// At the line end after a word.
-    Tail { left: u8 },
     /// In a line of words.
     Inline,
 }
@@ -78,7 +64,6 @@ struct Building {
     command: Command,
     keys: Keys,
     is_client_reply: bool,
-    cut_keys: u64,
     keeper: Keeper,
     contents: Contents,
 }
@@ -95,15 +80,10 @@ impl Requests {
     }
 
     /// Reads bytes up to the end of the next request. Returns the number of bytes read.
-    pub(super) fn next(
-        &mut self,
-        bytes: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Malformed> {
+    pub(super) fn next(&mut self, bytes: &[u8], verbs: &mut Verbs) -> Taken {
         if self.state == State::Start
             && !self.building.keeper.keeps_any()
-            && let Some((taken, request)) = self.short_request(bytes, verbs, hash_key)
+            && let Some((taken, request)) = self.short_request(bytes, verbs)
         {
             return Ok((taken, Some(request)));
         }
@@ -123,29 +103,23 @@ impl Requests {
                     let (taken, number) = self.number_line(rest)?;
                     at += taken;
                     if let Some(number) = number {
-                        self.take_number(number, hash_key)?;
+                        self.take_number(number)?;
                     }
                 }
                 State::Body { left } => {
-                    let taken = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                    self.word.add(&rest[..taken]);
+                    let why = "a word is longer than its header states";
+                    let (taken, after) = skip_value(rest, left, why)?;
+                    // Without the line's end.
+                    let content = taken.min(left.saturating_sub(2) as usize);
+                    self.word.add(&rest[..content]);
                     at += taken;
-                    let left = left - taken as u64;
-                    let ends = left == 0;
-                    self.state = if ends { State::Tail { left: 2 } } else { State::Body { left } };
-                }
-                State::Tail { left } => {
-                    if rest[0] != if left == 2 { b'\r' } else { b'\n' } {
-                        return Err(Malformed("a word is longer than its header states"));
-                    }
-                    at += 1;
-                    self.state = State::Tail { left: left - 1 };
-                    if left == 1 && self.word_ends(verbs) {
+                    self.state = State::Body { left: after };
+                    if after == 0 && self.word_ends(verbs) {
                         return Ok((at, Some(self.building.finish())));
                     }
                 }
                 State::Inline => {
-                    let (taken, request) = self.inline(rest, verbs, hash_key)?;
+                    let (taken, request) = self.inline(rest, verbs)?;
                     at += taken;
                     if request.is_some() {
                         return Ok((at, request));
@@ -158,12 +132,7 @@ impl Requests {
 
     /// The fast path for a complete request of a few words whose contents aren't kept. Returns
     /// `None` for any other request and reads nothing then.
-    fn short_request(
-        &mut self,
-        bytes: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Option<(usize, Request)> {
+    fn short_request(&mut self, bytes: &[u8], verbs: &mut Verbs) -> Option<(usize, Request)> {
         let (count, mut at) = number_line(bytes.strip_prefix(b"*")?)?;
         at += 1;
         let mut words = [(0, 0); WORDS_AT_ONCE];
@@ -179,21 +148,26 @@ impl Requests {
         }
         let word = |place: usize| &bytes[words[place].0..words[place].1];
         if let Some(verb) = verbs.again(word(0))
-            && let Some(plain) = verbs.plain(verb, count - 1)
+            && let Some(plain) = verbs.get(verb).command.plain(count - 1)
         {
-            let key = Key { hash: hash_key.hash(word(1)), size: word(1).len() as u32 };
+            let key = Key {
+                hash: self.building.keeper.hash_key.hash(word(1)),
+                size: word(1).len() as u32,
+            };
             let value_size = match plain {
                 Plain::Key => Record::UNKNOWN,
                 Plain::KeyAndValue => word(2).len() as u32,
             };
-            return Some((at, Request::plain(verb, key, value_size)));
+            let keys = Keys { first: Some(key), ..Keys::default() };
+            let operation = Operation { verb, keys, value_size, ttl_ms: 0, contents: None };
+            return Some((at, Request { operation, is_client_reply: false }));
         }
         let building = &mut self.building;
         for place in 0..count {
             let word = word(place);
             let is_key = building.words > 0 && building.command.awaits_key();
             let size = u32::try_from(word.len()).unwrap_or(u32::MAX);
-            let key = is_key.then(|| Key { hash: hash_key.hash(word), size });
+            let key = is_key.then(|| Key { hash: building.keeper.hash_key.hash(word), size });
             let head = if is_key { &[] } else { &word[..word.len().min(NAME_MAX)] };
             building.end_word(word.len() as u64, head, key, verbs);
         }
@@ -225,7 +199,7 @@ impl Requests {
         Ok((taken, Some(number)))
     }
 
-    fn take_number(&mut self, number: i64, hash_key: &HashKey) -> Result<(), Malformed> {
+    fn take_number(&mut self, number: i64) -> Result<(), Malformed> {
         if self.state == State::Count {
             if number > WORDS_MAX {
                 return Err(Malformed("a request has too many words"));
@@ -238,9 +212,8 @@ impl Requests {
         if !(0..=WORD_MAX).contains(&number) {
             return Err(Malformed("a request's word is too long"));
         }
-        self.building.begin_word(&mut self.word, hash_key);
-        self.state =
-            if number == 0 { State::Tail { left: 2 } } else { State::Body { left: number as u64 } };
+        self.word.begin(self.building.role(), &self.building.keeper);
+        self.state = State::Body { left: number as u64 + 2 };
         Ok(())
     }
 
@@ -252,12 +225,7 @@ impl Requests {
         self.words_left == 0
     }
 
-    fn inline(
-        &mut self,
-        rest: &[u8],
-        verbs: &mut Verbs,
-        hash_key: &HashKey,
-    ) -> Result<(usize, Option<Request>), Malformed> {
+    fn inline(&mut self, rest: &[u8], verbs: &mut Verbs) -> Taken {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(rest.len(), |end| end + 1);
         if self.line.len() + taken > INLINE_MAX {
@@ -270,7 +238,7 @@ impl Requests {
         self.state = State::Start;
         let words = split(&std::mem::take(&mut self.line))?;
         for word in &words {
-            self.building.begin_word(&mut self.word, hash_key);
+            self.word.begin(self.building.role(), &self.building.keeper);
             self.word.add(word);
             self.building.end(&mut self.word, verbs);
         }
@@ -286,7 +254,6 @@ impl Building {
             command: Command::named(""),
             keys: Keys::default(),
             is_client_reply: false,
-            cut_keys: 0,
             keeper,
             contents: Contents::default(),
         }
@@ -302,17 +269,12 @@ impl Building {
         }
     }
 
-    fn begin_word(&self, word: &mut Word, hash_key: &HashKey) {
-        let role = self.role();
-        word.begin(hasher_if(role == Role::Key, hash_key), self.keeper.begin(role));
-    }
-
     /// Takes a word, received in pieces.
     fn end(&mut self, word: &mut Word, verbs: &mut Verbs) {
-        let (role, keys) = (self.role(), self.keys.len());
-        self.end_word(word.size(), word.head(), word.key(), verbs);
+        let role = self.role();
+        let is_recorded = self.end_word(word.size(), word.head(), word.key(), verbs);
         match role {
-            Role::Key if self.keeper.keeps(role) && self.keys.len() > keys => {
+            Role::Key if self.keeper.keeps(role) && is_recorded => {
                 self.contents.add_key(word.take_content());
             }
             Role::Value if self.keeper.keeps(role) => self.contents.add_value(word.take_content()),
@@ -320,25 +282,22 @@ impl Building {
         }
     }
 
-    /// Takes a word by its length and either its key or its first bytes.
+    /// Takes a word by its length and either its key or its first bytes. Returns whether a key is
+    /// recorded.
     #[inline]
-    fn end_word(&mut self, size: u64, head: &[u8], key: Option<Key>, verbs: &mut Verbs) {
+    fn end_word(&mut self, size: u64, head: &[u8], key: Option<Key>, verbs: &mut Verbs) -> bool {
         self.words += 1;
         if self.words == 1 {
             let again = verbs.again(head).filter(|_| size == head.len() as u64);
             self.verb = again.unwrap_or_else(|| named(size, head, verbs));
-            self.command = verbs.command(self.verb);
-            return;
+            self.command = verbs.get(self.verb).command;
+            return false;
         }
-        match key {
-            Some(key) if self.keys.len() < KEYS_MAX => self.keys.push(key),
-            Some(_) => self.cut_keys += 1,
-            None => {}
-        }
-        if self.words == 2 && verbs.effect(self.verb) == Effect::Client {
+        if self.words == 2 && verbs.get(self.verb).effect == Effect::Client {
             self.is_client_reply = size == 5 && head.eq_ignore_ascii_case(b"REPLY");
         }
         self.command.word(size, head);
+        key.is_some_and(|key| self.keys.push(key))
     }
 
     fn finish(&mut self) -> Request {
@@ -352,10 +311,9 @@ impl Building {
                 keys: std::mem::take(&mut self.keys),
                 value_size,
                 ttl_ms: self.command.ttl_ms().unwrap_or(0),
+                contents: self.contents.take(),
             },
-            contents: self.contents.take(),
             is_client_reply: std::mem::take(&mut self.is_client_reply),
-            cut_keys: std::mem::take(&mut self.cut_keys),
         }
     }
 }

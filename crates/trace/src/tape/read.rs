@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::record::{RECORD_BYTES, Record, u32_at, u64_at};
+use super::record::{RECORD_BYTES, Record, at};
 use super::{HEAP_MAX, MAGIC, RECORDS_MAX};
 
 /// Errors of reading a tape.
@@ -124,16 +124,19 @@ impl TapeReader {
         if bytes[..8] != MAGIC[..] {
             return damaged("no block begins there");
         }
-        let (records, heap) = (u32_at(&bytes, 8) as usize, u32_at(&bytes, 12) as usize);
+        let (records, heap) = (
+            u32::from_le_bytes(at(&bytes, 8)) as usize,
+            u32::from_le_bytes(at(&bytes, 12)) as usize,
+        );
         if records > RECORDS_MAX || heap > HEAP_MAX {
             return damaged("a block is longer than any can be");
         }
         let head = BlockHeader {
             records,
             heap,
-            first_at_ns: u64_at(&bytes, 16),
-            last_at_ns: u64_at(&bytes, 24),
-            before: u64_at(&bytes, 32),
+            first_at_ns: u64::from_le_bytes(at(&bytes, 16)),
+            last_at_ns: u64::from_le_bytes(at(&bytes, 24)),
+            before: u64::from_le_bytes(at(&bytes, 32)),
         };
         Ok(Some(head))
     }
@@ -170,7 +173,7 @@ impl Block {
     #[must_use]
     #[inline]
     pub fn at_ns(&self, index: usize) -> Option<u64> {
-        self.bytes_of(index).map(|bytes| u64_at(bytes, 0))
+        self.bytes_of(index).map(|bytes| u64::from_le_bytes(at(bytes, 0)))
     }
 
     #[inline]

@@ -54,17 +54,17 @@ impl Record {
     #[inline]
     pub fn read(bytes: &[u8; RECORD_BYTES]) -> Self {
         Self {
-            at_ns: u64_at(bytes, 0),
-            key: u64_at(bytes, 8),
-            completed_ns: u64_at(bytes, 16),
-            ttl_ms: u64_at(bytes, 24),
-            client: u32_at(bytes, 32),
-            value_size: u32_at(bytes, 36),
-            key_size: u32_at(bytes, 40),
-            count: u32_at(bytes, 44),
-            heap: u32_at(bytes, 48),
-            statement: u16_at(bytes, 52),
-            items: u16_at(bytes, 54),
+            at_ns: u64::from_le_bytes(at(bytes, 0)),
+            key: u64::from_le_bytes(at(bytes, 8)),
+            completed_ns: u64::from_le_bytes(at(bytes, 16)),
+            ttl_ms: u64::from_le_bytes(at(bytes, 24)),
+            client: u32::from_le_bytes(at(bytes, 32)),
+            value_size: u32::from_le_bytes(at(bytes, 36)),
+            key_size: u32::from_le_bytes(at(bytes, 40)),
+            count: u32::from_le_bytes(at(bytes, 44)),
+            heap: u32::from_le_bytes(at(bytes, 48)),
+            statement: u16::from_le_bytes(at(bytes, 52)),
+            items: u16::from_le_bytes(at(bytes, 54)),
             kind: bytes[56],
             outcome: bytes[57],
             flags: bytes[58],
@@ -94,23 +94,8 @@ impl Record {
     }
 }
 
-/// Eight bytes as a number.
+/// The bytes of a number at this place.
 #[inline]
-pub(super) fn u64_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[place..place + 8]);
-    u64::from_le_bytes(number)
-}
-
-/// Four bytes as a number.
-#[inline]
-pub(super) fn u32_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[place..place + 4]);
-    u32::from_le_bytes(number)
-}
-
-#[inline]
-fn u16_at(bytes: &[u8; RECORD_BYTES], place: usize) -> u16 {
-    u16::from_le_bytes([bytes[place], bytes[place + 1]])
+pub(super) fn at<const N: usize>(bytes: &[u8; RECORD_BYTES], place: usize) -> [u8; N] {
+    *bytes[place..].first_chunk().expect("numbers end within a record")
 }

@@ -1,7 +1,15 @@
 //! A stream of replies as events. Memory is bounded: values aren't kept.
 
 use super::{LINE_MAX, Line, read};
-use crate::Malformed;
+use crate::{Malformed, skip_value};
+
+/// The reason for a value whose line end isn't at its place.
+pub const LONG_VALUE: &str = "a value is longer than its line states";
+
+/// Takes the events of replies.
+pub trait Tell: FnMut(Event<'_>) -> Result<(), Malformed> {}
+
+impl<F: FnMut(Event<'_>) -> Result<(), Malformed>> Tell for F {}
 
 /// A line of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +44,10 @@ impl Replies {
     ///
     /// # Errors
     /// The bytes don't follow the protocol, or `tell` failed.
-    pub fn read(
-        &mut self,
-        mut bytes: &[u8],
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    pub fn read(&mut self, mut bytes: &[u8], tell: &mut impl Tell) -> Result<(), Malformed> {
         while !bytes.is_empty() {
             if self.left > 0 {
-                let (taken, left) = skip_value(bytes, self.left)?;
+                let (taken, left) = skip_value(bytes, self.left, LONG_VALUE)?;
                 self.left = left;
                 bytes = &bytes[taken..];
                 continue;
@@ -67,11 +71,7 @@ impl Replies {
         Ok(())
     }
 
-    fn line_ends(
-        &mut self,
-        line: &[u8],
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn line_ends(&mut self, line: &[u8], tell: &mut impl Tell) -> Result<(), Malformed> {
         let line = line.strip_suffix(b"\r\n").ok_or(Malformed("a line of a reply has no end"))?;
         let (event, bytes) = match read(line) {
             Ok(Line::Item { key, length, .. }) => (Event::Value { key, length }, length),
@@ -84,19 +84,4 @@ impl Replies {
         self.left = bytes as u64 + 2;
         tell(event)
     }
-}
-
-/// Skips bytes of a value with its line end. Returns the number of skipped and of missing bytes.
-///
-/// # Errors
-/// The line end isn't at its place.
-pub fn skip_value(bytes: &[u8], left: u64) -> Result<(usize, u64), Malformed> {
-    let taken = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-    for (place, byte) in (1..=left.min(2)).zip([b'\n', b'\r']) {
-        let index = left - place;
-        if index < taken as u64 && bytes[index as usize] != byte {
-            return Err(Malformed("a value is longer than its line states"));
-        }
-    }
-    Ok((taken, left - taken as u64))
 }

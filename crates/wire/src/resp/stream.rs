@@ -2,7 +2,7 @@
 //! strings aren't kept, and a nested aggregate takes one counter.
 
 use super::{Head, head, short_bulk};
-use crate::Malformed;
+use crate::{Malformed, skip_value};
 
 /// Bytes of a line that are kept.
 const LINE_KEPT: usize = 64;
@@ -13,14 +13,20 @@ const DEPTH_MAX: usize = 64;
 
 const NO_REPLY: Malformed = Malformed("a reply isn't the Redis protocol");
 
+/// Takes the events of replies.
+pub trait Tell: FnMut(Event<'_>) -> Result<(), Malformed> {}
+
+impl<F: FnMut(Event<'_>) -> Result<(), Malformed>> Tell for F {}
+
 /// An element that isn't an aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leaf {
     /// A status, such as `OK`.
     Simple,
     /// An error.
     Error,
     /// A null.
+    #[default]
     Null,
     /// A string of this length.
     Bulk(u64),
@@ -93,11 +99,7 @@ impl Replies {
     ///
     /// # Errors
     /// The bytes don't follow the protocol, or `tell` failed.
-    pub fn read(
-        &mut self,
-        mut bytes: &[u8],
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    pub fn read(&mut self, mut bytes: &[u8], tell: &mut impl Tell) -> Result<(), Malformed> {
         while !bytes.is_empty() {
             if self.left == 0
                 && self.line_length == 0
@@ -109,8 +111,7 @@ impl Replies {
                 continue;
             }
             if self.left > 0 {
-                let taken = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                bytes = self.string(bytes, taken)?;
+                bytes = self.string(bytes)?;
                 if self.left == 0 {
                     let leaf = if self.is_error { Leaf::Error } else { Leaf::Bulk(self.size) };
                     let kept = self.size.min(LINE_KEPT as u64) as usize;
@@ -132,20 +133,15 @@ impl Replies {
     }
 
     /// Skips bytes of a string and checks its line end.
-    fn string<'a>(&mut self, bytes: &'a [u8], taken: usize) -> Result<&'a [u8], Malformed> {
+    fn string<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        let why = "a string of a reply is longer than its header states";
+        let (taken, left) = skip_value(bytes, self.left, why)?;
         if self.is_error {
             let from = self.size + 2 - self.left;
             let places = self.line.iter_mut().skip(usize::try_from(from).unwrap_or(LINE_KEPT));
             places.zip(&bytes[..taken]).for_each(|(place, byte)| *place = *byte);
         }
-        let wrong = Malformed("a string of a reply is longer than its header states");
-        for (place, byte) in (1..=self.left.min(2)).zip([b'\n', b'\r']) {
-            let index = self.left - place;
-            if index < taken as u64 && bytes[index as usize] != byte {
-                return Err(wrong);
-            }
-        }
-        self.left -= taken as u64;
+        self.left = left;
         Ok(&bytes[taken..])
     }
 
@@ -162,10 +158,7 @@ impl Replies {
         Ok(())
     }
 
-    fn line_ends(
-        &mut self,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn line_ends(&mut self, tell: &mut impl Tell) -> Result<(), Malformed> {
         if self.line_length < 2 || self.last != b'\r' {
             return Err(NO_REPLY);
         }
@@ -195,12 +188,7 @@ impl Replies {
     }
 
     /// An aggregate begins. A push message outside a reply isn't an element of one.
-    fn open(
-        &mut self,
-        count: u64,
-        is_push: bool,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn open(&mut self, count: u64, is_push: bool, tell: &mut impl Tell) -> Result<(), Malformed> {
         let is_silent = self.is_silent() || is_push;
         if !is_push || !self.frames.is_empty() {
             self.count();
@@ -211,12 +199,7 @@ impl Replies {
         self.push(count, is_silent, tell)
     }
 
-    fn push(
-        &mut self,
-        left: u64,
-        is_silent: bool,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn push(&mut self, left: u64, is_silent: bool, tell: &mut impl Tell) -> Result<(), Malformed> {
         if self.frames.len() >= DEPTH_MAX {
             return Err(Malformed("a reply has too many nested lists"));
         }
@@ -228,12 +211,7 @@ impl Replies {
         self.frames.last().is_some_and(|frame| frame.is_silent)
     }
 
-    fn leaf(
-        &mut self,
-        leaf: Leaf,
-        text: &[u8],
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn leaf(&mut self, leaf: Leaf, text: &[u8], tell: &mut impl Tell) -> Result<(), Malformed> {
         self.count();
         if !self.is_silent() {
             tell(Event::Leaf { depth: self.frames.len(), leaf, text })?;
@@ -249,10 +227,7 @@ impl Replies {
     }
 
     /// Closes the aggregates that are complete.
-    fn close(
-        &mut self,
-        tell: &mut impl FnMut(Event<'_>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn close(&mut self, tell: &mut impl Tell) -> Result<(), Malformed> {
         while let Some(frame) = self.frames.last()
             && frame.left == 0
         {
