@@ -170,7 +170,7 @@ pub struct WorkerRecord {
 }
 
 /// The whole process in a phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRecord {
     /// Processor time outside the kernel.
     pub cpu_user_ns: u64,

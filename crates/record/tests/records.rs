@@ -86,7 +86,9 @@ fn closed(name: PhaseName, samples: &[Sample]) -> ClosedInterval {
 }
 
 fn row<'a>(interval: &'a ClosedInterval, operation: &str, outcome: &str) -> &'a IntervalRow {
-    let wanted = |row: &&IntervalRow| row.operation == operation && row.outcome.name() == outcome;
+    let wanted = |row: &&IntervalRow| {
+        row.operation == operation && serde_json::to_value(row.outcome).expect("JSON") == outcome
+    };
     interval.rows.iter().find(wanted).expect("the row is there")
 }
 
