@@ -66,32 +66,16 @@ pub(crate) struct GroupShared {
     pub(crate) checks_fully: bool,
     /// The properties that a record must have when it is read. The tag is the first record's.
     pub(crate) expected: Option<Expected>,
-    /// Further processing of complete operations, if any.
-    pub(crate) keeps: Option<Keeps>,
-    /// Fields of a record.
-    pub(crate) fields: u32,
+    /// The history of writes for the verify phase.
+    pub(crate) history: Option<HistoryWriter>,
+    /// Whether operations are logged.
+    pub(crate) logged: bool,
     /// The statements of the mix, in order.
     pub(crate) statements: Vec<Option<u32>>,
     /// Whether the operations come from a tape.
     pub(crate) taped: bool,
     /// Whether operations wait for one another. Operations of a single client don't.
     pub(crate) ordered: bool,
-}
-
-/// Further processing of complete operations.
-#[derive(Debug)]
-pub(crate) struct Keeps {
-    /// The history of writes for the verify phase.
-    pub(crate) history: Option<HistoryWriter>,
-    /// Whether operations are logged.
-    pub(crate) logged: bool,
-}
-
-impl GroupShared {
-    /// Whether operations are logged.
-    pub(crate) fn logged(&self) -> bool {
-        self.keeps.as_ref().is_some_and(|keeps| keeps.logged)
-    }
 }
 
 impl PhaseSequence {
@@ -325,7 +309,8 @@ fn compile(
         written.map(|history| HistoryWriter::new(history, &stream, plan, group.write_fields));
     GroupShared {
         group: index as usize,
-        keeps: (logged || history.is_some()).then_some(Keeps { history, logged }),
+        history,
+        logged,
         stream,
         operations: operations.map(|all| match group.arrival {
             Arrival::Closed { .. } => turns.closed_numbers().of_first(all),
@@ -344,7 +329,6 @@ fn compile(
         read_fields: group.read_fields,
         checks_fully: group.check_values == ValueCheck::Full,
         expected: None,
-        fields: plan.dataset.fields.count,
     }
 }
 
@@ -353,7 +337,7 @@ fn expected(plan: &Plan, shared: &GroupShared, tags: bool) -> Option<Expected> {
     let is_one = shared.read_fields == FieldChoice::One;
     let group = &plan.groups[shared.group];
     (group.check_values == ValueCheck::Tag).then(|| Expected {
-        fields: Some(if is_one { 1 } else { shared.fields }),
+        fields: Some(if is_one { 1 } else { plan.dataset.fields.count }),
         length: shared.stream.records().value_length(),
         tag: shared.stream.records().tag(0).filter(|_| tags),
         proves: false,

@@ -15,7 +15,7 @@ use crate::notice::Notice;
 pub const COUNTING: u32 = 6;
 
 /// The results of a run. Instants count from the origin, in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRecord {
     /// [`COUNTING`] of the engine that measured.
     pub counting: u32,

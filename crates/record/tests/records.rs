@@ -443,7 +443,7 @@ fn events_are_appended_beside_those_of_others() {
         code: "schedule_late".into(),
         phase: Some(0),
         message: "m".into(),
-        evidence: [("late".to_owned(), Value::from(3))].into(),
+        evidence: serde_json::json!({ "late": 3 }),
         advice: "a".into(),
     };
     let kinds = [
