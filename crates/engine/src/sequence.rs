@@ -252,12 +252,13 @@ pub(crate) fn begin(
         let groups = phase.groups.iter().zip(streams).zip(&turns);
         let groups = groups.map(|((active, stream), turns)| {
             let operations = records.or(active.operations);
-            let compiled =
-                compile(plan, active.group, stream, *turns, operations, written.as_ref(), logged);
+            let compiled = compile(plan, active.group, stream, *turns, operations);
             let behind = compiled.operations.map(|all| all.saturating_sub(there));
             let operations = taped.get(&(index, active.group)).copied().or(behind);
             let expected = tags.and_then(|tags| expected(plan, &compiled, tags));
-            GroupShared { operations, expected, ..compiled }
+            let history = written.as_ref();
+            let history = history.map(|history| HistoryWriter::new(history, &compiled, plan));
+            GroupShared { operations, expected, history, logged, ..compiled }
         });
         phases.push(ActivePhase { index, start_ns, groups: groups.collect() });
     }
@@ -301,16 +302,12 @@ fn compile(
     stream: Stream,
     turns: RoundRobin,
     operations: Option<u64>,
-    written: Option<&Arc<WriteHistory>>,
-    logged: bool,
 ) -> GroupShared {
     let group = &plan.groups[index as usize];
-    let history =
-        written.map(|history| HistoryWriter::new(history, &stream, plan, group.write_fields));
     GroupShared {
         group: index as usize,
-        history,
-        logged,
+        history: None,
+        logged: false,
         stream,
         operations: operations.map(|all| match group.arrival {
             Arrival::Closed { .. } => turns.closed_numbers().of_first(all),

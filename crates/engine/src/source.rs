@@ -21,7 +21,7 @@ const THREADS_MAX: u32 = 1 << 31;
 #[derive(Debug)]
 pub(crate) enum OperationNumbers {
     /// Closed model: clients take numbers from counters when they become free.
-    Closed { phases: Vec<Counter>, pace: Pace },
+    Closed { phases: Vec<Counter>, partition: Option<NumberPartition>, think_time_ns: u64 },
     /// Open model for clients with threads: one queue for all.
     Shared { schedule: HandoffLock<Schedule>, claims: SharedClaims },
     /// Open model for clients on workers: each worker has the arrivals of its clients.
@@ -39,14 +39,6 @@ pub(crate) struct Counter {
     limit: u64,
     /// Numbers that a worker takes at once.
     chunk: u64,
-}
-
-/// Constant settings of the closed model.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// The share's numbers; `None` for all.
-    partition: Option<NumberPartition>,
-    think_time_ns: u64,
 }
 
 /// When operations are due.
@@ -121,8 +113,7 @@ impl OperationNumbers {
         if let Arrival::Closed { think_time_ns } = arrival {
             let phases = phases.iter().map(|phase| Counter::new(phase, turns)).collect();
             let partition = (turns.share.of > 1).then(|| turns.closed_numbers());
-            let pace = Pace { partition, think_time_ns: *think_time_ns };
-            return Self::Closed { phases, pace };
+            return Self::Closed { phases, partition, think_time_ns: *think_time_ns };
         }
         // A thread with a whole tape needs no lock.
         let taped = matches!(arrival, Arrival::Tape { .. });
@@ -143,9 +134,10 @@ impl OperationNumbers {
     /// A worker's source of numbers; `None` without a client of the group.
     pub(crate) fn source(&self, worker: u32) -> Option<Source<'_>> {
         match self {
-            Self::Closed { phases, pace } => {
+            Self::Closed { phases, partition, think_time_ns } => {
                 let chunks = phases.iter().map(|_| Cell::new((0, 0))).collect();
-                Some(Source::Closed { phases, pace: *pace, chunks })
+                let (partition, think_time_ns) = (*partition, *think_time_ns);
+                Some(Source::Closed { phases, partition, think_time_ns, chunks })
             }
             Self::Shared { schedule, claims } => Some(Source::Shared { schedule, claims }),
             Self::Parts { arrival, phases, turns, workers } => {
@@ -235,10 +227,12 @@ impl Schedule {
 /// A worker's source of a group's numbers.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
-    /// `chunks` are the unused numbers that were taken from the counters.
+    /// Without a partition, the share has all numbers. `chunks` are the unused numbers that were
+    /// taken from the counters.
     Closed {
         phases: &'a [Counter],
-        pace: Pace,
+        partition: Option<NumberPartition>,
+        think_time_ns: u64,
         chunks: Vec<Cell<(u64, u64)>>,
     },
     Shared {
@@ -282,12 +276,12 @@ impl<'a> Source<'a> {
     #[inline(always)]
     pub(crate) fn next(&self, ready_ns: u64) -> Option<ScheduledOp> {
         match self {
-            Self::Closed { phases, pace, chunks } => {
-                let intended_ns = ready_ns + pace.think_time_ns;
+            Self::Closed { phases, partition, think_time_ns, chunks } => {
+                let intended_ns = ready_ns + think_time_ns;
                 let phase =
                     phases.iter().rposition(|phase| phase.start_ns <= intended_ns).unwrap_or(0);
                 let local = phases[phase].take(&chunks[phase])?;
-                let number = pace.partition.map_or(local, |partition| partition.nth(local));
+                let number = partition.map_or(local, |partition| partition.nth(local));
                 Some(ScheduledOp { phase, number, intended_ns })
             }
             Self::Own(schedule) => schedule.borrow_mut().take_next(ready_ns),

@@ -8,6 +8,7 @@ use kvmark_plan::{FieldChoice, Kind, Outcome, Plan};
 use kvmark_record::VerifyRecord;
 use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 
+use crate::sequence::GroupShared;
 use crate::write_history::{Finding, Scope, Span, Write, WriteHistory};
 
 /// Adds the writes of one group in one phase to the history.
@@ -20,17 +21,12 @@ pub(crate) struct HistoryWriter {
 }
 
 impl HistoryWriter {
-    pub(crate) fn new(
-        history: &Arc<WriteHistory>,
-        stream: &Stream,
-        plan: &Plan,
-        write_fields: FieldChoice,
-    ) -> Self {
+    pub(crate) fn new(history: &Arc<WriteHistory>, shared: &GroupShared, plan: &Plan) -> Self {
         Self {
-            stream: history.add_stream(stream),
+            stream: history.add_stream(&shared.stream),
             history: Arc::clone(history),
             all_fields: plan.dataset.fields.count as usize,
-            one_field: write_fields == FieldChoice::One,
+            one_field: plan.groups[shared.group].write_fields == FieldChoice::One,
         }
     }
 

@@ -59,7 +59,7 @@ impl GroupTallies {
     }
 
     pub(crate) fn at(&mut self, index: usize) -> &mut SeriesTally {
-        self.series[index].get_or_insert_with(|| Box::default())
+        self.series[index].get_or_insert_default()
     }
 
     #[inline]

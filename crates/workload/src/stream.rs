@@ -1,6 +1,6 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{Arrival, FieldChoice, Group, Kind, OutOfRange, PhaseName, Plan, Seed};
+use kvmark_plan::{Arrival, FieldChoice, Group, Kind, PhaseName, Plan, Seed};
 
 use crate::arguments::ArgumentBuffer;
 use crate::distribution::KeyChooser;
@@ -87,8 +87,8 @@ impl Stream {
         let templates = (0..plan.statements.len() as u32)
             .map(|index| Some(index).filter(is_used).map(compile).transpose());
         let templates = templates.collect::<Result<_, _>>()?;
-        let probe = plan.dataset.probe.map(|index| Ok((index, compile(index)?)));
-        let probe = probe.transpose().map_err(|error: OutOfRange| error)?;
+        let probe = |index| compile(index).map(|template| (index, template));
+        let probe = plan.dataset.probe.map(probe).transpose()?;
         Ok(Self {
             kinds: Seed::derive(plan.seeds.mix, &here),
             ranks,
