@@ -163,8 +163,8 @@ pub(crate) fn goes_on(phase: usize, records: u64) -> Notice {
 
 /// The notice that reads are checked less closely than requested.
 pub(crate) fn untagged(phase: usize) -> Notice {
-    let message = "the stored values have no record tags, as if another tool had written them: reads \
-                   are checked only for the number and the lengths of their fields";
+    let message = "the stored values have no record tags, as if another tool had written them: \
+                   reads are checked only for the number and the lengths of their fields";
     Notice {
         code: "values_untagged",
         phase: Some(phase as u32),

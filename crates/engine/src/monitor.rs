@@ -689,7 +689,8 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
                     recorded_ns as f64 * 1e-9
                 ),
                 evidence: json!({ "recorded_ns": recorded_ns, "worker": worker }),
-                advice: "find out why its operation didn't end; other workers' records are complete",
+                advice: "find out why its operation didn't end; \
+                         other workers' records are complete",
             }
         };
         missing.map(notice).collect()

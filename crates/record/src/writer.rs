@@ -141,7 +141,7 @@ impl LineFile {
     /// Appends whole lines with one call to the system where it takes them at once.
     fn append(&mut self, lines: &[u8]) -> Result<(), RecordError> {
         self.file.write_all(lines).map_err(|source| {
-            // A full disk may have taken half a line. If it can't be cut off, the reader ignores it.
+            // A full disk may have taken half a line. If it can't be cut off, readers ignore it.
             let _ = self.length.map(|length| self.file.set_len(length));
             failure(&self.path, source)
         })?;

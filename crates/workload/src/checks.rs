@@ -4,8 +4,8 @@ use kvmark_plan::{Check, Each};
 
 use crate::arguments::{ArgumentAt, ArgumentBuffer};
 
-/// Whether a reply passes a check. `slots` are the statement's arguments, `cells` the reply's values
-/// with row and column.
+/// Whether a reply passes a check. `slots` are the statement's arguments, `cells` the reply's
+/// values with row and column.
 pub(crate) fn holds<'a>(
     check: &Check,
     slots: &[ArgumentAt],

@@ -174,8 +174,9 @@ impl Head {
     }
 }
 
-/// Distance from the newest record: a zipfian law for any count. Given that a zipfian draw over more ranks falls below a count, it
-/// is a zipfian draw over that count; so the next power of two is drawn from, whose area is known.
+/// Distance from the newest record: a zipfian law for any count. Given that a zipfian draw over
+/// more ranks falls below a count, it is a zipfian draw over that count; so the next power of two
+/// is drawn from, whose area is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Latest {
     power: Power,
