@@ -440,11 +440,11 @@ fn events_are_appended_beside_those_of_others() {
     let mut writer = writer(folder.path()).expect("a new run");
     let name = PhaseName::Load;
     let notice = Notice {
-        code: "schedule_late".into(),
+        code: "schedule_late",
         phase: Some(0),
         message: "m".into(),
         evidence: serde_json::json!({ "late": 3 }),
-        advice: "a".into(),
+        advice: "a",
     };
     let kinds = [
         EventKind::PhaseStarted { phase: 0, name },
