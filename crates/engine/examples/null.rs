@@ -41,7 +41,7 @@ fn main() {
     }
     let options = BTreeMap::from([("yields".to_owned(), yields.into())]);
     let driver = Null::open(&options).unwrap();
-    let record = run(&plan, driver, folder.path(), &mut Unobserved).unwrap().record;
+    let record = run(&plan, driver, folder.path(), None, &mut Unobserved).unwrap().record;
     let phase = &record.phases[0];
     let ns = (phase.end_ns - phase.start_ns) as f64 / operations as f64;
     println!("{ns:.1} ns per operation, {:.2} M/s", 1e3 / ns);

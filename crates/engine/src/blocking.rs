@@ -1,7 +1,7 @@
 //! A client with its own thread: takes its next operation, waits until it is due, executes and
 //! records it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use kvmark_driver::{Blocking, Reply, Ticket};
@@ -9,9 +9,10 @@ use kvmark_driver::{Blocking, Reply, Ticket};
 use crate::clock::Clock;
 use crate::first_record::FirstRecordWait;
 use crate::operation::{Bound, Operation};
+use crate::queue::{HandoffGuard, HandoffLock};
 use crate::sequence::PhaseSequence;
 use crate::sleep::{Sleep, Until};
-use crate::source::{Access, Source};
+use crate::source::{Schedule, Source};
 use crate::worker_recorder::WorkerRecorder;
 
 /// Longest wait for other threads before a thread reads the clock again.
@@ -23,8 +24,6 @@ pub(crate) struct ThreadClient<'a, C> {
     pub(crate) sequence: &'a PhaseSequence,
     pub(crate) recorder: &'a WorkerRecorder<'a>,
     pub(crate) clock: &'a C,
-    /// Time spent polling without work.
-    pub(crate) idle_spin_ns: &'a Cell<u64>,
     pub(crate) sleep: RefCell<Sleep>,
     /// Identifies the client in its group.
     pub(crate) ticket: Ticket,
@@ -46,8 +45,12 @@ impl<C: Clock> ThreadClient<'_, C> {
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
             // With a lock, only the thread that holds it waits for the next arrival.
-            let mut place = self.enter(source);
-            let Some(turn) = place.next(ready_ns) else { break };
+            let mut schedule = self.enter(source);
+            let next = match &mut schedule {
+                Some(schedule) => schedule.take_next(ready_ns),
+                None => source.next(ready_ns),
+            };
+            let Some(turn) = next else { break };
             let in_time = if turn.intended_ns <= ready_ns {
                 ready_ns < sequence.end_ns()
             } else {
@@ -55,9 +58,9 @@ impl<C: Clock> ThreadClient<'_, C> {
                 self.wait_until(turn.intended_ns)
             };
             if taped && in_time {
-                self.take(&place, source, &mut operation);
+                self.take(schedule.as_deref(), source, &mut operation);
             }
-            drop(place);
+            drop(schedule);
             if !in_time {
                 break;
             }
@@ -89,24 +92,25 @@ impl<C: Clock> ThreadClient<'_, C> {
             if shared {
                 self.let_others_go_on(source, &operation);
             }
-            if source.may_block() {
+            if source.queue().is_some() {
                 operation.write_down();
             }
         }
         operation.write_down();
     }
 
-    /// Access to the next operation. A thread that waits for others still ends intervals.
+    /// Access to a shared schedule. A thread that waits for others still ends intervals.
     #[inline]
-    fn enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
-        source.try_enter().unwrap_or_else(|| self.wait_to_enter(source))
+    fn enter<'s>(&self, source: &Source<'s>) -> Option<HandoffGuard<'s, Schedule>> {
+        let queue = source.queue()?;
+        Some(queue.try_enter().unwrap_or_else(|| self.wait_to_enter(queue)))
     }
 
     #[inline(never)]
-    fn wait_to_enter<'s>(&self, source: &'s Source<'_>) -> Access<'s> {
+    fn wait_to_enter<'s>(&self, queue: &'s HandoffLock<Schedule>) -> HandoffGuard<'s, Schedule> {
         loop {
-            if let Some(place) = source.enter_within(self.end_interval()) {
-                return place;
+            if let Some(schedule) = queue.enter_within(self.end_interval()) {
+                return schedule;
             }
         }
     }
@@ -123,8 +127,16 @@ impl<C: Clock> ThreadClient<'_, C> {
     /// Takes the operation's data from a tape, and its place in the order before other clients take
     /// theirs.
     #[inline(never)]
-    fn take(&self, place: &Access<'_>, source: &Source<'_>, operation: &mut Operation<'_>) {
-        operation.take(place);
+    fn take(
+        &self,
+        schedule: Option<&Schedule>,
+        source: &Source<'_>,
+        operation: &mut Operation<'_>,
+    ) {
+        operation.take(|taped_op, content| match schedule {
+            Some(schedule) => schedule.give(taped_op, content),
+            None => source.give(taped_op, content),
+        });
         if let Some((claims, claim)) = source.claims().zip(operation.claim()) {
             claims.enter(self.ticket, claim);
         }
@@ -184,7 +196,7 @@ impl<C: Clock> ThreadClient<'_, C> {
                 while self.clock.now_ns() < instant_ns {
                     std::hint::spin_loop();
                 }
-                self.idle_spin_ns.set(self.idle_spin_ns.get() + (instant_ns - now_ns));
+                self.recorder.note_idle_spin(instant_ns - now_ns);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The engine's own cost per stamp.
 
+use kvmark_record::ClockRecord;
+
 use crate::clock::{Clock, RealClock};
 
 /// Number of batches, and of stamps per batch, to measure the cost: a millisecond in total. A batch
@@ -7,24 +9,15 @@ use crate::clock::{Clock, RealClock};
 const BATCHES: u32 = 400;
 const STAMPS: u32 = 100;
 
-/// The cost and the resolution of the engine's clock.
-#[derive(Clone, Copy, Debug)]
-pub struct Calibration {
-    /// Time that one stamp takes, in nanoseconds.
-    pub stamp_ns: f64,
-    /// Smallest step seen between two different stamps, in nanoseconds.
-    pub resolution_ns: u64,
-}
-
 /// Measures the clock on this machine.
 #[must_use]
-pub fn calibrate() -> Calibration {
+pub fn calibrate() -> ClockRecord {
     measure(&RealClock::start())
 }
 
 /// Preemption affects only some batches, so the quickest batch counts. If the clock's steps are
 /// longer than a batch, the mean of all batches counts.
-pub(crate) fn measure<C: Clock>(clock: &C) -> Calibration {
+pub(crate) fn measure<C: Clock>(clock: &C) -> ClockRecord {
     let begun_ns = clock.now_ns();
     let (mut quickest_ns, mut resolution_ns) = (u64::MAX, u64::MAX);
     let mut last_ns = begun_ns;
@@ -44,7 +37,8 @@ pub(crate) fn measure<C: Clock>(clock: &C) -> Calibration {
     }
     let quickest_ns = quickest_ns as f64 / f64::from(STAMPS);
     let all_ns = (last_ns - begun_ns) as f64 / f64::from(BATCHES * STAMPS);
-    Calibration {
+    ClockRecord {
+        source: clock.source().to_owned(),
         stamp_ns: quickest_ns.min(all_ns),
         resolution_ns: if resolution_ns == u64::MAX { 0 } else { resolution_ns },
     }
@@ -79,7 +73,7 @@ mod tests {
         }
     }
 
-    fn measured(one_of: u64, step_ns: u64) -> Calibration {
+    fn measured(one_of: u64, step_ns: u64) -> ClockRecord {
         measure(&Disturbed { stamps: Arc::default(), one_of, step_ns })
     }
 

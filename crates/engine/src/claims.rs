@@ -203,37 +203,31 @@ impl ClaimTable {
 /// A [`ClaimTable`] that threads share.
 #[derive(Debug)]
 pub(crate) struct SharedClaims {
-    shared: Mutex<Shared>,
+    /// The table, and the tickets released by the operation that ended last.
+    shared: Mutex<(ClaimTable, Vec<Ticket>)>,
     freed: Condvar,
-}
-
-#[derive(Debug)]
-struct Shared {
-    table: ClaimTable,
-    /// The tickets released by the operation that ended last.
-    freed: Vec<Ticket>,
 }
 
 impl SharedClaims {
     /// A table for this number of clients.
     pub(crate) fn new(clients: usize) -> Self {
-        let shared = Shared { table: ClaimTable::new(clients), freed: Vec::new() };
-        Self { shared: Mutex::new(shared), freed: Condvar::new() }
+        let shared = Mutex::new((ClaimTable::new(clients), Vec::new()));
+        Self { shared, freed: Condvar::new() }
     }
 
     /// [`ClaimTable::enter`].
     pub(crate) fn enter(&self, ticket: Ticket, claim: Claim) {
-        self.shared().table.enter(ticket, claim);
+        self.shared().0.enter(ticket, claim);
     }
 
     /// [`ClaimTable::waits`].
     pub(crate) fn waits(&self, ticket: Ticket) -> bool {
-        self.shared().table.waits(ticket)
+        self.shared().0.waits(ticket)
     }
 
     /// Waits until an entered operation may run, up to the time limit. Returns whether it may.
     pub(crate) fn wait_within(&self, ticket: Ticket, patience: Duration) -> bool {
-        let waits = |shared: &mut Shared| shared.table.waits(ticket);
+        let waits = |(table, _): &mut (ClaimTable, Vec<Ticket>)| table.waits(ticket);
         let waited = self.freed.wait_timeout_while(self.shared(), patience, waits);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -241,7 +235,7 @@ impl SharedClaims {
     /// [`ClaimTable::leave`].
     pub(crate) fn leave(&self, ticket: Ticket) {
         let mut shared = self.shared();
-        let Shared { table, freed } = &mut *shared;
+        let (table, freed) = &mut *shared;
         freed.clear();
         table.leave(ticket, freed);
         if !freed.is_empty() {
@@ -249,7 +243,7 @@ impl SharedClaims {
         }
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn shared(&self) -> MutexGuard<'_, (ClaimTable, Vec<Ticket>)> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,9 +8,9 @@
 //! A request is given up only after a read that started past its deadline. An answer that arrived
 //! while the worker was delayed is still an answer, counted as read late.
 
-use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::ControlFlow;
 
 use kvmark_driver::{Completions, Deadlines, Reply, Session, Ticket};
 use kvmark_plan::Outcome;
@@ -37,8 +37,6 @@ pub(crate) struct ClientLoop<'a, C> {
     sequence: &'a PhaseSequence,
     recorder: &'a WorkerRecorder<'a>,
     clock: &'a C,
-    /// Time spent polling without work.
-    idle_spin_ns: &'a Cell<u64>,
     /// By group; `None` if the worker has no client of the group.
     sources: Vec<Option<Source<'a>>>,
     /// By group; `None` if operations needn't keep an order.
@@ -82,7 +80,8 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Takes the next operation from a tape. The operation may have to wait for others.
+    /// Takes the next operation from a tape. Breaks if it has to wait for others that it must not
+    /// overtake.
     #[inline(never)]
     fn take(
         &mut self,
@@ -91,16 +90,16 @@ impl Client<'_> {
         sequence: &PhaseSequence,
         source: &Source<'_>,
         table: Option<&mut ClaimTable>,
-    ) -> Step {
-        let next = self.operation.take_next(source, ready_ns);
+    ) -> ControlFlow<(), Option<ScheduledOp>> {
+        let next = self.operation.take(|taped_op, taped| source.take(ready_ns, taped_op, taped));
         if let (Some(turn), Some(table)) = (next, table)
             && (turn.intended_ns > ready_ns || ready_ns < sequence.end_ns())
             && !table.enter(ticket, self.operation.taped_op.claim)
         {
             self.state = State::Held(turn);
-            return Step::Held;
+            return ControlFlow::Break(());
         }
-        Step::Next(next)
+        ControlFlow::Continue(next)
     }
 }
 
@@ -118,15 +117,6 @@ enum State {
     Part,
     UnderWay,
     Ended,
-}
-
-/// The result of taking an operation from a tape.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// The next operation; `None` after the last.
-    Next(Option<ScheduledOp>),
-    /// The operation waits for others that it must not overtake.
-    Held,
 }
 
 /// Measures the time in which the worker had work but didn't run.
@@ -156,7 +146,6 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         sequence: &'a PhaseSequence,
         recorder: &'a WorkerRecorder<'a>,
         clock: &'a C,
-        idle_spin_ns: &'a Cell<u64>,
         sources: Vec<Option<Source<'a>>>,
         seats: &[usize],
     ) -> Self {
@@ -172,7 +161,6 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             sequence,
             recorder,
             clock,
-            idle_spin_ns,
             sources,
             claim_tables: claim_tables(sequence, seats.len()),
             freed: Vec::with_capacity(seats.len()),
@@ -266,7 +254,7 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let woke_ns = self.clock.now_ns();
         sleep.woke(woke_ns);
         if let Some(from_ns) = polls_from_ns.filter(|_| self.ready.is_empty()) {
-            self.idle_spin_ns.set(self.idle_spin_ns.get() + (woke_ns - from_ns));
+            self.recorder.note_idle_spin(woke_ns - from_ns);
         }
         woke_ns
     }
@@ -394,8 +382,8 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
                 let next = if client.operation.is_taped() {
                     let table = self.claim_tables[client.group].as_mut();
                     match client.take(ticket, ready_ns, self.sequence, source, table) {
-                        Step::Next(next) => next,
-                        Step::Held => return false,
+                        ControlFlow::Continue(next) => next,
+                        ControlFlow::Break(()) => return false,
                     }
                 } else {
                     source.next(ready_ns)

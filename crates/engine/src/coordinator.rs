@@ -8,7 +8,7 @@ use std::time::Duration;
 use kvmark_driver::Driver;
 use kvmark_plan::Plan;
 use kvmark_record::{
-    Change, Event, EventKind, Notice, PhaseRecord, ProcessRecord, RunWriter, StoppedBy, TotalRecord,
+    Change, Event, EventKind, Notice, ProcessRecord, RunRecord, RunWriter, StoppedBy,
 };
 
 use crate::clock::Clock;
@@ -18,7 +18,7 @@ use crate::op_log::Log;
 use crate::pool::WorkerPool;
 use crate::pulse::silent_since;
 use crate::sequence::{DatasetState, RunSettings};
-use crate::usage::ProcessUsage;
+use crate::usage::process_usage;
 use crate::worker_recorder::Report;
 
 /// Polling interval of the coordinator while it waits.
@@ -32,16 +32,12 @@ pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) driver: Arc<D>,
     pub(crate) clock: C,
     pub(crate) settings: RunSettings,
-    /// Wall time of the clock's origin.
-    pub(crate) started_wall_ns: u64,
+    /// The results so far.
+    pub(crate) record: RunRecord,
     pub(crate) pool: WorkerPool,
     pub(crate) reports: Receiver<Report>,
     pub(crate) writer: RunWriter,
     pub(crate) observer: &'a mut dyn Observer,
-    pub(crate) phases: Vec<PhaseRecord>,
-    pub(crate) totals: Vec<TotalRecord>,
-    pub(crate) notices: Vec<Notice>,
-    pub(crate) interrupted: bool,
     /// Ordinals of inserts outside the load phase, and the history of writes.
     pub(crate) dataset: DatasetState,
     /// The log of measured operations, if one is written.
@@ -58,7 +54,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     /// The current resource use of the process and counters of the system.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let statistics = if self.is_silent { BTreeMap::new() } else { self.driver.statistics() };
-        Snapshot { usage: ProcessUsage::now(), statistics }
+        Snapshot { usage: process_usage(), statistics }
     }
 
     /// How long workers have waited without any answer, except while a fault is active. `None`
@@ -85,16 +81,15 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
 
     /// Records once, also on disk, that the user ended the run.
     pub(crate) fn interrupt(&mut self) -> Result<(), EngineError> {
-        if self.interrupted {
+        if std::mem::replace(&mut self.record.interrupted, true) {
             return Ok(());
         }
-        self.interrupted = true;
         let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Interrupted };
         Ok(self.writer.event(&event)?)
     }
 
     pub(crate) fn stopped_by(&self, otherwise: StoppedBy) -> StoppedBy {
-        if self.interrupted { StoppedBy::Cancelled } else { otherwise }
+        if self.record.interrupted { StoppedBy::Cancelled } else { otherwise }
     }
 
     pub(crate) fn phase_event(
@@ -114,35 +109,19 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     /// Adds a notice to the run's records.
     pub(crate) fn notice(&mut self, notice: Notice) -> Result<(), EngineError> {
         let event = Event { at_ns: self.clock.now_ns(), kind: EventKind::Notice(notice.clone()) };
-        self.notices.push(notice);
+        self.record.notices.push(notice);
         Ok(self.writer.event(&event)?)
-    }
-
-    /// Waits for the next report, up to the time limit.
-    pub(crate) fn next_report(&self, nap: Duration) -> Option<Report> {
-        self.reports.recv_timeout(nap).ok()
     }
 }
 
 /// Resource use and counters at the start or the end of a phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) usage: ProcessUsage,
+    pub(crate) usage: ProcessRecord,
     pub(crate) statistics: BTreeMap<String, f64>,
 }
 
 impl Snapshot {
-    pub(crate) fn process_until(&self, after: &Self) -> ProcessRecord {
-        let (before, after) = (&self.usage, &after.usage);
-        ProcessRecord {
-            cpu_user_ns: after.cpu_user_ns - before.cpu_user_ns,
-            cpu_system_ns: after.cpu_system_ns - before.cpu_system_ns,
-            max_resident_bytes: after.max_resident_bytes,
-            voluntary_switches: after.voluntary_switches - before.voluntary_switches,
-            involuntary_switches: after.involuntary_switches - before.involuntary_switches,
-        }
-    }
-
     pub(crate) fn changes_until(&self, after: &Self) -> BTreeMap<String, Change> {
         let change = |(name, after): (&String, &f64)| {
             let before = self.statistics.get(name).copied().unwrap_or(0.0);

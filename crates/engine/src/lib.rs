@@ -33,17 +33,16 @@ mod sequence;
 mod sleep;
 mod source;
 mod tape;
-mod tape_shares;
 mod usage;
 mod verify_scan;
 mod worker;
 mod worker_recorder;
 mod write_history;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::calibrate;
 pub use pool::MAX_BLOCKING_CLIENTS;
 
 pub use error::EngineError;
 pub use observer::{Control, Leave, Observer, Progress, Unobserved};
 pub use op_log::Recording;
-pub use run::{Completed, run, run_recorded};
+pub use run::{Completed, run};

@@ -4,13 +4,13 @@
 //! position, except a few before it that were still in flight. A binary search finds that position.
 //! Records shortly before it are loaded again, and a sample of the rest is probed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Driver, Expected};
 use kvmark_plan::{Dataset, Plan, Share, ValueCheck};
 use kvmark_record::Notice;
 use kvmark_workload::{NumberPartition, Stream};
+use serde_json::json;
 
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP};
@@ -119,21 +119,21 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
 
     /// The result of a probe; `None` if the user interrupted it.
     fn look_at(&mut self, records: Vec<Probe>) -> Result<Option<Probed>, EngineError> {
-        if self.interrupted {
+        if self.record.interrupted {
             return Ok(None);
         }
         let (records, limit_ns) = (Arc::new(records), self.plan.stall_limit_ns);
         drop(self.pool.workers[0].commands.send(WorkerCommand::Probe { records, limit_ns }));
         loop {
-            match self.next_report(LOOK_UP) {
-                Some(Report::Probed(Probed::Silent { awaited })) => {
+            match self.reports.recv_timeout(LOOK_UP) {
+                Ok(Report::Probed(Probed::Silent { awaited })) => {
                     return Err(self.no_answer(&awaited));
                 }
-                Some(Report::Probed(probed)) => return Ok(Some(probed)),
-                Some(Report::Panicked { worker, message }) => {
+                Ok(Report::Probed(probed)) => return Ok(Some(probed)),
+                Ok(Report::Panicked { worker, message }) => {
                     return Err(EngineError::Panicked { worker, message });
                 }
-                Some(_) | None => {}
+                Ok(_) | Err(_) => {}
             }
             let silent_ns = self.silent_ns(|_| true).unwrap_or(0);
             if self.plan.stall_limit_ns.is_some_and(|limit_ns| silent_ns >= limit_ns) {
@@ -152,29 +152,25 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
 
 /// The notice that a load continues after this number of the share's records.
 pub(crate) fn goes_on(phase: usize, records: u64) -> Notice {
-    let evidence = BTreeMap::from([("records_found".to_owned(), records.into())]);
     Notice {
-        code: "load_went_on".to_owned(),
+        code: "load_went_on",
         phase: Some(phase as u32),
         message: format!("the load continued after {records} records of an earlier load"),
-        evidence,
-        advice: "if their sizes or fields differ, load all records again with --load always"
-            .to_owned(),
+        evidence: json!({ "records_found": records }),
+        advice: "if their sizes or fields differ, load all records again with --load always",
     }
 }
 
 /// The notice that reads are checked less closely than requested.
 pub(crate) fn untagged(phase: usize) -> Notice {
+    let message = "the stored values have no record tags, as if another tool had written them: \
+                   reads are checked only for the number and the lengths of their fields";
     Notice {
-        code: "values_untagged".to_owned(),
+        code: "values_untagged",
         phase: Some(phase as u32),
-        message:
-            "the stored values have no record tags, as if another tool had written them: reads \
-                  are checked only for the number and the lengths of their fields"
-                .to_owned(),
-        evidence: BTreeMap::new(),
-        advice: "load the records with kvmark, with --load always, to have their tags checked"
-            .to_owned(),
+        message: message.to_owned(),
+        evidence: json!({}),
+        advice: "load the records with kvmark, with --load always, to have their tags checked",
     }
 }
 

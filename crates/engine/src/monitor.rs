@@ -12,6 +12,7 @@ use kvmark_record::{
     RowOutcome, StopRule, StoppedBy, TotalRecord, WorkerRecord,
 };
 use kvmark_workload::seed_of;
+use serde_json::json;
 
 use crate::clock::Clock;
 use crate::coordinator::{Coordinator, LOOK_UP_MEANWHILE, Snapshot};
@@ -20,6 +21,7 @@ use crate::error::EngineError;
 use crate::observer::{Control, Progress};
 use crate::pool::WorkerHandle;
 use crate::sequence::{ActivePhase, PhaseSequence};
+use crate::usage::process_use;
 use crate::verify_scan::VerifyScan;
 use crate::worker_recorder::{Counts, Finished, IntervalReport, PhaseTotals, Position, Report};
 
@@ -216,23 +218,21 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
         let most = if C::SIMULATED { 1 } else { REPORTS_AT_ONCE };
         let later = std::iter::repeat(Duration::ZERO);
         for nap in std::iter::once(nap).chain(later).take(most) {
-            match self.run.next_report(nap) {
-                Some(Report::Interval { worker, report, through }) => {
-                    self.take_interval(worker, report, through);
-                }
-                Some(Report::Finished(finished)) => {
+            match self.run.reports.recv_timeout(nap) {
+                Ok(Report::Interval(report)) => self.take_interval(report),
+                Ok(Report::Finished(finished)) => {
                     self.close_complete()?;
                     let worker = finished.worker;
                     self.workers[worker] = WorkerState::Finished(finished);
                 }
-                Some(Report::Panicked { worker, message }) => {
+                Ok(Report::Panicked { worker, message }) => {
                     self.close_complete()?;
                     self.sequence.end_at(self.run.clock.now_ns());
                     self.workers[worker] = WorkerState::Missing;
                     failure.get_or_insert(EngineError::Panicked { worker, message });
                 }
-                Some(Report::Opened { .. } | Report::Probed { .. }) => {}
-                None => break,
+                Ok(Report::Opened { .. } | Report::Probed { .. }) => {}
+                Err(_) => break,
             }
         }
         Ok(())
@@ -283,13 +283,14 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
         self.run.phase_event(index, start_ns, None)
     }
 
-    fn take_interval(&mut self, worker: usize, report: IntervalReport, through: Option<Position>) {
-        let IntervalReport { position, drain, mut batch, counts } = report;
+    fn take_interval(&mut self, report: IntervalReport) {
+        let IntervalReport { worker, position, through, drain, mut batch, counts } = report;
         let (phase, interval) = position;
         let monitored = &mut self.phases[phase];
         monitored.aggregate.add(interval, drain, &batch);
         batch.clear();
-        self.run.pool.workers[worker].hand_back(batch);
+        // A worker that has ended needs no memory.
+        drop(self.run.pool.workers[worker].spare.send(batch));
         if drain {
             monitored.drains.insert(interval);
         } else {
@@ -559,7 +560,7 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
         let over = over_since.get_or_insert_with(Instant::now).elapsed();
         let mut limit = Duration::from_nanos(self.plan.drain_limit_ns);
         let silence = Duration::from_nanos(self.silent_ns().unwrap_or(0));
-        if self.run.interrupted && over.min(silence) >= PATIENCE {
+        if self.run.record.interrupted && over.min(silence) >= PATIENCE {
             // After an interruption, neither a silent system nor its statistics are waited for.
             self.run.is_silent = true;
             limit = limit.min(PATIENCE);
@@ -615,7 +616,7 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
             relative_stderr: monitored.rule.as_ref().and_then(StopRule::relative_stderr),
             groups: groups.collect(),
             workers: self.worker_records(phase, end_ns),
-            process: before.process_until(after),
+            process: process_use(&before.usage, &after.usage),
             statistics: before.changes_until(after),
             generator_lag: monitored.aggregate.generator_lag(),
             sweep: self.sequence.scan.as_ref().map(VerifyScan::record),
@@ -658,12 +659,12 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
         let wall_ns = until_ns - self.sequence.phases[phase].start_ns;
         let workers = self.run.pool.workers.iter().zip(&self.workers).enumerate();
         let record = |(number, (member, worker)): (usize, (&WorkerHandle, &WorkerState))| {
-            let resource_use = worker.phase(phase)?.resource_use;
+            let usage = worker.phase(phase)?.usage;
             Some(WorkerRecord {
                 worker: number as u32,
-                cpu_ns: resource_use.usage.cpu_ns,
-                waiting_for_core_ns: Some(resource_use.usage.waiting_for_core_ns),
-                idle_spin_ns: resource_use.idle_spin_ns,
+                cpu_ns: usage.cpu_ns,
+                waiting_for_core_ns: Some(usage.waiting_for_core_ns),
+                idle_spin_ns: usage.idle_spin_ns,
                 wall_ns,
                 cores: member.cores.clone(),
             })
@@ -679,21 +680,17 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
             let (phase, open) =
                 through.unwrap_or((self.begun, self.phases[self.begun].next_interval));
             let recorded_ns = u64::from(open) * self.sequence.interval_ns;
-            let mut evidence = BTreeMap::new();
-            evidence.insert("worker".to_owned(), worker.into());
-            evidence.insert("recorded_ns".to_owned(), recorded_ns.into());
             Notice {
-                code: "worker_missing".to_owned(),
+                code: "worker_missing",
                 phase: Some(self.sequence.phases[phase].index as u32),
                 message: format!(
                     "worker {worker} stopped answering: its operations later than {:.1} s after \
                      the start of the phase are missing",
                     recorded_ns as f64 * 1e-9
                 ),
-                evidence,
-                advice:
-                    "find out why its operation didn't end; other workers' records are complete"
-                        .to_owned(),
+                evidence: json!({ "recorded_ns": recorded_ns, "worker": worker }),
+                advice: "find out why its operation didn't end; \
+                         other workers' records are complete",
             }
         };
         missing.map(notice).collect()
@@ -710,16 +707,13 @@ impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
         let notice = |(outcome, message): (Outcome, &String)| {
             let ended = totals.iter().filter(|total| !total.part && total.outcome == outcome);
             let count = ended.map(|total| total.count).sum::<u64>();
-            let mut evidence = BTreeMap::new();
-            evidence.insert("outcome".to_owned(), outcome.name().into());
-            evidence.insert("operations".to_owned(), count.into());
             let said = if message.is_empty() { String::new() } else { format!(": {message}") };
             Notice {
-                code: "operations_failed".to_owned(),
+                code: "operations_failed",
                 phase: Some(self.sequence.phases[phase].index as u32),
                 message: format!("{count} operations ended as {}{said}", outcome.name()),
-                evidence,
-                advice: "look at the system's own log around this time".to_owned(),
+                evidence: json!({ "operations": count, "outcome": outcome.name() }),
+                advice: "look at the system's own log around this time",
             }
         };
         first.into_iter().map(notice).collect()

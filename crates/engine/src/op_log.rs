@@ -4,7 +4,6 @@
 //! block is dropped and counted. No operation waits for the disk.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::iter;
@@ -24,6 +23,7 @@ use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 use serde_json::json;
 
 use crate::error::EngineError;
+use crate::operation::Bound;
 use crate::scheduled::Executed;
 
 /// Most bytes that wait for the disk.
@@ -49,16 +49,12 @@ pub struct Recording {
 #[derive(Debug)]
 pub(crate) struct Log {
     writer: JoinHandle<io::Result<()>>,
-    hash_key: HashKey,
-    statements: Arc<Statements>,
-    workers: u32,
-    block_bytes: usize,
-    blocks: SyncSender<Vec<u8>>,
-    lost: Arc<AtomicU64>,
+    /// Copied for each worker.
+    template: OpLogWriter,
 }
 
 /// Writes one worker's operations to the log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OpLogWriter {
     hash_key: HashKey,
     statements: Arc<Statements>,
@@ -79,17 +75,12 @@ pub(crate) struct OpLogWriter {
 pub(crate) struct Ended<'a> {
     /// The group in the plan, and the client's number on its worker.
     pub(crate) group: usize,
+    pub(crate) stream: &'a Stream,
     pub(crate) ticket: Ticket,
     pub(crate) intended_ns: u64,
     pub(crate) draw: &'a Draw,
     pub(crate) done: &'a Executed,
-    /// For the driver's own way: the key, and the written bytes.
-    pub(crate) key: &'a [u8],
-    pub(crate) written: usize,
-    /// For a statement.
-    pub(crate) arguments: &'a ArgumentBuffer,
-    pub(crate) widths: [u32; 3],
-    pub(crate) stream: &'a Stream,
+    pub(crate) bound: &'a Bound,
 }
 
 impl Log {
@@ -106,32 +97,33 @@ impl Log {
         let file = begin(&recording.folder, plan).map_err(EngineError::Log)?;
         let writer = thread::Builder::new().name("kvmark-log".to_owned());
         let writer = writer.spawn(move || write_all(file, &written)).map_err(EngineError::Log)?;
-        let (hash_key, lost) = (recording.hash_key, Arc::default());
-        Ok(Self { writer, hash_key, statements, workers, block_bytes, blocks, lost })
+        let template = OpLogWriter {
+            hash_key: recording.hash_key,
+            statements,
+            first_client: 0,
+            workers,
+            block: RefCell::default(),
+            block_bytes,
+            operations: Cell::new(0),
+            key: RefCell::default(),
+            blocks,
+            lost: Arc::default(),
+        };
+        Ok(Self { writer, template })
     }
 
     /// The writer of one worker.
     pub(crate) fn log_writer(&self, worker: u32) -> OpLogWriter {
-        OpLogWriter {
-            hash_key: self.hash_key,
-            statements: Arc::clone(&self.statements),
-            first_client: worker,
-            workers: self.workers,
-            block: RefCell::new(Vec::with_capacity(self.block_bytes)),
-            block_bytes: self.block_bytes,
-            operations: Cell::new(0),
-            key: RefCell::default(),
-            blocks: self.blocks.clone(),
-            lost: Arc::clone(&self.lost),
-        }
+        let block = RefCell::new(Vec::with_capacity(self.template.block_bytes));
+        OpLogWriter { first_client: worker, block, ..self.template.clone() }
     }
 
     /// Waits for the disk. Returns a notice if the log is incomplete. Abandoned workers keep the
     /// log open, so it is abandoned, too.
     pub(crate) fn finish(self, abandoned: bool) -> Option<Notice> {
-        let Self { writer, blocks, lost, .. } = self;
+        let OpLogWriter { blocks, lost, .. } = self.template;
         drop(blocks);
-        let written = if abandoned { Ok(Ok(())) } else { writer.join() };
+        let written = if abandoned { Ok(Ok(())) } else { self.writer.join() };
         let why = match written {
             Ok(Ok(())) => "the disk was too slow".to_owned(),
             Ok(Err(problem)) => format!("it can't be written: {problem}"),
@@ -139,12 +131,11 @@ impl Log {
         };
         let lost = lost.load(Ordering::Relaxed);
         (lost > 0).then(|| Notice {
-            code: "log_incomplete".to_owned(),
+            code: "log_incomplete",
             phase: None,
             message: format!("the log lacks {lost} operations: {why}"),
-            evidence: BTreeMap::from([("operations_lost".to_owned(), lost.into())]),
-            advice: "log to a faster disk or at a lower rate; the measurement is complete"
-                .to_owned(),
+            evidence: json!({ "operations_lost": lost }),
+            advice: "log to a faster disk or at a lower rate; the measurement is complete",
         })
     }
 }
@@ -152,7 +143,7 @@ impl Log {
 impl OpLogWriter {
     /// Logs an operation, with one record per key.
     pub(crate) fn write(&self, ended: &Ended<'_>) {
-        let Ended { draw, done, arguments, .. } = *ended;
+        let Ended { draw, done, bound: Bound { key, values, arguments, widths }, .. } = ended;
         let record = LogRecord {
             intended_ns: ended.intended_ns,
             issued_ns: done.issued_ns,
@@ -166,19 +157,19 @@ impl OpLogWriter {
         let writes = !matches!(draw.kind, Kind::Read | Kind::Scan | Kind::Delete);
         self.operations.set(self.operations.get() + 1);
         let Some(statement) = draw.statement else {
-            let size = if writes { clamped(ended.written) } else { LogRecord::UNKNOWN };
-            self.push(&LogRecord { value_size: size, ..record }, ended.key);
+            let size = if writes { clamped(values.bytes.len()) } else { LogRecord::UNKNOWN };
+            self.push(&LogRecord { value_size: size, ..record }, key);
             return self.flush_if_full();
         };
         let layout = &self.statements.layouts[statement as usize];
-        let ttl_ms = if layout.expires { arguments.ttl_ms } else { 0 };
+        let ttl_ms = if layout.expires { arguments.taped.ttl_ms } else { 0 };
         let record = LogRecord { ttl_ms, ..record };
         let commands = arguments.ordinals.len().min(KEYS_MAX);
         let rows = if layout.one_record { commands.min(1) } else { commands };
         let mut key = self.key.borrow_mut();
         for (place, ordinal) in arguments.ordinals.iter().take(rows).enumerate() {
             let of = if layout.one_record { 0..commands } else { place..place + 1 };
-            let size = layout.bytes(arguments, ended.widths, of);
+            let size = layout.bytes(arguments, *widths, of);
             let value_size = if writes { clamped(size) } else { LogRecord::UNKNOWN };
             let items = if place == 0 { rows as u16 } else { 0 };
             ended.stream.records().key_into(*ordinal, &mut key);
@@ -376,11 +367,8 @@ mod tests {
                 intended_ns: 1,
                 draw: &draw,
                 done: &done,
-                key: b"key",
-                written: 0,
-                arguments: &ArgumentBuffer::default(),
-                widths: [0; 3],
                 stream: &stream,
+                bound: &Bound::default(),
             });
         }
         assert_eq!(

@@ -11,11 +11,10 @@ use crate::claims::Claim;
 use crate::op_log::Ended;
 use crate::scheduled::Executed;
 use crate::scheduled::ScheduledOp;
-use crate::sequence::{GroupShared, Keeps, PhaseSequence};
-use crate::source::{Access, Source};
+use crate::sequence::{GroupShared, PhaseSequence};
 use crate::tape::TapedOp;
-use crate::verify_scan::WriteEnd;
 use crate::worker_recorder::WorkerRecorder;
+use crate::write_history::Span;
 
 /// A client's current operation.
 #[derive(Debug)]
@@ -53,11 +52,11 @@ pub(crate) struct Operation<'a> {
 /// Key, values and arguments of an operation. The memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
-    key: Vec<u8>,
-    values: ValueBuffer,
-    arguments: ArgumentBuffer,
+    pub(crate) key: Vec<u8>,
+    pub(crate) values: ValueBuffer,
+    pub(crate) arguments: ArgumentBuffer,
     /// Arguments of an operation, a command and an item of the drawn statement.
-    widths: [u32; 3],
+    pub(crate) widths: [u32; 3],
 }
 
 const NOTHING: Draw =
@@ -73,7 +72,7 @@ impl<'a> Operation<'a> {
     ) -> Self {
         let group = &sequence.phases[0].groups[seat];
         let checked = group.checks_fully || sequence.scan.is_some();
-        let logged = sequence.phases.iter().any(|phase| phase.groups[seat].logged());
+        let logged = sequence.phases.iter().any(|phase| phase.groups[seat].logged);
         Self {
             sequence,
             seat,
@@ -121,16 +120,10 @@ impl<'a> Operation<'a> {
         self.group.taped
     }
 
-    /// Takes the data of the current operation from a tape.
+    /// Takes the data of an operation from a tape, which `give` returns.
     #[inline]
-    pub(crate) fn take(&mut self, place: &Access<'_>) {
-        place.give(&mut self.taped_op, &mut self.own.arguments.taped);
-    }
-
-    /// Takes the next operation of a tape that isn't shared.
-    #[inline]
-    pub(crate) fn take_next(&mut self, source: &Source<'_>, ready_ns: u64) -> Option<ScheduledOp> {
-        source.take(ready_ns, &mut self.taped_op, &mut self.own.arguments.taped)
+    pub(crate) fn take<T>(&mut self, give: impl FnOnce(&mut TapedOp, &mut TapedContent) -> T) -> T {
+        give(&mut self.taped_op, &mut self.own.arguments.taped)
     }
 
     /// Binds an operation of a tape: a key and a value on the tape are used as they are.
@@ -138,8 +131,8 @@ impl<'a> Operation<'a> {
         let keeps = self.keeps();
         let Self { group, sequence, draw, taped_op, own, .. } = self;
         if draw.statement.is_some() {
-            own.arguments.ttl_ms = taped_op.ttl_ms;
-            own.arguments.scan_length = draw.scan_length;
+            own.arguments.taped.ttl_ms = taped_op.ttl_ms;
+            own.arguments.taped.scan_length = draw.scan_length;
             return bind_statement(group, sequence, draw, own);
         }
         if own.arguments.taped.is_empty() {
@@ -293,11 +286,12 @@ impl<'a> Operation<'a> {
     /// Adds the request's write to the history, if there is one.
     #[inline]
     fn remember(&self, done: &Executed, reply: &Reply) {
-        if let Some(history) = self.group.keeps.as_ref().and_then(|keeps| keeps.history.as_ref())
+        if let Some(history) = &self.group.history
             && !matches!(self.executing(), Kind::Read | Kind::Scan)
         {
-            let end = WriteEnd { begun_ns: self.begun_ns, done, reply };
-            history.end(&self.group.stream, &self.draw, &self.own.arguments, &end);
+            let span = Span { begun_ns: self.begun_ns, completed_ns: done.completed_ns };
+            let (stream, arguments) = (&self.group.stream, &self.own.arguments);
+            history.end(stream, &self.draw, arguments, (span, done.outcome), reply);
         }
     }
 
@@ -338,8 +332,8 @@ impl<'a> Operation<'a> {
 
     #[inline]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
-        if let Some(keeps) = &self.group.keeps {
-            self.keep(keeps, whole);
+        if self.group.logged {
+            self.log(whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
@@ -350,20 +344,16 @@ impl<'a> Operation<'a> {
 
     /// Logs the operation if a log is written.
     #[inline(never)]
-    fn keep(&self, keeps: &Keeps, whole: &Executed) {
-        let (stream, own) = (&self.group.stream, &self.own);
-        if let Some(log_writer) = self.recorder.log_writer().filter(|_| keeps.logged) {
+    fn log(&self, whole: &Executed) {
+        if let Some(log_writer) = self.recorder.log_writer() {
             log_writer.write(&Ended {
                 group: self.group.group,
+                stream: &self.group.stream,
                 ticket: self.ticket,
                 intended_ns: self.turn.intended_ns,
                 draw: &self.draw,
                 done: whole,
-                key: &own.key,
-                written: own.values.bytes.len(),
-                arguments: &own.arguments,
-                widths: own.widths,
-                stream,
+                bound: &self.own,
             });
         }
     }
@@ -400,15 +390,15 @@ impl<'a> Operation<'a> {
     /// Whether a checked read returned each requested field with the expected value.
     fn values_match(&self, reply: &Reply) -> bool {
         let stream = &self.group.stream;
-        if self.draw.statement.is_some() {
+        if let Some(template) = stream.template(&self.draw) {
             let found = reply.cells.iter().map(|cell| reply.bytes_of(cell));
             let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
-            return stream.holds(&self.draw, &self.own.arguments, found)
-                && stream.checks(&self.draw, &self.own.arguments, reply.rows, cells);
+            return template.holds(stream.records(), &self.own.arguments, found)
+                && template.checks(&self.own.arguments, reply.rows, cells);
         }
         let asked = match self.group.read_fields {
             FieldChoice::One => 1,
-            FieldChoice::All | FieldChoice::AllByName => self.group.fields as usize,
+            FieldChoice::All | FieldChoice::AllByName => stream.records().fields() as usize,
         };
         let found = reply.cells.iter().map(|cell| (cell.field, reply.bytes_of(cell)));
         reply.cells.len() == asked && stream.records().expected(&self.own.key, found)

@@ -1,5 +1,6 @@
 //! The coordinator's handles of the workers.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -15,7 +16,7 @@ use crate::op_log::Log;
 use crate::pulse::Pulse;
 use crate::source;
 use crate::worker::{self, Setup, WorkerCommand};
-use crate::worker_recorder::Report;
+use crate::worker_recorder::{Report, ReportChannel, SendWindow};
 
 /// Most clients of a blocking driver, each of which is a thread.
 pub const MAX_BLOCKING_CLIENTS: u32 = 1024;
@@ -38,15 +39,7 @@ pub(crate) struct WorkerHandle {
     /// The core that the worker is bound to, if any.
     pub(crate) cores: Vec<u32>,
     /// Returns the memory of interval reports.
-    spare: Sender<Batch>,
-}
-
-impl WorkerHandle {
-    /// Returns the cleared memory of an interval report.
-    pub(crate) fn hand_back(&self, batch: Batch) {
-        // A worker that has ended needs none.
-        drop(self.spare.send(batch));
-    }
+    pub(crate) spare: Sender<Batch>,
 }
 
 impl WorkerPool {
@@ -67,21 +60,29 @@ impl WorkerPool {
             let (commands, inbox) = channel();
             let pulse = Arc::new(CachePadded(Pulse::new()));
             let (spare, used) = channel();
-            let setup = Setup {
+            let channel = ReportChannel {
                 worker: worker as usize,
+                names: Names::of(plan),
+                pulse: Arc::clone(&pulse),
+                reports: reports.clone(),
+                used,
+                send_window: SendWindow::of_each::<C>(count),
+                idle_spin_ns: Cell::new(0),
+                log_writer: log.map(|log| log.log_writer(worker)),
+            };
+            let setup = Setup {
                 workers: count,
                 driver: Arc::clone(driver),
                 clock: clock.clone(),
                 clients: carried,
-                names: Arc::new(Names::of(plan)),
                 core,
                 commands: inbox,
-                reports: reports.clone(),
-                used,
-                pulse: Arc::clone(&pulse),
-                log_writer: log.map(|log| log.log_writer(worker)),
+                channel,
             };
-            let thread = spawn(setup)?;
+            let thread = thread::Builder::new().name(format!("kvmark-{worker}"));
+            let thread = thread.spawn(move || worker::work(setup));
+            let thread =
+                thread.map_err(|source| EngineError::Thread { worker: worker as usize, source })?;
             let cores = core.into_iter().collect();
             workers.push(WorkerHandle { thread, commands, pulse, cores, spare });
         }
@@ -125,15 +126,6 @@ impl WorkerPool {
     pub(crate) fn completed(&self) -> u64 {
         self.workers.iter().map(|member| member.pulse.0.completed()).sum()
     }
-}
-
-fn spawn<D: Driver, C: Clock>(setup: Setup<D, C>) -> Result<JoinHandle<()>, EngineError> {
-    let worker = setup.worker;
-    let reports = setup.reports.clone();
-    let name = format!("kvmark-{worker}");
-    let body = move || worker::guarded(worker, reports, || worker::work(setup));
-    let spawned = thread::Builder::new().name(name).spawn(body);
-    spawned.map_err(|source| EngineError::Thread { worker, source })
 }
 
 /// Number of workers for a plan.

@@ -92,7 +92,7 @@ fn ask<S: Session, C: Clock>(
     clock: &C,
     limit_ns: Option<u64>,
 ) -> Option<Outcome> {
-    let mut answer = ProbeAnswer::new(clock);
+    let mut answer = ProbeAnswer { clock, outcome: None };
     let late_ns = limit_ns.map_or(u64::MAX, |limit_ns| clock.now_ns().saturating_add(limit_ns));
     session.submit(0, request);
     loop {
@@ -106,14 +106,8 @@ fn ask<S: Session, C: Clock>(
 
 /// The answer to the single request in flight.
 pub(crate) struct ProbeAnswer<'a, C> {
-    clock: &'a C,
-    outcome: Option<Outcome>,
-}
-
-impl<'a, C> ProbeAnswer<'a, C> {
-    pub(crate) fn new(clock: &'a C) -> Self {
-        Self { clock, outcome: None }
-    }
+    pub(crate) clock: &'a C,
+    pub(crate) outcome: Option<Outcome>,
 }
 
 impl<C: Clock> Completions for ProbeAnswer<'_, C> {

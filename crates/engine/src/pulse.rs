@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const NOT_WAITING: u64 = u64::MAX;
 
 /// A worker's published state. The worker is the only writer, so plain loads and stores suffice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pulse {
     /// Operations completed in the current phase.
     completed: AtomicU64,
@@ -18,11 +18,7 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     pub(crate) fn new() -> Self {
-        Self {
-            completed: AtomicU64::new(0),
-            answered_ns: AtomicU64::new(0),
-            waits_ns: AtomicU64::new(NOT_WAITING),
-        }
+        Self { waits_ns: AtomicU64::new(NOT_WAITING), ..Self::default() }
     }
 
     pub(crate) fn completed(&self) -> u64 {

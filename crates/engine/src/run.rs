@@ -10,14 +10,14 @@ use std::time::Duration;
 use kvmark_driver::{Capabilities, Driver, Execution};
 use kvmark_plan::{PhaseName, Plan, ValueCheck};
 use kvmark_record::{
-    COUNTING, ClockRecord, Event, EventKind, Names, Notice, PhaseRecord, RunRecord, RunWriter,
-    StoppedBy,
+    COUNTING, Event, EventKind, Names, Notice, PhaseRecord, RunRecord, RunWriter, StoppedBy,
 };
 use kvmark_workload::Stream;
+use serde_json::json;
 
 use crate::calibrate;
 use crate::clock::{Clock, RealClock, VirtualClock, wall_ns};
-use crate::coordinator::{Coordinator, LOOK_UP, Snapshot};
+use crate::coordinator::{Coordinator, LOOK_UP};
 use crate::error::EngineError;
 use crate::loaded::{self, Loaded};
 use crate::monitor::{PhaseMonitor, load_failure};
@@ -25,8 +25,8 @@ use crate::observer::{Control, Leave, Observer};
 use crate::op_log::{Log, Recording};
 use crate::pool::{self, MAX_BLOCKING_CLIENTS, WorkerPool, slots};
 use crate::sequence::{self, DatasetState, RunSettings};
-use crate::tape_shares;
-use crate::usage::ProcessUsage;
+use crate::tape::check_tapes;
+use crate::usage::{process_usage, process_use};
 use crate::worker::WorkerCommand;
 
 /// Time from the command to begin a phase to the first intended start, so that every worker is
@@ -47,23 +47,12 @@ pub struct Completed {
     pub abandoned: bool,
 }
 
-/// Executes a plan. Writes records to `folder`, which must exist and contain none.
+/// Executes a plan. Writes records to `folder`, which must exist and contain none, and optionally a
+/// log of every measured operation.
 ///
 /// # Errors [`EngineError`] when the run can't begin; then nothing was written. Later failures are
 /// returned with the records.
 pub fn run<D: Driver>(
-    plan: &Plan,
-    driver: D,
-    folder: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Completed, EngineError> {
-    run_recorded(plan, driver, folder, None, observer)
-}
-
-/// [`run`] with an optional log of every measured operation.
-///
-/// # Errors As [`run`]; also when the log can't be created.
-pub fn run_recorded<D: Driver>(
     plan: &Plan,
     driver: D,
     folder: &Path,
@@ -119,7 +108,7 @@ fn begin<D: Driver, C: Clock>(
     log: Option<Log>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    let taped = tape_shares::check(plan)?;
+    let taped = check_tapes(plan)?;
     let streams = sequence::compile_streams(plan)?;
     let driver = Arc::new(driver);
     let (sender, reports) = channel();
@@ -131,13 +120,25 @@ fn begin<D: Driver, C: Clock>(
     }
     let origin_ns = clock.now_ns();
     let started_wall_ns = wall_ns().saturating_sub(origin_ns);
-    let opened = Opened::of(&*driver, &clock, started_wall_ns);
+    let description = driver.describe();
+    let capabilities = driver.capabilities();
+    let record = RunRecord {
+        counting: COUNTING,
+        started_wall_ns,
+        system: to_json(&description),
+        capabilities: to_json(&capabilities),
+        clock: calibrate::measure(&clock),
+        phases: Vec::new(),
+        totals: Vec::new(),
+        notices: Vec::new(),
+        interrupted: false,
+    };
     let mut writer = RunWriter::create(folder, started_wall_ns, Arc::new(Names::of(plan)))?;
-    writer.event(&Event { at_ns: 0, kind: opened.event() })?;
+    writer.event(&Event { at_ns: 0, kind: opened(&record) })?;
     let settings = RunSettings {
         workers: (!pool.threads).then_some(pool.workers.len() as u32),
-        cancels: driver.capabilities().cancels,
-        simulated_time: driver.capabilities().simulated_time,
+        cancels: capabilities.cancels,
+        simulated_time: capabilities.simulated_time,
         logs: log.is_some(),
         started_wall_ns,
     };
@@ -146,24 +147,20 @@ fn begin<D: Driver, C: Clock>(
         driver,
         clock,
         settings,
-        started_wall_ns,
+        record,
         pool,
         reports,
         writer,
         observer,
-        phases: Vec::new(),
-        totals: Vec::new(),
-        notices: Vec::new(),
-        interrupted: false,
         dataset: DatasetState::of(plan, taped),
         log,
-        system: opened.name.clone(),
+        system: description.system,
         disturbed_ns: 0,
         is_silent: false,
     };
     let failure = coordinator.run_phases(streams).err();
     let failure = coordinator.with_silence_noticed(failure);
-    Ok(coordinator.finish(opened, failure))
+    Ok(coordinator.finish(failure))
 }
 
 impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
@@ -181,7 +178,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             } else {
                 Loaded::First(0)
             };
-            if phase.name != PhaseName::Verify && !self.interrupted {
+            if phase.name != PhaseName::Verify && !self.record.interrupted {
                 self.look_for_tags(index, &streams[0])?;
             }
             // All phases of a sequence need permission before the first begins.
@@ -189,7 +186,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             for phase in phases.clone() {
                 due_ns = due_ns.max(self.wait_for_leave(phase)?);
             }
-            if self.interrupted {
+            if self.record.interrupted {
                 break;
             }
             match there {
@@ -224,10 +221,10 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     /// start.
     fn wait_for_leave(&mut self, index: usize) -> Result<u64, EngineError> {
         let phase = self.plan.phases[index].name;
-        while !self.interrupted {
+        while !self.record.interrupted {
             let nap = match self.observer.may_begin(phase) {
                 Leave::At { wall_ns } if !self.settings.simulated_time => {
-                    let due_ns = wall_ns.saturating_sub(self.started_wall_ns);
+                    let due_ns = wall_ns.saturating_sub(self.settings.started_wall_ns);
                     let ahead_ns = due_ns.saturating_sub(self.clock.now_ns() + READY_NS);
                     if ahead_ns == 0 {
                         return Ok(due_ns);
@@ -250,7 +247,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let name = self.plan.phases[index].name;
         let kind = EventKind::PhaseSkipped { phase: index as u32, name };
         self.writer.event(&Event { at_ns, kind })?;
-        self.phases.push(self.bare_record(index, at_ns, StoppedBy::Skipped));
+        self.record.phases.push(self.bare_record(index, at_ns, StoppedBy::Skipped));
         Ok(())
     }
 
@@ -264,14 +261,14 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             .spawn(move || driver.settle())
             .map_err(|source| EngineError::Thread { worker: 0, source })?;
         let mut nap = Duration::from_micros(200);
-        while !settling.is_finished() && !self.interrupted {
+        while !settling.is_finished() && !self.record.interrupted {
             thread::sleep(nap);
             nap = (nap * 2).min(LOOK_UP);
             if self.observer.poll() != Control::Continue {
                 self.interrupt()?;
             }
         }
-        if !self.interrupted {
+        if !self.record.interrupted {
             settling.join().unwrap_or(Ok(()))?;
         }
         let stopped_by = self.stopped_by(StoppedBy::Operations);
@@ -279,7 +276,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         record.end_ns = self.clock.now_ns();
         record.drained_ns = record.end_ns;
         self.phase_event(index, record.end_ns, Some(stopped_by))?;
-        self.phases.push(record);
+        self.record.phases.push(record);
         Ok(())
     }
 
@@ -324,8 +321,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
                 end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
             }
             failure = failure.or(load_failed);
-            self.phases.push(record);
-            self.totals.extend(totals);
+            self.record.phases.push(record);
+            self.record.totals.extend(totals);
             notices.extend(failures);
         }
         for notice in notices {
@@ -341,24 +338,20 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
     /// Adds a notice if the run ended because the system didn't answer.
     fn with_silence_noticed(&mut self, failure: Option<EngineError>) -> Option<EngineError> {
         let Some(EngineError::NoAnswer { system, limit_s }) = &failure else { return failure };
-        let evidence = BTreeMap::from([
-            ("system".to_owned(), system.as_str().into()),
-            ("stall_limit_s".to_owned(), (*limit_s).into()),
-        ]);
-        let ended = self.phases.last().filter(|phase| phase.stopped_by == StoppedBy::Failed);
+        let ended = self.record.phases.last().filter(|phase| phase.stopped_by == StoppedBy::Failed);
         let notice = Notice {
-            code: "no_answer".to_owned(),
+            code: "no_answer",
             phase: ended.map(|phase| phase.index),
             message: format!("{system} answered nothing for {limit_s} s"),
-            evidence,
-            advice: "check that it still works, or raise the limit with --stall-limit".to_owned(),
+            evidence: json!({ "stall_limit_s": limit_s, "system": system }),
+            advice: "check that it still works, or raise the limit with --stall-limit",
         };
         let noticed = self.notice(notice);
         failure.or(noticed.err())
     }
 
     fn bare_record(&self, index: usize, at_ns: u64, stopped_by: StoppedBy) -> PhaseRecord {
-        let now = Snapshot { usage: ProcessUsage::now(), statistics: BTreeMap::new() };
+        let now = process_usage();
         PhaseRecord {
             index: index as u32,
             name: self.plan.phases[index].name,
@@ -369,7 +362,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
             relative_stderr: None,
             groups: Vec::new(),
             workers: Vec::new(),
-            process: now.process_until(&now),
+            process: process_use(&now, &now),
             statistics: BTreeMap::new(),
             generator_lag: None,
             sweep: None,
@@ -377,63 +370,21 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         }
     }
 
-    fn finish(mut self, opened: Opened, failure: Option<EngineError>) -> Completed {
+    fn finish(mut self, failure: Option<EngineError>) -> Completed {
         self.pool.dismiss();
-        let log_notice = self.log.take().and_then(|log| log.finish(self.pool.abandoned));
-        let noticed = log_notice.map_or(Ok(()), |notice| self.notice(notice));
-        let record = RunRecord {
-            counting: COUNTING,
-            started_wall_ns: opened.started_wall_ns,
-            system: opened.system,
-            capabilities: opened.capabilities,
-            clock: opened.clock,
-            phases: self.phases,
-            totals: self.totals,
-            notices: self.notices,
-            interrupted: self.interrupted,
-        };
-        let closed = self.writer.finish().err().map(EngineError::from);
         let abandoned = self.pool.abandoned;
-        Completed { record, failure: failure.or(noticed.err()).or(closed), abandoned }
+        let log_notice = self.log.take().and_then(|log| log.finish(abandoned));
+        let noticed = log_notice.map_or(Ok(()), |notice| self.notice(notice));
+        let closed = self.writer.finish().err().map(EngineError::from);
+        let failure = failure.or(noticed.err()).or(closed);
+        Completed { record: self.record, failure, abandoned }
     }
 }
 
-/// The description of the opened system.
-struct Opened {
-    started_wall_ns: u64,
-    /// The system's name.
-    name: String,
-    system: serde_json::Value,
-    capabilities: serde_json::Value,
-    clock: ClockRecord,
-}
-
-impl Opened {
-    fn of<D: Driver, C: Clock>(driver: &D, clock: &C, started_wall_ns: u64) -> Self {
-        let calibration = calibrate::measure(clock);
-        let description = driver.describe();
-        Self {
-            started_wall_ns,
-            system: to_json(&description),
-            name: description.system,
-            capabilities: to_json(&driver.capabilities()),
-            clock: ClockRecord {
-                source: clock.source().to_owned(),
-                stamp_ns: calibration.stamp_ns,
-                resolution_ns: calibration.resolution_ns,
-            },
-        }
-    }
-
-    fn event(&self) -> EventKind {
-        EventKind::Opened {
-            counting: COUNTING,
-            started_wall_ns: self.started_wall_ns,
-            system: self.system.clone(),
-            capabilities: self.capabilities.clone(),
-            clock: self.clock.clone(),
-        }
-    }
+/// The event with the run's description, for the records of killed runs.
+fn opened(record: &RunRecord) -> EventKind {
+    let RunRecord { counting, started_wall_ns, system, capabilities, clock, .. } = record.clone();
+    EventKind::Opened { counting, started_wall_ns, system, capabilities, clock }
 }
 
 fn to_json(value: &impl serde::Serialize) -> serde_json::Value {

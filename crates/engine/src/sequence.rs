@@ -66,32 +66,16 @@ pub(crate) struct GroupShared {
     pub(crate) checks_fully: bool,
     /// The properties that a record must have when it is read. The tag is the first record's.
     pub(crate) expected: Option<Expected>,
-    /// Further processing of complete operations, if any.
-    pub(crate) keeps: Option<Keeps>,
-    /// Fields of a record.
-    pub(crate) fields: u32,
+    /// The history of writes for the verify phase.
+    pub(crate) history: Option<HistoryWriter>,
+    /// Whether operations are logged.
+    pub(crate) logged: bool,
     /// The statements of the mix, in order.
     pub(crate) statements: Vec<Option<u32>>,
     /// Whether the operations come from a tape.
     pub(crate) taped: bool,
     /// Whether operations wait for one another. Operations of a single client don't.
     pub(crate) ordered: bool,
-}
-
-/// Further processing of complete operations.
-#[derive(Debug)]
-pub(crate) struct Keeps {
-    /// The history of writes for the verify phase.
-    pub(crate) history: Option<HistoryWriter>,
-    /// Whether operations are logged.
-    pub(crate) logged: bool,
-}
-
-impl GroupShared {
-    /// Whether operations are logged.
-    pub(crate) fn logged(&self) -> bool {
-        self.keeps.as_ref().is_some_and(|keeps| keeps.logged)
-    }
 }
 
 impl PhaseSequence {
@@ -268,12 +252,13 @@ pub(crate) fn begin(
         let groups = phase.groups.iter().zip(streams).zip(&turns);
         let groups = groups.map(|((active, stream), turns)| {
             let operations = records.or(active.operations);
-            let compiled =
-                compile(plan, active.group, stream, *turns, operations, written.as_ref(), logged);
+            let compiled = compile(plan, active.group, stream, *turns, operations);
             let behind = compiled.operations.map(|all| all.saturating_sub(there));
             let operations = taped.get(&(index, active.group)).copied().or(behind);
             let expected = tags.and_then(|tags| expected(plan, &compiled, tags));
-            GroupShared { operations, expected, ..compiled }
+            let history = written.as_ref();
+            let history = history.map(|history| HistoryWriter::new(history, &compiled, plan));
+            GroupShared { operations, expected, history, logged, ..compiled }
         });
         phases.push(ActivePhase { index, start_ns, groups: groups.collect() });
     }
@@ -317,15 +302,12 @@ fn compile(
     stream: Stream,
     turns: RoundRobin,
     operations: Option<u64>,
-    written: Option<&Arc<WriteHistory>>,
-    logged: bool,
 ) -> GroupShared {
     let group = &plan.groups[index as usize];
-    let history =
-        written.map(|history| HistoryWriter::new(history, &stream, plan, group.write_fields));
     GroupShared {
         group: index as usize,
-        keeps: (logged || history.is_some()).then_some(Keeps { history, logged }),
+        history: None,
+        logged: false,
         stream,
         operations: operations.map(|all| match group.arrival {
             Arrival::Closed { .. } => turns.closed_numbers().of_first(all),
@@ -344,7 +326,6 @@ fn compile(
         read_fields: group.read_fields,
         checks_fully: group.check_values == ValueCheck::Full,
         expected: None,
-        fields: plan.dataset.fields.count,
     }
 }
 
@@ -353,7 +334,7 @@ fn expected(plan: &Plan, shared: &GroupShared, tags: bool) -> Option<Expected> {
     let is_one = shared.read_fields == FieldChoice::One;
     let group = &plan.groups[shared.group];
     (group.check_values == ValueCheck::Tag).then(|| Expected {
-        fields: Some(if is_one { 1 } else { shared.fields }),
+        fields: Some(if is_one { 1 } else { plan.dataset.fields.count }),
         length: shared.stream.records().value_length(),
         tag: shared.stream.records().tag(0).filter(|_| tags),
         proves: false,

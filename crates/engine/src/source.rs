@@ -2,13 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use kvmark_plan::{Arrival, Share};
 use kvmark_workload::{Arrivals, CachePadded, NumberPartition, TapedContent};
 
 use crate::claims::SharedClaims;
-use crate::queue::{HandoffGuard, HandoffLock};
+use crate::queue::HandoffLock;
 use crate::scheduled::{PhaseNumbers, ScheduledOp};
 use crate::tape::{Cursor, TapedOp};
 
@@ -22,7 +21,7 @@ const THREADS_MAX: u32 = 1 << 31;
 #[derive(Debug)]
 pub(crate) enum OperationNumbers {
     /// Closed model: clients take numbers from counters when they become free.
-    Closed { phases: Vec<Counter>, pace: Pace },
+    Closed { phases: Vec<Counter>, partition: Option<NumberPartition>, think_time_ns: u64 },
     /// Open model for clients with threads: one queue for all.
     Shared { schedule: HandoffLock<Schedule>, claims: SharedClaims },
     /// Open model for clients on workers: each worker has the arrivals of its clients.
@@ -40,14 +39,6 @@ pub(crate) struct Counter {
     limit: u64,
     /// Numbers that a worker takes at once.
     chunk: u64,
-}
-
-/// Constant settings of the closed model.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// The share's numbers; `None` for all.
-    partition: Option<NumberPartition>,
-    think_time_ns: u64,
 }
 
 /// When operations are due.
@@ -122,8 +113,7 @@ impl OperationNumbers {
         if let Arrival::Closed { think_time_ns } = arrival {
             let phases = phases.iter().map(|phase| Counter::new(phase, turns)).collect();
             let partition = (turns.share.of > 1).then(|| turns.closed_numbers());
-            let pace = Pace { partition, think_time_ns: *think_time_ns };
-            return Self::Closed { phases, pace };
+            return Self::Closed { phases, partition, think_time_ns: *think_time_ns };
         }
         // A thread with a whole tape needs no lock.
         let taped = matches!(arrival, Arrival::Tape { .. });
@@ -144,9 +134,10 @@ impl OperationNumbers {
     /// A worker's source of numbers; `None` without a client of the group.
     pub(crate) fn source(&self, worker: u32) -> Option<Source<'_>> {
         match self {
-            Self::Closed { phases, pace } => {
+            Self::Closed { phases, partition, think_time_ns } => {
                 let chunks = phases.iter().map(|_| Cell::new((0, 0))).collect();
-                Some(Source::Closed { phases, pace: *pace, chunks })
+                let (partition, think_time_ns) = (*partition, *think_time_ns);
+                Some(Source::Closed { phases, partition, think_time_ns, chunks })
             }
             Self::Shared { schedule, claims } => Some(Source::Shared { schedule, claims }),
             Self::Parts { arrival, phases, turns, workers } => {
@@ -200,8 +191,9 @@ impl Schedule {
         Some(Self::Law { phases: phases.iter().map(arrivals).collect::<Option<_>>()?, phase: 0 })
     }
 
+    /// The next operation for a client that became free at `ready_ns`; `None` after the last.
     #[inline(always)]
-    fn take_next(&mut self, ready_ns: u64) -> Option<ScheduledOp> {
+    pub(crate) fn take_next(&mut self, ready_ns: u64) -> Option<ScheduledOp> {
         let (phases, current) = match self {
             Self::Law { phases, phase } => (phases, phase),
             Self::Tape(cursor) => return cursor.take_next(ready_ns),
@@ -213,7 +205,7 @@ impl Schedule {
             let is_over = intended_ns >= phase.end_ns
                 || phase.operations.is_some_and(|operations| due.number >= operations);
             if !is_over {
-                arrivals.take_next();
+                arrivals.next();
                 return Some(ScheduledOp { phase: *current, number: due.number, intended_ns });
             }
             if *current + 1 == phases.len() {
@@ -225,7 +217,7 @@ impl Schedule {
 
     /// Returns the data of the tape's operation that was taken last.
     #[inline]
-    fn give(&self, taped_op: &mut TapedOp, content: &mut TapedContent) {
+    pub(crate) fn give(&self, taped_op: &mut TapedOp, content: &mut TapedContent) {
         if let Self::Tape(cursor) = self {
             cursor.give(taped_op, content);
         }
@@ -235,10 +227,12 @@ impl Schedule {
 /// A worker's source of a group's numbers.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
-    /// `chunks` are the unused numbers that were taken from the counters.
+    /// Without a partition, the share has all numbers. `chunks` are the unused numbers that were
+    /// taken from the counters.
     Closed {
         phases: &'a [Counter],
-        pace: Pace,
+        partition: Option<NumberPartition>,
+        think_time_ns: u64,
         chunks: Vec<Cell<(u64, u64)>>,
     },
     Shared {
@@ -248,21 +242,13 @@ pub(crate) enum Source<'a> {
     Own(RefCell<Schedule>),
 }
 
-/// A client's access to the source while it waits until its operation is due.
-///
-/// Clients with threads share one schedule. The first one holds it and waits for the next arrival;
-/// the others wait for the first. So only one thread at a time polls the clock.
-#[derive(Debug)]
-pub(crate) enum Access<'a> {
-    First(HandoffGuard<'a, Schedule>),
-    Any(&'a Source<'a>),
-}
-
 impl<'a> Source<'a> {
-    /// Whether a client may have to wait for others before it gets access.
+    /// The queue in which clients with threads wait for access to their schedule. The first one
+    /// holds it and waits for the next arrival; the others wait for the first. So only one thread
+    /// at a time polls the clock. `None` if clients needn't wait for others.
     #[inline]
-    pub(crate) fn may_block(&self) -> bool {
-        matches!(self, Self::Shared { .. })
+    pub(crate) fn queue(&self) -> Option<&'a HandoffLock<Schedule>> {
+        if let Self::Shared { schedule, .. } = self { Some(schedule) } else { None }
     }
 
     /// The claims with which clients with threads wait for one another.
@@ -270,8 +256,7 @@ impl<'a> Source<'a> {
         if let Self::Shared { claims, .. } = self { Some(claims) } else { None }
     }
 
-    /// The next operation of an unshared tape, with its data; as [`Access::next`] and
-    /// [`Access::give`].
+    /// The next operation of an unshared tape, with its data; as [`Self::next`] and [`Self::give`].
     #[inline]
     pub(crate) fn take(
         &self,
@@ -286,60 +271,29 @@ impl<'a> Source<'a> {
         Some(turn)
     }
 
-    /// Access to the next operation; `None` while another client has it.
-    #[inline]
-    pub(crate) fn try_enter(&'a self) -> Option<Access<'a>> {
-        match self {
-            Self::Shared { schedule, .. } => schedule.try_enter().map(Access::First),
-            _ => Some(Access::Any(self)),
-        }
-    }
-
-    /// Waits for access to the next operation; `None` after the time limit.
-    pub(crate) fn enter_within(&'a self, patience: Duration) -> Option<Access<'a>> {
-        match self {
-            Self::Shared { schedule, .. } => schedule.enter_within(patience).map(Access::First),
-            _ => Some(Access::Any(self)),
-        }
-    }
-
-    /// [`Access::next`] for sources without waiting. Always inlined, so that the result stays in
-    /// registers.
+    /// The next operation for a client that became free at `ready_ns`; `None` after the last
+    /// number, and for a shared schedule. Always inlined, so that the result stays in registers.
     #[inline(always)]
     pub(crate) fn next(&self, ready_ns: u64) -> Option<ScheduledOp> {
         match self {
-            Self::Closed { phases, pace, chunks } => {
-                let intended_ns = ready_ns + pace.think_time_ns;
+            Self::Closed { phases, partition, think_time_ns, chunks } => {
+                let intended_ns = ready_ns + think_time_ns;
                 let phase =
                     phases.iter().rposition(|phase| phase.start_ns <= intended_ns).unwrap_or(0);
                 let local = phases[phase].take(&chunks[phase])?;
-                let number = pace.partition.map_or(local, |partition| partition.nth(local));
+                let number = partition.map_or(local, |partition| partition.nth(local));
                 Some(ScheduledOp { phase, number, intended_ns })
             }
             Self::Own(schedule) => schedule.borrow_mut().take_next(ready_ns),
             Self::Shared { .. } => None,
         }
     }
-}
 
-impl Access<'_> {
-    /// The next operation for a client that became free at `ready_ns`; `None` after the last
-    /// number.
-    #[inline(always)]
-    pub(crate) fn next(&mut self, ready_ns: u64) -> Option<ScheduledOp> {
-        match self {
-            Self::Any(source) => source.next(ready_ns),
-            Self::First(schedule) => schedule.take_next(ready_ns),
-        }
-    }
-
-    /// Returns the data of the operation that was taken last, if it comes from a tape.
+    /// Returns the data of the operation that was taken last, if it comes from an unshared tape.
     #[inline]
     pub(crate) fn give(&self, taped_op: &mut TapedOp, content: &mut TapedContent) {
-        match self {
-            Self::Any(Source::Own(schedule)) => schedule.borrow().give(taped_op, content),
-            Self::Any(_) => {}
-            Self::First(schedule) => schedule.give(taped_op, content),
+        if let Self::Own(schedule) = self {
+            schedule.borrow().give(taped_op, content);
         }
     }
 }
@@ -351,7 +305,10 @@ mod tests {
     use super::*;
 
     fn next(source: &Source<'_>, ready_ns: u64) -> Option<ScheduledOp> {
-        source.try_enter().unwrap().next(ready_ns)
+        match source.queue() {
+            Some(queue) => queue.try_enter().unwrap().take_next(ready_ns),
+            None => source.next(ready_ns),
+        }
     }
 
     /// For each worker of each share, the number of a group's arrivals and of its clients by the

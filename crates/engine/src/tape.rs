@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kvmark_plan::{Arrival, Kind, Share, TapeOrder, split_mix};
-use kvmark_trace::tape::{Block, Record, TapeReader};
-use kvmark_workload::{Draw, TapedContent, sized};
+use kvmark_plan::{Arrival, Kind, Plan, Share, TapeOrder, split_mix};
+use kvmark_trace::tape::{Block, Record, TapeError, TapeReader};
+use kvmark_workload::{Draw, NumberPartition, TapedContent, sized};
 
 use crate::claims::Claim;
+use crate::error::EngineError;
 use crate::scheduled::{PhaseNumbers, ScheduledOp};
+use crate::sequence::turns;
 
 /// A position on a tape, from which operations are taken in order.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub(crate) struct Cursor {
 
 /// Whether a tape's operation belongs to a share. Operations that must keep their order belong to
 /// one share.
-pub(crate) fn is_of_share(share: Share, record: &Record, number: u64, order: TapeOrder) -> bool {
+fn is_of_share(share: Share, record: &Record, number: u64, order: TapeOrder) -> bool {
     let word = claim(record, order).map_or(number, |claim| split_mix(claim.word));
     word % u64::from(share.of) == u64::from(share.index)
 }
@@ -236,4 +238,68 @@ fn claim(record: &Record, order: TapeOrder) -> Option<Claim> {
         TapeOrder::Client => Some(Claim { word: u64::from(record.client), alone: true }),
         TapeOrder::None => None,
     }
+}
+
+/// Checks that the tapes of a plan exist and are long enough. Returns the number of this share's
+/// operations.
+pub(crate) fn check_tapes(plan: &Plan) -> Result<TapeCounts, EngineError> {
+    let mut taped = TapeCounts::new();
+    for (index, phase) in plan.phases.iter().enumerate() {
+        for (active, turns) in phase.groups.iter().zip(turns(plan, phase, plan.share)) {
+            let arrival = &plan.groups[active.group as usize].arrival;
+            let Arrival::Tape { path, loops, order, .. } = arrival else { continue };
+            let tape = |problem: String| EngineError::Tape { path: path.clone(), problem };
+            let once = operations(path).map_err(|problem| tape(problem.to_string()))?;
+            let there = once * u64::from(*loops);
+            let wanted = active.operations.unwrap_or(there);
+            if wanted > there {
+                return Err(tape(format!("it ends after {there} operations")));
+            }
+            let own = match turns.tape_share(0, 1) {
+                Some(share) => own(path, once, wanted, share, *order),
+                None => Ok(0),
+            };
+            let own = own.map_err(|problem| tape(problem.to_string()))?;
+            taped.insert((index, active.group), own);
+        }
+    }
+    Ok(taped)
+}
+
+/// How many of the first `wanted` operations belong to a share. The tape has `once` operations and
+/// is repeated.
+fn own(
+    path: &str,
+    once: u64,
+    wanted: u64,
+    share: Share,
+    order: TapeOrder,
+) -> Result<u64, TapeError> {
+    if share.of == 1 {
+        return Ok(wanted);
+    }
+    if order == TapeOrder::None {
+        return Ok(NumberPartition::of_share(share).of_first(wanted));
+    }
+    let (times, rest) = (wanted / once.max(1), wanted % once.max(1));
+    let (mut reader, mut block) = (TapeReader::open(Path::new(path))?, Block::default());
+    let (mut number, mut of_each, mut of_rest) = (0, 0, 0);
+    while reader.next_block(&mut block)? {
+        for record in (0..block.len()).filter_map(|index| block.record(index)) {
+            let has = u64::from(is_of_share(share, &record, number, order));
+            of_each += has;
+            of_rest += if number < rest { has } else { 0 };
+            number += 1;
+        }
+    }
+    Ok(times * of_each + of_rest)
+}
+
+/// Number of operations on a tape, from its block headers.
+fn operations(path: &str) -> Result<u64, TapeError> {
+    let (mut reader, mut there) = (TapeReader::open(Path::new(path))?, 0);
+    while let Some(head) = reader.skip_block()? {
+        there += head.records as u64;
+    }
+    Ok(there)
 }

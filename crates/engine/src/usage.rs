@@ -7,29 +7,34 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
+use kvmark_record::ProcessRecord;
+
 /// Times of the calling thread in nanoseconds: totals since it began, or differences.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadUsage {
     pub(crate) cpu_ns: u64,
     pub(crate) waiting_for_core_ns: u64,
+    /// Time spent polling without work.
+    pub(crate) idle_spin_ns: u64,
 }
 
 impl ThreadUsage {
-    /// The calling thread's totals.
-    pub(crate) fn now() -> Self {
+    /// The calling thread's totals, with the time that it has counted as polling.
+    pub(crate) fn now(idle_spin_ns: u64) -> Self {
         let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from);
         Self {
             cpu_ns: cpu.map_or(0, |cpu| cpu.as_nanos() as u64),
             waiting_for_core_ns: run_queue_wait_ns().unwrap_or(0),
+            idle_spin_ns,
         }
     }
 
     pub(crate) fn since(self, earlier: Self) -> Self {
+        let since = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&earlier));
         Self {
-            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
-            waiting_for_core_ns: self
-                .waiting_for_core_ns
-                .saturating_sub(earlier.waiting_for_core_ns),
+            cpu_ns: since(|usage| usage.cpu_ns),
+            waiting_for_core_ns: since(|usage| usage.waiting_for_core_ns),
+            idle_spin_ns: since(|usage| usage.idle_spin_ns),
         }
     }
 }
@@ -42,28 +47,28 @@ fn run_queue_wait_ns() -> Option<u64> {
 }
 
 /// The totals of the process.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProcessUsage {
-    pub(crate) cpu_user_ns: u64,
-    pub(crate) cpu_system_ns: u64,
-    pub(crate) max_resident_bytes: u64,
-    pub(crate) voluntary_switches: u64,
-    pub(crate) involuntary_switches: u64,
+pub(crate) fn process_usage() -> ProcessRecord {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return ProcessRecord::default() };
+    let nanoseconds = |time: nix::sys::time::TimeVal| {
+        time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_usec().unsigned_abs() * 1_000
+    };
+    ProcessRecord {
+        cpu_user_ns: nanoseconds(usage.user_time()),
+        cpu_system_ns: nanoseconds(usage.system_time()),
+        max_resident_bytes: peak_resident_bytes().unwrap_or(0),
+        voluntary_switches: usage.voluntary_context_switches().unsigned_abs(),
+        involuntary_switches: usage.involuntary_context_switches().unsigned_abs(),
+    }
 }
 
-impl ProcessUsage {
-    pub(crate) fn now() -> Self {
-        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Self::default() };
-        let nanoseconds = |time: nix::sys::time::TimeVal| {
-            time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_usec().unsigned_abs() * 1_000
-        };
-        Self {
-            cpu_user_ns: nanoseconds(usage.user_time()),
-            cpu_system_ns: nanoseconds(usage.system_time()),
-            max_resident_bytes: peak_resident_bytes().unwrap_or(0),
-            voluntary_switches: usage.voluntary_context_switches().unsigned_abs(),
-            involuntary_switches: usage.involuntary_context_switches().unsigned_abs(),
-        }
+/// The resource use between two totals.
+pub(crate) fn process_use(before: &ProcessRecord, after: &ProcessRecord) -> ProcessRecord {
+    ProcessRecord {
+        cpu_user_ns: after.cpu_user_ns - before.cpu_user_ns,
+        cpu_system_ns: after.cpu_system_ns - before.cpu_system_ns,
+        max_resident_bytes: after.max_resident_bytes,
+        voluntary_switches: after.voluntary_switches - before.voluntary_switches,
+        involuntary_switches: after.involuntary_switches - before.involuntary_switches,
     }
 }
 

@@ -8,7 +8,7 @@ use kvmark_plan::{FieldChoice, Kind, Outcome, Plan};
 use kvmark_record::VerifyRecord;
 use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 
-use crate::scheduled::Executed;
+use crate::sequence::GroupShared;
 use crate::write_history::{Finding, Scope, Span, Write, WriteHistory};
 
 /// Adds the writes of one group in one phase to the history.
@@ -20,59 +20,44 @@ pub(crate) struct HistoryWriter {
     one_field: bool,
 }
 
-/// The end of a write request.
-#[derive(Debug)]
-pub(crate) struct WriteEnd<'a> {
-    /// Before it was passed to the driver.
-    pub(crate) begun_ns: u64,
-    pub(crate) done: &'a Executed,
-    /// The effects of its commands.
-    pub(crate) reply: &'a Reply,
-}
-
 impl HistoryWriter {
-    pub(crate) fn new(
-        history: &Arc<WriteHistory>,
-        stream: &Stream,
-        plan: &Plan,
-        write_fields: FieldChoice,
-    ) -> Self {
+    pub(crate) fn new(history: &Arc<WriteHistory>, shared: &GroupShared, plan: &Plan) -> Self {
         Self {
-            stream: history.add_stream(stream),
+            stream: history.add_stream(&shared.stream),
             history: Arc::clone(history),
             all_fields: plan.dataset.fields.count as usize,
-            one_field: write_fields == FieldChoice::One,
+            one_field: plan.groups[shared.group].write_fields == FieldChoice::One,
         }
     }
 
     /// Adds the writes of a complete request: of each command that was applied, or may have been.
+    /// It began before it was passed to the driver; `reply` has the effects of its commands.
     #[inline(never)]
     pub(crate) fn end(
         &self,
         stream: &Stream,
         draw: &Draw,
         arguments: &ArgumentBuffer,
-        end: &WriteEnd<'_>,
+        (span, outcome): (Span, Outcome),
+        reply: &Reply,
     ) {
-        let Executed { completed_ns, outcome, .. } = *end.done;
-        let span = Span { begun_ns: end.begun_ns, completed_ns };
         let write = |command: u32| {
             let scope = match draw.kind {
                 Kind::Delete => Scope::REMOVED,
                 Kind::Update | Kind::ReadModifyWrite if self.one_field => Scope::field(draw.field),
                 _ => Scope::ALL,
             };
-            let effect = end.reply.effect(outcome, command);
+            let effect = reply.effect(outcome, command);
             let number = (self.stream, draw.version);
             let write = Write::new(number, scope, span, effect == Effect::Applied);
             (effect != Effect::NotApplied).then_some(write)
         };
-        if draw.statement.is_none() {
+        let Some(template) = stream.template(draw) else {
             if let Some(write) = write(0) {
                 self.history.add(draw.ordinal, write);
             }
             return;
-        }
+        };
         let commands = arguments.ordinals.iter().zip(&arguments.commands);
         for (command, (ordinal, (_, items))) in (0..).zip(commands) {
             let Some(write) = write(command) else { continue };
@@ -80,7 +65,7 @@ impl HistoryWriter {
                 self.history.add(*ordinal, write);
                 continue;
             }
-            let fields = || stream.written_fields(draw, command, *items);
+            let fields = || template.written(command, *items);
             let place = fields().next().map_or(0, |(_, place)| place);
             if fields().len() == self.all_fields && fields().all(|(_, other)| other == place) {
                 self.history.add(*ordinal, write.within(Scope::ALL, place));
@@ -100,10 +85,8 @@ pub(crate) struct VerifyScan {
     ordinals: Vec<u64>,
     written: u64,
     all_fields: u32,
-    unacknowledged: AtomicU64,
-    incomplete: AtomicU64,
-    torn: AtomicU64,
-    resurrected: AtomicU64,
+    /// Number of records by [`Finding`].
+    findings: [AtomicU64; 7],
 }
 
 impl VerifyScan {
@@ -115,10 +98,7 @@ impl VerifyScan {
             written,
             history: Arc::clone(history),
             all_fields: plan.dataset.fields.count,
-            unacknowledged: AtomicU64::new(0),
-            incomplete: AtomicU64::new(0),
-            torn: AtomicU64::new(0),
-            resurrected: AtomicU64::new(0),
+            findings: Default::default(),
         }
     }
 
@@ -134,13 +114,14 @@ impl VerifyScan {
 
     /// The counts for the phase's record.
     pub(crate) fn record(&self) -> VerifyRecord {
+        let count = |finding: Finding| self.findings[finding as usize].load(Ordering::Relaxed);
         VerifyRecord {
             records: self.len(),
             written: self.written,
-            unacknowledged: self.unacknowledged.load(Ordering::Relaxed),
-            incomplete: self.incomplete.load(Ordering::Relaxed),
-            torn: self.torn.load(Ordering::Relaxed),
-            resurrected: self.resurrected.load(Ordering::Relaxed),
+            unacknowledged: count(Finding::Unacknowledged),
+            incomplete: count(Finding::Incomplete),
+            torn: count(Finding::Torn),
+            resurrected: count(Finding::Resurrected),
         }
     }
 
@@ -152,8 +133,8 @@ impl VerifyScan {
         key: &[u8],
         reply: Option<&Reply>,
     ) -> Outcome {
-        let finding = if draw.statement.is_some() {
-            let expected = stream.expected_fields(draw).iter();
+        let finding = if let Some(template) = stream.template(draw) {
+            let expected = template.expected().iter();
             let fields =
                 reply.map(|reply| expected.map(|(place, field)| (*field, value(reply, *place))));
             self.history.judge(draw.ordinal, key, fields)
@@ -162,15 +143,8 @@ impl VerifyScan {
             let fields = reply.map(|reply| all.map(|field| (field, value(reply, field))));
             self.history.judge(draw.ordinal, key, fields)
         };
-        let counter = match finding {
-            Finding::Unacknowledged => Some(&self.unacknowledged),
-            Finding::Resurrected => Some(&self.resurrected),
-            Finding::Incomplete => Some(&self.incomplete),
-            Finding::Torn => Some(&self.torn),
-            Finding::Intact | Finding::Stale | Finding::Missing => None,
-        };
-        if let Some(counter) = counter {
-            counter.fetch_add(1, Ordering::Relaxed);
+        if finding != Finding::Intact {
+            self.findings[finding as usize].fetch_add(1, Ordering::Relaxed);
         }
         finding.outcome()
     }

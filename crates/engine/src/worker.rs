@@ -2,29 +2,26 @@
 //! commands.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use kvmark_driver::{AnySession, Driver, OpenError, Session};
-use kvmark_record::{Batch, Names, Recorder};
-use kvmark_workload::CachePadded;
+use kvmark_record::Recorder;
 use rustix::thread::set_current_timer_slack;
 
 use crate::blocking::ThreadClient;
 use crate::client_loop::ClientLoop;
 use crate::clock::Clock;
-use crate::op_log::OpLogWriter;
 use crate::probe::{self, Probe, ProbeAnswer};
-use crate::pulse::Pulse;
 use crate::sequence::PhaseSequence;
 use crate::sleep::Sleep;
 use crate::source::Source;
 use crate::usage;
-use crate::worker_recorder::{Report, ReportChannel, SendWindow, WorkerRecorder};
+use crate::worker_recorder::{Report, ReportChannel, WorkerRecorder};
 
 /// Time between two turns of an idle session.
 const BETWEEN_TURNS: Duration = Duration::from_millis(100);
@@ -41,27 +38,20 @@ pub(crate) enum WorkerCommand {
 /// The parts of a worker.
 #[derive(Debug)]
 pub(crate) struct Setup<D, C> {
-    pub(crate) worker: usize,
     pub(crate) workers: u32,
     pub(crate) driver: Arc<D>,
     pub(crate) clock: C,
     /// Number of clients on the worker.
     pub(crate) clients: u32,
-    /// Names of the plan's groups and statements.
-    pub(crate) names: Arc<Names>,
     pub(crate) core: Option<u32>,
     pub(crate) commands: Receiver<WorkerCommand>,
-    pub(crate) reports: Sender<Report>,
-    /// Memory of processed interval reports.
-    pub(crate) used: Receiver<Batch>,
-    pub(crate) pulse: Arc<CachePadded<Pulse>>,
-    /// The log of operations, if one is written.
-    pub(crate) log_writer: Option<OpLogWriter>,
+    pub(crate) channel: ReportChannel,
 }
 
-/// Runs a worker's body and reports a panic, which would otherwise be lost with the thread.
-pub(crate) fn guarded(worker: usize, reports: Sender<Report>, body: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+/// The body of a worker. Reports a panic, which would otherwise be lost with the thread.
+pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
+    let (worker, reports) = (setup.channel.worker, setup.channel.reports.clone());
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| open_and_execute(setup))) {
         drop(reports.send(Report::Panicked { worker, message: panic_text(panic.as_ref()) }));
     }
 }
@@ -71,23 +61,23 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// The body of a worker: opens its session, then executes commands.
-pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
-    let opened = setup.pin().map_err(OpenError::Option);
+/// Opens the worker's session, then executes commands.
+fn open_and_execute<D: Driver, C: Clock>(setup: Setup<D, C>) {
+    let Setup { driver, clock, channel, .. } = &setup;
+    let opened = setup.core.map_or(Ok(()), usage::pin).map_err(OpenError::Option);
     // By default the kernel may delay a wake-up by 50 us, to wake several threads at once.
     set_current_timer_slack(NonZeroU64::new(1)).ok();
-    let mut session = match opened.and_then(|()| setup.driver.session(setup.clients)) {
+    let mut session = match opened.and_then(|()| driver.session(setup.clients)) {
         Ok(session) => session,
-        Err(error) => return setup.report(Report::Opened { result: Err(error) }),
+        Err(error) => return channel.send(Report::Opened { result: Err(error) }),
     };
-    setup.report(Report::Opened { result: Ok(()) });
-    let mut recorder = Recorder::new(&setup.names);
+    channel.send(Report::Opened { result: Ok(()) });
+    let mut recorder = Recorder::new(&channel.names);
     while let Some(command) = setup.next_command(&mut session) {
         match command {
             WorkerCommand::Probe { records, limit_ns } => {
-                let probed =
-                    probe::look(&records, &mut session, &setup.clock, &setup.pulse.0, limit_ns);
-                setup.report(Report::Probed(probed));
+                let probed = probe::look(&records, &mut session, clock, &channel.pulse.0, limit_ns);
+                channel.send(Report::Probed(probed));
             }
             WorkerCommand::PhaseSequence(sequence) => {
                 setup.serve(&sequence, &mut session, &mut recorder)
@@ -97,11 +87,6 @@ pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
 }
 
 impl<D: Driver, C: Clock> Setup<D, C> {
-    fn report(&self, report: Report) {
-        // The channel is closed only when the coordinator has abandoned the run.
-        drop(self.reports.send(report));
-    }
-
     /// Waits for the next command and services the connections in the meantime.
     fn next_command(
         &self,
@@ -113,7 +98,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    session.poll(0, &mut ProbeAnswer::new(&self.clock));
+                    session.poll(0, &mut ProbeAnswer { clock: &self.clock, outcome: None });
                 }
             }
         }
@@ -126,18 +111,16 @@ impl<D: Driver, C: Clock> Setup<D, C> {
         session: &mut AnySession<D::Blocking, D::Session>,
         recorder: &mut Recorder,
     ) {
-        let idle_spin_ns = Cell::new(0);
-        let recorder = self.open_recorder(sequence, recorder, &idle_spin_ns);
-        let seats = sequence.seats(self.worker as u32, self.workers);
-        let worker = self.worker as u32;
+        let Self { channel, clock, .. } = self;
+        let recorder = &WorkerRecorder::open(sequence, recorder, channel);
+        let worker = channel.worker as u32;
+        let seats = sequence.seats(worker, self.workers);
         let sources = sequence.numbers.iter().map(|numbers| numbers.source(worker));
         let sources: Vec<Option<Source<'_>>> = sources.collect();
-        let (clock, recorder, idle_spin_ns) = (&self.clock, &recorder, &idle_spin_ns);
         let awaited = match session {
             AnySession::Blocking(session) => {
                 let sleep = RefCell::new(Sleep::new());
-                let thread =
-                    ThreadClient { sequence, recorder, clock, idle_spin_ns, sleep, ticket: worker };
+                let thread = ThreadClient { sequence, recorder, clock, sleep, ticket: worker };
                 for group in seats {
                     let source = sources[group].as_ref();
                     let source =
@@ -147,39 +130,9 @@ impl<D: Driver, C: Clock> Setup<D, C> {
                 Vec::new()
             }
             AnySession::Asynchronous(session) => {
-                ClientLoop::new(sequence, recorder, clock, idle_spin_ns, sources, &seats)
-                    .serve(session)
+                ClientLoop::new(sequence, recorder, clock, sources, &seats).serve(session)
             }
         };
         recorder.close(awaited);
-    }
-
-    fn open_recorder<'a>(
-        &'a self,
-        sequence: &'a PhaseSequence,
-        recorder: &'a mut Recorder,
-        idle_spin_ns: &'a Cell<u64>,
-    ) -> WorkerRecorder<'a> {
-        let Self { worker, pulse, reports, used, .. } = self;
-        let log_writer = self.log_writer.as_ref();
-        let channel = ReportChannel {
-            worker: *worker,
-            pulse: &pulse.0,
-            reports,
-            used,
-            send_window: if C::SIMULATED {
-                SendWindow::SIMULATED
-            } else {
-                SendWindow::of_each(self.workers)
-            },
-            idle_spin_ns,
-            log_writer,
-        };
-        WorkerRecorder::open(sequence, &self.names, recorder, channel)
-    }
-
-    /// Binds the thread to its core, if one is configured.
-    fn pin(&self) -> Result<(), String> {
-        self.core.map_or(Ok(()), usage::pin)
     }
 }

@@ -2,12 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use kvmark_plan::Outcome;
 use kvmark_record::{Batch, Names, Recorder, Sample};
+use kvmark_workload::CachePadded;
 
+use crate::clock::Clock;
 use crate::op_log::OpLogWriter;
 use crate::pulse::Pulse;
 use crate::sequence::PhaseSequence;
@@ -20,8 +23,8 @@ pub(crate) enum Report {
     Opened { result: Result<(), kvmark_driver::OpenError> },
     /// The result of a probe.
     Probed(Probed),
-    /// One interval's records. Nothing before `through` follows, except for the drain.
-    Interval { worker: usize, report: IntervalReport, through: Option<Position> },
+    /// One interval's records.
+    Interval(IntervalReport),
     /// The worker finished the phase sequence.
     Finished(Finished),
     /// The worker's thread panicked.
@@ -47,7 +50,10 @@ pub(crate) type Position = (usize, u32);
 /// The records of one worker and interval.
 #[derive(Debug)]
 pub(crate) struct IntervalReport {
+    pub(crate) worker: usize,
     pub(crate) position: Position,
+    /// Nothing before it follows, except for the drain.
+    pub(crate) through: Option<Position>,
     pub(crate) drain: bool,
     pub(crate) batch: Batch,
     /// Totals since the sequence began, see [`PhaseSequence::counter`]. Empty in the report of
@@ -81,16 +87,9 @@ pub(crate) struct Finished {
 #[derive(Debug, Default)]
 pub(crate) struct PhaseTotals {
     /// Zero for a phase that began after the worker's last operation.
-    pub(crate) resource_use: ResourceUse,
+    pub(crate) usage: ThreadUsage,
     /// The first message of each class of failure.
     pub(crate) failures: BTreeMap<Outcome, String>,
-}
-
-/// CPU time of a worker's thread.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ResourceUse {
-    pub(crate) usage: ThreadUsage,
-    pub(crate) idle_spin_ns: u64,
 }
 
 /// The recorder of one worker during a phase sequence.
@@ -107,10 +106,11 @@ pub(crate) struct WorkerRecorder<'a> {
     counts: Vec<Cell<Counts>>,
     phases: RefCell<Vec<PhaseTotals>>,
     /// The thread's resource use when the phase began.
-    before: Cell<ResourceUse>,
+    before: Cell<ThreadUsage>,
     /// Reports that were sent and whose memory hasn't come back.
     reports_under_way: Cell<usize>,
-    channel: ReportChannel<'a>,
+    pulse: &'a Pulse,
+    channel: &'a ReportChannel,
 }
 
 /// Limits how far a worker gets ahead of the coordinator.
@@ -123,60 +123,67 @@ pub(crate) struct SendWindow {
 }
 
 impl SendWindow {
-    /// In simulated time, where a wait changes no measurement.
-    pub(crate) const SIMULATED: Self = Self { reports: 8, patience: None };
     /// Reports of all workers together.
     const REPORTS_MAX: usize = 128;
 
-    /// The window of each worker in real time. With more workers than processors, a full window
-    /// yields a processor to the coordinator. A coordinator that hangs, for example in its
-    /// observer, delays operations only briefly.
-    pub(crate) fn of_each(workers: u32) -> Self {
+    /// The window of each worker. With more workers than processors, a full window yields a
+    /// processor to the coordinator. A coordinator that hangs, for example in its observer, delays
+    /// operations only briefly.
+    pub(crate) fn of_each<C: Clock>(workers: u32) -> Self {
+        if C::SIMULATED {
+            // A wait changes no measurement.
+            return Self { reports: 8, patience: None };
+        }
         let reports = (Self::REPORTS_MAX / workers.max(1) as usize).max(2);
         Self { reports, patience: Some(Duration::from_millis(20)) }
     }
 }
 
 /// The channels for a worker's reports, its pulse, and the memory of its reports.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReportChannel<'a> {
+#[derive(Debug)]
+pub(crate) struct ReportChannel {
     pub(crate) worker: usize,
-    pub(crate) pulse: &'a Pulse,
-    pub(crate) reports: &'a Sender<Report>,
-    pub(crate) used: &'a Receiver<Batch>,
+    /// Names of the plan's groups and statements.
+    pub(crate) names: Names,
+    pub(crate) pulse: Arc<CachePadded<Pulse>>,
+    pub(crate) reports: Sender<Report>,
+    /// Memory of processed interval reports.
+    pub(crate) used: Receiver<Batch>,
     pub(crate) send_window: SendWindow,
     /// Time that the worker has spent polling without work.
-    pub(crate) idle_spin_ns: &'a Cell<u64>,
+    pub(crate) idle_spin_ns: Cell<u64>,
     /// The log of operations, if one is written.
-    pub(crate) log_writer: Option<&'a OpLogWriter>,
+    pub(crate) log_writer: Option<OpLogWriter>,
 }
 
-impl ReportChannel<'_> {
-    fn resource_use(&self) -> ResourceUse {
-        ResourceUse { usage: ThreadUsage::now(), idle_spin_ns: self.idle_spin_ns.get() }
+impl ReportChannel {
+    pub(crate) fn send(&self, report: Report) {
+        // The channel is closed only when the coordinator has abandoned the run.
+        drop(self.reports.send(report));
     }
 }
 
 impl<'a> WorkerRecorder<'a> {
     pub(crate) fn open(
         sequence: &'a PhaseSequence,
-        names: &Names,
         recorder: &'a mut Recorder,
-        channel: ReportChannel<'a>,
+        channel: &'a ReportChannel,
     ) -> Self {
-        channel.pulse.restart_count();
+        let pulse = &channel.pulse.0;
+        pulse.restart_count();
         let opened = Self {
             sequence,
             recorder: RefCell::new(recorder),
-            carried: RefCell::new(Recorder::new(names)),
+            carried: RefCell::new(Recorder::new(&channel.names)),
             phase: Cell::new(0),
             interval: Cell::new(0),
             drain: Cell::new(false),
             boundary_ns: Cell::new(0),
             counts: vec![Cell::default(); sequence.counters()],
             phases: RefCell::new(sequence.phases.iter().map(|_| PhaseTotals::default()).collect()),
-            before: Cell::new(channel.resource_use()),
+            before: Cell::new(ThreadUsage::now(channel.idle_spin_ns.get())),
             reports_under_way: Cell::new(0),
+            pulse,
             channel,
         };
         opened.set_boundary();
@@ -216,7 +223,7 @@ impl<'a> WorkerRecorder<'a> {
             counts.completed += 1;
             counts.last_completed_ns = sample.completed_ns;
         });
-        self.channel.pulse.complete();
+        self.pulse.complete();
     }
 
     /// Records an operation, or a part of one, that was due in a phase.
@@ -256,12 +263,17 @@ impl<'a> WorkerRecorder<'a> {
 
     /// The pulse that shows whether the system answers.
     pub(crate) fn pulse(&self) -> &'a Pulse {
-        self.channel.pulse
+        self.pulse
     }
 
     /// The log of operations, if one is written.
     pub(crate) fn log_writer(&self) -> Option<&OpLogWriter> {
-        self.channel.log_writer
+        self.channel.log_writer.as_ref()
+    }
+
+    /// Counts time that the worker spent polling without work.
+    pub(crate) fn note_idle_spin(&self, spent_ns: u64) {
+        self.channel.idle_spin_ns.set(self.channel.idle_spin_ns.get() + spent_ns);
     }
 
     /// Keeps the first message of each class of failure.
@@ -273,7 +285,7 @@ impl<'a> WorkerRecorder<'a> {
 
     #[cold]
     fn end_interval(&self, now_ns: u64) {
-        let report = self.take_report();
+        let mut report = self.take_report();
         let end_ns = self.sequence.end_ns();
         while now_ns >= self.sequence.phase_end_ns(self.phase.get())
             && self.phase.get() + 1 < self.sequence.phases.len()
@@ -282,7 +294,7 @@ impl<'a> WorkerRecorder<'a> {
             self.end_phase();
             self.phase.set(self.phase.get() + 1);
             self.interval.set(0);
-            self.channel.pulse.restart_count();
+            self.pulse.restart_count();
         }
         self.drain.set(now_ns >= end_ns);
         let start_ns = self.sequence.phases[self.phase.get()].start_ns;
@@ -290,8 +302,8 @@ impl<'a> WorkerRecorder<'a> {
         let interval = u32::try_from(elapsed).unwrap_or(u32::MAX).max(self.interval.get());
         self.interval.set(interval);
         self.set_boundary();
-        let through = (!self.drain.get()).then_some((self.phase.get(), interval));
-        self.send(Report::Interval { worker: self.channel.worker, report, through });
+        report.through = (!self.drain.get()).then_some((self.phase.get(), interval));
+        self.send(Report::Interval(report));
     }
 
     fn set_boundary(&self) {
@@ -302,19 +314,18 @@ impl<'a> WorkerRecorder<'a> {
     }
 
     fn end_phase(&self) {
-        let (before, now) = (self.before.get(), self.channel.resource_use());
-        self.before.set(now);
-        self.phases.borrow_mut()[self.phase.get()].resource_use = ResourceUse {
-            usage: now.usage.since(before.usage),
-            idle_spin_ns: now.idle_spin_ns - before.idle_spin_ns,
-        };
+        let now = ThreadUsage::now(self.channel.idle_spin_ns.get());
+        let before = self.before.replace(now);
+        self.phases.borrow_mut()[self.phase.get()].usage = now.since(before);
     }
 
     fn take_report(&self) -> IntervalReport {
         let mut recorder = self.recorder.borrow_mut();
         self.recycle_memory(&mut recorder);
         IntervalReport {
+            worker: self.channel.worker,
             position: (self.phase.get(), self.interval.get()),
+            through: None,
             drain: self.drain.get(),
             batch: recorder.take(),
             counts: self.counts(),
@@ -327,7 +338,7 @@ impl<'a> WorkerRecorder<'a> {
 
     /// Takes the memory of earlier reports back before another report is sent.
     fn recycle_memory(&self, recorder: &mut Recorder) {
-        let ReportChannel { used, send_window, .. } = self.channel;
+        let ReportChannel { used, send_window, .. } = &self.channel;
         let mut under_way = self.reports_under_way.get();
         for batch in used.try_iter() {
             recorder.recycle(batch);
@@ -348,11 +359,10 @@ impl<'a> WorkerRecorder<'a> {
     }
 
     fn send(&self, report: Report) {
-        if let Some(log_writer) = self.channel.log_writer {
+        if let Some(log_writer) = &self.channel.log_writer {
             log_writer.flush();
         }
-        // The channel is closed only when the coordinator has abandoned the run.
-        drop(self.channel.reports.send(report));
+        self.channel.send(report);
     }
 
     /// Sends the last reports and the worker's totals. `awaited` are the servers with outstanding
@@ -361,12 +371,18 @@ impl<'a> WorkerRecorder<'a> {
         let (worker, report) = (self.channel.worker, self.take_report());
         let batch = self.carried.borrow_mut().take();
         if !batch.is_empty() {
-            let carried =
-                IntervalReport { position: (0, 0), drain: true, batch, counts: Vec::new() };
-            let through = Some(report.position);
-            self.send(Report::Interval { worker, report: carried, through });
+            let (position, through) = ((0, 0), Some(report.position));
+            let counts = Vec::new();
+            self.send(Report::Interval(IntervalReport {
+                worker,
+                position,
+                through,
+                drain: true,
+                batch,
+                counts,
+            }));
         }
-        self.send(Report::Interval { worker, report, through: None });
+        self.send(Report::Interval(report));
         self.end_phase();
         let phases = self.phases.take();
         self.send(Report::Finished(Finished { worker, counts: self.counts(), phases, awaited }));

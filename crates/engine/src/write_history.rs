@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kvmark_plan::{Outcome, tag_length};
+use kvmark_plan::{Outcome, split_mix, tag_length};
 use kvmark_workload::{RecordRef, Stream};
 
 /// Number of locks: enough that two workers rarely need the same one.
@@ -203,10 +203,7 @@ impl Shard {
 
 /// Whether a record is in the sample after this number of halvings.
 fn is_sampled(ordinal: u64, halvings: u32) -> bool {
-    // The finalizer of SplitMix64: close ordinals have hashes that are far apart.
-    let mixed = (ordinal ^ ordinal >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ mixed >> 31).leading_zeros() >= halvings
+    split_mix(ordinal).leading_zeros() >= halvings
 }
 
 /// The result of reading a record back, from best to worst. A record counts as the worst of its

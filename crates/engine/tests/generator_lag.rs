@@ -130,7 +130,7 @@ fn generator_lag_is_in_the_log_of_histograms_interval_by_interval() {
     plan.phases[0].duration_ns = Some(300 * MS);
     plan.interval_ns = 20 * MS;
     let folder = tempfile::tempdir().unwrap();
-    let completed = run(&plan, driver(|_| 30 * MS), folder.path(), &mut Unobserved).unwrap();
+    let completed = run(&plan, driver(|_| 30 * MS), folder.path(), None, &mut Unobserved).unwrap();
     let found = lag(&completed.record.phases[0]).count;
     assert_eq!(found, completed.record.phases[0].groups[0].completed);
     let log = std::fs::read_to_string(folder.path().join("histograms.hlog")).unwrap();

@@ -188,7 +188,7 @@ fn a_server_that_sends_on_and_on_is_not_waited_for_beyond_the_limit() {
 fn a_session_that_ends_a_request_twice_ends_the_run() {
     let driver = Scripted { read: &[Step::AnswersTwice], update: &[] };
     let folder = tempfile::tempdir().unwrap();
-    let ended = run(&operations(Kind::Read, 3), driver, folder.path(), &mut Unobserved);
+    let ended = run(&operations(Kind::Read, 3), driver, folder.path(), None, &mut Unobserved);
     let text = match ended {
         Ok(completed) => completed.failure.expect("the run has failed").to_string(),
         Err(error) => error.to_string(),

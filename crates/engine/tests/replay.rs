@@ -294,7 +294,7 @@ fn a_tape_that_is_gone_damaged_or_too_short_is_refused_before_anything_is_asked(
     let records = records(10, 7);
     let refused = |plan: &Plan| {
         let folder = tempfile::tempdir().unwrap();
-        let found = run(plan, Recording::default(), folder.path(), &mut Unobserved);
+        let found = run(plan, Recording::default(), folder.path(), None, &mut Unobserved);
         assert!(matches!(found, Err(EngineError::Tape { .. })), "{found:?}");
         found.unwrap_err().to_string()
     };

@@ -41,7 +41,7 @@ fn too_many_clients_of_a_blocking_driver_are_refused_with_the_reason() {
     let plan = plan(closed(), 5_000);
     let folder = tempfile::tempdir().unwrap();
     let mut observer = kvmark_engine::Unobserved;
-    let error = run(&plan, Recording::default(), folder.path(), &mut observer).unwrap_err();
+    let error = run(&plan, Recording::default(), folder.path(), None, &mut observer).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("5000 clients are too many") && text.contains("at most 1024"), "{text}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -324,7 +324,7 @@ fn an_interrupt_ends_the_run_and_keeps_the_measurement() {
     let folder = tempfile::tempdir().unwrap();
     let mut observer = Impatient { after: 100, seen: 0, control: Control::Stop };
     let system = sim(&[("mean_us", "500")]);
-    let record = run(&plan, system, folder.path(), &mut observer).unwrap().record;
+    let record = run(&plan, system, folder.path(), None, &mut observer).unwrap().record;
     assert!(record.interrupted);
     assert_eq!(record.phases[0].stopped_by, StoppedBy::Cancelled);
     let rows = std::fs::read_to_string(folder.path().join("intervals.jsonl")).unwrap();
@@ -340,7 +340,7 @@ fn an_interrupt_ends_a_run_that_waits_for_its_probe_of_the_dataset() {
     let folder = tempfile::tempdir().unwrap();
     let store = Recording { hangs_from: Some(0), ..Recording::default() };
     let mut observer = Impatient { after: 0, seen: 0, control: Control::Stop };
-    let done = run(&integrity_plan(), store, folder.path(), &mut observer).unwrap();
+    let done = run(&integrity_plan(), store, folder.path(), None, &mut observer).unwrap();
     assert!(done.record.interrupted && done.failure.is_none());
     assert!(done.record.phases.is_empty());
 }
@@ -373,7 +373,7 @@ fn a_phase_begins_when_the_observer_lets_it() {
     plan.phases[0].groups[0].operations = Some(10);
     let folder = tempfile::tempdir().unwrap();
     let mut observer = Hesitant { asked: Vec::new(), lets_at: 3, looks: 0, stops_at: usize::MAX };
-    let record = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap().record;
+    let record = run(&plan, sim(&[]), folder.path(), None, &mut observer).unwrap().record;
     assert_eq!(observer.asked, [PhaseName::Measure; 3]);
     assert_eq!(total(&record, Kind::Read).count, 10);
 }
@@ -403,7 +403,7 @@ fn a_phase_does_not_begin_before_the_instant_that_was_agreed() {
     plan.phases[0].groups[0].operations = Some(10);
     let folder = tempfile::tempdir().unwrap();
     let mut observer = Punctual { wall_ns: None };
-    let record = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap().record;
+    let record = run(&plan, sim(&[]), folder.path(), None, &mut observer).unwrap().record;
     let began_wall_ns = record.started_wall_ns + record.phases[0].start_ns;
     assert!(began_wall_ns >= observer.wall_ns.unwrap());
     assert_eq!(total(&record, Kind::Read).count, 10);
@@ -415,7 +415,8 @@ fn on_the_virtual_clock_an_agreed_instant_is_now() {
     plan.phases[0].groups[0].operations = Some(10);
     let folder = tempfile::tempdir().unwrap();
     let system = sim(&[("clock", "virtual")]);
-    let record = run(&plan, system, folder.path(), &mut Punctual { wall_ns: None }).unwrap().record;
+    let record =
+        run(&plan, system, folder.path(), None, &mut Punctual { wall_ns: None }).unwrap().record;
     assert!(record.phases[0].start_ns < 120_000_000);
 }
 
@@ -445,7 +446,7 @@ fn whether_the_dataset_is_there_is_looked_at_before_the_load_may_begin() {
     completed(&integrity_plan(), loaded.clone());
     let folder = tempfile::tempdir().unwrap();
     let mut observer = Hasty { store: store.clone(), loaded };
-    let record = run(&integrity_plan(), store, folder.path(), &mut observer).unwrap().record;
+    let record = run(&integrity_plan(), store, folder.path(), None, &mut observer).unwrap().record;
     assert_ne!(record.phases[0].stopped_by, StoppedBy::Skipped);
 }
 
@@ -454,7 +455,7 @@ fn an_interrupt_ends_the_wait_for_a_phase_that_may_not_begin() {
     let plan = plan(closed(), 1);
     let folder = tempfile::tempdir().unwrap();
     let mut observer = Hesitant { asked: Vec::new(), lets_at: usize::MAX, looks: 0, stops_at: 2 };
-    let done = run(&plan, sim(&[]), folder.path(), &mut observer).unwrap();
+    let done = run(&plan, sim(&[]), folder.path(), None, &mut observer).unwrap();
     assert!(done.record.interrupted && done.failure.is_none());
     assert!(done.record.phases.is_empty());
 }
@@ -484,7 +485,7 @@ fn abandoning_waits_neither_for_the_phase_nor_for_an_operation_that_never_ends()
     let store = Recording { hangs_from: Some(5_000), ..Recording::default() };
     // The last two hang, one in each worker.
     let mut observer = Hopeless { store: store.clone(), asked: 5_001 };
-    let done = run(&plan, store, folder.path(), &mut observer).unwrap();
+    let done = run(&plan, store, folder.path(), None, &mut observer).unwrap();
     assert!(done.record.interrupted);
     assert!(matches!(done.failure, Some(EngineError::Unresponsive { workers: 2, .. })));
 }

@@ -239,7 +239,7 @@ fn servers_that_owe_an_answer_are_named_and_how_long_they_do_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut watching = Watching::new(Duration::ZERO);
     let system = Mute { answers: 1_000, ..Mute::default() };
-    let done = run(&plan, system, folder.path(), &mut watching).unwrap();
+    let done = run(&plan, system, folder.path(), None, &mut watching).unwrap();
     let sentence = done.failure.unwrap().to_string();
     assert!(sentence.starts_with("the server at mute:1 answered nothing for 2 s"), "{sentence}");
     assert!(!done.abandoned);
@@ -255,7 +255,7 @@ fn while_a_planned_fault_acts_no_silence_counts_and_behind_it_the_limit_counts_a
     let folder = tempfile::tempdir().unwrap();
     let mut watching = Watching::new(Duration::from_secs(3));
     let began = Instant::now();
-    let done = run(&plan, Mute::default(), folder.path(), &mut watching).unwrap();
+    let done = run(&plan, Mute::default(), folder.path(), None, &mut watching).unwrap();
     assert!(has_stalled(&done));
     assert!(watching.disturbed_last > began + Duration::from_secs(1));
     assert!(watching.disturbed_last.elapsed() >= Duration::from_secs(1));
@@ -277,13 +277,13 @@ fn an_interrupted_run_waits_two_seconds_for_a_silent_system() {
     let mut plan = plan(closed(), 2);
     plan.drain_limit_ns = 3600 * SECOND_NS;
     let folder = tempfile::tempdir().unwrap();
-    let done = run(&plan, Mute::default(), folder.path(), &mut Leaving).unwrap();
+    let done = run(&plan, Mute::default(), folder.path(), None, &mut Leaving).unwrap();
     assert!(done.failure.is_none() && !done.abandoned, "{:?}", done.failure);
     assert_eq!(done.record.phases[0].stopped_by, StoppedBy::Cancelled);
 
     let hanging = Recording { hangs_from: Some(0), ..Recording::default() };
     let folder = tempfile::tempdir().unwrap();
-    let done = run(&plan, hanging, folder.path(), &mut Leaving).unwrap();
+    let done = run(&plan, hanging, folder.path(), None, &mut Leaving).unwrap();
     assert!(matches!(done.failure, Some(EngineError::Unresponsive { workers: 2, .. })));
 }
 
@@ -326,7 +326,7 @@ fn intervals_before_the_end(plan: &Plan) -> usize {
     let log = folder.path().join("intervals.jsonl");
     let ends_ns = plan.phases[0].duration_ns.unwrap();
     let mut counting = Counting { log, most: 0, ends_ns };
-    let done = run(plan, Recording::default(), folder.path(), &mut counting).unwrap();
+    let done = run(plan, Recording::default(), folder.path(), None, &mut counting).unwrap();
     assert!(done.failure.is_none(), "{:?}", done.failure);
     counting.most
 }
@@ -338,7 +338,7 @@ fn an_idle_store_has_no_client_in_flight_and_its_issued_operations() {
     plan.phases[0].duration_ns = Some(SECOND_NS);
     let folder = tempfile::tempdir().unwrap();
     let mut observer = kvmark_engine::Unobserved;
-    let done = run(&plan, Recording::default(), folder.path(), &mut observer).unwrap();
+    let done = run(&plan, Recording::default(), folder.path(), None, &mut observer).unwrap();
     assert!(done.failure.is_none());
     let text = std::fs::read_to_string(folder.path().join("intervals.jsonl")).unwrap();
     let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());

@@ -56,7 +56,7 @@ fn the_queue_of_the_warm_up_is_there_when_measuring_begins() {
 fn an_interval_counts_its_completions_and_has_the_durations_of_its_phase() {
     let folder = tempfile::tempdir().unwrap();
     let mut observer = kvmark_engine::Unobserved;
-    run(&overloaded(), sim(&CONSTANT), folder.path(), &mut observer).unwrap();
+    run(&overloaded(), sim(&CONSTANT), folder.path(), None, &mut observer).unwrap();
     let rows = std::fs::read_to_string(folder.path().join("intervals.jsonl")).unwrap();
     let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let rows: Vec<Value> = rows.filter(|row| row["operation"] == "TOTAL").collect();
@@ -147,7 +147,7 @@ fn leave_to_measure_is_given_before_the_warm_up_begins() {
     let store = Recording::default();
     let mut observer = Asked { store: store.clone(), phases: Vec::new(), stops: false };
     let plan = warmed(closed(), 2, S / 20, S / 20);
-    run(&plan, store, folder.path(), &mut observer).unwrap();
+    run(&plan, store, folder.path(), None, &mut observer).unwrap();
     assert_eq!(observer.phases, [(PhaseName::WarmUp, 0), (PhaseName::Measure, 0)]);
     let events = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -168,7 +168,7 @@ fn an_interrupted_warm_up_has_no_measurement() {
     let store = Recording::default();
     let mut observer = Asked { store: store.clone(), phases: Vec::new(), stops: true };
     let plan = warmed(closed(), 2, 3_600 * S, S);
-    let record = run(&plan, store, folder.path(), &mut observer).unwrap().record;
+    let record = run(&plan, store, folder.path(), None, &mut observer).unwrap().record;
     assert!(record.interrupted);
     assert_eq!(record.phases.len(), 1);
     assert_eq!(record.phases[0].stopped_by, StoppedBy::Cancelled);

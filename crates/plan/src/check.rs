@@ -1,11 +1,9 @@
 //! Checks of a plan's values.
 
-use crate::arrival::Arrival;
 use crate::dataset::{Distribution, SizeLaw, ValueKind};
 use crate::error::PlanError;
-use crate::group::{Group, ValueCheck, Weight};
-use crate::phase::Phase;
-use crate::plan::{FORMAT, Plan};
+use crate::group::{Arrival, Group, ValueCheck, Weight};
+use crate::plan::{FORMAT, Phase, Plan};
 use crate::rows::{Rows, Visit};
 use crate::statement::{Basis, Check, Each, Generator, Statement};
 use crate::words::{Kind, PhaseName};
@@ -90,11 +88,9 @@ impl Plan {
             let problem = "a reply can't contain a randomly drawn value";
             ensure(known, place, problem)?;
         }
-        ensure(
-            statement.record != Each::Item,
-            format!("{place}.record"),
-            "a record belongs to an operation or to a command",
-        )?;
+        let scoped = statement.record != Each::Item;
+        let problem = "a record belongs to an operation or to a command";
+        ensure(scoped, format!("{place}.record"), problem)?;
         let full = statement.when_full.is_none_or(|index| self.has_statement(index));
         ensure(full, format!("{place}.when_full"), "there is no statement of that index")?;
         check_checks(statement, place)
@@ -102,11 +98,8 @@ impl Plan {
 
     fn check_generator(&self, generator: &Generator, place: &str) -> Result<(), PlanError> {
         let plain = |inner: &Generator| {
-            ensure(
-                !of_record(inner),
-                place,
-                "a collection can't contain a value that depends on the record",
-            )?;
+            let problem = "a collection can't contain a value that depends on the record";
+            ensure(!of_record(inner), place, problem)?;
             self.check_generator(inner, place)
         };
         match generator {
@@ -147,11 +140,8 @@ impl Plan {
         let known = statements.all(|index| self.has_statement(index));
         ensure(known, format!("{place}.mix"), "there is no statement of that index")?;
         ensure(weights.sum::<f64>() > 0.0, format!("{place}.mix"), "one weight must be above 0")?;
-        ensure(
-            group.keys.count > 0,
-            format!("{place}.keys.count"),
-            "there must be a key to choose",
-        )?;
+        let chosen = group.keys.count > 0;
+        ensure(chosen, format!("{place}.keys.count"), "there must be a key to choose")?;
         let window = !matches!(group.keys.distribution, Distribution::Newest { window: 0 });
         ensure(window, format!("{place}.keys"), "the newest must be at least one record")?;
         check_size(&group.scan_length, &format!("{place}.scan_length"))?;

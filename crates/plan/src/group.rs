@@ -1,9 +1,8 @@
-//! Clients that behave alike, and their mix of operations.
+//! Clients that behave alike: their mix of operations, and when these are due.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::arrival::Arrival;
 use crate::dataset::{FieldChoice, KeyChoice, SizeLaw};
 use crate::words::Kind;
 
@@ -55,4 +54,77 @@ pub struct Weight {
     pub statement: Option<u32>,
     /// Its relative weight, not negative.
     pub weight: f64,
+}
+
+/// The law of intended start times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "process", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Arrival {
+    /// Closed model: a client's next operation is due when its last one ended, plus the think time.
+    Closed {
+        /// Pause between completion and next start.
+        think_time_ns: u64,
+    },
+    /// Open model, evenly spaced at the current rate.
+    Constant {
+        /// The rate over the phase, see [`RatePoint`].
+        rates: Vec<RatePoint>,
+    },
+    /// Open model, a Poisson process at the current rate.
+    Poisson {
+        /// The rate over the phase, see [`RatePoint`].
+        rates: Vec<RatePoint>,
+    },
+    /// Operations from a tape, with their intended starts. A tape is split between shares so that
+    /// operations with an order, see [`TapeOrder`], stay in one share.
+    Tape {
+        /// The file, see `kvmark_trace::tape`.
+        path: String,
+        /// Speed relative to the tape; none for as fast as possible.
+        speed: Option<f64>,
+        /// Which operations keep their order.
+        order: TapeOrder,
+        /// Number of consecutive passes over the tape.
+        loops: u32,
+        /// Time from the start of one pass to the start of the next, on the tape.
+        length_ns: u64,
+        /// The source of the tape, for display.
+        trace: String,
+        /// Notes on how the tape was made, for display.
+        told: Vec<String>,
+    },
+}
+
+/// Which operations of a tape keep their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TapeOrder {
+    /// Operations on one key, except reads among each other.
+    Key,
+    /// Operations of one client.
+    Client,
+    /// None.
+    None,
+}
+
+impl Arrival {
+    /// The rates of an open model; none in the closed one, and none of a tape.
+    #[must_use]
+    pub fn rates(&self) -> Option<&[RatePoint]> {
+        match self {
+            Self::Closed { .. } | Self::Tape { .. } => None,
+            Self::Constant { rates } | Self::Poisson { rates } => Some(rates),
+        }
+    }
+}
+
+/// The rate of a whole group over all shares at one instant of the phase. Between points the rate
+/// moves linearly; after the last it stays. The first point is at 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RatePoint {
+    /// Time since the phase began.
+    pub at_ns: u64,
+    /// Operations per second.
+    pub rate: f64,
 }

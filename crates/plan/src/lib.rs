@@ -7,28 +7,22 @@
 //! Definitions that all crates share are here, too: the names [`Kind`], [`Outcome`] and
 //! [`PhaseName`], and the random numbers [`Seed`] and [`Random`].
 
-mod arrival;
 mod chance;
 mod check;
 mod dataset;
 mod error;
 mod group;
-mod phase;
 mod plan;
 mod rows;
 mod statement;
-mod text;
 mod words;
 
-pub use arrival::{Arrival, RatePoint, TapeOrder};
 pub use chance::{GOLDEN, Random, Seed, cumulative, split_mix};
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, TAG_LENGTH, ValueKind, tag_length};
 pub use error::{OutOfRange, PlanError, require};
-pub use group::{Group, ValueCheck, Weight};
-pub use phase::{ActiveGroup, Phase, Until, UntilRule};
-pub use plan::{FORMAT, Plan, Seeds, Share, System};
+pub use group::{Arrival, Group, RatePoint, TapeOrder, ValueCheck, Weight};
+pub use plan::{ActiveGroup, FORMAT, Phase, Plan, Seeds, Share, System, Until, UntilRule, schema};
 pub use rows::{Becomes, RowColumn, RowLaw, RowShare, Rows, Shape, Visit};
 pub use statement::{Argument, Basis, Check, Each, FormatPart, Generator, Statement, ValueType};
-pub use text::schema;
 pub use words::{Kind, Outcome, PhaseName};

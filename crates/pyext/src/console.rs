@@ -28,9 +28,9 @@ impl Console {
     #[new]
     fn new(py: Python<'_>, driver: &str, options: &str) -> PyResult<Self> {
         let options = serde_json::from_str(options).map_err(|error| {
-            raise(py, &EngineError::Unsupported(format!("the options aren't JSON ({error})")))
+            raise(py, EngineError::Unsupported(format!("the options aren't JSON ({error})")))
         })?;
-        let console = registry::console(driver, &options).map_err(|error| raise(py, &error))?;
+        let console = registry::console(driver, &options).map_err(|error| raise(py, error))?;
         Ok(Self(Mutex::new(Some(console))))
     }
 
@@ -42,7 +42,7 @@ impl Console {
     fn ask(&self, py: Python<'_>, words: Vec<String>) -> PyResult<String> {
         let mut console = self.take().ok_or_else(|| {
             let text = "the server is being asked something else, or that was interrupted";
-            raise(py, &EngineError::Open(OpenError::System(text.to_owned())))
+            raise(py, OpenError::System(text.to_owned()))
         })?;
         let (tell, mut told) = channel();
         let asking = thread::Builder::new().name("kvmark-console".to_owned());
@@ -61,7 +61,7 @@ impl Console {
                 Ok((console, answer)) => {
                     *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(console);
                     let answer = answer.map_err(|_| defect(py))?;
-                    let answer = answer.map_err(|error| raise(py, &EngineError::Open(error)))?;
+                    let answer = answer.map_err(|error| raise(py, error))?;
                     return Ok(answer.to_string());
                 }
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::raise_plan;
+use crate::errors::raise;
 
 type Drawn<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
@@ -27,7 +27,7 @@ pub(crate) fn draw_operations<'py>(
     group: usize,
     count: u64,
 ) -> PyResult<Drawn<'py>> {
-    let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
+    let plan = Plan::from_json(plan).map_err(|error| raise(py, error))?;
     let wrong = |problem: String| PyValueError::new_err(problem);
     let stream = Stream::new(&plan, phase, group).map_err(|problem| wrong(problem.to_string()))?;
     let name = plan.phases.get(phase).map(|phase| phase.name);

@@ -2,7 +2,6 @@
 
 use kvmark_driver::OpenError;
 use kvmark_engine::EngineError;
-use kvmark_plan::PlanError;
 use kvmark_tap::TapError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -20,26 +19,15 @@ fn class(error: &EngineError) -> &'static str {
     }
 }
 
-/// The Python exception of an engine error.
-pub(crate) fn raise(py: Python<'_>, error: &EngineError) -> PyErr {
-    exception(py, class(error), error.to_string())
-}
-
-/// The Python exception of a plan that can't be carried out.
-pub(crate) fn raise_plan(py: Python<'_>, error: &PlanError) -> PyErr {
-    exception(py, "PlanError", error.to_string())
+/// The Python exception of an error that the engine has, too.
+pub(crate) fn raise(py: Python<'_>, error: impl Into<EngineError>) -> PyErr {
+    let error = error.into();
+    exception(py, class(&error), error.to_string())
 }
 
 /// The Python exception of a tap that can't begin, or ended by a defect.
 pub(crate) fn raise_tap(py: Python<'_>, error: &TapError) -> PyErr {
     let class = if matches!(error, TapError::Listen(..)) { "UsageError" } else { "RunError" };
-    exception(py, class, error.to_string())
-}
-
-/// The Python exception of a server that can't be used.
-pub(crate) fn raise_open(py: Python<'_>, error: &OpenError) -> PyErr {
-    let is_option = matches!(error, OpenError::Option(_));
-    let class = if is_option { "UsageError" } else { "SystemUnderTestError" };
     exception(py, class, error.to_string())
 }
 

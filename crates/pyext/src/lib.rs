@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::console::Console;
 use crate::draws::draw_operations;
-use crate::errors::{failure_json, raise, raise_plan};
+use crate::errors::{failure_json, raise};
 use crate::stop::StopRule;
 use crate::taps::tap;
 use crate::trace::{Reuse, hash_key_of, hash_keys, kind_of, redis_command, shape_of};
@@ -67,24 +67,25 @@ fn run(
     is_disturbed: Option<Py<PyAny>>,
     ends: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let recording = recording.map(recording_in).transpose()?;
-    let recording = recording.as_ref();
-    let plan = Plan::from_json(plan).map_err(|error| raise_plan(py, &error))?;
-    let mut watch = Watch::new(progress, may_begin, stops, is_disturbed, ends);
+    let recording = recording.map(|(folder, hash_key)| -> PyResult<Recording> {
+        Ok(Recording { folder, hash_key: hash_key_of(&hash_key)? })
+    });
+    let recording = recording.transpose()?;
+    let plan = Plan::from_json(plan).map_err(|error| raise(py, error))?;
+    let (ended_phase, raised) = (None, None);
+    let mut watch = Watch { progress, may_begin, stops, is_disturbed, ends, ended_phase, raised };
     let result = py.detach(|| {
-        catch_unwind(AssertUnwindSafe(|| registry::run(&plan, &folder, recording, &mut watch)))
+        catch_unwind(AssertUnwindSafe(|| {
+            registry::run(&plan, &folder, recording.as_ref(), &mut watch)
+        }))
     });
     let Completed { record, failure, abandoned } = match result {
-        Ok(result) => result.map_err(|error| raise(py, &error))?,
+        Ok(result) => result.map_err(|error| raise(py, error))?,
         Err(_) => return Err(errors::defect(py)),
     };
-    watch.into_result()?;
+    watch.raised.map_or(Ok(()), Err)?;
     let failure = failure.as_ref().map(failure_json);
     Ok(json!({ "record": record, "failure": failure, "abandoned": abandoned }).to_string())
-}
-
-fn recording_in((folder, hash_key): (PathBuf, Vec<u8>)) -> PyResult<Recording> {
-    Ok(Recording { folder, hash_key: hash_key_of(&hash_key)? })
 }
 
 /// Reads a plan, checks it and gives it back as the engine understands it, as JSON.
@@ -92,7 +93,7 @@ fn recording_in((folder, hash_key): (PathBuf, Vec<u8>)) -> PyResult<Recording> {
 /// Raises `kvmark.errors.PlanError` when it can't be carried out.
 #[pyfunction]
 fn check_plan(py: Python<'_>, plan: &str) -> PyResult<String> {
-    Plan::from_json(plan).map(|plan| plan.to_json()).map_err(|error| raise_plan(py, &error))
+    Plan::from_json(plan).map(|plan| plan.to_json()).map_err(|error| raise(py, error))
 }
 
 /// The cost of a time stamp and the clock's grain on this machine, in nanoseconds.

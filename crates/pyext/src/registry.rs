@@ -28,7 +28,7 @@ macro_rules! entry {
             about: <$driver>::ABOUT,
             run: |plan, folder, recording, observer| {
                 let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
-                kvmark_engine::run_recorded(plan, driver, folder, recording, observer)
+                kvmark_engine::run(plan, driver, folder, recording, observer)
             },
             console: <$driver as Driver>::console,
         }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::errors::{raise_open, raise_tap};
+use crate::errors::{raise, raise_tap};
 use crate::trace::hash_key_of;
 
 /// As Python writes them.
@@ -50,7 +50,7 @@ pub(crate) fn tap(
     let hash_key = hash_key_of(hash_key)?;
     let given: Given = serde_json::from_str(settings)
         .map_err(|problem| PyValueError::new_err(problem.to_string()))?;
-    let settings = settings_of(given).map_err(|problem| raise_open(py, &problem))?;
+    let settings = settings_of(given).map_err(|problem| raise(py, problem))?;
     let mut raised = None;
     let told = py.detach(|| {
         kvmark_tap::run(&settings, &folder, hash_key, &mut |progress| {

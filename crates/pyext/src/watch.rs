@@ -6,34 +6,27 @@ use pyo3::prelude::*;
 
 /// Calls back into Python.
 pub(crate) struct Watch {
-    progress: Py<PyAny>,
+    pub(crate) progress: Py<PyAny>,
     /// None when every phase may begin at once.
-    may_begin: Option<Py<PyAny>>,
+    pub(crate) may_begin: Option<Py<PyAny>>,
     /// None when nothing stops the run before its plan ends.
-    stops: Option<Py<PyAny>>,
+    pub(crate) stops: Option<Py<PyAny>>,
     /// None when no fault is planned.
-    is_disturbed: Option<Py<PyAny>>,
+    pub(crate) is_disturbed: Option<Py<PyAny>>,
     /// None when phases end by themselves.
-    ends: Option<Py<PyAny>>,
-    ended_phase: Option<u32>,
+    pub(crate) ends: Option<Py<PyAny>>,
+    pub(crate) ended_phase: Option<u32>,
     /// The error of a callback, which ends the run and is raised to the caller.
-    raised: Option<PyErr>,
+    pub(crate) raised: Option<PyErr>,
 }
 
 impl Watch {
-    pub(crate) fn new(
-        progress: Py<PyAny>,
-        may_begin: Option<Py<PyAny>>,
-        stops: Option<Py<PyAny>>,
-        is_disturbed: Option<Py<PyAny>>,
-        ends: Option<Py<PyAny>>,
-    ) -> Self {
-        Self { progress, may_begin, stops, is_disturbed, ends, ended_phase: None, raised: None }
-    }
-
-    /// A callback's error, if one raised.
-    pub(crate) fn into_result(self) -> PyResult<()> {
-        self.raised.map_or(Ok(()), Err)
+    /// A callback's result, or a fallback if it raised.
+    fn or_raised<T>(&mut self, result: PyResult<T>, fallback: T) -> T {
+        result.unwrap_or_else(|error| {
+            self.raised.get_or_insert(error);
+            fallback
+        })
     }
 
     /// Returns the number of stop requests and stores the newest phase that was ended.
@@ -50,23 +43,19 @@ impl Watch {
 impl Observer for Watch {
     fn progress(&mut self, progress: &Progress) {
         let text = serde_json::to_string(progress).expect("progress is plain data");
-        if let Err(error) = Python::attach(|py| self.progress.call1(py, (text,))) {
-            self.raised.get_or_insert(error);
-        }
+        let shown = Python::attach(|py| self.progress.call1(py, (text,)).map(drop));
+        self.or_raised(shown, ());
     }
 
     fn poll(&mut self) -> Control {
         if self.raised.is_some() {
             return Control::Stop;
         }
-        match self.look() {
-            Ok(0) => Control::Continue,
-            Ok(1) => Control::Stop,
-            Ok(_) => Control::Abandon,
-            Err(error) => {
-                self.raised = Some(error);
-                Control::Stop
-            }
+        let stops = self.look();
+        match self.or_raised(stops, 1) {
+            0 => Control::Continue,
+            1 => Control::Stop,
+            _ => Control::Abandon,
         }
     }
 
@@ -77,20 +66,14 @@ impl Observer for Watch {
     fn is_disturbed(&mut self) -> bool {
         let Some(is_disturbed) = &self.is_disturbed else { return false };
         let asked = Python::attach(|py| is_disturbed.call0(py)?.extract(py));
-        asked.unwrap_or_else(|error| {
-            self.raised.get_or_insert(error);
-            false
-        })
+        self.or_raised(asked, false)
     }
 
     fn may_begin(&mut self, phase: PhaseName) -> Leave {
         let Some(may_begin) = &self.may_begin else { return Leave::Now };
         let asked = Python::attach(|py| leave(&may_begin.call1(py, (phase.name(),))?, py));
-        asked.unwrap_or_else(|error| {
-            // The next poll ends the phase that begins now.
-            self.raised.get_or_insert(error);
-            Leave::Now
-        })
+        // After an error, the next poll ends the phase that begins now.
+        self.or_raised(asked, Leave::Now)
     }
 }
 

@@ -47,8 +47,8 @@ impl Batch {
                 self.series.push(SeriesAt { group, index, series });
             }
         }
-        if tallies.lag().is_some() {
-            self.lag = Some(tallies.lag_mut().pack(&mut self.values));
+        if !tallies.lag.is_empty() {
+            self.lag = Some(tallies.lag.pack(&mut self.values));
         }
     }
 
@@ -59,7 +59,7 @@ impl Batch {
             tallies.groups[*group as usize].at(*index as usize).add(series, &mut values);
         }
         if let Some(lag) = &self.lag {
-            tallies.lag_mut().add(lag, &mut values);
+            tallies.lag.add(lag, &mut values);
         }
     }
 }

@@ -10,16 +10,25 @@ use crate::tally::{BucketCount, Tally, join, least_of};
 #[derive(Clone, Debug)]
 pub(crate) struct Durations {
     /// The buckets that aren't empty, ascending: a histogram holds every bucket up to the largest.
-    counts: Vec<BucketCount>,
-    count: u64,
+    pub(crate) counts: Vec<BucketCount>,
+    pub(crate) count: u64,
     sum_ns: u128,
     min_ns: u64,
-    max_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self { counts: Vec::new(), count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
 }
 
 impl Durations {
-    pub(crate) fn new() -> Self {
-        Self { counts: Vec::new(), count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    pub(crate) fn of(tally: &Tally) -> Self {
+        let counts = tally.counts();
+        let count = counts.iter().map(|(_, count)| count).sum();
+        let (sum_ns, min_ns, max_ns) = (tally.sum_ns, tally.min_ns, tally.max_ns);
+        Self { counts, count, sum_ns, min_ns, max_ns }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -29,18 +38,6 @@ impl Durations {
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    pub(crate) fn max_ns(&self) -> u64 {
-        self.max_ns
-    }
-
-    pub(crate) fn counts(&self) -> &[BucketCount] {
-        &self.counts
     }
 
     /// The public histogram of the same values.
@@ -57,12 +54,9 @@ impl Durations {
 
     /// None when there is no value.
     pub(crate) fn quantiles(&self) -> Option<Quantiles> {
-        if self.count() == 0 {
-            return None;
-        }
-        Some(Quantiles {
+        (self.count > 0).then(|| Quantiles {
             min: self.min_ns,
-            mean: self.sum_ns as f64 / self.count() as f64,
+            mean: self.sum_ns as f64 / self.count as f64,
             p50: self.at(0.5),
             p90: self.at(0.9),
             p95: self.at(0.95),
@@ -92,15 +86,6 @@ impl Durations {
         };
         let bucket = self.counts.iter().find(reaches_rank).map_or(0, |(bucket, _)| *bucket);
         (least_of(usize::from(bucket) + 1) - 1).clamp(self.min_ns, self.max_ns)
-    }
-}
-
-impl From<&Tally> for Durations {
-    fn from(tally: &Tally) -> Self {
-        let counts = tally.counts();
-        let count = counts.iter().map(|(_, count)| count).sum();
-        let (sum_ns, min_ns, max_ns) = (tally.sum_ns, tally.min_ns, tally.max_ns);
-        Self { counts, count, sum_ns, min_ns, max_ns }
     }
 }
 
@@ -146,14 +131,14 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_public_histogram() {
         for n in [1, 2, 3, 10, 99, 100, 1_000, 100_000] {
-            let mut tally = Tally::new();
+            let mut tally = Tally::default();
             for value in 0_u64..n {
                 let noise = (value ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
                 tally.record(noise >> (noise % 40));
             }
-            let durations = Durations::from(&tally);
+            let durations = Durations::of(&tally);
             let histogram = durations.histogram();
-            assert_eq!(durations.count(), histogram.len());
+            assert_eq!(durations.count, histogram.len());
             for quantile in [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999] {
                 let expected = histogram.value_at_quantile(quantile);
                 let expected = expected.clamp(durations.min_ns, durations.max_ns);

@@ -1,13 +1,13 @@
 //! Lines of `events.jsonl`.
 
 use kvmark_plan::PhaseName;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::notice::Notice;
 use crate::run::{ClockRecord, StoppedBy};
 
 /// An event of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     /// When, since the run's origin.
     pub at_ns: u64,
@@ -17,7 +17,7 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind {
     /// The system is open. Written for the records of killed runs.

@@ -53,50 +53,32 @@ impl Log {
 
     /// Appends the lines of an interval.
     pub(crate) fn append(&mut self, interval: &ClosedInterval, text: &mut String) {
-        let start_ns = interval.start_ns;
-        let span = Span { start_ns, length_ns: interval.end_ns.saturating_sub(start_ns) };
+        let Self { names, prefixes, encoder } = self;
+        let start = Seconds(interval.start_ns);
+        let length = Seconds(interval.end_ns.saturating_sub(interval.start_ns));
+        let mut put = |tag: &str, durations: &Durations| {
+            let (max_ms, rest_ns) = (durations.max_ns / NS_PER_MS, durations.max_ns % NS_PER_MS);
+            let histogram = encoder.text(&durations.counts);
+            writeln!(text, "Tag={tag},{start},{length},{max_ms}.{rest_ns:06},{histogram}")
+                .expect("writing to a string succeeds");
+        };
         let phase = match interval.phase_name {
             PhaseName::Measure => String::new(),
             other => format!("{}:", other.name()),
         };
-        for (prefix, group) in self.prefixes.iter().zip(interval.groups()) {
-            for (key, series) in group.series.iter().filter(|(_, series)| series.count > 0) {
-                let name = tag_text(&self.names.series(*key));
-                let tag = format!("{phase}{prefix}{name}");
-                append_series(&mut self.encoder, span, &tag, series, text);
+        for (prefix, group) in prefixes.iter().zip(&interval.groups) {
+            for (key, series) in group.iter().filter(|(_, series)| series.count > 0) {
+                let name = tag_text(&names.series(*key));
+                let Series { service, response, wait, .. } = series;
+                for (sort, durations) in [("st", service), ("rt", response), ("wt", wait)] {
+                    put(&format!("{phase}{prefix}{name}-{sort}"), durations);
+                }
             }
         }
-        if let Some(lag) = interval.lag() {
-            append_line(&mut self.encoder, span, &format!("{phase}{LAG}"), lag, text);
+        if interval.lag.lag.count > 0 {
+            put(&format!("{phase}{LAG}"), &interval.lag.lag);
         }
     }
-}
-
-#[derive(Clone, Copy)]
-struct Span {
-    start_ns: u64,
-    length_ns: u64,
-}
-
-fn append_series(encoder: &mut Encoder, span: Span, tag: &str, series: &Series, text: &mut String) {
-    let sorts = [("st", &series.service), ("rt", &series.response), ("wt", &series.wait)];
-    for (sort, durations) in sorts {
-        append_line(encoder, span, &format!("{tag}-{sort}"), durations, text);
-    }
-}
-
-fn append_line(
-    encoder: &mut Encoder,
-    span: Span,
-    tag: &str,
-    durations: &Durations,
-    text: &mut String,
-) {
-    let (start, length) = (Seconds(span.start_ns), Seconds(span.length_ns));
-    let (max_ms, rest_ns) = (durations.max_ns() / NS_PER_MS, durations.max_ns() % NS_PER_MS);
-    let histogram = encoder.text(durations.counts());
-    writeln!(text, "Tag={tag},{start},{length},{max_ms}.{rest_ns:06},{histogram}")
-        .expect("writing to a string succeeds");
 }
 
 /// Replaces characters that end a tag.

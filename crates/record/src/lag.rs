@@ -7,7 +7,7 @@ use crate::encoder::Encoder;
 use crate::tally::{PackedTally, PackedValues, Tally, ValueReader};
 
 /// Sampled reads; see [`crate::series::Series`] for `T`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lag<T = Durations> {
     pub(crate) lag: T,
     discarded: u64,
@@ -17,8 +17,8 @@ pub(crate) type LagTally = Lag<Tally>;
 pub(crate) type PackedLag = Lag<PackedTally>;
 
 impl<T> Lag<T> {
-    pub(crate) fn with(lag: T) -> Self {
-        Self { lag, discarded: 0 }
+    pub(crate) fn map<U>(&self, convert: impl FnOnce(&T) -> U) -> Lag<U> {
+        Lag { lag: convert(&self.lag), discarded: self.discarded }
     }
 }
 
@@ -37,7 +37,7 @@ impl LagTally {
 
     /// Packs and clears the reads.
     pub(crate) fn pack(&mut self, values: &mut PackedValues) -> PackedLag {
-        let packed = Lag { lag: self.lag.pack(values), discarded: self.discarded };
+        let packed = self.map(|tally| tally.pack(values));
         self.clear();
         packed
     }
@@ -61,14 +61,8 @@ impl Lag {
 
     /// `None` without sampled reads.
     pub(crate) fn record(&self, encoder: &mut Encoder) -> Option<LagRecord> {
-        let (count, lag) = (self.lag.count(), self.lag.distribution(encoder)?);
+        let (count, lag) = (self.lag.count, self.lag.distribution(encoder)?);
         Some(LagRecord { count, discarded: self.discarded, lag })
-    }
-}
-
-impl From<&LagTally> for Lag {
-    fn from(tally: &LagTally) -> Self {
-        Self { lag: (&tally.lag).into(), discarded: tally.discarded }
     }
 }
 

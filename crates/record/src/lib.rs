@@ -9,7 +9,6 @@
 //! clock. Histograms have three significant digits, between 1 ns and [`LONGEST_NS`]; least, mean
 //! and largest value are exact beside them.
 
-mod accounting;
 mod batch;
 mod drift;
 mod durations;
@@ -31,7 +30,6 @@ mod tallies;
 mod tally;
 mod writer;
 
-pub use accounting::GroupAccounting;
 pub use batch::Batch;
 pub use durations::{Distribution, Quantiles};
 pub use encoded::{Bucket, EncodedError, decoded, encoded};
@@ -41,7 +39,7 @@ pub use names::{Action, Names};
 pub use notice::Notice;
 pub use phase::{ClosedInterval, PhaseAggregate};
 pub use recorder::Recorder;
-pub use row::{IntervalRow, RowOutcome, TotalColumns};
+pub use row::{GroupAccounting, IntervalRow, RowOutcome, TotalColumns};
 pub use run::{COUNTING, Change, ClockRecord, GroupRecord, PhaseRecord, ProcessRecord, RunRecord};
 pub use run::{StoppedBy, TotalRecord, VerifyRecord, WorkerRecord};
 pub use series::{LATE_TOLERANCE_NS, Sample};

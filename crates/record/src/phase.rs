@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use kvmark_plan::{Outcome, PhaseName};
 
-use crate::accounting::GroupAccounting;
 use crate::batch::Batch;
 use crate::durations::Durations;
 use crate::encoder::Encoder;
 use crate::lag::{Lag, LagRecord};
 use crate::names::{Names, SeriesKey};
-use crate::row::{IntervalRow, RowOutcome, TotalColumns};
+use crate::row::{GroupAccounting, IntervalRow, RowOutcome, TotalColumns};
 use crate::run::TotalRecord;
-use crate::series::Series;
+use crate::series::{Series, SeriesTally};
 use crate::stop::RateSample;
-use crate::tallies::{GroupTallies, Tallies};
+use crate::tallies::Tallies;
 
 /// The records of all workers in one phase.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ pub struct PhaseAggregate {
     lag: Lag,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Total {
     in_window: u64,
     series: Series,
@@ -62,7 +61,7 @@ impl PhaseAggregate {
             open: BTreeMap::new(),
             spare: Vec::new(),
             totals,
-            lag: Lag::with(Durations::new()),
+            lag: Lag::default(),
         }
     }
 
@@ -85,14 +84,15 @@ impl PhaseAggregate {
         end_ns: u64,
         accounting: &[GroupAccounting],
     ) -> ClosedInterval {
-        let (groups, lag) = self.take(interval, drain);
+        let (groups, lag) = match self.open.remove(&(interval, drain)) {
+            Some(tallies) => self.unpack(tallies),
+            None => (self.names.groups.iter().map(|_| Vec::new()).collect(), Lag::default()),
+        };
         let nominal_ns = self.start_ns + u64::from(interval) * self.interval_ns;
         let start_ns = if drain { self.closed_until_ns } else { nominal_ns };
         self.closed_until_ns = end_ns;
         self.add_to_totals(drain, &groups);
-        if let Some(lag) = &lag {
-            self.lag.merge(lag);
-        }
+        self.lag.merge(&lag);
         let (phase, phase_name) = (self.phase, self.name);
         let rows = Vec::new();
         let mut closed =
@@ -105,14 +105,26 @@ impl PhaseAggregate {
     #[must_use]
     pub fn totals(&self) -> Vec<TotalRecord> {
         let mut encoder = Encoder::new();
-        let mut records = Vec::new();
-        for (group, totals) in self.names.groups.iter().zip(&self.totals) {
-            let of_group = totals.iter();
-            records.extend(of_group.filter_map(|(index, total)| {
-                self.total_record(group, SeriesKey::at(*index), total, &mut encoder)
-            }));
-        }
-        records
+        let groups = self.names.groups.iter().zip(&self.totals);
+        let totals = groups.flat_map(|(group, totals)| totals.iter().map(move |one| (group, one)));
+        let record =
+            |(group, (index, Total { in_window, series })): (&String, (&usize, &Total))| {
+                let key = SeriesKey::at(*index);
+                Some(TotalRecord {
+                    phase: self.phase,
+                    group: group.clone(),
+                    operation: self.names.operation(key.action).to_owned(),
+                    part: key.action.is_part(),
+                    outcome: key.outcome,
+                    count: series.count,
+                    in_window: *in_window,
+                    rows: series.rows,
+                    service: series.service.distribution(&mut encoder)?,
+                    response: series.response.distribution(&mut encoder)?,
+                    wait: series.wait.distribution(&mut encoder)?,
+                })
+            };
+        totals.filter_map(record).collect()
     }
 
     /// The generator lag of the sampled reads in the closed intervals; `None` without samples.
@@ -121,48 +133,24 @@ impl PhaseAggregate {
         self.lag.record(&mut Encoder::new())
     }
 
-    fn take(&mut self, interval: u32, drain: bool) -> (Vec<ClosedGroup>, Option<Lag>) {
-        let Some(mut tallies) = self.open.remove(&(interval, drain)) else {
-            return (self.names.groups.iter().map(|_| ClosedGroup::default()).collect(), None);
-        };
-        let groups = tallies.groups.iter().map(ClosedGroup::from).collect();
-        let lag = tallies.lag().map(Lag::from);
+    /// The records of an interval, whose memory is used again.
+    fn unpack(&mut self, mut tallies: Tallies) -> (Vec<ClosedGroup>, Lag) {
+        let series = |(key, tally): (SeriesKey, &SeriesTally)| (key, tally.map(Durations::of));
+        let groups = tallies.groups.iter().map(|group| group.recorded().map(series).collect());
+        let closed = (groups.collect(), tallies.lag.map(Durations::of));
         tallies.clear();
         self.spare.push(tallies);
-        (groups, lag)
+        closed
     }
 
     fn add_to_totals(&mut self, drain: bool, groups: &[ClosedGroup]) {
         for (totals, group) in self.totals.iter_mut().zip(groups) {
-            for (key, series) in &group.series {
-                let empty = || Total { in_window: 0, series: Series::with(Durations::new) };
-                let total = totals.entry(key.index()).or_insert_with(empty);
+            for (key, series) in group {
+                let total = totals.entry(key.index()).or_default();
                 total.in_window += if drain { 0 } else { series.completed() };
                 total.series.merge(series);
             }
         }
-    }
-
-    fn total_record(
-        &self,
-        group: &str,
-        key: SeriesKey,
-        total: &Total,
-        encoder: &mut Encoder,
-    ) -> Option<TotalRecord> {
-        Some(TotalRecord {
-            phase: self.phase,
-            group: group.to_owned(),
-            operation: self.names.operation(key.action).to_owned(),
-            part: key.action.is_part(),
-            outcome: key.outcome,
-            count: total.series.count,
-            in_window: total.in_window,
-            rows: total.series.rows,
-            service: total.series.service.distribution(encoder)?,
-            response: total.series.response.distribution(encoder)?,
-            wait: total.series.wait.distribution(encoder)?,
-        })
     }
 }
 
@@ -181,36 +169,24 @@ pub struct ClosedInterval {
     pub end_ns: u64,
     /// By group: `TOTAL` first, then each series in which something completed.
     pub rows: Vec<IntervalRow>,
-    groups: Vec<ClosedGroup>,
-    lag: Option<Lag>,
+    pub(crate) groups: Vec<ClosedGroup>,
+    /// The generator lag of the reads that were sampled.
+    pub(crate) lag: Lag,
 }
 
-/// The records of one group in a closed interval.
-#[derive(Debug, Default)]
-pub(crate) struct ClosedGroup {
-    /// Those in which something completed.
-    pub(crate) series: Vec<(SeriesKey, Series)>,
-}
+/// The records of one group in a closed interval: the series in which something completed.
+type ClosedGroup = Vec<(SeriesKey, Series)>;
 
-impl ClosedGroup {
-    /// Without the parts of read-modify-writes.
-    fn whole(&self) -> impl Iterator<Item = &(SeriesKey, Series)> {
-        self.series.iter().filter(|(key, _)| !key.action.is_part())
-    }
-}
-
-impl From<&GroupTallies> for ClosedGroup {
-    fn from(group: &GroupTallies) -> Self {
-        let series = group.recorded().map(|(key, tally)| (key, tally.into())).collect();
-        Self { series }
-    }
+/// A group's series without the parts of read-modify-writes.
+fn whole(group: &ClosedGroup) -> impl Iterator<Item = &(SeriesKey, Series)> {
+    group.iter().filter(|(key, _)| !key.action.is_part())
 }
 
 impl ClosedInterval {
     /// The interval's rate for a stop rule, over all groups.
     #[must_use]
     pub fn rate_sample(&self) -> RateSample {
-        let whole = || self.groups.iter().flat_map(ClosedGroup::whole);
+        let whole = || self.groups.iter().flat_map(whole);
         let counted = whole().filter(|(key, _)| !key.outcome.is_failure());
         let succeeded = whole().filter(|(key, _)| key.outcome == Outcome::Ok);
         RateSample {
@@ -222,25 +198,16 @@ impl ClosedInterval {
         }
     }
 
-    pub(crate) fn groups(&self) -> &[ClosedGroup] {
-        &self.groups
-    }
-
-    /// The generator lag of the reads that were sampled.
-    pub(crate) fn lag(&self) -> Option<&Durations> {
-        self.lag.as_ref().map(|lag| &lag.lag).filter(|lag| lag.count() > 0)
-    }
-
     fn make_rows(&self, names: &Names, accounting: &[GroupAccounting]) -> Vec<IntervalRow> {
         let mut rows = Vec::new();
         for (index, (name, group)) in names.groups.iter().zip(&self.groups).enumerate() {
             if let Some(accounting) = accounting.iter().find(|entry| entry.group == index) {
                 rows.push(self.total_row(name, group, *accounting));
             }
-            let of_group = group.series.iter();
-            rows.extend(of_group.map(|(key, series)| IntervalRow {
-                operation: names.operation(key.action).to_owned(),
-                ..self.series_row(name, *key, series)
+            rows.extend(group.iter().map(|(key, series)| IntervalRow {
+                part: key.action.is_part(),
+                outcome: RowOutcome::One(key.outcome),
+                ..self.row(name, names.operation(key.action), series)
             }));
         }
         rows
@@ -252,25 +219,14 @@ impl ClosedInterval {
         group: &ClosedGroup,
         accounting: GroupAccounting,
     ) -> IntervalRow {
-        let mut all = Series::with(Durations::new);
-        for (_, series) in group.whole() {
-            all.merge(series);
-        }
+        let mut all = Series::default();
+        whole(group).for_each(|(_, series)| all.merge(series));
         let total = Some(TotalColumns { accounting, late: all.late, late_busy: all.late_busy });
-        let operation = "TOTAL".to_owned();
-        IntervalRow { operation, outcome: RowOutcome::Any, total, ..self.row(name, &all) }
+        IntervalRow { total, ..self.row(name, "TOTAL", &all) }
     }
 
-    fn series_row(&self, name: &str, key: SeriesKey, series: &Series) -> IntervalRow {
-        IntervalRow {
-            part: key.action.is_part(),
-            outcome: RowOutcome::One(key.outcome),
-            ..self.row(name, series)
-        }
-    }
-
-    /// The common fields of a row; the caller sets operation and outcome.
-    fn row(&self, group: &str, series: &Series) -> IntervalRow {
+    /// A row of all outcomes.
+    fn row(&self, group: &str, operation: &str, series: &Series) -> IntervalRow {
         IntervalRow {
             phase: self.phase,
             phase_name: self.phase_name,
@@ -278,7 +234,7 @@ impl ClosedInterval {
             start_ns: self.start_ns,
             end_ns: self.end_ns,
             group: group.to_owned(),
-            operation: String::new(),
+            operation: operation.to_owned(),
             part: false,
             outcome: RowOutcome::Any,
             count: series.completed(),

@@ -29,10 +29,10 @@ const FEWEST: usize = 2;
 pub(crate) struct MeanError {
     /// Degrees of freedom.
     pub(crate) contrasts: usize,
-    mean: f64,
-    stderr: f64,
-    /// Half the width of the 95 % interval.
-    half_width: f64,
+    /// Relative to the mean; not finite if that is 0.
+    pub(crate) relative_stderr: f64,
+    /// Half the width of the 95 % interval, relative to the mean; below no bound if that is 0.
+    pub(crate) relative_half_width: f64,
 }
 
 impl MeanError {
@@ -50,17 +50,9 @@ impl MeanError {
         let powers = (1..=contrasts).map(|wave| projection(&deviations, wave).powi(2) * 2.0);
         let power = powers.sum::<f64>() / (contrasts as f64 * n as f64);
         let stderr = (power / n as f64).sqrt() * WIDENED[contrasts - FEWEST];
-        Some(Self { contrasts, mean, stderr, half_width: stderr * STUDENT[contrasts - FEWEST] })
-    }
-
-    /// Not finite if the mean is 0.
-    pub(crate) fn relative_stderr(&self) -> f64 {
-        self.stderr / self.mean
-    }
-
-    /// Below no bound if the mean is 0.
-    pub(crate) fn relative_half_width(&self) -> f64 {
-        self.half_width / self.mean
+        let half_width = stderr * STUDENT[contrasts - FEWEST];
+        let (relative_stderr, relative_half_width) = (stderr / mean, half_width / mean);
+        Some(Self { contrasts, relative_stderr, relative_half_width })
     }
 }
 

@@ -37,7 +37,7 @@ impl Recorder {
 
     /// Counts one sampled read by its generator lag; `None` for an excluded one.
     pub fn record_lag(&mut self, lag_ns: Option<u64>) {
-        self.current.lag_mut().record(lag_ns);
+        self.current.lag.record(lag_ns);
     }
 
     /// The records since the last call.

@@ -4,11 +4,10 @@ use kvmark_plan::{Outcome, PhaseName};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::accounting::GroupAccounting;
 use crate::durations::Quantiles;
 
 /// The records of one group in one interval: one operation with one outcome, or the total.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct IntervalRow {
     /// Index of the phase in the plan.
     pub phase: u32,
@@ -35,12 +34,16 @@ pub struct IntervalRow {
     /// Records read or written.
     pub rows: u64,
     /// Service time; `None` if no operation due in this phase completed.
+    #[serde(flatten, serialize_with = "service")]
     pub service: Option<Quantiles>,
     /// Response time, likewise.
+    #[serde(flatten, serialize_with = "response")]
     pub response: Option<Quantiles>,
     /// Wait time, likewise.
+    #[serde(flatten, serialize_with = "wait")]
     pub wait: Option<Quantiles>,
     /// Only with `TOTAL`.
+    #[serde(flatten, serialize_with = "total")]
     pub total: Option<TotalColumns>,
 }
 
@@ -56,88 +59,71 @@ pub struct TotalColumns {
     pub late_busy: u64,
 }
 
-/// The outcome column.
+/// The accounting of a group at the end of an interval; counts are since the phase began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupAccounting {
+    /// The group's index in the plan.
+    pub group: usize,
+    /// Arrivals due; none in the closed model.
+    pub due: Option<u64>,
+    /// Operations issued.
+    pub issued: u64,
+    /// Answers that a delayed worker read after the limit on service time; they aren't timeouts.
+    pub read_late: u64,
+    /// Due and not yet issued; none in the closed model.
+    pub backlog: Option<u64>,
+    /// Operations in flight.
+    pub in_flight: u64,
+    /// End of the acknowledged ordinals, exclusive.
+    pub frontier: u64,
+}
+
+/// The outcome column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RowOutcome {
     /// All outcomes together, with `TOTAL`.
     Any,
     /// This one.
+    #[serde(untagged)]
     One(Outcome),
 }
 
-impl RowOutcome {
-    /// The name in records.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Any => "any",
-            Self::One(outcome) => outcome.name(),
-        }
-    }
-}
-
-/// Column names of a sort of duration, in the order of [`Quantiles`].
-type Columns = [&'static str; 8];
-
+/// The columns of a sort of duration, null without values.
 macro_rules! columns {
-    ($sort:literal) => {
-        [
-            concat!($sort, "_ns_min"),
-            concat!($sort, "_ns_mean"),
-            concat!($sort, "_ns_p50"),
-            concat!($sort, "_ns_p90"),
-            concat!($sort, "_ns_p95"),
-            concat!($sort, "_ns_p99"),
-            concat!($sort, "_ns_p999"),
-            concat!($sort, "_ns_max"),
-        ]
+    ($($sort:ident),*) => {
+        $(fn $sort<S: Serializer>(
+            quantiles: &Option<Quantiles>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            let (mut map, q) = (serializer.serialize_map(None)?, quantiles.as_ref());
+            map.serialize_entry(concat!(stringify!($sort), "_ns_min"), &q.map(|q| q.min))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_mean"), &q.map(|q| q.mean))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_p50"), &q.map(|q| q.p50))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_p90"), &q.map(|q| q.p90))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_p95"), &q.map(|q| q.p95))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_p99"), &q.map(|q| q.p99))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_p999"), &q.map(|q| q.p999))?;
+            map.serialize_entry(concat!(stringify!($sort), "_ns_max"), &q.map(|q| q.max))?;
+            map.end()
+        })*
     };
 }
 
-impl Serialize for IntervalRow {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("phase", &self.phase)?;
-        map.serialize_entry("phase_name", &self.phase_name)?;
-        map.serialize_entry("drain", &self.drain)?;
-        map.serialize_entry("start_ns", &self.start_ns)?;
-        map.serialize_entry("end_ns", &self.end_ns)?;
-        map.serialize_entry("group", &self.group)?;
-        map.serialize_entry("operation", &self.operation)?;
-        map.serialize_entry("part", &self.part)?;
-        map.serialize_entry("outcome", self.outcome.name())?;
-        map.serialize_entry("count", &self.count)?;
-        map.serialize_entry("carried", &self.carried)?;
-        map.serialize_entry("rows", &self.rows)?;
-        put_quantiles(&mut map, &columns!("service"), self.service.as_ref())?;
-        put_quantiles(&mut map, &columns!("response"), self.response.as_ref())?;
-        put_quantiles(&mut map, &columns!("wait"), self.wait.as_ref())?;
-        let total = self.total.as_ref();
-        let accounting = total.map(|total| &total.accounting);
-        map.serialize_entry("due", &accounting.and_then(|group| group.due))?;
-        map.serialize_entry("issued", &accounting.map(|group| group.issued))?;
-        map.serialize_entry("late", &total.map(|total| total.late))?;
-        map.serialize_entry("late_busy", &total.map(|total| total.late_busy))?;
-        map.serialize_entry("read_late", &accounting.map(|group| group.read_late))?;
-        map.serialize_entry("backlog", &accounting.and_then(|group| group.backlog))?;
-        map.serialize_entry("in_flight", &accounting.map(|group| group.in_flight))?;
-        map.serialize_entry("frontier", &accounting.map(|group| group.frontier))?;
-        map.end()
-    }
-}
+columns!(service, response, wait);
 
-fn put_quantiles<M: SerializeMap>(
-    map: &mut M,
-    columns: &Columns,
-    quantiles: Option<&Quantiles>,
-) -> Result<(), M::Error> {
-    let [min, mean, p50, p90, p95, p99, p999, max] = columns;
-    map.serialize_entry(min, &quantiles.map(|q| q.min))?;
-    map.serialize_entry(mean, &quantiles.map(|q| q.mean))?;
-    map.serialize_entry(p50, &quantiles.map(|q| q.p50))?;
-    map.serialize_entry(p90, &quantiles.map(|q| q.p90))?;
-    map.serialize_entry(p95, &quantiles.map(|q| q.p95))?;
-    map.serialize_entry(p99, &quantiles.map(|q| q.p99))?;
-    map.serialize_entry(p999, &quantiles.map(|q| q.p999))?;
-    map.serialize_entry(max, &quantiles.map(|q| q.max))
+/// The columns of a `TOTAL` row, null in others.
+fn total<S: Serializer>(total: &Option<TotalColumns>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    let total = total.as_ref();
+    let accounting = total.map(|total| &total.accounting);
+    map.serialize_entry("due", &accounting.and_then(|group| group.due))?;
+    map.serialize_entry("issued", &accounting.map(|group| group.issued))?;
+    map.serialize_entry("late", &total.map(|total| total.late))?;
+    map.serialize_entry("late_busy", &total.map(|total| total.late_busy))?;
+    map.serialize_entry("read_late", &accounting.map(|group| group.read_late))?;
+    map.serialize_entry("backlog", &accounting.and_then(|group| group.backlog))?;
+    map.serialize_entry("in_flight", &accounting.map(|group| group.in_flight))?;
+    map.serialize_entry("frontier", &accounting.map(|group| group.frontier))?;
+    map.end()
 }

@@ -15,7 +15,7 @@ use crate::notice::Notice;
 pub const COUNTING: u32 = 6;
 
 /// The results of a run. Instants count from the origin, in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRecord {
     /// [`COUNTING`] of the engine that measured.
     pub counting: u32,
@@ -170,7 +170,7 @@ pub struct WorkerRecord {
 }
 
 /// The whole process in a phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRecord {
     /// Processor time outside the kernel.
     pub cpu_user_ns: u64,

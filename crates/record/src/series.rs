@@ -38,14 +38,6 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    fn take(&mut self, sample: &Sample) {
-        self.merge(&Self {
-            count: 1,
-            rows: sample.rows,
-            largest_service_ns: sample.completed_ns.saturating_sub(sample.issued_ns),
-        });
-    }
-
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.rows += other.rows;
@@ -55,7 +47,7 @@ impl Carried {
 
 /// The counts and durations of one series. `T` has the durations of one kind: a [`Tally`] while a
 /// worker records, a [`PackedTally`] in a batch, [`Durations`] in an interval or a phase.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Series<T = Durations> {
     /// Operations with durations here.
     pub(crate) count: u64,
@@ -74,13 +66,7 @@ pub(crate) type SeriesTally = Series<Tally>;
 pub(crate) type PackedSeries = Series<PackedTally>;
 
 impl<T> Series<T> {
-    pub(crate) fn with(empty: impl Fn() -> T) -> Self {
-        let (service, response, wait) = (empty(), empty(), empty());
-        let carried = Carried::default();
-        Self { count: 0, late: 0, late_busy: 0, rows: 0, carried, service, response, wait }
-    }
-
-    fn map<U>(&self, mut convert: impl FnMut(&T) -> U) -> Series<U> {
+    pub(crate) fn map<U>(&self, mut convert: impl FnMut(&T) -> U) -> Series<U> {
         Series {
             count: self.count,
             late: self.late,
@@ -123,7 +109,8 @@ impl SeriesTally {
 
     /// Counts an operation whose durations belong to the phase before.
     pub(crate) fn carry(&mut self, sample: &Sample) {
-        self.carried.take(sample);
+        let largest_service_ns = sample.completed_ns.saturating_sub(sample.issued_ns);
+        self.carried.merge(&Carried { count: 1, rows: sample.rows, largest_service_ns });
     }
 
     #[inline]
@@ -160,16 +147,10 @@ impl SeriesTally {
 
 impl Series {
     pub(crate) fn largest_service_ns(&self) -> u64 {
-        self.service.max_ns().max(self.carried.largest_service_ns)
+        self.service.max_ns.max(self.carried.largest_service_ns)
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
         self.add_all(other, Durations::merge);
-    }
-}
-
-impl From<&SeriesTally> for Series {
-    fn from(tally: &SeriesTally) -> Self {
-        tally.map(|tally| tally.into())
     }
 }

@@ -2,7 +2,7 @@
 
 use kvmark_plan::{Until, UntilRule};
 
-use crate::drift::Drift;
+use crate::drift::is_stationary;
 use crate::precision::MeanError;
 
 /// Fewest degrees of freedom of an estimate that may end a phase: with fewer, estimates are too
@@ -49,34 +49,23 @@ impl RateSample {
 /// [`LEAST_CONTRASTS`], and its interval is wider than that of a run of fixed length (see
 /// [`crate::precision`]). `scripts/interval_coverage.py` shows the resulting coverage.
 /// cassandra-stress's rule is unchanged. A warm-up's rule evaluates the newer half of the rates,
-/// see [`Drift`].
+/// see [`is_stationary`].
 #[derive(Clone, Debug)]
 pub struct StopRule {
     until: Until,
-    rates: Rates,
+    rates: Vec<f64>,
     /// Number of intervals at the next evaluation.
-    next_look: u64,
+    next_look: usize,
     /// Whether the bound was met at the last evaluation.
     reached: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Rates {
-    Independent { n: u64, sum: f64, sum_of_squares: f64 },
-    Series(Vec<f64>),
 }
 
 impl StopRule {
     /// The rule of a plan.
     #[must_use]
     pub fn new(until: Until) -> Self {
-        let rates = match until.rule {
-            UntilRule::CassandraStress => {
-                Rates::Independent { n: 0, sum: 0.0, sum_of_squares: 0.0 }
-            }
-            UntilRule::Precision | UntilRule::Stationary => Rates::Series(Vec::new()),
-        };
-        Self { until, rates, next_look: until.min_intervals.into(), reached: false }
+        let next_look = until.min_intervals as usize;
+        Self { until, rates: Vec::new(), next_look, reached: false }
     }
 
     /// Takes the next interval. An empty one is ignored.
@@ -84,16 +73,11 @@ impl StopRule {
         if interval.end_ns <= interval.start_ns {
             return;
         }
-        match &mut self.rates {
-            Rates::Independent { n, sum, sum_of_squares } => {
-                let rate = interval.adjusted_rate();
-                *n += 1;
-                *sum += rate;
-                *sum_of_squares += rate * rate;
-            }
-            Rates::Series(rates) => rates.push(interval.throughput()),
-        }
-        let n = self.intervals();
+        self.rates.push(match self.until.rule {
+            UntilRule::CassandraStress => interval.adjusted_rate(),
+            UntilRule::Precision | UntilRule::Stationary => interval.throughput(),
+        });
+        let n = self.rates.len();
         if n >= self.next_look {
             self.reached = self.is_reached();
             self.next_look = match self.until.rule {
@@ -106,12 +90,10 @@ impl StopRule {
     /// Relative standard error of the mean rate; `None` with too few intervals, and for a warm-up.
     #[must_use]
     pub fn relative_stderr(&self) -> Option<f64> {
-        let stderr = match (&self.rates, self.until.rule) {
-            (Rates::Independent { n: 0, .. }, _) | (_, UntilRule::Stationary) => return None,
-            (Rates::Independent { n, sum, sum_of_squares }, _) => {
-                independent_stderr(*n as f64, *sum, *sum_of_squares)
-            }
-            (Rates::Series(rates), _) => MeanError::of(rates)?.relative_stderr(),
+        let stderr = match self.until.rule {
+            UntilRule::Stationary => return None,
+            UntilRule::CassandraStress => independent_stderr(&self.rates),
+            UntilRule::Precision => MeanError::of(&self.rates)?.relative_stderr,
         };
         stderr.is_finite().then_some(stderr)
     }
@@ -119,36 +101,31 @@ impl StopRule {
     /// Whether the phase may end.
     #[must_use]
     pub fn satisfied(&self) -> bool {
-        let n = self.intervals();
-        let full = self.until.max_intervals.is_some_and(|max| n >= u64::from(max));
+        let n = self.rates.len();
+        let full = self.until.max_intervals.is_some_and(|max| n >= max as usize);
         full || (n > 0 && self.reached)
     }
 
     fn is_reached(&self) -> bool {
-        match (&self.rates, self.until.rule) {
-            (Rates::Series(rates), UntilRule::Stationary) => {
-                let newer = &rates[rates.len() / 2..];
-                Drift::of(newer).is_some_and(|drift| drift.is_below(self.until.bound))
-            }
-            (Rates::Series(rates), _) => MeanError::of(rates).is_some_and(|error| {
-                error.contrasts >= LEAST_CONTRASTS && error.relative_half_width() < self.until.bound
+        let Until { rule, bound, .. } = self.until;
+        match rule {
+            UntilRule::Stationary => is_stationary(&self.rates[self.rates.len() / 2..], bound),
+            UntilRule::Precision => MeanError::of(&self.rates).is_some_and(|error| {
+                error.contrasts >= LEAST_CONTRASTS && error.relative_half_width < bound
             }),
-            _ => self.relative_stderr().is_some_and(|stderr| stderr < self.until.bound),
-        }
-    }
-
-    fn intervals(&self) -> u64 {
-        match &self.rates {
-            Rates::Independent { n, .. } => *n,
-            Rates::Series(rates) => rates.len() as u64,
+            UntilRule::CassandraStress => {
+                self.relative_stderr().is_some_and(|stderr| stderr < bound)
+            }
         }
     }
 }
 
 /// cassandra-stress (`util/Uncertainty.java`): the *population* standard deviation over the square
 /// root of n, over the mean; intervals are taken as independent.
-fn independent_stderr(n: f64, sum: f64, sum_of_squares: f64) -> f64 {
-    let mean = sum / n;
+fn independent_stderr(rates: &[f64]) -> f64 {
+    let n = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / n;
+    let sum_of_squares: f64 = rates.iter().map(|rate| rate * rate).sum();
     let variance = (sum_of_squares / n - mean * mean).max(0.0);
     variance.sqrt() / n.sqrt() / mean
 }

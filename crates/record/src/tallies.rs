@@ -3,21 +3,20 @@
 use crate::lag::LagTally;
 use crate::names::{Names, SeriesKey};
 use crate::series::{Sample, SeriesTally};
-use crate::tally::Tally;
 
 /// The tallies of one worker, or of several together.
 #[derive(Debug)]
 pub(crate) struct Tallies {
     pub(crate) groups: Vec<GroupTallies>,
-    /// Created when first needed.
-    lag: Option<Box<LagTally>>,
+    /// The sampled reads.
+    pub(crate) lag: LagTally,
 }
 
 impl Tallies {
     pub(crate) fn new(names: &Names) -> Self {
         let series = SeriesKey::count(names.statements.len());
         let groups = names.groups.iter().map(|_| GroupTallies::new(series)).collect();
-        Self { groups, lag: None }
+        Self { groups, lag: LagTally::default() }
     }
 
     /// Clears the records and keeps the memory. Free if already clear.
@@ -25,18 +24,9 @@ impl Tallies {
         for group in &mut self.groups {
             group.recorded_mut().for_each(|(_, series)| series.clear());
         }
-        if let Some(lag) = self.lag.as_deref_mut().filter(|lag| !lag.is_empty()) {
-            lag.clear();
+        if !self.lag.is_empty() {
+            self.lag.clear();
         }
-    }
-
-    /// The sampled reads, if there are any.
-    pub(crate) fn lag(&self) -> Option<&LagTally> {
-        self.lag.as_deref().filter(|lag| !lag.is_empty())
-    }
-
-    pub(crate) fn lag_mut(&mut self) -> &mut LagTally {
-        self.lag.get_or_insert_with(|| Box::new(LagTally::with(Tally::new())))
     }
 }
 
@@ -69,7 +59,7 @@ impl GroupTallies {
     }
 
     pub(crate) fn at(&mut self, index: usize) -> &mut SeriesTally {
-        self.series[index].get_or_insert_with(|| Box::new(SeriesTally::with(Tally::new)))
+        self.series[index].get_or_insert_default()
     }
 
     #[inline]
@@ -86,5 +76,5 @@ impl GroupTallies {
 #[cold]
 #[inline(never)]
 fn create(missing: &mut Option<Box<SeriesTally>>) -> &mut SeriesTally {
-    missing.insert(Box::new(SeriesTally::with(Tally::new)))
+    missing.insert(Box::default())
 }

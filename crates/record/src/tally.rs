@@ -9,6 +9,8 @@
 //! close to each other, a window opens: an array with two bytes per bucket. A full count moves to a
 //! list of large counts.
 
+use std::slice::Iter;
+
 /// The longest recorded duration: one hour. Longer ones count as one hour.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -48,20 +50,14 @@ pub(crate) struct Tally {
 /// A bucket, and how many values it has.
 pub(crate) type BucketCount = (u16, u64);
 
-impl Tally {
-    pub(crate) fn new() -> Self {
-        Self {
-            window: Vec::new(),
-            first: 0,
-            listed: Vec::new(),
-            large: Vec::new(),
-            sum_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            span_ns: 0,
-        }
+impl Default for Tally {
+    fn default() -> Self {
+        let (window, listed, large) = (Vec::new(), Vec::new(), Vec::new());
+        Self { window, first: 0, listed, large, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, span_ns: 0 }
     }
+}
 
+impl Tally {
     pub(crate) fn is_empty(&self) -> bool {
         self.min_ns == u64::MAX
     }
@@ -94,21 +90,21 @@ impl Tally {
             sum_ns: self.sum_ns,
             min_ns: self.min_ns,
             max_ns: self.max_ns,
-            listed: self.listed.len() as u32,
-            counted: (values.counted.len() - before) as u32,
-            large: self.large.len() as u32,
+            listed: self.listed.len(),
+            counted: values.counted.len() - before,
+            large: self.large.len(),
         }
     }
 
     /// Adds the values of another tally, the next ones of the reader.
     pub(crate) fn add_packed(&mut self, tally: &PackedTally, values: &mut ValueReader<'_>) {
-        for bucket in next(&mut values.listed, tally.listed) {
+        for bucket in values.listed.by_ref().take(tally.listed) {
             self.add(usize::from(*bucket), 1);
         }
-        for (bucket, count) in next(&mut values.counted, tally.counted) {
+        for (bucket, count) in values.counted.by_ref().take(tally.counted) {
             self.add(usize::from(*bucket), u64::from(*count));
         }
-        for (bucket, count) in next(&mut values.large, tally.large) {
+        for (bucket, count) in values.large.by_ref().take(tally.large) {
             self.add(usize::from(*bucket), *count);
         }
         self.sum_ns += tally.sum_ns;
@@ -120,10 +116,7 @@ impl Tally {
         self.window.fill(0);
         self.listed.clear();
         self.large.clear();
-        self.sum_ns = 0;
-        self.min_ns = u64::MAX;
-        self.max_ns = 0;
-        self.span_ns = 0;
+        (self.sum_ns, self.min_ns, self.max_ns, self.span_ns) = (0, u64::MAX, 0, 0);
     }
 
     /// The buckets that aren't empty, ascending.
@@ -250,9 +243,9 @@ pub(crate) struct PackedTally {
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
-    listed: u32,
-    counted: u32,
-    large: u32,
+    listed: usize,
+    counted: usize,
+    large: usize,
 }
 
 /// The packed values of tallies.
@@ -272,7 +265,7 @@ impl PackedValues {
     }
 
     pub(crate) fn reader(&self) -> ValueReader<'_> {
-        let Self { listed, counted, large } = self;
+        let (listed, counted, large) = (self.listed.iter(), self.counted.iter(), self.large.iter());
         ValueReader { listed, counted, large }
     }
 }
@@ -280,16 +273,9 @@ impl PackedValues {
 /// Reads packed values.
 #[derive(Debug)]
 pub(crate) struct ValueReader<'a> {
-    listed: &'a [u16],
-    counted: &'a [(u16, u16)],
-    large: &'a [BucketCount],
-}
-
-/// Takes the next `count` values.
-fn next<'a, T>(values: &mut &'a [T], count: u32) -> &'a [T] {
-    let (next, rest) = values.split_at(count as usize);
-    *values = rest;
-    next
+    listed: Iter<'a, u16>,
+    counted: Iter<'a, (u16, u16)>,
+    large: Iter<'a, BucketCount>,
 }
 
 /// Number of chunks next to a window that save the most memory as part of it. A bucket in the
@@ -359,7 +345,7 @@ mod tests {
     }
 
     fn tally(values: &[u64]) -> Tally {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         values.iter().for_each(|value| tally.record(*value));
         tally
     }
@@ -409,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_tally_takes_memory_only_for_its_values() {
-        assert_eq!(bytes(&Tally::new()), 0);
+        assert_eq!(bytes(&Tally::default()), 0);
         assert!(bytes(&tally(&values(5, 10))) <= 2 * FIRST_LISTED);
         // Values far apart open no window over all that lies between.
         let outliers: Vec<u64> =

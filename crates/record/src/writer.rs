@@ -1,6 +1,6 @@
 //! The files that a run appends to.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,19 @@ use crate::phase::ClosedInterval;
 #[non_exhaustive]
 pub enum RecordError {
     /// A run is never overwritten.
-    #[error(
-        "{} already exists and a run is never overwritten: choose another folder",
-        path.display()
-    )]
+    #[error("{path} already exists and a run is never overwritten: choose another folder")]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// No space left.
-    #[error(
-        "{} can't be written because the disk is full: free some space and run again",
-        path.display()
-    )]
+    #[error("{path} can't be written because the disk is full: free some space and run again")]
     Full {
         /// The file.
         path: PathBuf,
     },
     /// Any other error of the operating system.
-    #[error("{} can't be written ({source}): check the folder and its permissions", path.display())]
+    #[error("{path} can't be written ({source}): check the folder and its permissions")]
     Io {
         /// The file.
         path: PathBuf,
@@ -64,11 +58,12 @@ impl RunWriter {
         names: Arc<Names>,
     ) -> Result<Self, RecordError> {
         let (rows, histograms) = (folder.join("intervals.jsonl"), folder.join("histograms.hlog"));
-        refuse_existing(&rows)?;
-        refuse_existing(&histograms)?;
-        let events = LineFile::shared(folder.join("events.jsonl"))?;
-        let intervals = LineFile::create(rows)?;
-        let mut histograms = LineFile::create(histograms)?;
+        if let Some(path) = [&rows, &histograms].into_iter().find(|path| path.exists()) {
+            return Err(RecordError::Exists { path: path.clone() });
+        }
+        let events = LineFile::open(folder.join("events.jsonl"), None)?;
+        let intervals = LineFile::open(rows, Some(0))?;
+        let mut histograms = LineFile::open(histograms, Some(0))?;
         histograms.append(hlog::header(started_wall_ns).as_bytes())?;
         Ok(Self { intervals, histograms, events, log: Log::new(names) })
     }
@@ -103,24 +98,16 @@ impl RunWriter {
     /// # Errors
     /// What the system says.
     pub fn finish(self) -> Result<(), RecordError> {
-        for file in [self.intervals, self.histograms, self.events] {
-            file.sync()?;
-        }
-        Ok(())
+        let mut files = [self.intervals, self.histograms, self.events].into_iter();
+        files.try_for_each(|LineFile { path, file, .. }| {
+            file.sync_all().map_err(|source| failure(&path, source))
+        })
     }
 }
 
 fn put_line<T: serde::Serialize>(lines: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(&mut *lines, value).expect("records are plain JSON, memory takes them");
     lines.push(b'\n');
-}
-
-fn refuse_existing(path: &Path) -> Result<(), RecordError> {
-    match fs::exists(path) {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(RecordError::Exists { path: path.to_owned() }),
-        Err(source) => Err(failure(path, source)),
-    }
 }
 
 fn failure(path: &Path, source: io::Error) -> RecordError {
@@ -140,51 +127,26 @@ struct LineFile {
     length: Option<u64>,
 }
 
-/// New files are private to the user.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.append(true).mode(0o600);
-    options
-}
-
 impl LineFile {
-    /// A new file.
-    fn create(path: PathBuf) -> Result<Self, RecordError> {
-        match private().create_new(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, length: Some(0) }),
-            Err(source) => Err(failure(&path, source)),
-        }
-    }
-
-    /// A file to which others append too.
-    fn shared(path: PathBuf) -> Result<Self, RecordError> {
-        match private().create(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, length: None }),
+    /// A new file, or without a length one that may exist. New files are private to the user.
+    fn open(path: PathBuf, length: Option<u64>) -> Result<Self, RecordError> {
+        let mut options = OpenOptions::new();
+        options.append(true).mode(0o600).create(true).create_new(length.is_some());
+        match options.open(&path) {
+            Ok(file) => Ok(Self { path, file, length }),
             Err(source) => Err(failure(&path, source)),
         }
     }
 
     /// Appends whole lines with one call to the system where it takes them at once.
     fn append(&mut self, lines: &[u8]) -> Result<(), RecordError> {
-        match self.file.write_all(lines) {
-            Ok(()) => {
-                self.length = self.length.map(|length| length + lines.len() as u64);
-                Ok(())
-            }
-            Err(source) => Err(self.cut_torn_line(source)),
-        }
-    }
-
-    /// A full disk may have taken half a line. If it can't be cut off, the reader ignores it.
-    fn cut_torn_line(&self, source: io::Error) -> RecordError {
-        if let Some(length) = self.length {
-            let _ = self.file.set_len(length);
-        }
-        failure(&self.path, source)
-    }
-
-    fn sync(self) -> Result<(), RecordError> {
-        self.file.sync_all().map_err(|source| failure(&self.path, source))
+        self.file.write_all(lines).map_err(|source| {
+            // A full disk may have taken half a line. If it can't be cut off, readers ignore it.
+            let _ = self.length.map(|length| self.file.set_len(length));
+            failure(&self.path, source)
+        })?;
+        self.length = self.length.map(|length| length + lines.len() as u64);
+        Ok(())
     }
 }
 

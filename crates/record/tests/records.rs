@@ -86,7 +86,9 @@ fn closed(name: PhaseName, samples: &[Sample]) -> ClosedInterval {
 }
 
 fn row<'a>(interval: &'a ClosedInterval, operation: &str, outcome: &str) -> &'a IntervalRow {
-    let wanted = |row: &&IntervalRow| row.operation == operation && row.outcome.name() == outcome;
+    let wanted = |row: &&IntervalRow| {
+        row.operation == operation && serde_json::to_value(row.outcome).expect("JSON") == outcome
+    };
     interval.rows.iter().find(wanted).expect("the row is there")
 }
 
@@ -438,11 +440,11 @@ fn events_are_appended_beside_those_of_others() {
     let mut writer = writer(folder.path()).expect("a new run");
     let name = PhaseName::Load;
     let notice = Notice {
-        code: "schedule_late".into(),
+        code: "schedule_late",
         phase: Some(0),
         message: "m".into(),
-        evidence: [("late".to_owned(), Value::from(3))].into(),
-        advice: "a".into(),
+        evidence: serde_json::json!({ "late": 3 }),
+        advice: "a",
     };
     let kinds = [
         EventKind::PhaseStarted { phase: 0, name },

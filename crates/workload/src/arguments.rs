@@ -17,11 +17,7 @@ pub struct ArgumentBuffer {
     pub commands: Vec<(u32, u32)>,
     /// For each command, the record it concerns.
     pub ordinals: Vec<u64>,
-    /// The operation's time to live on a tape. Must be set before the arguments are drawn.
-    pub ttl_ms: u64,
-    /// Number of records of a scan. Must be set before the arguments are drawn.
-    pub scan_length: u64,
-    /// The operation's key and value on a tape. Must be set before the arguments are drawn.
+    /// The operation's data on a tape. Must be set before the arguments are drawn.
     pub taped: TapedContent,
     /// The records that an insert adds, each once.
     pub inserted: Vec<u64>,
@@ -51,10 +47,6 @@ pub(crate) struct Element {
     pub(crate) position: u64,
     /// The record's ordinal.
     pub(crate) ordinal: u64,
-    /// The time to live on a tape.
-    pub(crate) ttl_ms: u64,
-    /// Number of records of a scan.
-    pub(crate) scan_length: u64,
 }
 
 /// The scope of an argument, and its index among the arguments of that scope.
@@ -86,9 +78,14 @@ pub(crate) fn starts(each: Each, here: usize, commands: &[(u32, u32)]) -> [usize
     }
 }
 
-/// The key and the value of an operation on a tape, if the tape has them. The memory is reused.
+/// The data of an operation on a tape, with key and value if the tape has them. The memory is
+/// reused.
 #[derive(Clone, Debug, Default)]
 pub struct TapedContent {
+    /// Time to live.
+    pub ttl_ms: u64,
+    /// Number of records of a scan.
+    pub scan_length: u64,
     bytes: Vec<u8>,
     /// End of the key.
     key: Option<usize>,

@@ -13,7 +13,7 @@ mod rates;
 
 use kvmark_plan::{Arrival, GOLDEN, split_mix};
 
-use crate::partition::NumberPartition;
+use crate::partition::{NumberPartition, PartitionCursor};
 use even::Even;
 use poisson::Poisson;
 pub use rates::Due;
@@ -30,6 +30,9 @@ pub const fn seed_of(schedule_seed: u64, phase: u32, group: u32) -> u64 {
 /// end.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
+    numbers: PartitionCursor,
+    /// When the next arrival is due.
+    at_ns: u64,
     process: Process,
 }
 
@@ -48,44 +51,32 @@ impl Arrivals {
         if partition.is_empty() {
             return None;
         }
-        let process = match arrival {
+        let numbers = PartitionCursor::new(partition);
+        let mut process = match arrival {
             Arrival::Closed { .. } | Arrival::Tape { .. } => return None,
             Arrival::Constant { rates } => {
                 let first = rates.first()?.rate;
                 if rates.iter().all(|point| point.rate == first) {
-                    Process::Even(Even::new(first, partition))
+                    Process::Even(Even::new(first, &numbers))
                 } else {
-                    Process::Ramped(Ramped::new(Rates::new(rates), partition))
+                    Process::Ramped(Ramped { rates: Rates::new(rates), piece: 0 })
                 }
             }
-            Arrival::Poisson { rates } => {
-                Process::Poisson(Poisson::new(Rates::new(rates), seed, partition))
-            }
+            Arrival::Poisson { rates } => Process::Poisson(Poisson::new(Rates::new(rates), seed)),
         };
-        Some(Self { process })
+        let at_ns = match &mut process {
+            Process::Even(even) => even.at.ns,
+            Process::Ramped(ramped) => ramped.instant(numbers.number),
+            Process::Poisson(poisson) => poisson.instant(numbers.number),
+        };
+        Some(Self { numbers, at_ns, process })
     }
 
     /// The next arrival, which isn't taken.
     #[inline]
     #[must_use]
     pub fn peek(&self) -> Due {
-        match &self.process {
-            Process::Even(even) => even.peek(),
-            Process::Ramped(ramped) => ramped.peek(),
-            Process::Poisson(poisson) => poisson.peek(),
-        }
-    }
-
-    /// Takes the next arrival.
-    #[inline]
-    pub fn take_next(&mut self) -> Due {
-        let due = self.peek();
-        match &mut self.process {
-            Process::Even(even) => even.advance(),
-            Process::Ramped(ramped) => ramped.advance(),
-            Process::Poisson(poisson) => poisson.advance(),
-        }
-        due
+        Due { number: self.numbers.number, at_ns: self.at_ns }
     }
 
     /// How many arrivals of all partitions, taken or not, are due by this time of the phase.
@@ -109,6 +100,13 @@ impl Iterator for Arrivals {
 
     #[inline]
     fn next(&mut self) -> Option<Due> {
-        Some(self.take_next())
+        let due = self.peek();
+        let leaps = self.numbers.advance();
+        self.at_ns = match &mut self.process {
+            Process::Even(even) => even.advance(leaps),
+            Process::Ramped(ramped) => ramped.instant(self.numbers.number),
+            Process::Poisson(poisson) => poisson.instant(self.numbers.number),
+        };
+        Some(due)
     }
 }

@@ -166,9 +166,9 @@ impl ArgumentGenerator {
             // A column is appended by the statement's table.
             Recipe::ReplyField(_) | Recipe::Column(_) => ValueType::Text,
             Recipe::Ttl(unit_ms) => {
-                put_integer((element.ttl_ms / unit_ms).max(1).cast_signed(), bytes)
+                put_integer((taped.ttl_ms / unit_ms).max(1).cast_signed(), bytes)
             }
-            Recipe::ScanLength => put_integer(element.scan_length.cast_signed(), bytes),
+            Recipe::ScanLength => put_integer(taped.scan_length.cast_signed(), bytes),
             Recipe::Drawn(law) => {
                 let mut random = self.seed.random_of_part(number, place);
                 law.append(element.position, &mut random, bytes)
@@ -225,6 +225,7 @@ impl ArgumentGenerator {
         records: &Records,
         first: Element,
         ordinals: &[u64],
+        taped: &TapedContent,
         bytes: &mut Vec<u8>,
         places: impl Iterator<Item = &'a mut (ValueType, Range<usize>)>,
     ) {
@@ -251,8 +252,8 @@ impl ArgumentGenerator {
                 let position = first.position.wrapping_add(command);
                 let element = Element { place: command, position, ordinal: *ordinal, ..first };
                 let start = bytes.len();
-                let (earlier, taped) = (EarlierArguments::NONE, TapedContent::default());
-                let kind = self.append(records, element, earlier, &[], &taped, bytes);
+                let earlier = EarlierArguments::NONE;
+                let kind = self.append(records, element, earlier, &[], taped, bytes);
                 *place = (kind, start..bytes.len());
             }),
         }

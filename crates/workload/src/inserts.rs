@@ -6,11 +6,16 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use kvmark_plan::Share;
 
-use crate::cache_padded::CachePadded;
 use crate::ranges::RangeSet;
 
 /// Number of inserts after the oldest open one that can end without a lock.
 const WINDOW: u64 = 1 << 20;
+
+/// A value aligned to two cache lines, because processors fetch lines in pairs:
+/// keeps data that one thread writes off the lines of other threads' data.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CachePadded<T>(pub T);
 
 /// Assigns an ordinal to each insert of a run and tracks which inserts have ended.
 ///
@@ -77,7 +82,8 @@ impl InsertSequence {
         self.limit != u64::MAX && self.next.0.load(Relaxed) >= self.limit
     }
 
-    /// [`Self::next`] while the dataset isn't full.
+    /// The ordinal of the next insert, which must end with [`Self::acknowledge`] or [`Self::fail`];
+    /// `None` when the dataset is full.
     #[inline]
     pub fn take(&self) -> Option<u64> {
         if self.is_full() {
@@ -85,12 +91,6 @@ impl InsertSequence {
         }
         let position = self.next.0.fetch_add(1, Relaxed);
         (position < self.limit).then(|| self.ordinal(position))
-    }
-
-    /// The ordinal of the next insert, which must end with [`Self::acknowledge`] or [`Self::fail`].
-    #[inline]
-    pub fn next(&self) -> u64 {
-        self.ordinal(self.next.0.fetch_add(1, Relaxed))
     }
 
     #[inline]

@@ -54,13 +54,6 @@ impl KeyWriter {
         Self { prefix, blank, zero_padding, padded, order: text.order }
     }
 
-    /// Replaces `key` by the text of an ordinal.
-    #[inline]
-    pub(crate) fn write(&self, ordinal: u64, key: &mut Vec<u8>) {
-        key.clear();
-        self.append(ordinal, key);
-    }
-
     /// Appends the text of an ordinal.
     #[inline]
     pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
@@ -139,7 +132,8 @@ mod tests {
         let writer = KeyWriter::new(&text);
         let key = |hash: u64, size: u64| {
             let mut key = Vec::new();
-            writer.write(hash << 8 | size, &mut key);
+            key.clear();
+            writer.append(hash << 8 | size, &mut key);
             key
         };
         assert_eq!(key(0, 10), b"----------");

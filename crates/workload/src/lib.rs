@@ -12,7 +12,6 @@
 
 mod arguments;
 mod arrivals;
-mod cache_padded;
 mod checks;
 mod checksum;
 mod decimal;
@@ -33,10 +32,10 @@ mod value;
 
 pub use arguments::{ArgumentBuffer, TapedContent};
 pub use arrivals::{Arrivals, Due, seed_of};
-pub use cache_padded::CachePadded;
 pub use error::WorkloadError;
-pub use inserts::InsertSequence;
+pub use inserts::{CachePadded, InsertSequence};
 pub use partition::NumberPartition;
 pub use records::{RecordRef, Records, sized, tag};
+pub use statement::StatementTemplate;
 pub use stream::{Draw, Stream};
 pub use value::ValueBuffer;

@@ -55,12 +55,12 @@ impl NumberPartition {
 /// Iterates over the numbers of a partition that isn't empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartitionCursor {
-    partition: NumberPartition,
+    pub(crate) partition: NumberPartition,
     pub(crate) number: u64,
     /// The number's place in the cycle.
     place: u64,
     /// From the last number of a cycle to the first of the next.
-    leap: u64,
+    pub(crate) leap: u64,
 }
 
 impl PartitionCursor {
@@ -68,14 +68,6 @@ impl PartitionCursor {
         let NumberPartition { first, step, cycle } = partition;
         let last = first + (cycle - first - 1) / step * step;
         Self { partition, number: first, place: first, leap: cycle - last + first }
-    }
-
-    pub(crate) const fn step(&self) -> u64 {
-        self.partition.step
-    }
-
-    pub(crate) const fn leap(&self) -> u64 {
-        self.leap
     }
 
     /// Moves to the next number; true for a leap, false for a step.

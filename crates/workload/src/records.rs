@@ -77,15 +77,17 @@ impl Records {
     }
 
     /// Fields of a record.
+    #[must_use]
     #[inline]
-    pub(crate) fn fields(&self) -> u32 {
+    pub fn fields(&self) -> u32 {
         self.fields.len() as u32
     }
 
     /// Replaces `key` by the key of an ordinal. Allocates only while `key` grows.
     #[inline]
     pub fn key_into(&self, ordinal: u64, key: &mut Vec<u8>) {
-        self.keys.write(ordinal, key);
+        key.clear();
+        self.keys.append(ordinal, key);
     }
 
     /// Appends the key of an ordinal.

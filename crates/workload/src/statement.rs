@@ -1,11 +1,11 @@
 //! Draws the arguments of a statement.
 
 use kvmark_plan::{
-    Argument, Check, Each, Generator, OutOfRange, Random, Seed, Statement, ValueType,
+    Argument, Check, Each, Generator, OutOfRange, Plan, Random, Seed, Statement, ValueType,
 };
 
 use crate::arguments::{ArgumentAt, ArgumentBuffer, EarlierArguments, Element, starts};
-use crate::checks::Checks;
+use crate::checks;
 use crate::generator::ArgumentGenerator;
 use crate::records::Records;
 use crate::size::Sizes;
@@ -13,7 +13,7 @@ use kvmark_stress_rows::{PartitionCounts, Table};
 
 /// A [`Statement`], ready to draw its arguments.
 #[derive(Clone, Debug)]
-pub(crate) struct StatementTemplate {
+pub struct StatementTemplate {
     commands: Sizes,
     items: Sizes,
     /// cassandra-stress's table, if the statement writes or reads its rows.
@@ -29,8 +29,11 @@ pub(crate) struct StatementTemplate {
     /// Whether all arguments are drawn per command, none refers to others, and each command has its
     /// own record.
     is_each: bool,
-    checks: Checks,
-    when_full: Option<u32>,
+    checks: Vec<Check>,
+    /// The arguments in the statement's order.
+    slots: Vec<ArgumentAt>,
+    /// The replacement of this statement for a full dataset.
+    pub(crate) when_full: Option<u32>,
     /// The arguments that replies must contain.
     expects: Vec<ArgumentAt>,
     /// Fields of the record among the arguments, with their scopes.
@@ -44,11 +47,12 @@ pub(crate) struct StatementTemplate {
 impl StatementTemplate {
     /// The statement of this index in the plan; `seed` is the group's and phase's.
     pub(crate) fn new(
-        statement: &Statement,
-        index: usize,
+        plan: &Plan,
+        index: u32,
         popularity: Seed,
         seed: impl Fn(u64) -> Seed,
     ) -> Result<Self, OutOfRange> {
+        let statement = &plan.statements[index as usize];
         let place = |name: &str| format!("statements[{index}].{name}");
         let mut generators: [Vec<ArgumentGenerator>; 3] = Default::default();
         let mut slots = Vec::new();
@@ -86,7 +90,8 @@ impl StatementTemplate {
             makes_fields: generators.iter().flatten().any(ArgumentGenerator::makes_field),
             generators,
             one_record: statement.record == Each::Operation,
-            checks: Checks::new(statement, &slots),
+            checks: statement.checks.clone(),
+            slots,
             when_full: statement.when_full,
             expects,
             written,
@@ -117,8 +122,7 @@ impl StatementTemplate {
             for place in 0..counts.count(number) {
                 let position = first.wrapping_add(place);
                 let ordinal = ordinal(place);
-                let (ttl_ms, scan_length) = (0, 0);
-                let element = Element { number, place, position, ordinal, ttl_ms, scan_length };
+                let element = Element { number, place, position, ordinal };
                 self.bind_rows(table, records, element, &mut shape, buffer);
             }
             return;
@@ -139,9 +143,7 @@ impl StatementTemplate {
             }
             buffer.ordinals.push(ordinal);
             let position = number.wrapping_mul(self.most[0]).wrapping_add(command);
-            let ArgumentBuffer { ttl_ms, scan_length, .. } = *buffer;
-            let place = command;
-            let element = Element { number, place, position, ordinal, ttl_ms, scan_length };
+            let element = Element { number, place: command, position, ordinal };
             if command == 0 {
                 let first = Element { position: number, ..element };
                 self.make(Each::Operation, records, first, buffer);
@@ -179,13 +181,12 @@ impl StatementTemplate {
             ((command * width as u64) as u32, items as u32)
         }));
         let position = number.wrapping_mul(self.most[0]);
-        let ArgumentBuffer { ttl_ms, scan_length, .. } = *buffer;
-        let first = Element { number, place: 0, position, ordinal: 0, ttl_ms, scan_length };
-        let ArgumentBuffer { bytes, places, ordinals, .. } = buffer;
+        let first = Element { number, place: 0, position, ordinal: 0 };
+        let ArgumentBuffer { bytes, places, ordinals, taped, .. } = buffer;
         places.resize(ordinals.len() * width, (ValueType::Text, 0..0));
         for (slot, generator) in generators.iter().enumerate() {
             let places = places[slot..].iter_mut().step_by(width);
-            generator.append_each(records, first, ordinals, bytes, places);
+            generator.append_each(records, first, ordinals, taped, bytes, places);
         }
     }
 
@@ -247,11 +248,8 @@ impl StatementTemplate {
 
     /// Fields of the record among a command's arguments, each with the place that generates its
     /// value. The last item's value remains.
-    pub(crate) fn written(
-        &self,
-        command: u32,
-        items: u32,
-    ) -> impl ExactSizeIterator<Item = (u32, u64)> {
+    #[must_use]
+    pub fn written(&self, command: u32, items: u32) -> impl ExactSizeIterator<Item = (u32, u64)> {
         let command = u64::from(command);
         let last = command * self.most[1] + u64::from(items.saturating_sub(1));
         self.written.iter().map(move |(each, field)| match each {
@@ -262,28 +260,25 @@ impl StatementTemplate {
     }
 
     /// Fields of the record in the reply to a command, each after its index among the values.
-    pub(crate) fn expected(&self) -> &[(u32, u32)] {
+    #[must_use]
+    pub fn expected(&self) -> &[(u32, u32)] {
         &self.expected
     }
 
-    /// The replacement of this statement for a full dataset.
-    pub(crate) const fn when_full(&self) -> Option<u32> {
-        self.when_full
-    }
-
     /// Whether the rows of a reply pass the checks. `cells` are its values with row and column.
-    pub(crate) fn checks<'a>(
+    pub fn checks<'a>(
         &self,
         buffer: &ArgumentBuffer,
         rows: u64,
         cells: impl Iterator<Item = (u32, u32, &'a [u8])> + Clone,
     ) -> bool {
-        self.checks.hold(buffer, rows, cells)
+        let holds = |one: &Check| checks::holds(one, &self.slots, buffer, rows, cells.clone());
+        self.checks.iter().all(holds)
     }
 
     /// Whether the returned values are the expected arguments in order, for each command, and for
     /// each of its items if an expected argument is drawn per item.
-    pub(crate) fn holds<'a>(
+    pub fn holds<'a>(
         &self,
         records: &Records,
         buffer: &ArgumentBuffer,
@@ -306,8 +301,7 @@ impl StatementTemplate {
                     let drawn = EarlierArguments { places: &buffer.places, starts };
                     let generator = &self.generators[*each as usize][*slot];
                     let at = (drawn, (*each, *slot));
-                    let same = generator.matches(records, &key, at, &buffer.bytes, found);
-                    if !same {
+                    if !generator.matches(records, &key, at, &buffer.bytes, found) {
                         return false;
                     }
                 }

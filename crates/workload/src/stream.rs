@@ -1,8 +1,6 @@
 //! The operations of one group in one phase.
 
-use kvmark_plan::{
-    Arrival, FieldChoice, Group, Kind, OutOfRange, PhaseName, Plan, Seed, Statement,
-};
+use kvmark_plan::{Arrival, FieldChoice, Group, Kind, PhaseName, Plan, Seed};
 
 use crate::arguments::ArgumentBuffer;
 use crate::distribution::KeyChooser;
@@ -80,8 +78,17 @@ impl Stream {
         let ranks = of_keys(source::RANK);
         let keys = KeyChooser::new(&settings.keys, popularity, Some(ranks), &place("keys"))?;
         let records = Records::new(&plan.dataset, Seed::derive(plan.seeds.values, &here))?;
-        let templates = templates(plan, &mix, popularity, of_keys)?;
-        let probe = probe(plan, popularity, of_keys)?;
+        let compile = |index: u32| {
+            let seed = of_keys(source::STATEMENTS + u64::from(index));
+            let seed = move |source| Seed::derive(seed.at(0), &[source]);
+            StatementTemplate::new(plan, index, popularity, seed)
+        };
+        let is_used = |index: &u32| mix.choices().any(|one| may_execute(plan, one, *index));
+        let templates = (0..plan.statements.len() as u32)
+            .map(|index| Some(index).filter(is_used).map(compile).transpose());
+        let templates = templates.collect::<Result<_, _>>()?;
+        let probe = |index| compile(index).map(|template| (index, template));
+        let probe = plan.dataset.probe.map(probe).transpose()?;
         Ok(Self {
             kinds: Seed::derive(plan.seeds.mix, &here),
             ranks,
@@ -156,7 +163,7 @@ impl Stream {
     #[cold]
     fn when_full(&self, insert: MixEntry) -> MixEntry {
         let template = insert.statement.and_then(|index| self.templates[index as usize].as_ref());
-        let statement = template.and_then(StatementTemplate::when_full).or(insert.statement);
+        let statement = template.and_then(|template| template.when_full).or(insert.statement);
         MixEntry { kind: Kind::Update, statement }
     }
 
@@ -262,87 +269,17 @@ impl Stream {
         Some((*index, template.widths()))
     }
 
-    fn template(&self, draw: &Draw) -> Option<&StatementTemplate> {
+    /// The drawn statement, if there is one.
+    #[must_use]
+    pub fn template(&self, draw: &Draw) -> Option<&StatementTemplate> {
         self.templates.get(draw.statement? as usize)?.as_ref()
     }
-
-    /// Fields of the record among the arguments of a command of the drawn statement, each with the
-    /// place for [`Records::append_value`].
-    ///
-    /// # Panics If the draw has no statement, and so isn't this stream's.
-    pub fn written_fields(
-        &self,
-        draw: &Draw,
-        command: u32,
-        items: u32,
-    ) -> impl ExactSizeIterator<Item = (u32, u64)> {
-        let template = self.template(draw).expect("a drawn statement is one of the mix");
-        template.written(command, items)
-    }
-
-    /// Fields of the record in the reply to the drawn statement, each after its index among the
-    /// reply's values.
-    #[must_use]
-    pub fn expected_fields(&self, draw: &Draw) -> &[(u32, u32)] {
-        self.template(draw).map_or(&[], StatementTemplate::expected)
-    }
-
-    /// Whether the drawn statement returned the expected values.
-    pub fn holds<'a>(
-        &self,
-        draw: &Draw,
-        buffer: &ArgumentBuffer,
-        found: impl Iterator<Item = &'a [u8]>,
-    ) -> bool {
-        self.template(draw).is_none_or(|template| template.holds(&self.records, buffer, found))
-    }
-
-    /// Whether the rows of the drawn statement's reply pass the checks. `cells` are the values with
-    /// row and column.
-    pub fn checks<'a>(
-        &self,
-        draw: &Draw,
-        buffer: &ArgumentBuffer,
-        rows: u64,
-        cells: impl Iterator<Item = (u32, u32, &'a [u8])> + Clone,
-    ) -> bool {
-        self.template(draw).is_none_or(|template| template.checks(buffer, rows, cells))
-    }
 }
 
-/// The statements of the mix.
-fn templates(
-    plan: &Plan,
-    mix: &Mix,
-    popularity: Seed,
-    of_keys: impl Fn(u64) -> Seed,
-) -> Result<Vec<Option<StatementTemplate>>, OutOfRange> {
-    let stands_in = |one: MixEntry| plan.statements[one.statement? as usize].when_full;
-    let named = |index: usize| {
-        let index = u32::try_from(index).ok();
-        mix.choices().any(|one| {
-            one.statement == index || stands_in(one).is_some_and(|other| Some(other) == index)
-        })
-    };
-    let compile = |(index, statement): (usize, &Statement)| {
-        let seed = of_keys(source::STATEMENTS + index as u64);
-        let seed = move |source| Seed::derive(seed.at(0), &[source]);
-        let template = || StatementTemplate::new(statement, index, popularity, seed);
-        named(index).then(template).transpose()
-    };
-    plan.statements.iter().enumerate().map(compile).collect()
-}
-
-fn probe(
-    plan: &Plan,
-    popularity: Seed,
-    of_keys: impl Fn(u64) -> Seed,
-) -> Result<Option<(u32, StatementTemplate)>, OutOfRange> {
-    let Some(index) = plan.dataset.probe else { return Ok(None) };
-    let seed = of_keys(source::STATEMENTS + u64::from(index));
-    let seed = move |source| Seed::derive(seed.at(0), &[source]);
-    let statement = &plan.statements[index as usize];
-    Ok(Some((index, StatementTemplate::new(statement, index as usize, popularity, seed)?)))
+/// Whether an entry of a mix can execute the statement of this index.
+fn may_execute(plan: &Plan, entry: MixEntry, index: u32) -> bool {
+    let when_full = entry.statement.and_then(|own| plan.statements[own as usize].when_full);
+    entry.statement == Some(index) || when_full == Some(index)
 }
 
 fn uses_one_field(group: &Group) -> [bool; Kind::ALL.len()] {

@@ -26,7 +26,7 @@ pub fn sim_for(plan: &Plan, options: &[(&str, &str)]) -> Sim {
 /// Runs a plan in a temporary folder.
 pub fn completed<D: Driver>(plan: &Plan, driver: D) -> Completed {
     let folder = tempfile::tempdir().unwrap();
-    run(plan, driver, folder.path(), &mut Unobserved).unwrap()
+    run(plan, driver, folder.path(), None, &mut Unobserved).unwrap()
 }
 
 pub fn record<D: Driver>(plan: &Plan, driver: D) -> RunRecord {

@@ -1,7 +1,6 @@
 //! A constant process at one rate, in whole numbers: exact after any number of arrivals.
 
-use super::rates::Due;
-use crate::partition::{NumberPartition, PartitionCursor};
+use crate::partition::PartitionCursor;
 
 /// Nanoseconds in a second, times the unit of [`Even::rate`].
 const SCALE: u128 = 1_000_000_000 * 1_000_000_000;
@@ -11,41 +10,35 @@ const SCALE: u128 = 1_000_000_000 * 1_000_000_000;
 pub(crate) struct Even {
     /// Arrivals per second, in units of 10^-9.
     rate: u128,
-    numbers: PartitionCursor,
-    at: Instant,
+    pub(crate) at: Instant,
     /// What a step adds, and a leap.
     strides: [Instant; 2],
 }
 
 /// Whole nanoseconds, and the rest in units of 1 / rate.
 #[derive(Clone, Copy, Debug)]
-struct Instant {
-    ns: u64,
+pub(crate) struct Instant {
+    pub(crate) ns: u64,
     rest: u128,
 }
 
 impl Even {
-    pub(crate) fn new(rate: f64, partition: NumberPartition) -> Self {
+    pub(crate) fn new(rate: f64, numbers: &PartitionCursor) -> Self {
         let rate = ((rate * 1e9).round() as u128).max(1);
-        let numbers = PartitionCursor::new(partition);
-        let strides = [divide(numbers.step(), rate), divide(numbers.leap(), rate)];
-        Self { rate, numbers, at: divide(numbers.number, rate), strides }
+        let strides = [numbers.partition.step, numbers.leap].map(|stride| divide(stride, rate));
+        Self { rate, at: divide(numbers.number, rate), strides }
     }
 
+    /// Adds a stride and carries, so that nothing is divided. Returns the next instant.
     #[inline]
-    pub(crate) fn peek(&self) -> Due {
-        Due { number: self.numbers.number, at_ns: self.at.ns }
-    }
-
-    /// Adds a stride and carries, so that nothing is divided.
-    #[inline]
-    pub(crate) fn advance(&mut self) {
-        let stride = self.strides[usize::from(self.numbers.advance())];
+    pub(crate) fn advance(&mut self, leaps: bool) -> u64 {
+        let stride = self.strides[usize::from(leaps)];
         let rest = self.at.rest + stride.rest;
         let carry = rest >= self.rate;
         self.at.rest = if carry { rest - self.rate } else { rest };
         let ns = self.at.ns.saturating_add(stride.ns);
         self.at.ns = ns.saturating_add(u64::from(carry));
+        self.at.ns
     }
 
     /// How many numbers are due by then: those below `(at_ns + 1) · rate`.

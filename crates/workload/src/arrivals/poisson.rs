@@ -3,7 +3,6 @@
 use kvmark_plan::{GOLDEN, split_mix};
 
 use super::rates::{Due, Rates};
-use crate::partition::{NumberPartition, PartitionCursor};
 
 /// Each partition follows the whole process and keeps its own arrivals, so that all see the same
 /// process.
@@ -11,7 +10,6 @@ use crate::partition::{NumberPartition, PartitionCursor};
 pub(crate) struct Poisson {
     rates: Rates,
     seed: u64,
-    numbers: PartitionCursor,
     /// The partition's next arrival.
     cursor: Cursor,
     /// The first arrival, of any partition, after the last queried time.
@@ -28,23 +26,9 @@ struct Cursor {
 }
 
 impl Poisson {
-    pub(crate) fn new(rates: Rates, seed: u64, partition: NumberPartition) -> Self {
+    pub(crate) fn new(rates: Rates, seed: u64) -> Self {
         let cursor = Self::first(&rates, seed);
-        let numbers = PartitionCursor::new(partition);
-        let mut poisson = Self { rates, seed, numbers, cursor, counted: cursor, counted_ns: 0 };
-        poisson.follow();
-        poisson
-    }
-
-    #[inline]
-    pub(crate) fn peek(&self) -> Due {
-        self.cursor.due
-    }
-
-    #[inline]
-    pub(crate) fn advance(&mut self) {
-        self.numbers.advance();
-        self.follow();
+        Self { rates, seed, cursor, counted: cursor, counted_ns: 0 }
     }
 
     /// Number of arrivals due by this time.
@@ -59,12 +43,13 @@ impl Poisson {
         self.counted.due.number
     }
 
-    /// Moves the cursor to the partition's number.
+    /// When the arrival of this number is due. Numbers must not decrease.
     #[inline]
-    fn follow(&mut self) {
-        while self.cursor.due.number < self.numbers.number {
+    pub(crate) fn instant(&mut self, number: u64) -> u64 {
+        while self.cursor.due.number < number {
             self.cursor = self.after(self.cursor);
         }
+        self.cursor.due.at_ns
     }
 
     fn first(rates: &Rates, seed: u64) -> Cursor {
@@ -103,7 +88,7 @@ mod tests {
     #[test]
     fn counting_continues_from_the_last_query() {
         let rates = Rates::new(&[RatePoint { at_ns: 0, rate: 100_000.0 }]);
-        let mut poisson = Poisson::new(rates, 1, NumberPartition::WHOLE);
+        let mut poisson = Poisson::new(rates, 1);
         for interval in 1..=50 {
             let before = poisson.counted.due.number;
             let due = poisson.count_by(interval * 100_000_000);

@@ -2,8 +2,6 @@
 
 use kvmark_plan::RatePoint;
 
-use crate::partition::{NumberPartition, PartitionCursor};
-
 /// One arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
@@ -99,29 +97,15 @@ impl Piece {
 /// Arrival i is due where the integral of the rate passes i, computed separately for each i.
 #[derive(Clone, Debug)]
 pub(crate) struct Ramped {
-    rates: Rates,
-    piece: usize,
-    numbers: PartitionCursor,
-    at_ns: u64,
+    pub(crate) rates: Rates,
+    pub(crate) piece: usize,
 }
 
 impl Ramped {
-    pub(crate) fn new(rates: Rates, partition: NumberPartition) -> Self {
-        let numbers = PartitionCursor::new(partition);
-        let mut piece = 0;
-        let at_ns = rates.instant(numbers.number as f64, &mut piece);
-        Self { rates, piece, numbers, at_ns }
-    }
-
+    /// When the arrival of this number is due. Numbers must not decrease.
     #[inline]
-    pub(crate) fn peek(&self) -> Due {
-        Due { number: self.numbers.number, at_ns: self.at_ns }
-    }
-
-    #[inline]
-    pub(crate) fn advance(&mut self) {
-        self.numbers.advance();
-        self.at_ns = self.rates.instant(self.numbers.number as f64, &mut self.piece);
+    pub(crate) fn instant(&mut self, number: u64) -> u64 {
+        self.rates.instant(number as f64, &mut self.piece)
     }
 
     /// Number of arrivals due by this time: the integral, corrected for rounding.

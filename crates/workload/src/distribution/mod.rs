@@ -6,9 +6,7 @@
 
 mod again;
 mod exponential;
-mod head;
 mod hotspot;
-mod latest;
 mod permutation;
 mod ycsb_zipfian;
 mod zipfian;
@@ -17,12 +15,11 @@ use kvmark_plan::{Distribution, KeyChoice, OutOfRange, Random, Seed, require};
 
 use again::Again;
 use exponential::Exponential;
-use head::Head;
 use hotspot::Hotspot;
 use kvmark_stress_rows::Law as RowLaw;
-use latest::Latest;
 use permutation::Permutation;
 use ycsb_zipfian::YcsbZipfian;
+use zipfian::{Head, Latest};
 pub(crate) use zipfian::{MOST, THETA, Zipfian};
 
 /// After this number of unavailable ordinals the choice becomes uniform over the available ones.

@@ -4,7 +4,7 @@
 //! `x^-theta`, whose area has a closed form, and rounded to a rank; it is kept when it lies in the
 //! part of the rank's column that has the rank's mass.
 
-use kvmark_plan::Random;
+use kvmark_plan::{OutOfRange, Random, require};
 
 /// YCSB's exponent, used if the plan has none.
 pub(crate) const THETA: f64 = 0.99;
@@ -123,5 +123,83 @@ impl Zipfian {
     #[inline]
     pub(crate) fn rank(&self, random: &mut Random) -> u64 {
         self.power.rank(random, self.count, self.area)
+    }
+}
+
+/// The most popular ranks with individual shares, the others by an exponent.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    /// Shares up to and including each of the first ranks.
+    sums: Vec<f64>,
+    tail: Power,
+    count: u64,
+    area: f64,
+}
+
+impl Head {
+    pub(crate) fn new(
+        count: u64,
+        shares: &[f64],
+        theta: f64,
+        place: &str,
+    ) -> Result<Self, OutOfRange> {
+        let theta_place = || format!("{place}.distribution.theta");
+        require(theta > 0.0 && theta.is_finite(), theta_place, theta, "a theta above 0")?;
+        let ranks = shares.len() as u64;
+        let more = "a count above the number of shares and up to 2^63";
+        require((ranks + 1..=MOST).contains(&count), || format!("{place}.count"), count, more)?;
+        let mut sum = 0.0;
+        let add = |share: &f64| {
+            sum += share;
+            sum
+        };
+        let sums: Vec<f64> = shares.iter().map(add).collect();
+        let usable = shares.iter().all(|share| *share >= 0.0) && sum <= 1.0;
+        let shares_place = || format!("{place}.distribution.shares");
+        require(usable, shares_place, sum, "shares with a sum up to 1")?;
+        let tail = Power::new(theta).behind(ranks);
+        let area = tail.area(count);
+        Ok(Self { sums, tail, count, area })
+    }
+
+    #[inline]
+    pub(crate) fn rank(&self, random: &mut Random) -> u64 {
+        let drawn = random.fraction();
+        let rank = self.sums.partition_point(|sum| *sum <= drawn);
+        if rank < self.sums.len() {
+            rank as u64
+        } else {
+            self.tail.rank(random, self.count, self.area)
+        }
+    }
+}
+
+/// Distance from the newest record: a zipfian law for any count. Given that a zipfian draw over
+/// more ranks falls below a count, it is a zipfian draw over that count; so the next power of two
+/// is drawn from, whose area is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Latest {
+    power: Power,
+    /// The area over `2^i` ranks, by i.
+    areas: Box<[f64; 64]>,
+}
+
+impl Latest {
+    pub(crate) fn new() -> Self {
+        let power = Power::new(THETA);
+        let areas = Box::new(std::array::from_fn(|i| power.area(1 << i)));
+        Self { power, areas }
+    }
+
+    /// Records between the chosen one and the newest, below the count.
+    #[inline]
+    pub(crate) fn distance(&self, random: &mut Random, count: u64) -> u64 {
+        let bits = (u64::BITS - (count - 1).leading_zeros()).min(63);
+        loop {
+            let distance = self.power.rank(random, 1 << bits, self.areas[bits as usize]);
+            if distance < count {
+                return distance;
+            }
+        }
     }
 }

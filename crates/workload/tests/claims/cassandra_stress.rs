@@ -419,10 +419,24 @@ fn reads_are_compared_with_the_expected_row() {
     stream.arguments_into(&draw, &inserts, &mut buffer);
     let cells: Vec<_> =
         buffer.places[1..].iter().map(|(_, range)| &buffer.bytes[range.clone()]).collect();
-    assert!(stream.holds(&draw, &buffer, cells.iter().copied()));
-    assert!(!stream.holds(&draw, &buffer, cells[1..].iter().copied()), "a column is missing");
+    assert!(stream.template(&draw).unwrap().holds(
+        stream.records(),
+        &buffer,
+        cells.iter().copied()
+    ));
+    assert!(
+        !stream.template(&draw).unwrap().holds(
+            stream.records(),
+            &buffer,
+            cells[1..].iter().copied()
+        ),
+        "a column is missing"
+    );
     let other = cells.iter().rev().copied();
-    assert!(!stream.holds(&draw, &buffer, other), "the columns hold each other's values");
+    assert!(
+        !stream.template(&draw).unwrap().holds(stream.records(), &buffer, other),
+        "the columns hold each other's values"
+    );
 }
 
 #[test]

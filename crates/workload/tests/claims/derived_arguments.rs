@@ -146,7 +146,9 @@ fn returned_values_are_compared_with_the_arguments() {
     let (draw, buffer) = bound(&stream, &loaded(), 5);
     let values = buffer.ordinals.iter().map(|ordinal| format!("val:{ordinal}").into_bytes());
     let values: Vec<_> = values.collect();
-    let holds = |values: &[&[u8]]| stream.holds(&draw, &buffer, values.iter().copied());
+    let holds = |values: &[&[u8]]| {
+        stream.template(&draw).unwrap().holds(stream.records(), &buffer, values.iter().copied())
+    };
     assert!(holds(&[&values[0], &values[1]]));
     assert!(!holds(&[&values[0], b"val:7"]));
     assert!(!holds(&[&values[0]]));
@@ -169,8 +171,9 @@ fn rows_are_counted_added_up_and_compared() {
     ];
     let stream = stream(&speaking(Kind::Read, vec![read]));
     let (draw, buffer) = bound(&stream, &loaded(), 100);
-    let check =
-        |values: &[[&str; 2]]| stream.checks(&draw, &buffer, values.len() as u64, rows(values));
+    let check = |values: &[[&str; 2]]| {
+        stream.template(&draw).unwrap().checks(&buffer, values.len() as u64, rows(values))
+    };
     assert!(check(&[["60", "7"], ["40", "7"]]));
     assert!(!check(&[["60", "7"], ["41", "7"]]), "the sum is wrong");
     assert!(!check(&[["60", "7"], ["40", "8"]]), "the times differ");
@@ -185,8 +188,9 @@ fn every_row_must_contain_the_requested_value() {
     read.checks = vec![Check::Each { column: 1, argument: 1 }];
     let stream = stream(&speaking(Kind::Read, vec![read]));
     let (draw, buffer) = bound(&stream, &loaded(), 3);
-    let check =
-        |values: &[[&str; 2]]| stream.checks(&draw, &buffer, values.len() as u64, rows(values));
+    let check = |values: &[[&str; 2]]| {
+        stream.template(&draw).unwrap().checks(&buffer, values.len() as u64, rows(values))
+    };
     assert!(check(&[["a", "val:3"], ["b", "val:3"]]));
     assert!(!check(&[["a", "val:3"], ["b", "val:4"]]));
 }
@@ -235,7 +239,7 @@ fn a_reader_can_begin_with_the_first_acknowledged_record() {
     let writer = stream(&plan);
     let inserts = InsertSequence::new(0, ALONE);
     assert!(!reader.can_begin(&inserts) && writer.can_begin(&inserts));
-    let ordinal = inserts.next();
+    let ordinal = inserts.take().unwrap();
     assert!(!reader.can_begin(&inserts), "it isn't acknowledged yet");
     inserts.acknowledge(ordinal);
     assert!(reader.can_begin(&inserts));
@@ -263,7 +267,7 @@ fn the_newest_records_are_chosen_and_no_others() {
     let stream = stream(&plan);
     let inserts = InsertSequence::new(0, ALONE);
     for ordinal in 0..20 {
-        inserts.next();
+        inserts.take().unwrap();
         inserts.acknowledge(ordinal);
         let chosen = (0..100).map(|number| stream.draw(number, &inserts).ordinal);
         let newest = (ordinal + 1).saturating_sub(5)..=ordinal;

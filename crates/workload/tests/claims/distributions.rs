@@ -187,7 +187,7 @@ fn latest_follows_the_frontier_beyond_the_loaded_records() {
     plan.groups[0].mix = mix(&[(Kind::Read, 1.0)]);
     let (stream, inserts) = (stream(&plan), inserts_after(&plan));
     for ordinal in 10..500 {
-        assert_eq!(inserts.next(), ordinal);
+        assert_eq!(inserts.take().unwrap(), ordinal);
         inserts.acknowledge(ordinal);
     }
     let drawn = (0..DRAWS).map(|number| 499 - stream.draw(number, &inserts).ordinal as usize);
@@ -277,7 +277,7 @@ fn unavailable_records_are_drawn_again_and_the_others_keep_their_law() {
         plan.groups[0].keys =
             KeyChoice { start: 0, count: 300, distribution: distribution.clone() };
         let (stream, inserts) = (stream(&plan), inserts_after(&plan));
-        (0..100).for_each(|_| inserts.acknowledge(inserts.next()));
+        (0..100).for_each(|_| inserts.acknowledge(inserts.take().unwrap()));
         let drawn = (0..DRAWS).map(|number| stream.draw(number, &inserts).ordinal as usize);
         let counts = count(200, drawn);
         if distribution == Distribution::Sequential {

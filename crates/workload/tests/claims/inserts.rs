@@ -14,13 +14,17 @@ const PER_THREAD: u64 = 20_000;
 #[test]
 fn ordinals_follow_the_start_in_steps_of_the_shares() {
     let inserts = InsertSequence::new(100, Share { index: 2, of: 5 });
-    assert_eq!([inserts.next(), inserts.next(), inserts.next()], [102, 107, 112]);
+    assert_eq!(
+        [inserts.take().unwrap(), inserts.take().unwrap(), inserts.take().unwrap()],
+        [102, 107, 112]
+    );
 }
 
 #[test]
 fn the_frontier_waits_for_the_oldest_open_insert() {
     let inserts = InsertSequence::new(10, ALONE);
-    let [first, second, third] = [inserts.next(), inserts.next(), inserts.next()];
+    let [first, second, third] =
+        [inserts.take().unwrap(), inserts.take().unwrap(), inserts.take().unwrap()];
     assert_eq!(inserts.frontier(), 10);
     inserts.acknowledge(third);
     inserts.acknowledge(second);
@@ -35,7 +39,8 @@ fn the_frontier_waits_for_the_oldest_open_insert() {
 #[test]
 fn a_failed_insert_lets_the_frontier_pass_and_is_never_available() {
     let inserts = InsertSequence::new(10, ALONE);
-    let [first, second, third] = [inserts.next(), inserts.next(), inserts.next()];
+    let [first, second, third] =
+        [inserts.take().unwrap(), inserts.take().unwrap(), inserts.take().unwrap()];
     inserts.fail(second);
     inserts.acknowledge(first);
     assert_eq!(inserts.frontier(), 12);
@@ -49,7 +54,7 @@ fn ordinals_of_other_shares_are_available_only_when_they_were_there_before() {
     let inserts = InsertSequence::new(10, Share { index: 1, of: 3 });
     assert_eq!(inserts.frontier(), 10);
     for _ in 0..3 {
-        inserts.acknowledge(inserts.next());
+        inserts.acknowledge(inserts.take().unwrap());
     }
     assert_eq!(inserts.frontier(), 18);
     let available: Vec<u64> = (8..25).filter(|ordinal| inserts.is_available(*ordinal)).collect();
@@ -59,14 +64,14 @@ fn ordinals_of_other_shares_are_available_only_when_they_were_there_before() {
 #[test]
 fn an_insert_that_is_open_for_longer_than_two_million_others_is_not_overtaken() {
     let inserts = InsertSequence::new(0, ALONE);
-    let slow = inserts.next();
+    let slow = inserts.take().unwrap();
     for _ in 0..2_200_000 {
-        inserts.acknowledge(inserts.next());
+        inserts.acknowledge(inserts.take().unwrap());
     }
     assert_eq!(inserts.frontier(), 0);
     inserts.acknowledge(slow);
     assert_eq!(inserts.frontier(), 2_200_001);
-    inserts.acknowledge(inserts.next());
+    inserts.acknowledge(inserts.take().unwrap());
     assert_eq!(inserts.frontier(), 2_200_002);
 }
 
@@ -79,7 +84,7 @@ fn fails(ordinal: u64) -> bool {
 fn insert_some(inserts: &InsertSequence, count: u64) -> Vec<u64> {
     let mut taken = Vec::new();
     for _ in 0..count / 4 {
-        let mut open: Vec<u64> = (0..4).map(|_| inserts.next()).collect();
+        let mut open: Vec<u64> = (0..4).map(|_| inserts.take().unwrap()).collect();
         taken.extend_from_slice(&open);
         while let Some(ordinal) = open.pop() {
             if fails(ordinal) { inserts.fail(ordinal) } else { inserts.acknowledge(ordinal) }
@@ -112,8 +117,8 @@ fn eight_threads_lose_no_ordinal_and_take_none_twice() {
 #[test]
 fn the_frontier_reaches_the_end_when_threads_end_inserts_beyond_the_window() {
     let inserts = InsertSequence::new(0, ALONE);
-    let slow = inserts.next();
-    let ordinals: Vec<u64> = (0..1_300_000).map(|_| inserts.next()).collect();
+    let slow = inserts.take().unwrap();
+    let ordinals: Vec<u64> = (0..1_300_000).map(|_| inserts.take().unwrap()).collect();
     thread::scope(|scope| {
         for part in ordinals.chunks(ordinals.len() / 4) {
             let inserts = &inserts;

@@ -83,7 +83,7 @@ fn content_of_a_tape_is_bound_unchanged_and_other_values_are_drawn() {
         [0, 1, 2].map(place)
     };
     let mut buffer = ArgumentBuffer::default();
-    buffer.scan_length = 300;
+    buffer.taped.scan_length = 300;
     let kept: [Option<&[u8]>; 3] = [None, Some(b""), Some(b"\xff very")];
     for (key, value) in kept.iter().flat_map(|key| kept.iter().map(move |value| (*key, *value))) {
         buffer.taped.set(key, value);
@@ -228,8 +228,16 @@ fn a_field_that_only_replies_hold_is_not_made_and_checked_all_the_same() {
     assert!(field.is_empty());
     let mut value = Vec::new();
     reads.records().append_value(0, 0, 0, RecordRef { ordinal: draw.ordinal, key }, &mut value);
-    assert!(reads.holds(&draw, &buffer, [&value[..]].into_iter()));
-    assert!(!reads.holds(&draw, &buffer, [&value[1..]].into_iter()));
+    assert!(reads.template(&draw).unwrap().holds(
+        reads.records(),
+        &buffer,
+        [&value[..]].into_iter()
+    ));
+    assert!(!reads.template(&draw).unwrap().holds(
+        reads.records(),
+        &buffer,
+        [&value[1..]].into_iter()
+    ));
     plan.statements[0].texts = vec!["SET {a0} {a1} GET".to_owned()];
     let (_, told) = bound(&stream(&plan), &plan, 3);
     assert_eq!(told.bytes[told.places[1].1.clone()], value);

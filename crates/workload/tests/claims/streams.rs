@@ -84,7 +84,7 @@ fn draw_and_insert(stream: &Stream, inserts: &InsertSequence, worker: u64) -> Ve
         let draw = stream.draw_at(number, frontier, inserts);
         seen.push((frontier, draw));
         if draw.kind == Kind::Insert {
-            let ordinal = inserts.next();
+            let ordinal = inserts.take().unwrap();
             if number % 7 == 0 { inserts.fail(ordinal) } else { inserts.acknowledge(ordinal) }
         }
         thread::yield_now();
@@ -99,7 +99,7 @@ fn a_draw_at_the_live_frontier_is_the_draw() {
     for number in 0..1_000 {
         let draw = stream.draw(number, &inserts);
         assert_eq!(stream.draw_at(number, inserts.frontier(), &inserts), draw);
-        inserts.acknowledge(inserts.next());
+        inserts.acknowledge(inserts.take().unwrap());
     }
 }
 
