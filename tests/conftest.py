@@ -26,6 +26,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+HEAVY_FIXTURES = frozenset({"node", "nodes", "cluster", "browser"})
+"""Of tests with Java, a cluster of machines or a browser."""
+HEAVY_FILES = frozenset({
+    "app/test_published_study.py",
+    "boundary/test_front_ends.py",
+    "end_to_end/test_interrupts.py",
+    "simulation/test_queues.py",
+})  # fmt: skip
+"""Files of tests that take minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that `make test` leaves out."""
+    for item in items:
+        names = frozenset(getattr(item, "fixturenames", ()))
+        file = item.path.relative_to(Path(__file__).parent).as_posix()
+        if names & HEAVY_FIXTURES or file in HEAVY_FILES:
+            item.add_marker(pytest.mark.heavy)
+
+
 @pytest.fixture(autouse=True)
 def documents_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that is called in a test's own process can't print another document."""
