@@ -94,7 +94,7 @@ def test_each_step_of_the_sequence_finds_the_records_of_the_others(
     kvmark: Kvmark,
 ) -> None:
     words = f"ycsb --records 1000 --workloads {','.join(SEQUENCE).lower()} --operations 1000"
-    rows = kvmark(words, "--repetitions 1 --report none --json").json["rows"]
+    rows = kvmark(f"{words} --repetitions 1 --report none --json").json["rows"]
     assert not list(kvmark.folder.glob("*.html"))
     assert [row["case"]["workload"] for row in rows] == list(SEQUENCE)
     assert all(row["case"]["records"] == 1000 for row in rows)
