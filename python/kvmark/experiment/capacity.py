@@ -24,8 +24,7 @@ from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.errors import AnswerIsNo, SpecError, UsageError
-from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
-from kvmark.experiment.executor import Design, Executor
+from kvmark.experiment.executor import Design, Executor, PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.judging import close_and_judge
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from kvmark.errors import Interrupted, KvmarkError, SystemUnderTestError
-from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
-from kvmark.experiment.executor import Design, Executor
+from kvmark.experiment.executor import Design, Executor, PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.judging import has_insufficient_data
 from kvmark.experiment.study.cases import Case
 from kvmark.experiment.study.definition import Study
