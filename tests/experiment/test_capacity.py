@@ -16,7 +16,7 @@ from studies import REFUSALS, Program
 from kvmark.analysis.capacity import Outcome, RateRun, Stage, estimated
 from kvmark.errors import UsageError
 from kvmark.experiment.capacity import CapacityRequest, search
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.metric import parse_objective
 
 Kvmark = Callable[..., tuple[Any, str]]
 OBJECTIVE = parse_objective("p99<10ms")

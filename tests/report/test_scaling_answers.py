@@ -11,7 +11,7 @@ from kvmark.analysis.scaling import Observation, ScalingLaw, scaling_law
 from kvmark.report.format import html
 from kvmark.report.views.capacity import CapacityAnswer, capacity_sentence, capacity_text
 from kvmark.report.views.scaling import scaling_page, scaling_sentence, scaling_text
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.metric import parse_objective
 from kvmark.stats import Estimate
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64)

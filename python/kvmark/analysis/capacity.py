@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvmark.spec.objective import Objective
+from kvmark.spec.metric import Objective
 from kvmark.stats import Estimate, crossing
 
 Outcome = Literal["holds", "missed", "generator", "too few"]

@@ -30,8 +30,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run
 from kvmark.spec.laws import ArrivalProcess
-from kvmark.spec.metric import Metric
-from kvmark.spec.objective import Objective
+from kvmark.spec.metric import Metric, Objective
 from kvmark.spec.run import RunSpec
 
 _MOST_DOUBLINGS: Final = 20

@@ -14,7 +14,7 @@ from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
 from kvmark.report.views.scaling import between
-from kvmark.spec.objective import Objective
+from kvmark.spec.metric import Objective
 
 # With three digits, figures near a bound would be rounded to it.
 _DIGITS: Final = 4
