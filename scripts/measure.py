@@ -26,7 +26,7 @@ from typing import Final
 
 from kvmark.experiment.journal import Journal
 from kvmark.experiment.study.answer import newest_with_cases
-from kvmark.experiment.study.environment import every_core
+from kvmark.experiment.study.design import every_core
 from kvmark.experiment.study.warm_up import MOST_ROUNDS, Load, client_speed, warm_up_servers
 from kvmark.records.archive import unpack
 from kvmark.records.store import Records

@@ -26,8 +26,7 @@ from kvmark.report.views.comparison import (
     condition_sentence,
 )
 from kvmark.report.views.gather import origin_facts
-from kvmark.spec.metric import parse_metric
-from kvmark.spec.objective import Gate, IfUnknown, parse_condition
+from kvmark.spec.metric import Gate, IfUnknown, parse_condition, parse_metric
 from kvmark.stats import difference, level_of
 from kvmark.stats.level import holm
 

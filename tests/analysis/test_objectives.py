@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.compare.bounds import figure
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.metric import parse_objective
 
 
 @pytest.mark.parametrize("text", ["p99<1h", "errors<50%", "throughput>1", "mean<1h", "max<1h"])

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from studies import REFUSALS, Program
 
+from kvmark.analysis.capacity import Outcome, RateRun, Stage, estimated
 from kvmark.errors import UsageError
-from kvmark.experiment.capacity import CapacityRequest, Outcome, RateRun, Stage, estimated, search
-from kvmark.spec.objective import parse_objective
+from kvmark.experiment.capacity import CapacityRequest, search
+from kvmark.spec.metric import parse_objective
 
 Kvmark = Callable[..., tuple[Any, str]]
 OBJECTIVE = parse_objective("p99<10ms")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from kvmark.imports.reading import Reading
+from kvmark.imports.reading import Collector
 from kvmark.imports.recognition import ReadFile, read_file
 from kvmark.records import FigureRecord, Run
 
@@ -26,7 +26,7 @@ def sample(name: str) -> ReadFile:
     return read_file(path_of(name))
 
 
-def figures(reading: Reading, case: int = 0) -> dict[tuple[str | None, str, str], FigureRecord]:
+def figures(reading: Collector, case: int = 0) -> dict[tuple[str | None, str, str], FigureRecord]:
     """The figures of one case by operation, quantity and statistic."""
     own = (figure for figure in reading.figures if figure.case == case)
     return {(figure.operation, figure.quantity, figure.statistic): figure for figure in own}

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kvmark.cli.live import LiveDisplay, run_lines
-from kvmark.experiment.design import TimeLeft
+from kvmark.experiment.executor import TimeLeft
 from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
 
 SEEN = SeenRun(

@@ -6,16 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from kvmark.analysis.capacity import Capacity, Found, Outcome, RateRun
 from kvmark.analysis.scaling import Observation, ScalingLaw, scaling_law
 from kvmark.report.format import html
-from kvmark.report.views.capacity import (
-    CapacityAnswer,
-    CapacityLine,
-    capacity_sentence,
-    capacity_text,
-)
+from kvmark.report.views.capacity import CapacityAnswer, capacity_sentence, capacity_text
 from kvmark.report.views.scaling import scaling_page, scaling_sentence, scaling_text
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.metric import parse_objective
 from kvmark.stats import Estimate
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64)
@@ -72,18 +68,18 @@ def test_the_page_has_the_laws_their_caveats_and_their_figure() -> None:
 
 
 def capacity(
-    low: float | None, high: float | None, reason: str = "", limit: str = "nowhere"
+    low: float | None, high: float | None, reason: str = "", limit: Found = "nowhere"
 ) -> CapacityAnswer:
-    lines = tuple(
-        CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
-        for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
+    ends: list[tuple[float, Outcome, float]]
+    ends = [(500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)]
+    runs = tuple(
+        RateRun(rate, "confirm", f"run-{rate:g}", outcome, (), {"p99<10ms": ns}, rate, clients=16)
+        for rate, outcome, ns in ends * 2
     )
-    found = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
+    found = Capacity(limit if reason else "found", low, high, reason, runs, 16)
+    estimate = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
     objectives = (parse_objective("p99<10ms"),)
-    return CapacityAnswer(
-        "ycsb/a", "redis://127.0.0.1:6379", objectives, low, high, reason,
-        limit if reason else "found", found, 16, lines,
-    )  # fmt: skip
+    return CapacityAnswer("ycsb/a", "redis://127.0.0.1:6379", objectives, found, estimate)
 
 
 def test_a_capacity_has_its_interval_and_the_runs_at_its_ends() -> None:

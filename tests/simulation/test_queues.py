@@ -26,8 +26,7 @@ from kvmark.report.views.pages import side_by_side_figures
 from kvmark.run.context import RunContext
 from kvmark.run.execution import execute
 from kvmark.run.generator import LocalGenerator
-from kvmark.spec.metric import parse_metric
-from kvmark.spec.objective import parse_objective
+from kvmark.spec.metric import parse_metric, parse_objective
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 

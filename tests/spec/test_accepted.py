@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from kvmark.errors import SpecError, UsageError
 from kvmark.frontends.ycsb.properties import parse_assignment, parse_properties
 from kvmark.spec.curve import pace
-from kvmark.spec.metric import check_operations, parse_metric
-from kvmark.spec.objective import parse_condition, parse_objective
+from kvmark.spec.metric import check_operations, parse_condition, parse_metric, parse_objective
 from kvmark.spec.quantity import LARGEST, count, duration_ns, listed, ramp, rate, share, size_bytes
 from kvmark.spec.url import parse_system_url
 

@@ -25,8 +25,7 @@ from kvmark.frontends.ycsb.properties import STEPS, parse_properties
 from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
 from kvmark.plan.compile import compile_run
 from kvmark.spec.curve import pace
-from kvmark.spec.metric import parse_metric
-from kvmark.spec.objective import parse_condition, parse_objective
+from kvmark.spec.metric import parse_condition, parse_metric, parse_objective
 from kvmark.spec.quantity import count, duration_ns, rate, share, size_bytes
 from kvmark.spec.study import parse_study
 from kvmark.spec.url import parse_system_url

@@ -14,8 +14,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.spec import quantity
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import load_faults, parse_fault
-from kvmark.spec.metric import parse_comparable, parse_metric
-from kvmark.spec.objective import parse_condition, parse_objective
+from kvmark.spec.metric import parse_comparable, parse_condition, parse_metric, parse_objective
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import load_workload, parse_workload
 from plans import plan_of, spec_of

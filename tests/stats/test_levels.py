@@ -291,8 +291,12 @@ def test_a_small_scatter_in_one_stage_does_not_narrow_the_interval() -> None:
     first, second = [100.0, 100.1, 99.9, 100.0, 100.0], [80.0, 120.0]
     assert two_stage_mean(first, second, "") == mean_interval([*first, *second], "")
     assert level_of_stages(first, second).units == 7
-    with pytest.raises(ValueError, match="at least two samples"):
-        two_stage_mean([1.0], [2.0], "")
+
+
+def test_without_two_stages_the_interval_is_that_of_all_samples() -> None:
+    for first, second in (([1.0], [2.0, 3.0]), ([], [1.0, 2.0]), ([1.0, 2.0], [])):
+        assert two_stage_mean(first, second, "") == mean_interval([*first, *second], "")
+        assert level_of_stages(first, second) == level_of([*first, *second])
 
 
 # Quantiles of merged histograms.

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console, Group
@@ -20,12 +20,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kvmark.experiment.design import TimeLeft
 from kvmark.foreign_text import printable
 from kvmark.records import RunFolder
 from kvmark.records.watch import Kind, SeenFault, SeenRun, Watch
 from kvmark.report.model import units
 from kvmark.report.model.units import sparkline, writable
+
+if TYPE_CHECKING:
+    from kvmark.experiment.executor import TimeLeft
 
 _NS_PER_S = 1e9
 _LABEL = 6

@@ -20,7 +20,7 @@ from kvmark.spec.quantity import share
 from kvmark.spec.replay import is_trace, parse_scale_keys, parse_speed
 
 if TYPE_CHECKING:
-    from kvmark.spec.objective import Objective
+    from kvmark.spec.metric import Objective
     from kvmark.spec.replay import ReplaySpec
     from kvmark.spec.run import RunSpec
     from kvmark.spec.url import SystemUrl
@@ -88,7 +88,7 @@ class LoadOptions(ExperimentOptions):
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
         """The objectives of `--slo`."""
-        from kvmark.spec.objective import parse_objective
+        from kvmark.spec.metric import parse_objective
 
         return tuple(map(parse_objective, self.slo))
 

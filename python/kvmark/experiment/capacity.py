@@ -16,39 +16,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
+from kvmark.analysis.capacity import Capacity, Found, Outcome, RateRun, Stage
 from kvmark.analysis.compare.bounds import figure
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.errors import AnswerIsNo, SpecError, UsageError
-from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
-from kvmark.experiment.executor import Design, Executor
+from kvmark.experiment.executor import Design, Executor, PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.judging import close_and_judge
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.records import Records, Run
 from kvmark.spec.laws import ArrivalProcess
-from kvmark.spec.metric import Metric
-from kvmark.spec.objective import Objective
+from kvmark.spec.metric import Metric, Objective
 from kvmark.spec.run import RunSpec
-from kvmark.stats import Estimate, crossing
-
-Outcome = Literal["holds", "missed", "generator", "too few"]
-"""The objective held; it was missed; the generator, not the system, was the limit; there were too
-few operations."""
-Stage = Literal["bracket", "bisect", "confirm"]
-_Found = Literal["found", "nowhere", "generator", "clients", "open"]
-"""An interval; no rate holds; the generator or the number of clients is the limit; no rate was
-missed."""
 
 _MOST_DOUBLINGS: Final = 20
 _MOST_MOVES: Final = 8
 _MORE: Final = 1.05
 """Factor by which a throughput or a time must improve to make a difference."""
-_NEAR: Final = 1.5
-"""Steps beyond either end within which runs count for the fitted line."""
 _SEEDS: Final = 1_000_003
 """Distance between the seeds of two searches."""
 _NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})
@@ -58,33 +46,6 @@ _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
 _FEW: Final = 0.01
 _ALL_ERRORS: Final = Metric("errors")
-
-
-@dataclass(frozen=True, slots=True)
-class RateRun:
-    """The result of a run, or of several runs, at a rate."""
-
-    #: Operations per second offered.
-    rate: float
-    stage: Stage
-    run: str
-    outcome: Outcome
-    #: Sentences with the reasons for another outcome than "holds".
-    reasons: tuple[str, ...]
-    #: Each objective's figure by its text: nanoseconds, a share, or ops/s; none where unknown.
-    figures: Mapping[str, float | None]
-    #: Successful operations per second.
-    throughput: float
-    notes: tuple[str, ...] = ()
-    #: The limit of operations in flight, and whether enough operations waited for it to explain a
-    #: missed objective.
-    clients: int = 0
-    held_back: bool = False
-
-    @property
-    def holds(self) -> bool:
-        """Whether every objective held and nothing was dropped."""
-        return self.outcome == "holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +72,6 @@ class CapacityRequest:
         """Expected number of runs, for the display."""
         bisections = math.ceil(math.log2(math.log(2) / math.log1p(self.within)))
         return 2 + max(bisections, 0) + 2 * self.confirm
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """The result of a search. Rates are operations per second."""
-
-    found: _Found
-    #: The highest rate that holds.
-    low: float | None
-    #: The next rate, which is missed.
-    high: float | None
-    #: The reason for a missing end.
-    reason: str
-    runs: tuple[RateRun, ...]
-    #: The limit of operations in flight at the ends.
-    clients: int
 
 
 @dataclass
@@ -219,7 +164,7 @@ class _Search:
             return self.answer("clients", low, None, _all_busy(high, self.clients))
         return self.answer("found", low, high, "")
 
-    def answer(self, found: _Found, low: float | None, high: float | None, reason: str) -> Capacity:
+    def answer(self, found: Found, low: float | None, high: float | None, reason: str) -> Capacity:
         return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
@@ -252,7 +197,7 @@ def _all_busy(rate: float, clients: int) -> str:
     )
 
 
-def _lacking(runs: Sequence[RateRun]) -> _Found:
+def _lacking(runs: Sequence[RateRun]) -> Found:
     """Why no rate holds: the generator where it was the limit of most runs, else the system."""
     limited = sum(one.outcome == "generator" for one in runs)
     return "generator" if limited * 2 > len(runs) else "nowhere"
@@ -267,48 +212,6 @@ def _nowhere(runs: Sequence[RateRun]) -> str:
     reasons = "; ".join(lowest.reasons)
     below = "" if len(conclusive) == len(runs) else f", and lower: {'; '.join(runs[-1].reasons)}"
     return f"even at {lowest.rate:,.3g} ops/s {reasons}{below}"
-
-
-def estimated(capacity: Capacity, objectives: Sequence[Objective]) -> Estimate | None:
-    """The capacity in ops/s; none where there is none.
-
-    The logarithm of the worst figure over its bound rises with that of the rate, and the objective
-    is just met where a line through the runs near the ends crosses 0. Where the rate itself was not
-    carried, or the line's slope may be 0, it is the highest rate that held, without an interval.
-    """
-    low, high = capacity.low, capacity.high
-    if low is None or high is None:
-        return None
-    step = (high / low) ** _NEAR
-    same = [one for one in capacity.runs if one.clients == capacity.clients]
-    near = [one for one in same if low / step <= one.rate <= high * step]
-    held = Estimate.alone(low, "ops/s", "highest rate that held", len(near))
-    over = [_over(one, objectives) for one in near]
-    known = [(math.log(one.rate), y) for one, y in zip(near, over, strict=True) if y is not None]
-    if len(known) < len(near):
-        return held
-    found = crossing([x for x, _ in known], [y for _, y in known], "ops/s")
-    if found is None or found.low is None or found.high is None:
-        return held
-    if not low / step <= math.exp(found.value) <= high * step:
-        return held
-    return found.put(math.exp, "ops/s")
-
-
-def _over(one: RateRun, objectives: Sequence[Objective]) -> float | None:
-    """Logarithm of the worst figure over its bound; None where a missed rate has another reason."""
-    ratios = []
-    for objective in objectives:
-        value = one.figures.get(objective.text)
-        if value is None:
-            return None
-        if value > 0 and objective.bound > 0:
-            ratio = math.log(value / objective.bound)
-            ratios.append(-ratio if objective.measure == "throughput" else ratio)
-    worst = max(ratios, default=None)
-    if worst is None or (worst < 0 and not one.holds):
-        return None
-    return worst
 
 
 def tag(experiment: str) -> str:

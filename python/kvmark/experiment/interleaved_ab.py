@@ -23,8 +23,7 @@ from kvmark.analysis.summary.metrics import run_value
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level
 from kvmark.errors import AnswerIsNo, UsageError
-from kvmark.experiment.design import PreparedRun, RunRequest, prepare_run
-from kvmark.experiment.executor import Design, Executor
+from kvmark.experiment.executor import Design, Executor, PreparedRun, RunRequest, prepare_run
 from kvmark.experiment.journal import Journal
 from kvmark.experiment.judging import CUT_SHORT, close_and_judge
 from kvmark.plan.compile import compile_run

@@ -10,12 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from kvmark.imports.reading import NS, Collector, Format, Reading, first_line
+from kvmark.imports.reading import NS, Collector, Format, first_line
 from kvmark.imports.source import NUMBER, Source, number
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
-_TOOL: Final = "db_bench"
 _VERSION: Final = re.compile(r"(RocksDB|LevelDB):\s+version (\S{1,40})\s*")
 _BENCHMARK: Final = re.compile(
     rf"(\S{{1,80}})\s*: +({NUMBER}) micros/op(?: ({NUMBER}) ops/sec)?"
@@ -47,9 +46,8 @@ class _State:
     buckets: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-def _read(source: Source) -> Reading:
-    source.ends()
-    found, state = Collector(source, _TOOL), _State()
+def _read(found: Collector) -> None:
+    source, state = found.source, _State()
     # What it doesn't know it leaves alone: its own warnings look like those of a machine.
     for line, text in enumerate(source.lines, 1):
         benchmark, average = _BENCHMARK.fullmatch(text), _AVERAGE.fullmatch(text)
@@ -71,7 +69,6 @@ def _read(source: Source) -> Reading:
         else:
             _read_histogram_head(found, state, line, text)
     _close(found, state)
-    return found.done()
 
 
 def _begin(found: Collector, state: _State, line: int, match: re.Match[str]) -> None:
@@ -156,4 +153,4 @@ def _bound_ns(source: Source, line: int, text: str) -> int:
 _begins = first_line(
     lambda text: _BENCHMARK.fullmatch(text) or _AVERAGE.fullmatch(text) or _VERSION.fullmatch(text)
 )
-DB_BENCH: Final = Format("db_bench", "db_bench output", _begins, _read)
+DB_BENCH: Final = Format("db_bench", "db_bench output", "db_bench", _begins, _read)

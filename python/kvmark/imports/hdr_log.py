@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvmark.imports import reading
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
-from kvmark.imports.source import NUMBER, Source, shown
+from kvmark.imports.reading import NS, Collector, Format, Interval, first_line
+from kvmark.imports.source import NUMBER, shown
 from kvmark.records import TimeName
 from kvmark.records.histograms import LAG_TAG
 from kvmark.records.model import OPERATIONS
@@ -44,10 +44,9 @@ class _State:
     time: TimeName = "service"
 
 
-def _read(source: Source) -> Reading:
-    source.ends()
+def _read(found: Collector) -> None:
+    source, state = found.source, _State()
     source.never_overwritten()
-    found, state = Collector(source, "HdrHistogram log"), _State()
     parts: dict[tuple[str | None, TimeName], list[Counts]] = {}
     found.case()
     for line, text in found.lines():
@@ -73,7 +72,6 @@ def _read(source: Source) -> Reading:
     if state.start_s is not None and 0 < state.start_s < 2**33:
         found.started_wall_ns = round(state.start_s * 1e3) * NS["ms"]
     found.is_histogram_log = state.ns == 1
-    return found.done()
 
 
 def _read_comment(found: Collector, state: _State, text: str) -> None:
@@ -129,4 +127,4 @@ def _add_figures(found: Collector, operation: str | None, time: TimeName, counts
 
 
 _begins = first_line(lambda text: _BEGIN.match(text) or text.startswith("#[Histogram log format"))
-HDR_LOG: Final = Format("hdr-log", "an HdrHistogram log", _begins, _read)
+HDR_LOG: Final = Format("hdr-log", "an HdrHistogram log", "HdrHistogram log", _begins, _read)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from kvmark.imports.reading import NAMES, NS, Collector, Format, Interval, Reading, decode_bounded
+from kvmark.imports.reading import NAMES, NS, Collector, Format, Interval, decode_bounded
 from kvmark.imports.source import Source, json_number
 
-_TOOL: Final = "latte"
 _REQUEST: Final = "request"
 _SETTINGS: Final = ("workload", "rate", "threads", "concurrency", "cluster_name", "cass_version")
 
@@ -21,9 +20,8 @@ def _begins(source: Source) -> int | None:
     return 1
 
 
-def _read(source: Source) -> Reading:
-    found, document = Collector(source, _TOOL), source.document
-    found.pass_over()
+def _read(found: Collector) -> None:
+    source, document = found.source, found.source.document
     conf, result = document["conf"], document["result"]
     if not isinstance(conf, dict) or not isinstance(result, dict):
         raise source.error(None, "conf and result must be objects: unsupported version")
@@ -41,7 +39,6 @@ def _read(source: Source) -> Reading:
     log = result.get("log", [])
     for row in log if isinstance(log, list) else ():
         _add_interval(found, statistics, row)
-    return found.done()
 
 
 def _take_start(found: Collector, result: Mapping[str, Any]) -> None:
@@ -135,4 +132,4 @@ def _add_interval(found: Collector, statistics: list[str], row: Any) -> None:
         found.interval(None, interval)
 
 
-LATTE: Final = Format("latte", "a latte report", _begins, _read, is_json=True)
+LATTE: Final = Format("latte", "a latte report", "latte", _begins, _read, is_json=True)

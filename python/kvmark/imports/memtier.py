@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, decode_bounded
+from kvmark.imports.reading import NS, Collector, Format, Interval, decode_bounded
 from kvmark.imports.source import Source, json_number
 from kvmark.records import TimeName
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
-_TOOL: Final = "memtier_benchmark"
 _RESULT: Final = re.compile(r"ALL STATS|(?:BEST|WORST) RUN RESULTS|AGGREGATED AVERAGE RESULTS.*")
 _CONFIGURATION: Final = "configuration"
 _RUNTIME: Final = "Runtime"
@@ -31,9 +30,8 @@ def _begins(source: Source) -> int | None:
     return 1 if named or "run information" in document else None
 
 
-def _read(source: Source) -> Reading:
-    found, document = Collector(source, _TOOL), source.document
-    found.pass_over()
+def _read(found: Collector) -> None:
+    document = found.source.document
     settings = document.get(_CONFIGURATION)
     settings = settings if isinstance(settings, dict) else {}
     found.said |= {key: str(settings[key]) for key in _SETTINGS if key in settings}
@@ -41,8 +39,8 @@ def _read(source: Source) -> Reading:
     for name, result in results.items():
         _read_result(found, name, result, several=len(results) > 1)
     if not results:
-        raise source.error(None, "it has no results: memtier_benchmark may have been interrupted")
-    return found.done()
+        message = "it has no results: memtier_benchmark may have been interrupted"
+        raise found.source.error(None, message)
 
 
 def _read_result(found: Collector, name: str, result: Any, *, several: bool) -> None:
@@ -144,4 +142,6 @@ def _statistic(key: str) -> str:
     return f"p{match[1]}.{digits}" if digits else f"p{match[1]}"
 
 
-MEMTIER: Final = Format("memtier", "memtier_benchmark JSON", _begins, _read, is_json=True)
+MEMTIER: Final = Format(
+    "memtier", "memtier_benchmark JSON", "memtier_benchmark", _begins, _read, is_json=True
+)

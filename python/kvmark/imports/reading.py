@@ -63,8 +63,8 @@ class Interval:
 
 
 @dataclass
-class Reading:
-    """A file of results, read."""
+class Collector:
+    """The content of a file of results, to which an importer adds what it finds."""
 
     source: Source
     #: None when the file doesn't tell who measured.
@@ -89,33 +89,6 @@ class Reading:
     def figures(self) -> tuple[FigureRecord, ...]:
         """In the order in which they were found."""
         return tuple(self._figures.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A kind of file: how it is recognised, and what reads it."""
-
-    #: Such as ``ycsb-text``.
-    code: str
-    #: What a user calls it.
-    name: str
-    #: The line, counted from 1, where its output begins; none when the file is something else.
-    begins: Callable[[Source], int | None]
-    #: Raises ``ImportFileError`` and nothing else.
-    read: Callable[[Source], Reading]
-    #: Whether it is JSON, with which no other format is in the file; else lines of text.
-    is_json: bool = False
-
-
-def first_line(is_own: Callable[[str], object]) -> Callable[[Source], int | None]:
-    """Finds the line with which a format begins: the first that `is_own` accepts."""
-    return lambda source: next(
-        (line for line, text in enumerate(source.lines, 1) if is_own(text)), None
-    )
-
-
-class Collector(Reading):
-    """A reading to which an importer adds what it finds."""
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """The lines with their numbers, without those that others wrote; they are counted."""
@@ -215,8 +188,8 @@ class Collector(Reading):
                 BucketsRecord(case=case, operation=operation, time=time, **content)
             )
 
-    def done(self) -> Reading:
-        """Everything together.
+    def finish(self) -> None:
+        """Adds the note on the lines of others.
 
         Raises:
             ImportFileError: there is no figure.
@@ -229,7 +202,46 @@ class Collector(Reading):
                 f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
                 f" shell {'was' if count == 1 else 'were'} passed over."
             )
-        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file: how it is recognised, and what reads it."""
+
+    #: Such as ``ycsb-text``.
+    code: str
+    #: What a user calls it.
+    name: str
+    #: None for a table.
+    tool: str | None
+    #: The line, counted from 1, where its output begins; none when the file is something else.
+    begins: Callable[[Source], int | None]
+    #: Adds the content. Raises ``ImportFileError`` and nothing else.
+    collect: Callable[[Collector], None]
+    #: Whether it is JSON, with which no other format is in the file; else lines of text.
+    is_json: bool = False
+
+    def read(self, source: Source) -> Collector:
+        """The content of a file.
+
+        Raises:
+            ImportFileError: it isn't whole.
+        """
+        found = Collector(source, self.tool)
+        if self.is_json:
+            found.pass_over()
+        else:
+            source.ends()
+        self.collect(found)
+        found.finish()
+        return found
+
+
+def first_line(is_own: Callable[[str], object]) -> Callable[[Source], int | None]:
+    """Finds the line with which a format begins: the first that `is_own` accepts."""
+    return lambda source: next(
+        (line for line, text in enumerate(source.lines, 1) if is_own(text)), None
+    )
 
 
 def decode_bounded(source: Source, line: int | None, encoded: str, ns: int) -> Counts:

@@ -12,7 +12,7 @@ from kvmark.imports.db_bench import DB_BENCH
 from kvmark.imports.hdr_log import HDR_LOG
 from kvmark.imports.latte import LATTE
 from kvmark.imports.memtier import MEMTIER
-from kvmark.imports.reading import Format, Reading
+from kvmark.imports.reading import Collector, Format
 from kvmark.imports.source import Source, read_source
 from kvmark.imports.tables import REDIS_BENCHMARK, TABLE
 
@@ -32,7 +32,7 @@ class ReadFile:
 
     source: Source
     kind: Format
-    reading: Reading
+    reading: Collector
 
 
 def read_file(path: Path) -> ReadFile:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from kvmark.imports.reading import NAMES, NS, Collector, Format, Reading
+from kvmark.imports.reading import NAMES, NS, Collector, Format
 from kvmark.imports.source import NUMBER, Source, clock_s, number, shown
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, VALUE
 
@@ -108,10 +108,9 @@ def _labels(row: _Row, names: Iterable[str]) -> _Labels:
     return tuple((name, row[1][name]) for name in names)
 
 
-def _read(source: Source) -> Reading:
-    source.ends()
+def _read(found: Collector) -> None:
+    source = found.source
     source.never_overwritten()
-    found = Collector(source, None)
     header, names = _header(source)
     delimiter = _delimiter(source.lines[header - 1])
     rows = list(_rows(source, enumerate(source.lines[header:], header + 1), names, delimiter))
@@ -124,7 +123,6 @@ def _read(source: Source) -> Reading:
     systems = {value for key in cases for name, value in key if name in _SYSTEMS}
     if len(systems) == 1:
         found.system = systems.pop()
-    return found.done()
 
 
 def _rows(
@@ -196,7 +194,7 @@ def _metric(source: Source, line: int, text: str) -> tuple[str | None, str, str]
     return None, parts[1], unit
 
 
-TABLE: Final = Format("table", "a table of figures", _begins, _read)
+TABLE: Final = Format("table", "a table of figures", None, _begins, _read)
 
 
 def _begins_redis(source: Source) -> int | None:
@@ -208,10 +206,9 @@ def _begins_redis(source: Source) -> int | None:
     return None
 
 
-def _read_redis(source: Source) -> Reading:
-    source.ends()
+def _read_redis(found: Collector) -> None:
+    source = found.source
     source.never_overwritten()
-    found = Collector(source, "redis-benchmark")
     lines = [(line, text) for line, text in found.lines() if text.strip()]
     names = ["test", "rps"]
     if _REDIS_HEADER.fullmatch(lines[0][1]):
@@ -225,9 +222,8 @@ def _read_redis(source: Source) -> Reading:
             raise source.error(line, message)
         tests.add(test)
     _add_cases(found, rows, _columns(names), ["test"])
-    return found.done()
 
 
 REDIS_BENCHMARK: Final = Format(
-    "redis-benchmark", "redis-benchmark CSV", _begins_redis, _read_redis
+    "redis-benchmark", "redis-benchmark CSV", "redis-benchmark", _begins_redis, _read_redis
 )

@@ -16,7 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from kvmark import __version__
-from kvmark.imports.reading import Interval, Reading
+from kvmark.imports.reading import Collector, Interval
 from kvmark.imports.recognition import ReadFile
 from kvmark.records import Manifest, Records, Run, RunFolder, files, model
 from kvmark.records.intervals import SCHEMA, to_parquet
@@ -135,14 +135,14 @@ def imported_record(file: ReadFile) -> model.ImportedRecord:
     )
 
 
-def intervals_table(reading: Reading) -> pl.DataFrame:
+def intervals_table(reading: Collector) -> pl.DataFrame:
     """The intervals as our own runs have them."""
     merged = _merged(reading.intervals)
     rows = [_row(reading, each) for each in (*merged, *_totals(merged))]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("phase", "start_ns")
 
 
-def written_table(reading: Reading) -> pl.DataFrame:
+def written_table(reading: Collector) -> pl.DataFrame:
     """The tool's own columns, as it named and wrote them."""
     rows = [
         {"case": each.case, "operation": each.operation, **each.written}
@@ -170,7 +170,7 @@ def _merged(intervals: Sequence[Interval]) -> list[Interval]:
     return [*merged.values(), *others]
 
 
-def _row(reading: Reading, each: Interval) -> dict[str, Any]:
+def _row(reading: Collector, each: Interval) -> dict[str, Any]:
     """An interval as in kvmark's runs; unknown values are null."""
     row: dict[str, Any] = dict.fromkeys(SCHEMA)
     for time, statistics in each.times.items():

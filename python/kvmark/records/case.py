@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from kvmark.records.model import Manifest
+    from kvmark.records.run import Run
 
 #: Options for places: they belong to no case.
 PLACES: Final = frozenset({
@@ -52,14 +53,6 @@ _NONE: Final = "none"
 _UNKNOWN: Final = "unknown"
 
 
-class _HasManifest(Protocol):
-    @property
-    def manifest(self) -> Manifest: ...
-
-
-R = TypeVar("R", bound=_HasManifest)
-
-
 @dataclass(frozen=True, slots=True)
 class Case:
     """A case by its properties. The title omits empty ones, 0 and none."""
@@ -88,13 +81,13 @@ class Case:
         return ", ".join(part for part in (f"{subject}{records}{rate}".strip(), self.apart) if part)
 
 
-def by_case(runs: Iterable[R], *, across_systems: bool = False) -> dict[Case, list[R]]:
+def by_case(runs: Iterable[Run], *, across_systems: bool = False) -> dict[Case, list[Run]]:
     """The runs of each case, in the order of the first runs.
 
     With ``across_systems``, cases that differ only in the system are merged, and their names have
     no system.
     """
-    groups: dict[str, list[R]] = {}
+    groups: dict[str, list[Run]] = {}
     places: dict[str, dict[str, str]] = {}
     for run in runs:
         values = described(run.manifest)

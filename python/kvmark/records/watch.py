@@ -44,7 +44,6 @@ class Moment:
 class Minute:
     """The last minute in cells of equal length, oldest first; none in cells without an interval."""
 
-    cell_ns: int
     #: Successful and failed operations.
     succeeded_per_s: tuple[float | None, ...]
     failed_per_s: tuple[float | None, ...]
@@ -105,7 +104,7 @@ class SeenRun:
     def minute(self, most: int) -> Minute:
         """The last minute in at most ``most`` cells, each of whole seconds or intervals."""
         if not self.moments:
-            return Minute(0, (), (), ())
+            return Minute((), (), ())
         unit_ns = max(10**9, *(one.end_ns - one.start_ns for one in self.moments))
         cell_ns = unit_ns * math.ceil(SHOWN_NS / unit_ns / max(most, 1))
         # Cells have fixed bounds, so that their values don't change while time passes.
@@ -116,7 +115,6 @@ class SeenRun:
         places = range(max(min(cells), last - max(most, 1) + 1), last + 1)
         shown = [cells.get(place, []) for place in places]
         return Minute(
-            cell_ns,
             tuple(_per_s(cell, sum(one.succeeded for one in cell)) for cell in shown),
             tuple(_per_s(cell, sum(one.failed for one in cell)) for cell in shown),
             tuple(_highest_p99(*(one.response_ns_p99 for one in cell)) for cell in shown),

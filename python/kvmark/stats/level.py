@@ -128,18 +128,19 @@ def level_of_stages(first: Sequence[float], second: Sequence[float], floor: floa
     """The level of runs whose number was decided by the scatter of the first stage.
 
     Its error is Stein's, from the scatter of the first stage alone, or that of all runs if that
-    interval is wider.
+    interval is wider, or if a stage is missing.
 
     Raises:
-        ValueError: the first stage has fewer than two samples, or one isn't above 0.
+        ValueError: there is no sample, or one isn't above 0.
     """
-    plain, early = level_of([*first, *second], floor), level_of(first)
-    if early.spread is None or plain.spread is None:
-        raise ValueError("a first stage needs at least two samples")
+    plain = level_of([*first, *second], floor)
+    spread = level_of(first).spread if len(first) and len(second) else None
+    if spread is None:
+        return plain
     stein = replace(
         plain,
-        spread=early.spread * (early.units / plain.units) ** 0.5,
-        units=early.units,
+        spread=spread * (len(first) / plain.units) ** 0.5,
+        units=float(len(first)),
         method="runs in two stages, Stein's interval on logs",
         samples=round(plain.units),
     )
@@ -297,17 +298,18 @@ def two_stage_mean(
     """The mean of samples whose number was decided by the scatter of the first stage.
 
     The interval is Stein's, from the scatter of the first stage alone, or the ordinary one of all
-    samples if that is wider: a small scatter by chance in the first stage doesn't narrow it.
+    samples if that is wider, or if a stage is missing: a small scatter by chance in the first
+    stage doesn't narrow it.
 
     Raises:
-        ValueError: the first stage has fewer than two samples.
+        ValueError: there is no sample.
     """
-    early = mean_interval(first, unit, confidence).error
-    if early is None:
-        raise ValueError(f"a first stage needs at least two samples, not {len(first)}")
     plain = mean_interval([*first, *second], unit, confidence, floor)
+    early = mean_interval(first, unit, confidence).error if len(first) and len(second) else None
+    if early is None or plain.error is None:
+        return plain
     error = early * (len(first) / plain.n) ** 0.5
-    if plain.error is not None and plain.error >= error:
+    if plain.error >= error:
         return plain
     low, high = plain.value - error, plain.value + error
     return replace(plain, low=low, high=high, method="mean, two stages, Stein")

@@ -16,8 +16,7 @@ from kvmark.analysis.summary import metrics
 from kvmark.analysis.summary.sums import counted_totals
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Run
-from kvmark.spec.metric import Metric
-from kvmark.spec.objective import Condition, Gate, Objective, parse_objective
+from kvmark.spec.metric import Condition, Gate, Metric, Objective, parse_objective
 from kvmark.stats import BEYOND, Counts, Effect, keeps_within, least_observations, rise_of_share
 
 _UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))

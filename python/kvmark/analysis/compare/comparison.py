@@ -21,8 +21,7 @@ from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, block_of, by_case
 from kvmark.records.case import experiment
-from kvmark.spec.metric import Metric, parse_comparable
-from kvmark.spec.objective import Condition, Gate
+from kvmark.spec.metric import Condition, Gate, Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, PrecisionTarget, as_family, decide, paired_jackknife
 from kvmark.stats import Effect as Effect  # noqa: PLC0414 - views name its type
 from kvmark.stats.estimate import Estimate

@@ -173,11 +173,8 @@ def _throughput(runs: Sequence[Run]) -> Level | None:
     if len(runs) == 1:
         (run,) = runs
         return imported_level(run) if run.manifest.imported else rate_level(run, run.counted)
-    first, second = _stages(runs, [rate_of(run) for run in runs])
-    floor = rate_resolution(runs)
-    if len(first) > 1 and second:
-        return stats.level_of_stages(first, second, floor)
-    return stats.level_of([*first, *second], floor)
+    rates = [rate_of(run) for run in runs]
+    return stats.level_of_stages(*_stages(runs, rates), rate_resolution(runs))
 
 
 def _slices(run: Run, metric: Metric, *, due: bool) -> list[Counts]:
@@ -278,10 +275,7 @@ def case_mean(
     confidence: float = CONFIDENCE,
 ) -> Estimate:
     """The mean of figures of runs, Stein's where their scatter decided how many there are."""
-    first, second = _stages(runs, figures)
-    if len(first) < 2 or not second:
-        return stats.mean_interval(figures, unit, confidence, floor)
-    return stats.two_stage_mean(first, second, unit, confidence, floor)
+    return stats.two_stage_mean(*_stages(runs, figures), unit, confidence, floor)
 
 
 def _stages(runs: Sequence[Run], figures: Sequence[float]) -> tuple[list[float], list[float]]:

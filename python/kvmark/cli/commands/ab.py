@@ -15,7 +15,7 @@ from kvmark.cli.run_options import parse_run
 from kvmark.cli.session import execute_design, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
 from kvmark.outputs import check_output
-from kvmark.spec.objective import Gate, parse_condition
+from kvmark.spec.metric import Gate, parse_condition
 from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kvmark.cli.output import print_answer, print_json, terminal_width
 from kvmark.errors import AnswerIsNo, UsageError
 from kvmark.outputs import check_output, write_output
 from kvmark.records import Records
-from kvmark.spec.objective import Gate, IfUnknown, parse_condition
+from kvmark.spec.metric import Gate, IfUnknown, parse_condition
 from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:

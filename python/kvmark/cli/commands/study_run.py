@@ -23,8 +23,7 @@ from kvmark.experiment.study.answer import (
     study_results,
 )
 from kvmark.experiment.study.definition import Study, StudyRequest
-from kvmark.experiment.study.design import FactorialDesign
-from kvmark.experiment.study.environment import Environment
+from kvmark.experiment.study.design import Environment, FactorialDesign
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import check_output
 from kvmark.plan.names import key_names

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Final
 from kvmark.cli.output import document, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RunError, SpecError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest
-from kvmark.experiment.executor import Design, Executor
+from kvmark.experiment.executor import Design, Executor, PreparedRun, RunOutcome, RunRequest
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.cassandra_stress import output
 from kvmark.frontends.cassandra_stress.grammar import StressOptions

@@ -15,12 +15,11 @@ from importlib.resources import files
 from typing import Final
 
 from kvmark.errors import ImportFileError
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
-from kvmark.imports.source import Source, clock_s, grouped, number, shown
+from kvmark.imports.reading import NS, Collector, Format, Interval, first_line
+from kvmark.imports.source import clock_s, grouped, number, shown
 from kvmark.records import TimeName
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 
-_TOOL: Final = "cassandra-stress"
 _HEADER: Final = re.compile(r"\s*(?:id,\s*)?(?:type,?\s+)?total ops\s*,")
 _RUNNING: Final = re.compile(
     r"Running (?:(\[[\w, -]{1,200}\]|\w{1,80}) )?with (\d{1,9}) threads? ?(.*)"
@@ -207,20 +206,20 @@ def _is_header(text: str) -> bool:
     return _HEADER.match(text) is not None and "op/s" in text and "stderr" in text
 
 
-def _read(source: Source) -> Reading:
-    source.ends()
+def _read(collector: Collector) -> None:
+    source, log = collector.source, _Log(collector)
     for line in sorted(source.noise):
         if _ROW_BEHIND.search(source.lines[line - 1]):
             raise source.error(line, "a logger's line contains a row: the log is mixed up")
-    log = _Log(Collector(source, _TOOL))
-    for line, text in log.collector.lines():
+    for line, text in collector.lines():
         log.line = line
         log.read(text)
     if log.case is None or not log.finished:
         raise source.error(len(source.lines), "the log ends before its results: it may be cut off")
-    return log.collector.done()
 
 
 _begins = first_line(lambda text: _is_header(text) or _RUNNING.match(text))
 
-FORMATS: Final = (Format("cassandra-stress", "a cassandra-stress log", _begins, _read),)
+FORMATS: Final = (
+    Format("cassandra-stress", "a cassandra-stress log", "cassandra-stress", _begins, _read),
+)

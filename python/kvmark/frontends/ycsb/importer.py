@@ -18,13 +18,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
+from kvmark.imports.reading import NS, Collector, Format, Interval, first_line
 from kvmark.imports.source import NUMBER, Source, json_number, number, shown
 from kvmark.records import TimeName
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 from kvmark.stats import Counts
 
-_TOOL: Final = "YCSB"
 _INTENDED: Final = "Intended-"
 """Prefix of the series that count from the intended start: response times."""
 
@@ -222,9 +221,8 @@ def _check_complete(collector: Collector, measurements: Sequence[_Measurement]) 
         )
 
 
-def _read_text(source: Source) -> Reading:
-    source.ends()
-    collector = Collector(source, _TOOL)
+def _read_text(collector: Collector) -> None:
+    source = collector.source
     measurements: list[_Measurement] = []
     before = (0, 0)
     for line, text in collector.lines():
@@ -247,7 +245,6 @@ def _read_text(source: Source) -> Reading:
     if not measurements:
         raise source.error(len(source.lines), "it ends before YCSB's results: it may be cut off")
     _collect(collector, measurements)
-    return collector.done()
 
 
 def _take_header(collector: Collector, text: str) -> None:
@@ -292,14 +289,12 @@ def _add_status(
         collector.interval(line, interval)
 
 
-def _read_json(source: Source) -> Reading:
-    collector = Collector(source, _TOOL)
+def _read_json(collector: Collector) -> None:
+    source = collector.source
     measurements = [_measurement(source, line, each) for line, each in _objects(source)]
     if not measurements:
         raise source.error(1, "it has no measurement")
     _collect(collector, measurements)
-    collector.pass_over()
-    return collector.done()
 
 
 def _measurement(source: Source, line: int | None, each: Any) -> _Measurement:
@@ -341,9 +336,10 @@ FORMATS: Final = (
     Format(
         "ycsb-json",
         "YCSB JSON",
+        "YCSB",
         lambda source: 1 if _JSON_ROW.match(source.json_text) else None,
         _read_json,
         is_json=True,
     ),
-    Format("ycsb-text", "YCSB text", first_line(_BEGIN.match), _read_text),
+    Format("ycsb-text", "YCSB text", "YCSB", first_line(_BEGIN.match), _read_text),
 )

@@ -16,14 +16,15 @@ from typing import Any, ClassVar, Final
 from kvmark import _engine
 from kvmark.drivers import drivers
 from kvmark.errors import UsageError
-from kvmark.experiment.design import (
+from kvmark.experiment.executor import (
+    Design,
+    Executor,
     PreparedRun,
     RunOutcome,
     RunRequest,
     TimeLeft,
     prepare_run,
 )
-from kvmark.experiment.executor import Design, Executor
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.properties import CORE_WORKLOADS
 from kvmark.frontends.ycsb.scheduling import RepetitionPolicy, Scheduler, Step, StepLimit

@@ -16,8 +16,14 @@ from kvmark.cli.options import ExperimentOptions, report_path
 from kvmark.cli.output import print_answer, print_json, terminal_width, write_report
 from kvmark.cli.session import execute_design, named_system, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, Interrupted, KvmarkError, SpecError
-from kvmark.experiment.design import PreparedRun, RunOutcome, RunRequest, prepare_run
-from kvmark.experiment.executor import Design, Executor
+from kvmark.experiment.executor import (
+    Design,
+    Executor,
+    PreparedRun,
+    RunOutcome,
+    RunRequest,
+    prepare_run,
+)
 from kvmark.experiment.judging import JudgedRun, close_and_judge
 from kvmark.frontends.yugabyte_apps import table
 from kvmark.frontends.yugabyte_apps import workload as workloads

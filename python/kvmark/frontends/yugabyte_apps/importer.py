@@ -11,11 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvmark.imports.reading import NS, Collector, Format, Interval, Reading, first_line
-from kvmark.imports.source import Source, json_number, number
+from kvmark.imports.reading import NS, Collector, Format, Interval, first_line
+from kvmark.imports.source import json_number, number
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT
 
-_TOOL: Final = "yb-sample-apps"
 _GROUP: Final = re.compile(
     r"\b(Read|Write): (\S{1,40}) ops/sec \((\S{1,40}) ms/op\), (\S{1,40}) total ops"
 )
@@ -45,9 +44,8 @@ class _State:
     document: str = ""
 
 
-def _read(source: Source) -> Reading:
-    source.ends()
-    collector, state = Collector(source, _TOOL), _State()
+def _read(collector: Collector) -> None:
+    source, state = collector.source, _State()
     for line, text in enumerate(source.lines, 1):
         if _GROUP.search(text):
             _read_line(collector, state, line, text)
@@ -67,7 +65,6 @@ def _read(source: Source) -> Reading:
         collector.add(len(source.lines), name, key)
     if state.document:
         _read_totals(collector, len(source.lines), state.document)
-    return collector.done()
 
 
 def _read_line(collector: Collector, state: _State, line: int, text: str) -> None:
@@ -128,4 +125,6 @@ def _read_totals(collector: Collector, line: int, document: str) -> None:
 
 _begins = first_line(lambda text: "ops/sec (" in text and _GROUP.search(text))
 
-FORMATS: Final = (Format("yb-console", "a yb-sample-apps console log", _begins, _read),)
+FORMATS: Final = (
+    Format("yb-console", "a yb-sample-apps console log", "yb-sample-apps", _begins, _read),
+)

@@ -9,11 +9,12 @@ from typing import Final
 
 from rich.text import Text
 
+from kvmark.analysis.capacity import Capacity, RateRun
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
 from kvmark.report.views.scaling import between
-from kvmark.spec.objective import Objective
+from kvmark.spec.metric import Objective
 
 # With three digits, figures near a bound would be rounded to it.
 _DIGITS: Final = 4
@@ -31,37 +32,15 @@ _ALL_DUE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityLine:
-    """One run."""
-
-    rate: float
-    stage: str
-    run: str
-    outcome: str
-    #: Each objective's figure by its text: nanoseconds, a share, or ops/s.
-    figures: Mapping[str, float | None]
-    throughput: float
-    #: The limit of operations in flight.
-    clients: int
-
-
-@dataclass(frozen=True, slots=True)
 class CapacityAnswer:
-    """The result of a search. Rates are operations per second."""
+    """The result of a search."""
 
     workload: str
     system: str
     objectives: tuple[Objective, ...]
-    low: float | None
-    high: float | None
-    reason: str
-    #: Whether an interval was found, or what was the limit: see `kvmark.experiment.capacity`.
-    found: str
+    search: Capacity
     #: With its interval, or the highest rate that held without one; none without a capacity.
     estimate: Bounded | None
-    #: The limit of operations in flight at the capacity.
-    clients: int
-    lines: tuple[CapacityLine, ...]
 
 
 def capacity_text(answer: CapacityAnswer, width: int) -> Text:
@@ -71,23 +50,24 @@ def capacity_text(answer: CapacityAnswer, width: int) -> Text:
 
 def capacity_sentence(answer: CapacityAnswer) -> str:
     """The capacity with its interval, or the reason why there is none."""
+    found = answer.search
     objectives = " and ".join(objective.text for objective in answer.objectives)
     of = f"of {answer.workload} on {answer.system} with {objectives}"
-    if answer.low is None and answer.found == "generator":
-        limited = sum(line.outcome == "generator" for line in answer.lines)
+    if found.low is None and found.found == "generator":
+        limited = sum(one.outcome == "generator" for one in found.runs)
         return (
-            f"The capacity {of} isn't known: in {limited} of {len(answer.lines)} runs the generator"
-            f" was late, and not the system ({answer.reason}). Stop other programs, give the"
+            f"The capacity {of} isn't known: in {limited} of {len(found.runs)} runs the generator"
+            f" was late, and not the system. Stop other programs, give the"
             " generator cores of its own (--pin), or use another machine."
         )
-    if answer.low is None:
-        return f"There is no capacity {of}: {answer.reason}."
-    low = units.significant(answer.low)
-    if answer.high is None:
-        return f"The capacity {of} is at least {low} ops/s: {answer.reason}."
-    high = units.significant(answer.high)
+    if found.low is None:
+        return f"There is no capacity {of}: {found.reason}."
+    low = units.significant(found.low)
+    if found.high is None:
+        return f"The capacity {of} is at least {low} ops/s: {found.reason}."
+    high = units.significant(found.high)
     held = (
-        f"{_held(answer, answer.low)} runs held at {low} ops/s and {_held(answer, answer.high)} at"
+        f"{_held(found, found.low)} runs held at {low} ops/s and {_held(found, found.high)} at"
         f" {high} ops/s"
     )
     estimate = answer.estimate
@@ -99,19 +79,19 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
     return f"The capacity {of} is {between(estimate)} ops/s, with its 95 % interval: {held}."
 
 
-def _held(answer: CapacityAnswer, rate: float) -> str:
+def _held(search: Capacity, rate: float) -> str:
     """The number of runs at a rate that held."""
-    at_rate = [line for line in answer.lines if line.rate == rate]
-    runs = [line for line in at_rate if line.clients == answer.clients] or at_rate
-    return f"{sum(line.outcome == 'holds' for line in runs)} of {len(runs)}"
+    at_rate = [one for one in search.runs if one.rate == rate]
+    runs = [one for one in at_rate if one.clients == search.clients] or at_rate
+    return f"{sum(one.holds for one in runs)} of {len(runs)}"
 
 
 def capacity_grid(answer: CapacityAnswer) -> Grid:
     """The runs in order."""
-    lines = answer.lines
+    runs = answer.search.runs
 
-    def figure(objective: Objective, line: CapacityLine) -> str:
-        value = line.figures.get(objective.text)
+    def figure(objective: Objective, one: RateRun) -> str:
+        value = one.figures.get(objective.text)
         if value is None:
             return units.ABSENT
         if objective.measure == "errors":
@@ -120,21 +100,19 @@ def capacity_grid(answer: CapacityAnswer) -> Grid:
             return units.significant(value)
         return units.significant(value / 1e6, _DIGITS)
 
-    table = Table(f"Capacity of {answer.workload} on {answer.system}", lines)
-    table.key(
-        "offered ops/s", lambda line: Cell(units.significant(line.rate), "strong"), number=True
-    )
-    table.word("step", lambda line: line.stage)
-    if len({line.clients for line in lines}) > 1:
-        table.number("clients", lambda line: line.clients)
-    table.number("ops/s", lambda line: units.significant(line.throughput))
+    table = Table(f"Capacity of {answer.workload} on {answer.system}", runs)
+    table.key("offered ops/s", lambda one: Cell(units.significant(one.rate), "strong"), number=True)
+    table.word("step", lambda one: one.stage)
+    if len({one.clients for one in runs}) > 1:
+        table.number("clients", lambda one: one.clients)
+    table.number("ops/s", lambda one: units.significant(one.throughput))
     for objective in answer.objectives:
         heading = f"{objective.text}, ms" if _is_time(objective) else objective.text
         table.number(heading, partial(figure, objective))
-    table.word("outcome", lambda line: _OUTCOMES[line.outcome])
-    table.word("run", lambda line: line.run, tone="muted")
+    table.word("outcome", lambda one: _OUTCOMES[one.outcome])
+    table.word("run", lambda one: one.run, tone="muted")
     notes = (_ALL_DUE,) if any(map(_is_time, answer.objectives)) else ()
-    return table.grid(notes, changes([line.stage for line in lines]))
+    return table.grid(notes, changes([one.stage for one in runs]))
 
 
 def _is_time(objective: Objective) -> bool:
