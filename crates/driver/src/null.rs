@@ -13,6 +13,12 @@ use crate::{
     OpenError, Place, Reply, Request, Scheme, Session, Ticket,
 };
 
+/// Every option of this driver.
+#[must_use]
+pub fn options() -> Vec<&'static OptionDoc> {
+    TABLE.iter().collect()
+}
+
 static TABLE: [OptionDoc; 1] =
     [option("yields", Accepts::Text("a count such as 0 or 1"), Some("0"))
         .meaning("Turns of its worker that an operation takes; 0 makes the driver blocking.")];

@@ -72,6 +72,12 @@ impl Windows {
 const WINDOWS: Accepts = Accepts::Text("windows such as 10+1,20+0.5 (start+length in seconds)");
 const SHARE: Accepts = Accepts::Text("a share between 0 and 1");
 
+/// Every option of this driver, in the order of the documentation.
+#[must_use]
+pub fn options() -> Vec<&'static OptionDoc> {
+    TABLE.iter().chain(&FAULT_OPTIONS).chain([&FAULTS_AFTER]).collect()
+}
+
 static TABLE: [OptionDoc; 11] = [
     option("servers", Accepts::Text("a count of at least 1"), Some("1"))
         .meaning("Servers that work side by side."),
@@ -129,8 +135,7 @@ impl Sim {
     /// # Errors
     /// [`OpenError::Option`] for an unknown option or a value that can't be used.
     pub fn open(options: &BTreeMap<String, Value>, layout: &Layout) -> Result<Self, OpenError> {
-        let table = || TABLE.iter().chain(&FAULT_OPTIONS).chain([&FAULTS_AFTER]);
-        let given = Given::parse(table(), options)?;
+        let given = Given::parse(self::options(), options)?;
         let servers: u32 = given.read("servers")?;
         let mean_us: f64 = given.read("mean_us")?;
         if servers == 0 || !mean_us.is_finite() || mean_us < 0.0 {
@@ -141,7 +146,7 @@ impl Sim {
         let description = Description {
             system: "sim".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            configuration: table().filter_map(own).collect(),
+            configuration: self::options().into_iter().filter_map(own).collect(),
         };
         let free_ns = (0..servers).map(|_| Reverse(0)).collect();
         Ok(Self {

@@ -110,6 +110,13 @@ fn stamp_lag(py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
     Ok(py.detach(lag::measure)?)
 }
 
+/// The options of this build's drivers as JSON: by driver, a list of objects with `name`,
+/// `meaning`, `accepts` and `default`.
+#[pyfunction]
+fn driver_options() -> String {
+    registry::options().to_string()
+}
+
 /// The properties of this build's drivers as JSON: a list of `kvmark_driver::About`.
 #[pyfunction]
 fn drivers() -> String {
@@ -175,5 +182,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(shape_of, module)?)?;
     module.add_function(wrap_pyfunction!(redis_command, module)?)?;
     module.add_function(wrap_pyfunction!(tap, module)?)?;
+    module.add_function(wrap_pyfunction!(driver_options, module)?)?;
     module.add_function(wrap_pyfunction!(drivers, module)?)
 }

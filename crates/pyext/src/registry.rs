@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use kvmark_driver::options::OptionDoc;
 use kvmark_driver::{About, AnyConsole, Driver, Layout, OpenError};
 use kvmark_engine::{Completed, EngineError, Observer, Recording};
 use kvmark_plan::Plan;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 type Options = BTreeMap<String, Value>;
 
@@ -17,15 +18,17 @@ type Run =
 /// A driver: its properties, the function that executes a plan with it, and its console.
 struct Entry {
     about: About,
+    options: fn() -> Vec<&'static OptionDoc>,
     run: Run,
     console: fn(&Options) -> Result<Option<AnyConsole>, OpenError>,
 }
 
 /// The entry of a driver, which is opened with its options and optionally the layout.
 macro_rules! entry {
-    ($driver:ty $(, $layout:expr)?) => {
+    ($driver:ty, $options:expr $(, $layout:expr)?) => {
         Entry {
             about: <$driver>::ABOUT,
+            options: $options,
             run: |plan, folder, recording, observer| {
                 let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
                 kvmark_engine::run(plan, driver, folder, recording, observer)
@@ -36,13 +39,35 @@ macro_rules! entry {
 }
 
 const DRIVERS: &[Entry] = &[
-    entry!(kvmark_driver_rocksdb::RocksDb, Layout::of),
-    entry!(kvmark_driver::null::Null),
-    entry!(kvmark_driver::sim::Sim, Layout::of),
-    entry!(kvmark_driver_resp::Resp, Layout::of),
-    entry!(kvmark_driver_memcached::Memcached, Layout::of),
-    entry!(kvmark_driver_cql::Cql, Layout::of),
+    entry!(kvmark_driver_rocksdb::RocksDb, rocksdb_options, Layout::of),
+    entry!(kvmark_driver::null::Null, kvmark_driver::null::options),
+    entry!(kvmark_driver::sim::Sim, kvmark_driver::sim::options, Layout::of),
+    entry!(kvmark_driver_resp::Resp, || kvmark_driver_resp::options().iter().collect(), Layout::of),
+    entry!(
+        kvmark_driver_memcached::Memcached,
+        || kvmark_driver_memcached::options().iter().collect(),
+        Layout::of
+    ),
+    entry!(kvmark_driver_cql::Cql, || kvmark_driver_cql::options().iter().collect(), Layout::of),
 ];
+
+fn rocksdb_options() -> Vec<&'static OptionDoc> {
+    kvmark_driver_rocksdb::options().iter().map(|option| &option.doc).collect()
+}
+
+/// The options of the drivers by their names, for the documentation.
+pub(crate) fn options() -> Value {
+    let row = |doc: &OptionDoc| {
+        json!({
+            "name": doc.name,
+            "meaning": doc.meaning,
+            "accepts": doc.accepts.to_string(),
+            "default": doc.default,
+        })
+    };
+    let rows = |entry: &Entry| (entry.options)().into_iter().map(row).collect::<Vec<_>>();
+    DRIVERS.iter().map(|entry| (entry.about.name.to_owned(), json!(rows(entry)))).collect()
+}
 
 /// The properties of the drivers.
 pub(crate) fn about() -> Vec<About> {
