@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kvmark.records import Records
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile(
@@ -24,6 +26,12 @@ settings.load_profile("kvmark")
 # What is started in the background has interrupts ignored, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    """The folder of a test's runs."""
+    return Records(tmp_path / "runs")
 
 
 @pytest.fixture(autouse=True)

@@ -205,7 +205,6 @@ def test_a_side_is_doubted_by_the_verdict_of_its_case(made: Make) -> None:
 @pytest.mark.parametrize(
     ("code", "change"),
     [
-        ("machines", lambda draft: draft.host.update(cores=8)),
         ("generator", lambda draft: draft.worker.update(cpu_ns=16_000_000_000)),
         ("generator", lambda draft: draft.worker.update(waiting_for_core_ns=900_000_000)),
     ],
@@ -217,16 +216,7 @@ def test_sides_that_were_not_driven_alike_are_warned_of(
     assert code in codes(compare([made()], [made(change)]))
 
 
-def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(made: Make) -> None:
-    base = [made(), made(larger)]
-    comparison = compare(base, [made(1.2)])
-    assert [case.title for case in comparison.cases] == ["A with 1,000 records"]
-    assert comparison.baseline_only == ("A with 5,000 records",)
-
-
-def test_cases_with_other_plans_are_compared_by_name_where_that_is_allowed(
-    made: Make,
-) -> None:
+def test_cases_with_other_plans_are_compared_by_name_where_that_is_allowed(made: Make) -> None:
     base = [made(), made(larger)]
     more = [made(more_clients), made(larger, more_clients)]
     with pytest.raises(UsageError, match=r"groups\[0\].clients 8 against 16"):

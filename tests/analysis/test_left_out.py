@@ -12,8 +12,8 @@ from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import usable, why_excluded
 from kvmark.analysis.path_costs import path_costs
 from kvmark.analysis.scaling import scaling_laws
-from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
-from kvmark.analysis.verdict.cases import aggregate, extremes
+from kvmark.analysis.study import CaseRuns, EffectAsked, effect
+from kvmark.analysis.verdict.cases import aggregate
 from kvmark.analysis.verdict.judge import judge
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Records, Run
@@ -70,13 +70,6 @@ def test_an_unrepeated_case_is_in_no_effect_and_has_no_cost(made: Make) -> None:
         assert (found.change is None) == (pairs == 0)
         (cost,) = path_costs(cases, "nodes", "1")
         assert cost.blocks == blocks
-
-
-def test_one_run_is_not_called_the_fastest_of_a_study(made: Make) -> None:
-    rows = study_rows([case(made, "1", 3), case(made, "2", 1)])
-    found = extremes(rows, lambda row: row.throughput, lambda row: row.figures.verdict)
-    assert [row.levels["nodes"] for row in found.fastest] == ["1"]
-    assert [row.levels["nodes"] for row in found.left_out] == ["2"]
 
 
 def test_a_comparison_has_no_effect_of_an_unrepeated_side(made: Make) -> None:

@@ -93,10 +93,3 @@ def test_help_lists_applications_flags_and_the_file_to_copy(kvmark: Kvmark) -> N
     assert "--use_redis_cluster" in one
     assert "--batch_write" not in one
     assert "name: apps/RedisKeyValue" in one
-
-
-def test_a_password_is_not_recorded(kvmark: Kvmark) -> None:
-    words = ("CassandraKeyValue", "--system", "null:", "--username", "ann")
-    found = kvmark("app", *words, "--password", "Ov3rh4rd", *SHORT).json
-    manifest = kvmark.runs / found["run"] / "manifest.json"
-    assert "Ov3rh4rd" not in manifest.read_text()

@@ -16,9 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import pytest
+
 from waiting import PATIENCE_S, wait_until
 
 PROGRAM = shutil.which("chromium")
+BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
+]
+"""The marks of a test that opens pages."""
+DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
 FLAGS = (
     "--headless",
     "--no-sandbox",

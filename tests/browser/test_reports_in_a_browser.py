@@ -6,17 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from chromium import PROGRAM, Chromium
+from chromium import BROWSER, DRAWN, Chromium
 from synthetic import run_answer, sequence_answer
 
 from kvmark.report.format import write_html
 from kvmark.report.views.pages import runs_page, sequence_page
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
-]
-DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
+pytestmark = BROWSER
 LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
 SERIES = "#response .switches button:nth-child(2)"
 DRAWINGS = """[...document.querySelectorAll('.drawing')].map(each => ({

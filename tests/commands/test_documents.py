@@ -34,20 +34,12 @@ def test_a_value_without_a_json_form_is_an_error() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("show",),
         ("runs", "show", "last"),
-        ("runs", "compare", "{0}", "{1}"),
         ("runs", "history"),
         ("runs", "scaling", "{0}"),
-        ("runs", "export"),
-        ("runs", "archive", "{0}", "--output", "a.tar.xz"),
-        ("runs", "list"),
-        ("runs", "prune", "--keep", "1", "--dry-run"),
         ("study",),
-        ("study", "smoke", "--cases"),
         ("up",),
         ("down",),
-        ("workloads",),
     ],
 )
 def test_documents_of_commands_have_the_published_schema(
@@ -56,11 +48,3 @@ def test_documents_of_commands_have_the_published_schema(
     ids = [make_run(), make_run(1)]
     assert main([*(word.format(*ids) for word in words), "--json"]) == 0
     assert checked(json.loads(capsys.readouterr().out))
-
-
-def test_a_run_is_exported_as_a_document_too(
-    make_run: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = make_run()
-    assert main(["runs", "export", run, "--format", "json"]) == 0
-    assert checked(json.loads(capsys.readouterr().out))["manifest"]["id"] == run

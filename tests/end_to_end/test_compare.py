@@ -70,16 +70,12 @@ def test_history_shows_each_run_with_its_commit(measured: Kvmark) -> None:
     assert "take one of READ, UPDATE" in measured.refuses(wrong)
 
 
-def test_a_document_is_stale_until_its_blocks_are_filled(measured: Kvmark, tmp_path: Path) -> None:
+def test_a_document_shows_the_runs_of_a_tag(measured: Kvmark, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     around = "# Page  \n\ntext\n<!-- kvmark: operations tag=after -->\n{}<!-- /kvmark -->\nend"
     path.write_text(around.format(""))
-    assert "page.md:4: this block is stale" in measured("doc", path, "--check", exits=1).err
     measured("doc", path)
-    text = path.read_text()
-    assert text.startswith("# Page  \n\ntext\n<!-- kvmark:")
-    assert text.endswith("<!-- /kvmark -->\nend")
-    assert "| READ |" in text
+    assert "| READ |" in path.read_text()
     measured("doc", path, "--check")
     path.write_text(around.format("").replace("after", "never"))
     assert "page.md:4: no valid run has tag=never" in measured.refuses("doc", path)
@@ -92,16 +88,13 @@ def test_a_document_is_stale_until_its_blocks_are_filled(measured: Kvmark, tmp_p
         ("compare tag:before tag:after", "(system.mean_us 1000 against 1100"),
         ("compare tag:before tag:after", "--allow system"),
         ("compare before after --allow plans", "plan"),
-        ("compare before after --fail-if 'mesn>5%'", "did you mean 'mean'"),
         ("compare before after --fail-if 'REED.p99>5%'", "take one of READ, UPDATE"),
-        ("compare before after --fail-if 'errors>5%'", "can't be compared"),
         ("compare before after 'p99>5%'", "--fail-if"),
         ("ab --base '--system null:'", "base: missing argument 'workload'"),
         ("ab ycsb/c --base '--system null: --rate x'", "base: "),
         ("ab ycsb/c --base '--system null:' --candidate ''", "candidate: run needs a system"),
         ("ab 'ycsb/c --system null:' --find 2% --within 1%", "give one of"),
         ("ab 'ycsb/c --system null:' --find much", "not a share"),
-        ("ab 'ycsb/c --system null:' --metric max", "a maximum is one operation"),
         ("ab 'ycsb/c --system null:' --fail-if 'SCAN.p99>5%'", "take one of read"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from kvmark.records.histograms import decode, encode, time_record
 from kvmark.run.merging import Intervals, merge_lags, merge_totals, slices
 from kvmark.stats import Counts
+from runs_on_disk import total_record
 
 SECOND_NS = 10**9
 TIMES = ("service", "response", "wait")
@@ -151,13 +152,11 @@ def test_a_lost_or_complete_share_is_not_waited_for(intervals: Intervals) -> Non
 def test_totals_are_added_exactly() -> None:
     parts = [drawn(seed, 300) for seed in range(4)]
 
-    def total(values: Sequence[int], **names: Any) -> dict[str, Any]:
-        record = recorded(values)
-        own = {"phase": 0, "group": "clients", "operation": "READ", "part": False, "outcome": "ok"}
-        counts = {"count": len(values), "in_window": len(values) - 1, "rows": len(values)}
-        return {**own, **names, **counts, **dict.fromkeys(TIMES, record)}
+    def total(values: Sequence[int], operation: str = "READ") -> dict[str, Any]:
+        more = {"in_window": len(values) - 1, **dict.fromkeys(TIMES, recorded(values))}
+        return total_record(operation, len(values), **more)
 
-    merged = merge_totals([*map(total, parts), total(parts[0], operation="UPDATE")])
+    merged = merge_totals([*map(total, parts), total(parts[0], "UPDATE")])
     assert [one["operation"] for one in merged] == ["READ", "UPDATE"]
     whole = total(list(chain(*parts)))
     assert (merged[0]["count"], merged[0]["in_window"]) == (1200, 1196)

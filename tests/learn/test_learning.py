@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from kvmark.analysis.trace import describe
-from kvmark.errors import UsageError
 from kvmark.learn import drawn_figures, learn, workload_text
 from kvmark.learn.drawn import keys_of_workload
 from kvmark.learn.keys import fit_keys
@@ -45,14 +44,6 @@ def test_popular_keys_beyond_a_zipfian_law_have_individual_shares() -> None:
     assert fit.law["distribution"] == "head"
     assert fit.law["shares"][:3] == pytest.approx([0.2] * 3, abs=0.01)
     assert fit.popularity_off < 0.02
-
-
-def test_a_twin_has_the_hit_ratios_of_its_trace(tmp_path: Path) -> None:
-    trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
-    learned = learn(trace, "twin")
-    twin = parse_workload(workload_text(learned), "twin.yaml")
-    figures = list(drawn_figures(trace, twin, range(11, 16)))
-    assert [one.judgement for one in figures] == ["alike"] * 5, figures
 
 
 @pytest.mark.parametrize(
@@ -125,9 +116,3 @@ def test_sizes_have_the_mean_of_the_trace() -> None:
     assert fit.off < 0.05
     assert fit.law_mean == pytest.approx(fit.mean, rel=0.02)
     assert fit_sizes(np.full(10, 77)).law == 77
-
-
-def test_too_few_operations_are_rejected(tmp_path: Path) -> None:
-    trace = written(tmp_path, drawn(ZIPFIAN, 900), poisson(900, 5000))
-    with pytest.raises(UsageError, match="there must be 1,000"):
-        learn(trace, "few")

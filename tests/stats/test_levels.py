@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import signal
 from scipy import stats as scipy_stats
 
 from kvmark.stats import (
@@ -35,11 +36,8 @@ from kvmark.stats.series import effective_sample_size
 
 def autoregressive(n: int, phi: float, seed: int) -> list[float]:
     noise = np.random.default_rng(seed).normal(size=n)
-    values = np.empty(n)
-    values[0] = noise[0]
-    for i in range(1, n):
-        values[i] = phi * values[i - 1] + noise[i]
-    return values.tolist()
+    values: list[float] = signal.lfilter([1.0], [1.0, -phi], noise).tolist()
+    return values
 
 
 def test_error_is_half_the_width_of_the_interval() -> None:

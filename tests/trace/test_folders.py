@@ -43,19 +43,9 @@ def test_files_in_another_order_are_rejected(tmp_path: Path) -> None:
         list(Trace.open(path).batches(("at_ns",)))
 
 
-def test_an_existing_or_invalid_name_is_rejected(tmp_path: Path) -> None:
-    path = made(tmp_path)
-    with pytest.raises(UsageError, match="is there already"):
-        TraceWriter(path, "a test")
-    with pytest.raises(UsageError, match=r"doesn't end in \.trace"):
-        TraceWriter(tmp_path / "X", "a test")
+def test_a_trace_that_cannot_be_made_or_is_not_complete_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can't be made"):
         TraceWriter(tmp_path / "no" / "X.trace", "a test")
-
-
-def test_a_folder_without_a_trace_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no trace"):
-        Trace.open(tmp_path / "no.trace")
     path = made(tmp_path)
     (path / "trace.json").unlink()
     with pytest.raises(UsageError, match="isn't complete"):

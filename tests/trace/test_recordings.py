@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.errors import ImportFileError, UsageError
+from kvmark.errors import ImportFileError
 from kvmark.trace import COLUMNS, Keep, Trace, TraceWriter, about_tapes, are_tapes, import_tapes
 from kvmark.trace.recording import ABOUT, write_about
 
@@ -140,11 +140,9 @@ def test_a_damaged_tape_is_rejected(tmp_path: Path, tape: bytes, sentence: str) 
     assert not path.with_name("y.trace").exists()
 
 
-def test_a_folder_of_tapes_is_no_trace_yet(tmp_path: Path) -> None:
+def test_a_folder_of_tapes_has_a_source_and_a_known_format(tmp_path: Path) -> None:
     path = written(tmp_path, block([record(1)]))
     assert are_tapes(path)
-    with pytest.raises(UsageError, match=r"make a trace of what is there by kvmark trace import"):
-        Trace.open(path)
     (path / ABOUT).write_text("[]")
     with pytest.raises(ImportFileError, match="it names no source"):
         imported(path)
