@@ -430,7 +430,7 @@ OPEN: list[tuple[str, Plant, Level]] = [
 ]
 
 # Closed from the logs of a killed process: end_to_end/test_interrupts. Imported: tests/imports. Of
-# several runs: test_run_conditions, test_left_out.
+# several runs: test_run_conditions, test_precision.
 ELSEWHERE = {"recovered", "imported", "cold_servers", "machine_speed", "unrepeated"}
 
 #: Servers with room and equal parts, and other plants that give no reason.

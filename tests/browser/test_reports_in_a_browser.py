@@ -80,7 +80,7 @@ def test_a_series_is_switched_off_and_on_by_hand_and_by_key(
     page.wait_for(f"{LINES} === {before - 1}")
     assert page.see(f"document.querySelector('{SERIES}').getAttribute('aria-pressed')") == "false"
     page.see(f"document.querySelector('{SERIES}').focus()")
-    page.press("Enter", 13)
+    page.press_enter()
     page.wait_for(f"{LINES} === {before}")
     assert page.console == []
     assert page.requests == [pages["run"].as_uri()]

@@ -78,9 +78,7 @@ def test_the_published_sequence_prints_a_table_and_leaves_a_page(kvmark: Kvmark)
     assert not list(kvmark.runs.glob("scratch*"))
 
 
-def test_each_step_of_the_sequence_finds_the_records_of_the_others(
-    kvmark: Kvmark,
-) -> None:
+def test_each_step_of_the_sequence_finds_the_records_of_the_others(kvmark: Kvmark) -> None:
     rows = kvmark("ycsb --records 1000 --repetitions 1 --report none --json").json["rows"]
     assert not list(kvmark.folder.glob("*.html"))
     assert [row["case"]["workload"] for row in rows] == list(SEQUENCE)

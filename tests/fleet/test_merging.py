@@ -25,14 +25,9 @@ def drawn(seed: int, number: int) -> list[int]:
     return [int(1000 * generator.paretovariate(1.2)) for _ in range(number)]
 
 
-def as_kept(values: Sequence[int]) -> Counts:
-    """The values with the precision of the engine's histograms."""
-    return decode(encode(Counts.of(values)))
-
-
 def recorded(values: Sequence[int]) -> dict[str, Any]:
     mean = sum(values) / len(values)
-    return time_record(as_kept(values), min(values), max(values), mean)
+    return time_record(decode(encode(Counts.of(values))), min(values), max(values), mean)
 
 
 def columns(values: Sequence[int]) -> dict[str, Any]:
