@@ -21,11 +21,7 @@ import pytest
 from waiting import PATIENCE_S, wait_until
 
 PROGRAM = shutil.which("chromium")
-BROWSER = [
-    pytest.mark.browser,
-    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
-]
-"""The marks of a test that opens pages."""
+NEEDS_CHROMIUM = pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed")
 DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
 FLAGS = (
     "--headless",

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from chromium import BROWSER, DRAWN, Chromium
+from chromium import DRAWN, NEEDS_CHROMIUM, Chromium
 from synthetic import run_answer, sequence_answer
 
 from kvmark.report.format import write_html
 from kvmark.report.views.pages import runs_page, sequence_page
 
-pytestmark = BROWSER
+pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
 SERIES = "#response .switches button:nth-child(2)"
 DRAWINGS = """[...document.querySelectorAll('.drawing')].map(each => ({

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import website
-from chromium import BROWSER, Chromium
+from chromium import NEEDS_CHROMIUM, Chromium
 
 pytestmark = [
-    *BROWSER,
+    pytest.mark.browser,
+    NEEDS_CHROMIUM,
     pytest.mark.skipif(not website.is_installed(), reason="`make site` installs its generator"),
 ]
 SEARCH = "document.activeElement.shadowRoot"
