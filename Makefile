@@ -32,7 +32,7 @@ check: setup ## Format, lints, types, generated references, blocks of documents,
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/vulture
 	$(BIN)/mypy
-	$(BIN)/mypy scripts tests/tidy tests/setup
+	$(BIN)/mypy scripts tests/tidy tests/setup tests/programs.py
 	$(BIN)/mypy --explicit-package-bases bench
 	$(BIN)/python scripts/references.py --check
 	$(BIN)/python scripts/website.py

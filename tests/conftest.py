@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kvmark.records import Records
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile(
@@ -29,8 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 HEAVY_FIXTURES = frozenset({"node", "nodes", "cluster", "browser"})
 """Of tests with Java, a cluster of machines or a browser."""
 HEAVY_FILES = frozenset({
-    "app/test_published_study.py",
-    "boundary/test_front_ends.py",
+    "boundary/test_what_can_be_taken_out.py",
     "end_to_end/test_interrupts.py",
     "simulation/test_queues.py",
 })  # fmt: skip
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         file = item.path.relative_to(Path(__file__).parent).as_posix()
         if names & HEAVY_FIXTURES or file in HEAVY_FILES:
             item.add_marker(pytest.mark.heavy)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    """The folder of a test's runs."""
+    return Records(tmp_path / "runs")
 
 
 @pytest.fixture(autouse=True)

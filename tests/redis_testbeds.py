@@ -1,6 +1,5 @@
 """Fixtures for real Redis servers in a test's folder; all are stopped when the test ends."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
 from kvmark.testbed.process import lives
 from kvmark.testbed.state import Testbed
+from programs import needs
 
 Up = Callable[..., Testbed]
 Ask = Callable[..., Any]
@@ -33,8 +33,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def with_redis() -> None:
     """Skips the test without a Redis server."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed: apt-get install redis-server")
+    needs("redis-server")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from kvmark.analysis.verdict.judge import judge, save_verdict
@@ -73,9 +74,16 @@ def resource_rows(second: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def total_record(operation: str, count: int, outcome: str = "ok", **more: Any) -> dict[str, Any]:
+    """A total of the measured phase, without its times."""
+    place = {"phase": 0, "group": "clients", "operation": operation, "part": False}
+    counts = {"outcome": outcome, "count": count, "in_window": count, "rows": count}
+    return {**place, **counts, **more}
+
+
 def engine_record(seconds: int, factor: int = 1) -> dict[str, Any]:
     n = seconds * OPERATIONS
-    total = {"phase": 0, "group": "clients", "operation": "READ", "part": False, "outcome": "ok"}
+    recorded = dict.fromkeys(("service", "response", "wait"), times(factor))
     group = {"group": "clients", "issued": n, "completed": n, "ok": n}
     return {
         "started_wall_ns": 1_795_232_769 * SECOND,
@@ -86,10 +94,7 @@ def engine_record(seconds: int, factor: int = 1) -> dict[str, Any]:
             {"index": 0, "name": "measure", "start_ns": 0, "end_ns": seconds * SECOND,
              "stopped_by": "duration", "groups": [group]}
         ],
-        "totals": [
-            {**total, "count": OPERATIONS, "in_window": OPERATIONS, "rows": OPERATIONS,
-             **{time: times(factor) for time in ("service", "response", "wait")}}
-        ],
+        "totals": [total_record("READ", OPERATIONS, **recorded)],
     }  # fmt: skip
 
 
@@ -139,6 +144,11 @@ def closed(records: Records, *, factor: int = 1, **parts: Any) -> Run:
     run = close(folder, engine_record(4, factor))
     save_verdict(records, run, judge(run))
     return run
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    """The content of every file below a folder."""
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def killed(folder: RunFolder) -> RunFolder:

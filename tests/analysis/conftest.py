@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,8 @@ import pytest
 from kvmark.records import Header, Records, Run
 from kvmark.records.histograms import time_record
 from kvmark.stats import Counts
-from runs_on_disk import close
+from runs_on_disk import PLAN, SECOND, close, engine_record, total_record
 
-SECOND = 1_000_000_000
 GROUP = "clients"
 CLIENTS = 8
 SECONDS = 20
@@ -33,18 +32,8 @@ def distribution(count: int, median_ns: int = 50_000, seed: int = 1) -> dict[str
 
 
 def total(operation: str, count: int, outcome: str = "ok", **changes: Any) -> dict[str, Any]:
-    return {
-        "phase": 0,
-        "group": GROUP,
-        "operation": operation,
-        "part": False,
-        "outcome": outcome,
-        "count": count,
-        "in_window": count,
-        "rows": count,
-        **{time: distribution(count) for time in ("service", "response", "wait")},
-        **changes,
-    }
+    times = {time: distribution(count) for time in ("service", "response", "wait")}
+    return {**total_record(operation, count, outcome), **times, **changes}
 
 
 def rows(
@@ -159,17 +148,12 @@ class Draft:
 
 
 def _plan() -> dict[str, Any]:
-    group = {
-        "name": GROUP,
-        "clients": CLIENTS,
-        "arrival": {"process": "closed", "think_time_ns": 0},
-        "mix": [{"kind": "read", "weight": 0.5}, {"kind": "update", "weight": 0.5}],
-    }
+    mix = [{"kind": "read", "weight": 0.5}, {"kind": "update", "weight": 0.5}]
     return {
         "name": "ycsb/a",
         "system": {"driver": "rocksdb", "options": {}},
         "dataset": {"count": 1000},
-        "groups": [group],
+        "groups": [{**deepcopy(PLAN["groups"][0]), "clients": CLIENTS, "mix": mix}],
         "phases": [{"name": "measure", "groups": [{"group": 0, "operations": None}]}],
     }
 
@@ -185,27 +169,19 @@ def _engine(counts: dict[str, int]) -> dict[str, Any]:
         "wall_ns": SECONDS * SECOND,
         "cores": [1],
     }
-    phase = {
-        "index": 0,
-        "name": "measure",
-        "start_ns": 0,
-        "end_ns": SECONDS * SECOND,
-        "drained_ns": SECONDS * SECOND,
-        "stopped_by": "duration",
-        "groups": [group],
-        "workers": [worker],
-        "process": {
-            "cpu_user_ns": 6 * SECOND,
-            "cpu_system_ns": 2 * SECOND,
-            "max_resident_bytes": 50_000_000,
-        },
+    process = {
+        "cpu_user_ns": 6 * SECOND,
+        "cpu_system_ns": 2 * SECOND,
+        "max_resident_bytes": 50_000_000,
     }
+    record = engine_record(SECONDS)
+    record["phases"][0].update(
+        drained_ns=SECONDS * SECOND, groups=[group], workers=[worker], process=process
+    )
     return {
-        "started_wall_ns": 1_795_232_769 * SECOND,
+        **record,
         "system": {"system": "RocksDB", "version": "10.4.2"},
         "capabilities": {"execution": "asynchronous", "embedded": False},
-        "clock": {"source": "tsc", "stamp_ns": 11.0, "resolution_ns": 1},
-        "phases": [phase],
         "totals": [total(name, count) for name, count in counts.items()],
     }
 
@@ -226,11 +202,6 @@ def _healthy(records: Records, length_ns: int = SECOND // 2) -> Draft:
     }
     intervals = [row for index, second in enumerate(each) for row in rows(index, second, length_ns)]
     return Draft(records, _plan(), host, _engine(counts), intervals)
-
-
-@pytest.fixture
-def records(tmp_path: Path) -> Records:
-    return Records(tmp_path / "runs")
 
 
 @pytest.fixture

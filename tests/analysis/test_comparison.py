@@ -1,4 +1,4 @@
-"""Two sides of runs: what is refused, what is answered, what is warned of."""
+"""Two sides of runs: what is refused, answered and warned of; and objectives of one side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.analysis.compare.bounds import GateResult, evaluate_gate, one_sided
+from kvmark.analysis.compare.bounds import GateResult, evaluate_gate, figure, one_sided
 from kvmark.analysis.compare.comparability import differences
 from kvmark.analysis.compare.comparison import Comparison, compare
 from kvmark.analysis.compare.selection import runs_of
@@ -26,7 +26,7 @@ from kvmark.report.views.comparison import (
     condition_sentence,
 )
 from kvmark.report.views.gather import origin_facts
-from kvmark.spec.metric import Gate, IfUnknown, parse_condition, parse_metric
+from kvmark.spec.metric import Gate, IfUnknown, parse_condition, parse_metric, parse_objective
 from kvmark.stats import difference, level_of
 from kvmark.stats.level import holm
 
@@ -204,7 +204,6 @@ def test_a_side_is_doubted_by_the_verdict_of_its_case(made: Make) -> None:
 @pytest.mark.parametrize(
     ("code", "change"),
     [
-        ("machines", lambda draft: draft.host.update(cores=8)),
         ("generator", lambda draft: draft.worker.update(cpu_ns=16_000_000_000)),
         ("generator", lambda draft: draft.worker.update(waiting_for_core_ns=900_000_000)),
     ],
@@ -216,16 +215,7 @@ def test_sides_that_were_not_driven_alike_are_warned_of(
     assert code in codes(compare([made()], [made(change)]))
 
 
-def test_cases_are_compared_one_by_one_and_those_of_one_side_are_named(made: Make) -> None:
-    base = [made(), made(larger)]
-    comparison = compare(base, [made(1.2)])
-    assert [case.title for case in comparison.cases] == ["A with 1,000 records"]
-    assert comparison.baseline_only == ("A with 5,000 records",)
-
-
-def test_cases_with_other_plans_are_compared_by_name_where_that_is_allowed(
-    made: Make,
-) -> None:
+def test_cases_with_other_plans_are_compared_by_name_where_that_is_allowed(made: Make) -> None:
     base = [made(), made(larger)]
     more = [made(more_clients), made(larger, more_clients)]
     with pytest.raises(UsageError, match=r"groups\[0\].clients 8 against 16"):
@@ -441,3 +431,69 @@ def test_words_mean_ids_tags_and_commits(records: Records, made: Make) -> None:
     for word in ("tag:none", "commit:none", "20300101"):
         with pytest.raises(RecordsError):
             runs_of(records, [word])
+
+
+@pytest.mark.parametrize("text", ["p99<1h", "errors<50%", "throughput>1", "mean<1h", "max<1h"])
+def test_an_objective_holds_within_its_bound(made: Any, text: str) -> None:
+    found = figure([made()], parse_objective(text))
+    assert found.held is True
+    assert found.sentence.startswith(f"{text} held with ")
+
+
+def failures(count: int) -> Callable[[Any], None]:
+    return lambda draft: draft.turn(count, "READ", "timeout")
+
+
+def test_a_load_alone_says_nothing_of_an_objective(made: Any) -> None:
+    load = made(lambda draft: draft.phase.update(name="load"))
+    found = figure([load], parse_objective("p99<1h"))
+    assert (found.held, found.value) == (None, None)
+    assert found.sentence == "p99<1h: nothing was measured"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        *((text, 10_000) for text in ("p99<1h", "p99.9<1h", "service.p99<1h", "READ.p99<1h")),
+        # One failure puts a mean and a maximum beyond any bound.
+        ("mean<1h", 1),
+        ("max<1h", 1),
+    ],
+)
+def test_failed_operations_are_slower_than_any_bound(made: Any, text: str, count: int) -> None:
+    found = figure([made(failures(count))], parse_objective(text))
+    assert (found.held, found.value) == (False, None)
+    assert "of the operations failed or were never issued" in found.sentence
+
+
+def test_failures_move_a_quantile_by_their_number(made: Any) -> None:
+    before, after = (
+        figure([run], parse_objective("p99<1h")) for run in (made(), made(failures(1_000)))
+    )
+    assert after.held
+    assert (after.value or 0) > (before.value or 0)
+    assert "p99<1h held with" in after.sentence
+    assert after.sentence.endswith("% without an answer count as slower")
+    # Those of another operation are no concern of this one.
+    assert figure([made(failures(10))], parse_objective("UPDATE.p99<1h")).unanswered == 0
+
+
+@pytest.mark.parametrize("count", ["dropped", "abandoned"])
+@pytest.mark.parametrize("text", ["p99<1h", "READ.p99<1h"])
+def test_unissued_arrivals_are_slower_than_any_bound(
+    healthy_open: Any, count: str, text: str
+) -> None:
+    draft = healthy_open()
+    draft.group.update({count: draft.group["issued"] // 50})
+    assert figure([draft.run()], parse_objective(text)).held is False
+    assert figure([healthy_open().run()], parse_objective(text)).held is True
+
+
+def test_a_miss_is_an_answer_and_with_failures_alone_an_objective_is_missed(healthy: Any) -> None:
+    draft = healthy()
+    draft.turn(10_000, "READ", "miss")
+    assert figure([draft.run()], parse_objective("p99<1h")).held is True
+    draft.complete(("READ", 200_000, "timeout"))
+    found = figure([draft.run()], parse_objective("p99<1h"))
+    assert found.held is False
+    assert "100.000% of the operations" in found.sentence

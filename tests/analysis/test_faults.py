@@ -120,9 +120,7 @@ def test_each_fault_is_followed_until_the_next_one(broken: Draft) -> None:
     assert (first.without_service_ns, second.without_service_ns) == (S, 2 * S)
 
 
-def test_without_a_fault_there_is_one_segment(
-    by_seconds: Callable[[], Draft],
-) -> None:
+def test_without_a_fault_there_is_one_segment(by_seconds: Callable[[], Draft]) -> None:
     run = by_seconds().run()
     assert (fault_effects(run), stretches_of(run)) == ((), ())
     (phase,) = run.counted

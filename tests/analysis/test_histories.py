@@ -12,7 +12,7 @@ import pytest
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest
 from kvmark.analysis.verdict.cases import published_sequence, sequence_rows
-from kvmark.records import Case, Records, Run, by_case
+from kvmark.records import Records, Run
 from kvmark.report.views.comparison import history_sentence
 from kvmark.spec.metric import THROUGHPUT
 
@@ -45,14 +45,6 @@ def test_a_planted_shift_is_found_at_its_run(made: Make) -> None:
     assert move.index == 7
     assert move.change == pytest.approx(-0.2, abs=0.03)
     assert not move.better
-
-
-def test_too_few_runs_say_that_they_are(made: Make) -> None:
-    (history,) = histories(scattered(made, 1, 8, shift=0.5, since=4), THROUGHPUT)
-    assert (history.moves, history.could_be_seen) == ((), None)
-    assert history_sentence(history) == (
-        "Over 8 runs no change of the level of throughput can be seen: that takes 10 of them."
-    )
 
 
 def test_a_level_history_says_what_change_would_have_been_seen(made: Make) -> None:
@@ -143,26 +135,11 @@ def test_the_published_table_is_whole_and_consistent() -> None:
         assert one.throughput == pytest.approx(one.records / one.runtime_ms * 1000, rel=0.001)
 
 
-def test_repetitions_are_one_row_with_the_published_figures_beside_it(made: Make) -> None:
-    (row,) = sequence_rows(made() for _ in range(3))
-    assert row.case == Case("A", "RocksDB", 1000)
-    assert len(row.figures.runs) == 3
-    assert row.published.runtime_ms == 587.0
-
-
 def test_rows_follow_the_order_of_the_published_sequence(made: Make) -> None:
     names = ("e", "reload", "mine", "delete", "d", "f", "c", "b", "a", "load")
     runs = [made(lambda draft, name=name: draft.plan.update(name=f"ycsb/{name}")) for name in names]
     workloads = [row.case.workload for row in sequence_rows(runs)]
     assert workloads == ["load", "A", "B", "C", "F", "D", "delete", "reload", "E", "mine"]
-
-
-def test_a_load_has_the_records_that_it_inserts(healthy: Make) -> None:
-    draft = healthy()
-    draft.plan["dataset"]["count"] = 0
-    draft.plan["phases"][0]["groups"][0]["operations"] = 6000
-    (case,) = by_case([draft.run()])
-    assert case.records == 6000
 
 
 def test_target_rates_are_cases_without_published_figures(

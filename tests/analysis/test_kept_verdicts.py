@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.compare.selection import usable
-from kvmark.analysis.verdict.cases import sequence_rows
 from kvmark.analysis.verdict.judge import (
     Verdict,
     judge,
@@ -40,17 +39,6 @@ def kept(doubtful: Run, records: Records) -> Verdict:
     assert verdict.reasons
     save_verdict(records, doubtful, verdict)
     return verdict
-
-
-def test_a_kept_verdict_is_that_which_was_saved(
-    doubtful: Run, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert kept_verdict(records, doubtful.id) is None
-    verdict = known_verdict(records, doubtful)
-    assert verdict == judge(doubtful)
-    save_verdict(records, doubtful, verdict)
-    monkeypatch.delattr("kvmark.analysis.verdict.judge.judge")
-    assert known_verdict(records, doubtful) == verdict
 
 
 def test_each_file_of_the_rules_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,14 +119,6 @@ def test_a_run_has_one_verdict_beside_others(
         assert shown_by_every_door(records, run) == {Judgement.SUSPECT}
         save_verdict(records, run, judge(run))
         assert shown_by_every_door(records, run) == {Judgement.SUSPECT}
-
-
-def test_the_verdict_of_a_case_is_another_thing(short_repetitions: list[Run]) -> None:
-    (row,) = sequence_rows(short_repetitions)
-    assert row.figures.verdict.judgement is Judgement.VALID
-    assert row.figures.verdict.runs == 5
-    (few,) = sequence_rows(short_repetitions[:4])
-    assert few.figures.verdict.judgement is Judgement.SUSPECT
 
 
 def test_no_door_shows_a_verdict_of_stale_rules(

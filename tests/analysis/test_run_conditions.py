@@ -150,9 +150,7 @@ def around(mean_ms: float, seed: int, samples: int = 20) -> list[float]:
     return [mean_ms * MS * chance.lognormvariate(0, 0.05) for _ in range(samples)]
 
 
-def test_only_samples_of_counted_phases_say_how_fast_a_run_was(
-    healthy: Make,
-) -> None:
+def test_only_samples_of_counted_phases_say_how_fast_a_run_was(healthy: Make) -> None:
     later = worked(healthy, [*around(1.0, 1), *around(9.0, 2)])
     found = fixed_work_ns([later])
     assert found.n == 21

@@ -13,10 +13,10 @@ import pytest
 
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict.cases import case_verdict
-from kvmark.analysis.verdict.judge import Verdict, judge, save_verdict
+from kvmark.analysis.verdict.judge import Verdict, judge
 from kvmark.analysis.verdict.rules import RULES, Level, Reason, Rule
 from kvmark.plan.model import KeyChoice
-from kvmark.records import Judgement, Records
+from kvmark.records import Judgement
 from kvmark.records.histograms import decode, encode
 from kvmark.stats import Counts
 
@@ -429,8 +429,8 @@ OPEN: list[tuple[str, Plant, Level]] = [
     ("concurrency_limit", late(0.2, busy=1.0), NOTE),
 ]
 
-# Closed from the logs of a killed process: tests/records kills one. Imported: tests/imports. Of
-# several runs: test_run_conditions, test_left_out.
+# Closed from the logs of a killed process: end_to_end/test_interrupts. Imported: tests/imports. Of
+# several runs: test_run_conditions, test_precision.
 ELSEWHERE = {
     "recovered", "imported", "cold_servers", "machine_speed", "server_gone", "unrepeated",
 }  # fmt: skip
@@ -631,14 +631,6 @@ def test_the_counters_of_a_server_that_was_started_again_begin_anew(healthy: Mak
     assert reason.evidence["busy_share"] == pytest.approx(1.02 * 19 / 20)
 
 
-def test_a_recovered_run_is_suspect(healthy: Make) -> None:
-    run = healthy().run()
-    manifest = run.manifest.model_copy(update={"closed_by": "recovered"})
-    verdict = judge(type(run)(run.path, manifest))
-    assert [reason.code for reason in verdict.reasons] == ["recovered"]
-    assert verdict.judgement is Judgement.SUSPECT
-
-
 def test_five_runs_of_a_case_make_up_for_their_shortness(
     healthy: Make,
 ) -> None:
@@ -684,21 +676,6 @@ def test_a_case_is_judged_by_its_worst_run_and_says_how_many(healthy: Make) -> N
     (reason,) = combined.reasons
     assert reason.sentence.startswith("In 1 of 3 runs: 100 of ")
     assert (reason.evidence["runs_with_this"], reason.evidence["runs"]) == (1, 3)
-
-
-def test_a_verdict_is_kept_and_a_damaged_one_is_none(healthy: Make, records: Records) -> None:
-    run = healthy().run()
-    assert records.line(run.id).judgement is None
-    before = sorted(path.name for path in run.path.iterdir())
-    for _ in range(2):
-        save_verdict(records, run, judge(run))
-    assert records.line(run.id).judgement is Judgement.VALID
-    saved = json.loads(records.verdict_path(run.id).read_text())
-    assert (saved["run"], saved["judgement"], saved["reasons"]) == (run.id, "VALID", [])
-    assert sorted(path.name for path in run.path.iterdir()) == before
-    for text in ("", "[]", "{}", '{"judgement": "FINE"}', "[" * 100_000):
-        records.verdict_path(run.id).write_text(text)
-        assert records.line(run.id).judgement is None
 
 
 def table_row(code: str, rule: Rule) -> str:

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from kvmark.analysis.trace import TraceAnswer, describe
 from kvmark.stats.distributions import fit_zipf
-from kvmark.trace import COLUMNS, Trace, TraceWriter
+from learn.planted import S, recorded
 
-S = 10**9
 Numbers = NDArray[np.int64]
 
 
@@ -20,29 +19,7 @@ def described(
 ) -> TraceAnswer:
     """The description of a trace of these operations, by default reads."""
     folder.mkdir(exist_ok=True)
-    count = len(keys)
-    kinds = kinds or ["read"] * count
-    # Keys are hashes: what is near each other must not be.
-    hashed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(0x1234567)
-    frame = pl.DataFrame(
-        {
-            "at_ns": at_ns - at_ns[0],
-            "client": np.arange(count) % 3,
-            "kind": kinds,
-            "statement": kinds,
-            "key": hashed,
-            "key_size": np.full(count, 12),
-            "value_size": np.arange(count) % 100,
-            "ttl_ms": [None] * count,
-            "items": np.ones(count),
-        }
-    ).cast(dict(COLUMNS))
-    frame = frame.with_columns(**more)
-    with TraceWriter(folder / "X.trace", "a test") as writer:
-        for part in frame.iter_slices(50_000):
-            writer.add(part)
-        writer.close(())
-    return describe(Trace.open(folder / "X.trace"))
+    return describe(recorded(folder, keys, at_ns, kinds or ["read"] * len(keys), **more))
 
 
 def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Path) -> None:
@@ -177,15 +154,12 @@ def test_keys_beyond_a_limit_are_estimated(tmp_path: Path, chance: np.random.Gen
 
 
 def test_operations_without_a_key_are_no_popular_key(tmp_path: Path) -> None:
-    kinds, sizes = ["other", "other", "other", "read"], pl.Series([0, 0, 0, 4], dtype=pl.Int64)
-    sizes = sizes.cast(dict(COLUMNS)["key_size"])
+    kinds, sizes = ["other", "other", "other", "read"], pl.Series([0, 0, 0, 4])
     answer = described(tmp_path, np.array([7, 7, 7, 9]), np.arange(4), kinds, key_size=sizes)
     assert (answer.operations, answer.keys, answer.top_share) == (4, 1, 0.25)
 
 
-def test_operations_of_less_than_a_second_have_their_number_as_peak(
-    tmp_path: Path,
-) -> None:
+def test_operations_of_less_than_a_second_have_their_number_as_peak(tmp_path: Path) -> None:
     answer = described(tmp_path / "once", np.arange(5), np.zeros(5, dtype=np.int64))
     assert (answer.rate.mean, answer.rate.peak) == (None, 5)
     at_ns = np.arange(50, dtype=np.int64) * (S // 100)

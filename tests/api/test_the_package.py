@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -18,8 +17,7 @@ from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records
 from kvmark.stats import Counts
 from runs_on_disk import OPERATIONS, begun, closed
-
-PATIENCE_S = 300.0
+from waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -175,11 +173,12 @@ def test_an_interrupted_program_keeps_the_measured_data(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "KVMARK_RUNS": str(runs)},
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while not any(log.stat().st_size for log in runs.glob("*/intervals.jsonl")):
+
+    def measures() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return any(log.stat().st_size for log in runs.glob("*/intervals.jsonl"))
+
+    wait_until(measures, "an interval is written")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert out.startswith("True interrupted")

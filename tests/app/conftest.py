@@ -1,6 +1,5 @@
 """Helpers of this folder: the command line as a user has it, and applications from words."""
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from command_line import Kvmark
 from kvmark.testbed import redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
+from programs import needs
 
 
 @pytest.fixture
@@ -26,8 +26,7 @@ def kvmark(tmp_path: Path) -> Kvmark:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """A Redis server, which all tests of a file use."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed")
+    needs("redis-server")
     root = tmp_path_factory.mktemp("testbeds")
     yield redis.up(redis.RedisOptions(), root)
     take_down(root)

@@ -16,9 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import pytest
+
 from waiting import PATIENCE_S, wait_until
 
 PROGRAM = shutil.which("chromium")
+NEEDS_CHROMIUM = pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed")
+DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -178,11 +182,9 @@ class Page:
         self._mouse("mousePressed", x, y, button="left", clickCount=1)
         self._mouse("mouseReleased", x, y, button="left", clickCount=1)
 
-    def press(self, key: str, code: int) -> None:
-        """Presses a key, named as in the DOM, such as Tab with code 9."""
-        named: dict[str, Any] = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        if key == "Enter":
-            named["text"] = "\r"
+    def press_enter(self) -> None:
+        """Presses Enter."""
+        named = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
         self.call("Input.dispatchKeyEvent", {"type": "keyDown", **named})
         self.call("Input.dispatchKeyEvent", {"type": "keyUp", **named})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 _TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(Path(__file__).parent), str(_TESTS / "report"), str(_TESTS / "serve")]
+sys.path[:0] = [str(Path(__file__).parent), str(_TESTS / "report")]
 
 from chromium import Chromium  # noqa: E402
 

@@ -6,17 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from chromium import PROGRAM, Chromium
+from chromium import DRAWN, NEEDS_CHROMIUM, Chromium
 from synthetic import run_answer, sequence_answer
 
 from kvmark.report.format import write_html
 from kvmark.report.views.pages import runs_page, sequence_page
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
-]
-DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
+pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
 SERIES = "#response .switches button:nth-child(2)"
 DRAWINGS = """[...document.querySelectorAll('.drawing')].map(each => ({
@@ -84,7 +80,7 @@ def test_a_series_is_switched_off_and_on_by_hand_and_by_key(
     page.wait_for(f"{LINES} === {before - 1}")
     assert page.see(f"document.querySelector('{SERIES}').getAttribute('aria-pressed')") == "false"
     page.see(f"document.querySelector('{SERIES}').focus()")
-    page.press("Enter", 13)
+    page.press_enter()
     page.wait_for(f"{LINES} === {before}")
     assert page.console == []
     assert page.requests == [pages["run"].as_uri()]

@@ -8,17 +8,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from chromium import PROGRAM, Chromium
+from chromium import DRAWN, NEEDS_CHROMIUM, Chromium
 
 from kvmark.records import Records
 from runs_on_disk import begun, close, closed, engine_record, write_second
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
-]
+pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
-DRAWN = "document.querySelectorAll('.drawing:not([data-state=drawn])').length === 0"
 ROWS = "document.querySelectorAll('tbody tr').length"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import website
-from chromium import PROGRAM, Chromium
+from chromium import NEEDS_CHROMIUM, Chromium
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(PROGRAM is None, reason="chromium isn't installed"),
+    NEEDS_CHROMIUM,
     pytest.mark.skipif(not website.is_installed(), reason="`make site` installs its generator"),
 ]
 SEARCH = "document.activeElement.shadowRoot"

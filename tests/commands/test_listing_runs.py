@@ -76,8 +76,9 @@ def test_nothing_is_written_into_the_folder_of_a_run(
 @pytest.mark.parametrize(
     "damage",
     [
-        "", "{", "[]", "{}", "null", '{"made_of": 3}',
-        {"judgement": "INVALID"}, {"throughput": 1.0}, {"response_ns_p99": 7},
+        "", "{", "[]", "{}", "null", '{"made_of": 3}', "[" * 100_000,
+        {"judgement": "INVALID"}, {"judgement": "FINE"}, {"throughput": 1.0},
+        {"response_ns_p99": 7},
         # An older format judged a run as a repetition.
         {"format": 2, "repetitions": 20, "made_of": "older"},
     ],

@@ -93,7 +93,6 @@ def test_runs_are_removed_by_the_names_of_other_commands(runs: Runs, ids: list[s
         (("rm", "last"), "--yes"),
         (("prune", "--keep", "1"), "--yes"),
         (("prune", "--yes"), "--older-than"),
-        (("--limit", "3", "rm", "last"), "'rm' is one word too many"),
     ],
 )
 def test_unclear_or_unconfirmed_removals_remove_nothing(

@@ -1,7 +1,8 @@
-"""The list of commands, and the options that they share."""
+"""The list of commands, their shared options and headings in `--help`, and their JSON documents."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,11 +10,14 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer
 
-from kvmark.cli import main
-from kvmark.cli.documents import documents
+from known_documents import PUBLISHED, checked
+from kvmark.cli import main, output
+from kvmark.cli.documents import documents, json_schema
+from kvmark.cli.panels import HEADINGS, panels
 from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, CompleteGroup, function_of
 from kvmark.records import Records
@@ -168,3 +172,62 @@ def test_interrupted_output_names_the_stored_run(
     assert main(["run", "ycsb/c", *words]) == 130
     (run,) = records.ids()
     assert f"kept as run {run}; kvmark show prints it" in capsys.readouterr().err
+
+
+def options_of(name: str) -> list[Any]:
+    """The options of a command."""
+    params = CompleteGroup().commands[name].params
+    return [one for one in params if one.param_type_name == "option"]
+
+
+@pytest.mark.parametrize("name", ["run", "ycsb", "study", "up", "compare"])
+def test_every_option_has_one_heading(name: str) -> None:
+    options = options_of(name)
+    listed = [one for _, found in panels(options) for one in found]
+    assert sorted(map(id, listed)) == sorted(map(id, options))
+
+
+def test_run_begins_with_the_ten_everyday_options() -> None:
+    shown = panels(options_of("run"))
+    heading, first = next(shown)
+    assert heading == "Everyday options"
+    assert tuple(one.opts[0].lstrip("-") for one in first) == HEADINGS["Everyday options"]
+    assert [heading for heading, _ in shown] == list(HEADINGS)[1:]
+
+
+SCHEMA = json_schema()
+
+
+def test_the_published_schema_is_that_of_the_source() -> None:
+    assert json.loads(PUBLISHED.read_text()) == SCHEMA
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_page_on_documents_lists_their_commands() -> None:
+    page = PUBLISHED.with_name("json.md").read_text()
+    for name, one in documents().items():
+        assert f"| `{name}` | {', '.join(f'`kvmark {each}`' for each in one.commands)} |" in page
+
+
+def test_a_value_without_a_json_form_is_an_error() -> None:
+    with pytest.raises(TypeError, match="has no form in JSON"):
+        output.print_json("serve", {"address": object()})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "show", "last"),
+        ("runs", "history"),
+        ("runs", "scaling", "{0}"),
+        ("study",),
+        ("up",),
+        ("down",),
+    ],
+)
+def test_documents_of_commands_have_the_published_schema(
+    words: tuple[str, ...], make_run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [make_run(), make_run(1)]
+    assert main([*(word.format(*ids) for word in words), "--json"]) == 0
+    assert checked(json.loads(capsys.readouterr().out))

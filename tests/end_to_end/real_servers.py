@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from kvmark.errors import UsageError
 from kvmark.testbed import cassandra, memcached, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
+from programs import needs
 from waiting import wait_until
 
 PATIENT = tuple(
@@ -24,16 +24,9 @@ PATIENT = tuple(
 """Settings of Cassandra with which a busy machine causes no timeout."""
 
 
-def require(*programs: str) -> None:
-    """Skips a test on a machine without these programs."""
-    for program in programs:
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} isn't installed")
-
-
 def redis_up(user: Kvmark, **options: Any) -> Testbed:
     """Starts Redis on free loopback ports; skips where the machine can't isolate a network."""
-    require("redis-server")
+    needs("redis-server")
     try:
         return redis.up(redis.RedisOptions(**options), user.testbeds)
     except UsageError as error:
@@ -44,14 +37,14 @@ def redis_up(user: Kvmark, **options: Any) -> Testbed:
 
 def memcached_up(user: Kvmark, **options: Any) -> Testbed:
     """Starts memcached on free loopback ports."""
-    require("memcached")
+    needs("memcached")
     return memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **options), user.testbeds)
 
 
 @contextmanager
 def cassandra_up(root: Path, **options: Any) -> Iterator[Testbed]:
     """Nodes of Cassandra, down at the end."""
-    require("java", "mvn")
+    needs("java", "mvn")
     try:
         yield cassandra.up(cassandra.CassandraOptions(**options), root, lambda _: None)
     finally:

@@ -114,9 +114,7 @@ def test_a_second_interrupt_does_not_wait_for_a_stalled_operation(kvmark: Kvmark
     assert run.interrupt().err.startswith("kvmark: ")
 
 
-def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(
-    kvmark: Kvmark,
-) -> None:
+def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(kvmark: Kvmark) -> None:
     words = "ycsb --records 100 --workloads load,c --repetitions 1 -q"
 
     def second_step() -> Started:
@@ -169,6 +167,7 @@ def test_a_command_in_the_background_can_be_terminated(kvmark: Kvmark) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     started.wait_for("")
+    started.process.send_signal(signal.SIGINT)
     started.process.terminate()
     assert "kept as run" in started.finish(exits=130).err
 

@@ -1,18 +1,17 @@
 """Real Redis and memcached servers: sequences, workloads, runs, and what observers record."""
 
-import shutil
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from command_line import Kvmark, counts, levels, outcomes, phase, run_folders, totals
-from real_servers import memcached_up, redis_up, require
+from real_servers import memcached_up, redis_up
 
 from kvmark import catalog
 from kvmark.secret import Secret
 from kvmark.testbed.console import connect
 from kvmark.testbed.state import Testbed
+from programs import needs
 
 SMALL = "--records 200 --repetitions 1 --report none -q"
 STEPS = ["load", "A", "B", "C", "F", "D", "delete", "reload"]
@@ -73,7 +72,7 @@ def test_a_sequence_names_the_option_that_makes_its_scans_quicker(user: Kvmark) 
 
 
 def test_loaded_records_exist_after_down_and_up(user: Kvmark) -> None:
-    require("redis-server")
+    needs("redis-server")
     words = "run ycsb/c --system up:redis --records 200 --operations 200 -q"
     user("up redis --appendonly yes")
     user(words)
@@ -98,9 +97,7 @@ def test_every_ready_workload_executes_its_statements(user: Kvmark) -> None:
         connect(testbed, testbed.nodes[0]).ask("FLUSHALL")
 
 
-def test_pipelines_and_the_users_commands_have_a_row_for_each_command(
-    user: Kvmark,
-) -> None:
+def test_pipelines_and_the_users_commands_have_a_row_for_each_command(user: Kvmark) -> None:
     testbed = redis_up(user)
     user(f"run redis/pipelined --system {testbed.url} {SHORT} --pipeline-depth 50")
     totals = user.manifest()["engine"]["totals"]
@@ -183,7 +180,7 @@ def test_evicted_records_make_a_run_suspect(user: Kvmark) -> None:
 
 
 def test_a_run_on_memcached_is_verified_counted_and_described(user: Kvmark) -> None:
-    require("memcached")
+    needs("memcached")
     user("up memcached --nodes 2 --memory 64M --threads 1 --password --tls")
     words = "run ycsb/a --system up:memcached --records 300 --operations 2000 --clients 4"
     user(f"{words} --verify -q", exits=(0, 1))
@@ -220,9 +217,7 @@ def test_gets_of_many_keys_run_and_an_unknown_command_is_refused(user: Kvmark) -
 
 
 def test_a_proxy_before_memcached_is_measured(user: Kvmark) -> None:
-    if shutil.which("haproxy") is None and not Path("/usr/sbin/haproxy").exists():
-        pytest.skip("haproxy isn't installed: apt-get install haproxy")
-    require("memcached")
+    needs("haproxy", "memcached")
     user("up memcached --memory 64M")
     user("up proxy --kind haproxy --to up:memcached")
     words = "--records 200 --operations 1000 --clients 4 -q"

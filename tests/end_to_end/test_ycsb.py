@@ -90,9 +90,7 @@ def test_the_published_sequence_has_its_sizes_and_leaves_a_page(kvmark: Kvmark) 
     assert not list(kvmark.runs.glob("scratch*"))
 
 
-def test_each_step_of_the_sequence_finds_the_records_of_the_others(
-    kvmark: Kvmark,
-) -> None:
+def test_each_step_of_the_sequence_finds_the_records_of_the_others(kvmark: Kvmark) -> None:
     words = f"ycsb --records 1000 --workloads {','.join(SEQUENCE).lower()} --operations 1000"
     rows = kvmark(f"{words} --repetitions 1 --report none --json").json["rows"]
     assert not list(kvmark.folder.glob("*.html"))

@@ -9,11 +9,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 
-from studies import MakeStudy, Program, make_study, needs
+from studies import MakeStudy, Program, make_study
 
 from kvmark.testbed import proxy, redis
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
+from programs import needs
 
 
 @pytest.fixture

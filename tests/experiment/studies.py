@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import tomllib
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import preloaded
-import pytest
 from preloaded import Ended
 
 from kvmark import catalog
@@ -41,14 +39,6 @@ factors:
       2: {clients: 2, duration: 20s}
 """
 """A study of whose cases one is too short for eight clients."""
-
-
-def needs(*programs: str) -> None:
-    """Skips the test where a program isn't installed."""
-    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
-    missing = [one for one in programs if shutil.which(one, path=path) is None]
-    if missing:
-        pytest.skip(f"{missing[0]} isn't installed: apt-get install {missing[0]}")
 
 
 def headed(text: str) -> str:

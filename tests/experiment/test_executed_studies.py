@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import PATIENCE_S, TOO_SHORT, MakeStudy, Program, needs, quick
+from studies import PATIENCE_S, TOO_SHORT, MakeStudy, Program, quick
 
 from kvmark.analysis.verdict.judge import Verdict, save_verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records import Records
 from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import all_testbeds
+from programs import needs
 
 QUIET = ("-q", "--json", "--report", "none")
 AGAIN = ("study", "study.yaml", "-q", "--report", "none", "--resume")

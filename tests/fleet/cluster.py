@@ -7,7 +7,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-PATIENCE_S = 300.0
+from waiting import wait_until
+
 TRIES = 3
 # The smallest that Ray takes.
 STORE_BYTES = 78_643_200
@@ -92,12 +92,9 @@ def running(nodes: int, **options: str | None) -> Iterator[Cluster]:
 
 def _is_up(node: subprocess.Popen[bytes], log: Path) -> bool:
     """Waits until a node says that it is up, or ends."""
-    deadline = time.monotonic() + PATIENCE_S
-    while node.poll() is None and time.monotonic() < deadline:
-        if "Ray runtime started" in log.read_text():
-            return True
-        time.sleep(0.1)
-    return False
+    said = "Ray runtime started"
+    wait_until(lambda: node.poll() is not None or said in log.read_text(), "a node starts or ends")
+    return node.poll() is None
 
 
 def _own_address(node: int) -> str:

@@ -12,6 +12,7 @@ import pytest
 from kvmark.records.histograms import decode, encode, time_record
 from kvmark.run.merging import Intervals, merge_lags, merge_totals, slices
 from kvmark.stats import Counts
+from runs_on_disk import total_record
 
 SECOND_NS = 10**9
 TIMES = ("service", "response", "wait")
@@ -24,14 +25,9 @@ def drawn(seed: int, number: int) -> list[int]:
     return [int(1000 * generator.paretovariate(1.2)) for _ in range(number)]
 
 
-def as_kept(values: Sequence[int]) -> Counts:
-    """The values with the precision of the engine's histograms."""
-    return decode(encode(Counts.of(values)))
-
-
 def recorded(values: Sequence[int]) -> dict[str, Any]:
     mean = sum(values) / len(values)
-    return time_record(as_kept(values), min(values), max(values), mean)
+    return time_record(decode(encode(Counts.of(values))), min(values), max(values), mean)
 
 
 def columns(values: Sequence[int]) -> dict[str, Any]:
@@ -151,13 +147,11 @@ def test_a_lost_or_complete_share_is_not_waited_for(intervals: Intervals) -> Non
 def test_totals_are_added_exactly() -> None:
     parts = [drawn(seed, 300) for seed in range(4)]
 
-    def total(values: Sequence[int], **names: Any) -> dict[str, Any]:
-        record = recorded(values)
-        own = {"phase": 0, "group": "clients", "operation": "READ", "part": False, "outcome": "ok"}
-        counts = {"count": len(values), "in_window": len(values) - 1, "rows": len(values)}
-        return {**own, **names, **counts, **dict.fromkeys(TIMES, record)}
+    def total(values: Sequence[int], operation: str = "READ") -> dict[str, Any]:
+        more = {"in_window": len(values) - 1, **dict.fromkeys(TIMES, recorded(values))}
+        return total_record(operation, len(values), **more)
 
-    merged = merge_totals([*map(total, parts), total(parts[0], operation="UPDATE")])
+    merged = merge_totals([*map(total, parts), total(parts[0], "UPDATE")])
     assert [one["operation"] for one in merged] == ["READ", "UPDATE"]
     whole = total(list(chain(*parts)))
     assert (merged[0]["count"], merged[0]["in_window"]) == (1200, 1196)

@@ -13,11 +13,6 @@ from kvmark.records import Records
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> Records:
-    return Records(tmp_path / "runs")
-
-
-@pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Reads a text as the file of a name that says nothing."""
 

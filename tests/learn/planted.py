@@ -37,26 +37,33 @@ def poisson(count: int, rate: float, seed: int = 5) -> NDArray[np.int64]:
     return np.cumsum(gaps).astype(np.int64)
 
 
-def written(folder: Path, operations: KeyOperations, at_ns: NDArray[np.int64]) -> Trace:
-    """The operations as a trace."""
-    count = len(operations.keys)
-    kinds = np.where(operations.reads, "read", "update")
-    # Keys are hashes: what is near each other must not be.
-    hashed = operations.keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    frame = pl.DataFrame(
-        {
-            "at_ns": at_ns - at_ns[0],
-            "client": np.arange(count) % 20,
-            "kind": kinds,
-            "statement": kinds,
-            "key": hashed ^ np.uint64(0x1234567),
-            "key_size": np.full(count, 24),
-            "value_size": operations.sizes,
-            "ttl_ms": [None] * count,
-            "items": np.ones(count),
-        }
-    ).cast(dict(COLUMNS))
+def recorded(
+    folder: Path, keys: NDArray[np.int64], at_ns: NDArray[np.int64], kinds: Any, **columns: Any
+) -> Trace:
+    """A trace of operations on keys, which are hashed; columns may have other values."""
+    count = len(keys)
+    values = {
+        "at_ns": at_ns - at_ns[0],
+        "client": np.arange(count) % 3,
+        "kind": kinds,
+        "statement": kinds,
+        # What is near each other must not be.
+        "key": (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(0x1234567),
+        "key_size": np.full(count, 12),
+        "value_size": np.arange(count) % 100,
+        "ttl_ms": [None] * count,
+        "items": np.ones(count),
+    }
+    frame = pl.DataFrame({**values, **columns}).cast(dict(COLUMNS))
     with TraceWriter(folder / "X.trace", "a test") as writer:
-        writer.add(frame)
+        for part in frame.iter_slices(50_000):
+            writer.add(part)
         writer.close(())
     return Trace.open(folder / "X.trace")
+
+
+def written(folder: Path, operations: KeyOperations, at_ns: NDArray[np.int64]) -> Trace:
+    """The operations as a trace."""
+    count, kinds = len(operations.keys), np.where(operations.reads, "read", "update")
+    sizes = {"key_size": np.full(count, 24), "value_size": operations.sizes}
+    return recorded(folder, operations.keys, at_ns, kinds, client=np.arange(count) % 20, **sizes)

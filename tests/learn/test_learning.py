@@ -1,4 +1,4 @@
-"""`learn` finds the laws of a generated trace, and reports its losses."""
+"""`learn` finds the laws of a generated trace, and reports its losses; the judgement of a twin."""
 
 from pathlib import Path
 
@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from kvmark.analysis.trace import describe
-from kvmark.errors import UsageError
-from kvmark.learn import drawn_figures, learn, workload_text
+from kvmark.learn import TwinCheck, TwinFigure, drawn_figures, learn, workload_text
 from kvmark.learn.drawn import keys_of_workload
 from kvmark.learn.keys import fit_keys
 from kvmark.learn.learning import fit_arrivals, fit_sizes
+from kvmark.report.views.trace import twin_sentence, twin_text
 from kvmark.spec.workload import parse_workload
+from kvmark.stats import Estimate
 from learn.planted import AGAIN, ZIPFIAN, S, drawn, poisson, workload, written
 
 
@@ -45,14 +46,6 @@ def test_popular_keys_beyond_a_zipfian_law_have_individual_shares() -> None:
     assert fit.law["distribution"] == "head"
     assert fit.law["shares"][:3] == pytest.approx([0.2] * 3, abs=0.01)
     assert fit.popularity_off < 0.02
-
-
-def test_a_twin_has_the_hit_ratios_of_its_trace(tmp_path: Path) -> None:
-    trace = written(tmp_path, drawn(AGAIN), poisson(60_000, 5000))
-    learned = learn(trace, "twin")
-    twin = parse_workload(workload_text(learned), "twin.yaml")
-    figures = list(drawn_figures(trace, twin, range(11, 16)))
-    assert [one.judgement for one in figures] == ["alike"] * 5, figures
 
 
 @pytest.mark.parametrize(
@@ -127,7 +120,40 @@ def test_sizes_have_the_mean_of_the_trace() -> None:
     assert fit_sizes(np.full(10, 77)).law == 77
 
 
-def test_too_few_operations_are_rejected(tmp_path: Path) -> None:
-    trace = written(tmp_path, drawn(ZIPFIAN, 900), poisson(900, 5000))
-    with pytest.raises(UsageError, match="there must be 1,000"):
-        learn(trace, "few")
+WITHIN, BEYOND, ON = (-0.01, 0.02), (0.06, 0.1), (-0.01, 0.06)
+
+
+def figure(ends: tuple[float, float] | None) -> TwinFigure:
+    low, high = ends or (None, None)
+    found = Estimate(0.03, low, high, 5, "share", "a test")
+    return TwinFigure("throughput", 100.0, 103.0, found, margin=0.05)
+
+
+@pytest.mark.parametrize(
+    ("ends", "judgement"),
+    [
+        (WITHIN, "alike"),
+        (BEYOND, "unlike"),
+        ((-0.1, -0.06), "unlike"),
+        (ON, "unknown"),
+        ((-0.2, 0.2), "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_a_figure_is_judged_by_its_interval_and_its_margin(
+    ends: tuple[float, float] | None, judgement: str
+) -> None:
+    assert figure(ends).judgement == judgement
+
+
+def test_one_figure_beyond_its_margin_fails_the_check() -> None:
+    assert TwinCheck((figure(WITHIN), figure(ON), figure(BEYOND))).judgement == "unlike"
+    assert TwinCheck((figure(WITHIN), figure(ON))).judgement == "unknown"
+    assert TwinCheck((figure(WITHIN),)).judgement == "alike"
+
+
+def test_the_answer_names_the_judgement_and_its_figures() -> None:
+    twin, none, open_ = (TwinCheck((figure(ends),)) for ends in (WITHIN, BEYOND, ON))
+    assert "is a twin of the trace" in twin_text(twin, 100).plain
+    assert twin_sentence(none) == "The workload is no twin of the trace: throughput."
+    assert twin_sentence(open_).endswith("undecided: throughput; give more --blocks.")

@@ -40,11 +40,6 @@ def write_logs(folder: Path) -> None:
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> Records:
-    return Records(tmp_path / "runs")
-
-
-@pytest.fixture
 def running(records: Records) -> Callable[[], RunFolder]:
     """Makes a running run with three seconds in its logs."""
 

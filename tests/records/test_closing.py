@@ -20,15 +20,11 @@ from kvmark.records.histograms import encode
 from kvmark.records.intervals import TIMED
 from kvmark.records.writer import Writer
 from kvmark.stats import Counts
-from runs_on_disk import close, histogram
+from runs_on_disk import close, histogram, snapshot
 
 Make = Callable[[], RunFolder]
 Record = dict[str, Any]
 HEADER = Header(plan={"name": "ycsb/a", "groups": [{"name": "clients"}]})
-
-
-def snapshot(root: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def test_a_closed_run_has_tables_and_no_logs(running: Make, engine_record: Record) -> None:
@@ -79,11 +75,7 @@ def test_an_engine_record_of_unknown_form_is_rejected(running: Make, engine_reco
 
 @pytest.mark.parametrize("victim", ["intervals.parquet", "manifest.json"])
 def test_a_run_on_a_full_disk_can_be_closed_later(
-    running: Make,
-    closed: Run,
-    engine_record: Record,
-    monkeypatch: pytest.MonkeyPatch,
-    victim: str,
+    running: Make, closed: Run, engine_record: Record, monkeypatch: pytest.MonkeyPatch, victim: str
 ) -> None:
     before, folder, real = snapshot(closed.path), running(), os.open
 

@@ -171,9 +171,7 @@ def test_every_line_of_a_block_fits(width: int, monkeypatch: pytest.MonkeyPatch)
     assert max(map(cell_len, block(width, monkeypatch))) <= width
 
 
-def test_a_block_has_rates_kinds_errors_and_faults(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_block_has_rates_kinds_errors_and_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = block(80, monkeypatch)
     # A cell is a second.
     assert {f"ops/s  {'█' * 60} 0–50,059", f"p99    {'█' * 60} 0–95.0 µs"} <= set(lines)

@@ -32,13 +32,6 @@ def test_a_page_of_kvmarks_is_replaced(tmp_path: Path, text: str) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_what_can_not_be_written_is_refused_before(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="there is no folder"):
-        check_output(tmp_path / "nowhere" / "page.md")
-    with pytest.raises(SpecError, match="is a folder; name a file"):
-        check_output(tmp_path)
-
-
 def test_a_link_leads_to_the_file_and_a_device_is_not_replaced(tmp_path: Path) -> None:
     place, link = tmp_path / "place.csv", tmp_path / "link.csv"
     place.write_text("old")

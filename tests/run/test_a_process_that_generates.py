@@ -32,13 +32,6 @@ HEAVY = {"altair", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "sc
 Execute = Callable[..., ExecutedRun]
 Replace = Callable[[str], None]
 LOADED = "import json, sys, kvmark.run.worker; print(json.dumps(list(sys.modules)))"
-RUNS = """
-import sys
-from kvmark.run.generator import LocalGenerator
-with LocalGenerator() as generator:
-    print(generator.pid, flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -131,15 +124,6 @@ def test_an_exception_ends_the_process(generator: LocalGenerator, executed: Exec
     with pytest.raises(LookupError, match="mine"):
         executed(ENDLESS, Mock(side_effect=LookupError("mine")))
     assert not psutil.pid_exists(first)
-
-
-def test_it_ends_with_its_parent() -> None:
-    with child("-c", RUNS, stdin=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        worker = psutil.Process(int(process.stdout.readline()))
-        process.kill()
-    psutil.wait_procs([worker], timeout=PATIENCE_S)
-    assert not worker.is_running()
 
 
 def test_an_interrupt_of_the_group_is_one(generator: LocalGenerator, executed: Execute) -> None:

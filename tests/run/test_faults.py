@@ -134,14 +134,11 @@ def test_a_fault_of_a_server_that_has_ended_fails(up: Up, running: Running) -> N
     assert running.faults()[0]["problem"] == "the server had ended by itself"
 
 
-def test_only_links_to_servers_of_a_network_can_be_cut(up: Up, pair: Testbed) -> None:
-    text = f"0s partition {FIRST} from replica-2 for 1s"
-    for testbed, sentence in (
-        (up(), "the servers of .*start them with kvmark up --network, as root"),
-        (pair, ".* has no node 'replica-2'; it has primary-1, replica-1"),
-    ):
-        with pytest.raises(UsageError, match=f"^fault '{text}': {sentence}"):
-            ServerInfo(testbed, {}).check_faults([parse_fault(text)])
+def test_only_links_to_servers_of_a_network_can_be_cut(up: Up) -> None:
+    text = f"0s partition {FIRST} for 1s"
+    sentence = f"^fault '{text}': the servers of .*start them with kvmark up --network, as root"
+    with pytest.raises(UsageError, match=sentence):
+        ServerInfo(up(), {}).check_faults([parse_fault(text)])
 
 
 STOPPED = {"T", None}

@@ -151,18 +151,6 @@ def test_what_handled_the_signals_before_does_so_afterwards() -> None:
     assert signal.set_wakeup_fd(woken) == woken
 
 
-def test_who_may_not_be_interrupted_in_the_background_hears_sigterm() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with interrupts.listening() as asked:
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-            signal.raise_signal(signal.SIGINT)
-            ask(asked, signal.SIGTERM)
-            assert asked.count == 1
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 ENDLESS = """
 import os, signal, sys
 from contextlib import nullcontext

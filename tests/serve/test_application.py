@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from kvmark.records.store import Judgement
 from kvmark.secret import Secret
 from kvmark.serve.app import make_app
 from kvmark.serve.library import Filter, Library
-from runs_on_disk import begun, closed, killed, write_second
+from runs_on_disk import begun, closed, killed, snapshot, write_second
 
 PORT = 8765
 HOST = f"127.0.0.1:{PORT}"
@@ -137,19 +136,12 @@ def test_the_page_of_a_running_run_polls_its_figures(shelf: Shelf) -> None:
 
 
 def test_reading_changes_nothing_on_disk(shelf: Shelf) -> None:
-    def everything() -> dict[str, str]:
-        return {
-            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(shelf.records.root.rglob("*"))
-            if path.is_file()
-        }
-
-    before = everything()
+    before = snapshot(shelf.records.root)
     for run in (shelf.fast, shelf.going, shelf.dead):
         shelf.ask(f"/runs/{run}")
         shelf.ask(f"/runs/{run}/live")
     shelf.ask(f"/compare?run={shelf.fast}")
-    assert everything() == before
+    assert snapshot(shelf.records.root) == before
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])

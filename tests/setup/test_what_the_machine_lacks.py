@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import programs
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 GOOD_RUST = "echo 'rustc 1.95.0 (59807616e 2026-04-14)'"
 JAVA_17 = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
@@ -30,15 +32,14 @@ def has(tmp_path: Path) -> Has:
 
     def add(*names: str, script: str = "true") -> None:
         for name in names:
-            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-            (tmp_path / name).chmod(0o755)
+            programs.script(tmp_path / name, script)
 
     return add
 
 
-def errors_of(programs: Path, *words: str, exits: int, **variables: str) -> str:
+def errors_of(folder: Path, *words: str, exits: int, **variables: str) -> str:
     """The messages of a script that must not raise."""
-    environment = {"PATH": str(programs), "XDG_CACHE_HOME": str(programs), **variables}
+    environment = {"PATH": str(folder), "XDG_CACHE_HOME": str(folder), **variables}
     command = [sys.executable, "-B", *words]
     done = subprocess.run(
         command, cwd=SCRIPTS, env=environment, capture_output=True, text=True, check=False
@@ -48,16 +49,16 @@ def errors_of(programs: Path, *words: str, exits: int, **variables: str) -> str:
     return done.stderr
 
 
-def set_up(programs: Path, **variables: str) -> str:
+def set_up(folder: Path, **variables: str) -> str:
     """The messages of setup, which must fail."""
-    return errors_of(programs, "setup.py", exits=1, **variables)
+    return errors_of(folder, "setup.py", exits=1, **variables)
 
 
-def for_tests(programs: Path, exits: int = 0, **variables: str) -> str:
+def for_tests(folder: Path, exits: int = 0, **variables: str) -> str:
     """The messages about the programs that only tests need."""
-    elsewhere = f"needs.JVMS, needs.ADMINISTRATORS = pathlib.Path('{programs}'), ''"
+    elsewhere = f"needs.JVMS, needs.ADMINISTRATORS = pathlib.Path('{folder}'), ''"
     code = f"import needs, pathlib, sys; {elsewhere}; sys.exit(needs.main())"
-    return errors_of(programs, "-c", code, exits=exits, **variables)
+    return errors_of(folder, "-c", code, exits=exits, **variables)
 
 
 def test_a_rust_that_is_missing_old_or_broken_is_named(tmp_path: Path, has: Has) -> None:
@@ -116,7 +117,6 @@ def test_another_java_will_do_only_beside_that_of_cassandra(tmp_path: Path, has:
     has(*PROGRAMS)
     has("java", script=JAVA_21)
     assert "apt-get install openjdk-17-jre-headless" in for_tests(tmp_path)
-    (tmp_path / "java-17-openjdk" / "bin").mkdir(parents=True)
     has("java-17-openjdk/bin/java", script=JAVA_17)
     assert for_tests(tmp_path) == ""
 

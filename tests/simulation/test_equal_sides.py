@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pytest
+from scipy import signal
 
 from kvmark import stats
 from kvmark.stats.level import paired_difference
@@ -68,9 +69,7 @@ def stretches(chance: Chance, slower: float) -> list[stats.Effect | None]:
     """One run of each side, forty intervals whose speeds resemble those before them."""
     sides = []
     for factor in (1.0, slower):
-        drift = [0.0]
-        for _ in range(39):
-            drift.append(0.5 * drift[-1] + chance.normal(0, 0.02))
+        drift = signal.lfilter([1.0], [1.0, -0.5], [0.0, *chance.normal(0, 0.02, 39)]).tolist()
         one = side(chance, factor, drift, spread=0.0)
         rate = stats.rate_of_intervals(math.fsum(one.rates) / len(one.rates), one.rates)
         sides.append([rate, *(stats.quantile_of_intervals(one.times, q, 1.0) for q in QUANTILES)])

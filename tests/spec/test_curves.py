@@ -66,12 +66,6 @@ def test_bursts_take_turns_for_exponential_times() -> None:
     assert mean("onoff:5k/2s,500/8s", 20_000) == pytest.approx(1400, rel=0.1)
 
 
-def test_the_seed_decides_the_bursts() -> None:
-    first = points("onoff:5k/2s,0/8s", 100, seed=7)
-    assert first == points("onoff:5k/2s,0/8s", 100, seed=7)
-    assert first != points("onoff:5k/2s,0/8s", 100, seed=8)
-
-
 def test_a_file_is_linear_between_its_rows_or_holds_them(tmp_path: Path) -> None:
     file = tmp_path / "day.csv"
     file.write_text("rate,note,seconds\n100,a,1700000000\n300,b,1700000010\n0,c,1700000020\n")

@@ -1,6 +1,5 @@
 """Every YCSB property is supported or rejected by name; none is ignored."""
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
 from kvmark.spec.url import parse_system_url
 from plans import at
+from tables import table
 
 SYSTEM = parse_system_url("null:")
 SIZES = "recordcount=1000\noperationcount=1000\n"
@@ -39,13 +39,12 @@ def plan(text: str, step: str = "run") -> Plan:
     return plan_ycsb(step, properties(SIZES + text), cores=2)
 
 
-HERE = Path(__file__).parent
-ROWS: Mapping[str, list[Any]] = tomllib.loads((HERE / "ycsb.toml").read_text())
+ROWS: Mapping[str, list[Any]] = table(__file__, "ycsb.toml")
 
 
 def test_every_property_has_a_row() -> None:
-    refusals = tomllib.loads((HERE / "refusals.toml").read_text())
-    unsupported = [text for text, _ in refusals["unsupported YCSB property"]]
+    refusals = table(__file__, "refusals.toml")["unsupported YCSB property"]
+    unsupported = [text for text, _ in refusals]
     supported = [text for text, *_ in [*ROWS["plan"], *ROWS["stored"]]]
     texts = [*supported, *ROWS["always"], *unsupported]
     names = {line.partition("=")[0] for text in texts for line in text.splitlines()}

@@ -1,4 +1,4 @@
-"""Means, ratios and levels on a logarithmic scale: closed forms, SciPy and simulated coverage."""
+"""Quantiles of counts, means, ratios and levels: closed forms, SciPy and simulated coverage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import signal
 from scipy import stats as scipy_stats
 
 from kvmark.stats import (
@@ -21,6 +22,7 @@ from kvmark.stats import (
     decide,
     difference,
     jackknife,
+    least_observations,
     level_of,
     level_of_stages,
     mean_interval,
@@ -28,6 +30,7 @@ from kvmark.stats import (
     paired_ratio,
     two_stage_mean,
 )
+from kvmark.stats.distributions import Spread, spread
 from kvmark.stats.estimate import median_interval
 from kvmark.stats.level import holm, paired_difference
 from kvmark.stats.series import effective_sample_size
@@ -35,11 +38,8 @@ from kvmark.stats.series import effective_sample_size
 
 def autoregressive(n: int, phi: float, seed: int) -> list[float]:
     noise = np.random.default_rng(seed).normal(size=n)
-    values = np.empty(n)
-    values[0] = noise[0]
-    for i in range(1, n):
-        values[i] = phi * values[i - 1] + noise[i]
-    return values.tolist()
+    values: list[float] = signal.lfilter([1.0], [1.0, -phi], noise).tolist()
+    return values
 
 
 def test_error_is_half_the_width_of_the_interval() -> None:
@@ -302,25 +302,16 @@ def test_without_two_stages_the_interval_is_that_of_all_samples() -> None:
 # Quantiles of merged histograms.
 
 
-MEDIAN_NS = 50_000
-
-
-def drawn(chance: np.random.Generator, count: int, shift: float = 0.0) -> Counts:
-    """Lognormal times in steps of a hundredth, as in a histogram."""
-    logs = chance.normal(math.log(MEDIAN_NS) + shift, 0.5, count)
-    return Counts.of(np.exp(np.round(logs, 2)).astype(np.int64))
-
-
-def test_one_run_alone_has_a_quantile_and_no_error_between_runs() -> None:
-    found = jackknife([drawn(np.random.default_rng(1), 100)], 0.5)
-    assert found.spread is None
-    assert jackknife([], 0.5) is None
-
-
 def bucket(low: int, width: int, runs: int) -> list[Counts]:
     """Runs with all times in one bucket."""
     one = Counts(np.array([low]), np.array([low + width - 1]), np.array([1000]))
     return [one] * runs
+
+
+def test_one_run_alone_has_a_quantile_and_no_error_between_runs() -> None:
+    found = jackknife(bucket(50_000, 64, 1), 0.5)
+    assert found.spread is None
+    assert jackknife([], 0.5) is None
 
 
 def test_the_error_of_runs_in_one_bucket_is_half_its_width() -> None:
@@ -341,3 +332,85 @@ def test_only_distant_buckets_differ_significantly(low: int, *, differs: bool) -
 def test_a_coarse_clock_makes_the_error_its_step() -> None:
     found = jackknife(bucket(1000, 1, 5), 0.5, step=100.0)
     assert found.stderr == pytest.approx(0.1)
+
+
+values = st.lists(st.integers(0, 10**12), min_size=1, max_size=200)
+
+
+@given(values, st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0]))
+def test_a_quantile_is_the_order_statistic(samples: list[int], q: float) -> None:
+    rank = max(1, math.ceil(round(q * len(samples), 9)))
+    assert Counts.of(samples).quantile(q) == sorted(samples)[rank - 1]
+
+
+@given(st.lists(values, min_size=1, max_size=5))
+def test_merging_counts_is_counting_together(parts: list[list[int]]) -> None:
+    merged = Counts.merge(Counts.of(part) for part in parts)
+    together = Counts.of([value for part in parts for value in part])
+    for column in ("low", "high", "count"):
+        assert np.array_equal(getattr(merged, column), getattr(together, column))
+
+
+def test_rounding_does_not_shift_the_rank_of_a_quantile() -> None:
+    # 0.07 * 100 is 7.000000000000001 in binary.
+    assert Counts.of(range(1, 101)).quantile(0.07) == 7
+
+
+def test_a_mean_takes_the_middle_of_each_range_and_nothing_has_none() -> None:
+    counts = Counts(np.array([0, 10]), np.array([2, 14]), np.array([3, 1]))
+    assert counts.mean() == pytest.approx((3 * 1 + 12) / 4)
+    empty = Counts.merge([])
+    assert (empty.n, empty.quantile(0.5), empty.mean(), empty.resolution(0.5)) == (0, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("q", "n"), [(0.5, 20), (0.9, 100), (0.95, 200), (0.99, 1000), (0.999, 10_000), (1.0, 1)]
+)
+def test_a_shown_quantile_has_ten_observations_beyond_it(q: float, n: int) -> None:
+    assert least_observations(q) == n
+    assert Counts.of(range(n)).shows(q)
+    assert n == 1 or not Counts.of(range(n - 1)).shows(q)
+
+
+@pytest.mark.parametrize(
+    ("q", "step", "resolution"),
+    [(0.05, 0.0, 1 / 101), (0.5, 0.0, 4 / 1007), (0.5, 25.0, 25 / 1007)],
+)
+def test_the_resolution_is_half_a_range_or_a_step(q: float, step: float, resolution: float) -> None:
+    counts = Counts(np.array([100, 1000]), np.array([101, 1007]), np.array([9, 91]))
+    assert counts.resolution(q, step) == pytest.approx(resolution)
+
+
+ORDER = ("min", "p1", "p5", "p10", "median", "p90", "p95", "p99", "max")
+
+
+def spread_of(values: list[float]) -> Spread:
+    found = spread(values)
+    assert found is not None
+    return found
+
+
+def test_the_rank_is_p_times_n_plus_one() -> None:
+    ten = spread_of([*range(1, 11)])
+    # 0.9 * 11 is 9.9: nine tenths of the way from the ninth value to the tenth. The ranks of p5 and
+    # p95, 0.55 and 10.45, lie outside the values.
+    assert (ten.p5, ten.median, ten.p90, ten.p95) == (1.0, 5.5, pytest.approx(9.9), 10.0)
+
+
+def test_below_99_values_the_first_percentile_is_the_smallest() -> None:
+    for n in (1, 2, 50, 98):
+        found = spread_of([*range(n)])
+        assert (found.p1, found.p99) == (found.min, found.max)
+    assert spread_of([*range(199)]).p1 == 1.0
+
+
+def test_no_value_has_no_spread_and_one_has_no_deviation() -> None:
+    assert spread([]) is None
+    one = spread_of([7.0])
+    assert (one.mean, one.stddev, one.p95) == (7.0, 0.0, 7.0)
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=150))
+def test_the_numbers_rise_as_their_names_say(values: list[float]) -> None:
+    ordered = [getattr(spread_of(values), name) for name in ORDER]
+    assert ordered == sorted(ordered)

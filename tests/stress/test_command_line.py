@@ -58,15 +58,6 @@ def test_wrong_use_is_reported_in_one_sentence(text: str, sentence: str) -> None
     assert "\n" not in str(error.value)
 
 
-@given(st.lists(st.text(max_size=12), max_size=6))
-def test_any_arguments_are_parsed_or_rejected_in_one_sentence(words: list[str]) -> None:
-    try:
-        read_stress(["write", "n=1", *words])
-    except SpecError as error:
-        assert str(error)
-        assert "\n" not in str(error)
-
-
 LAWS = st.sampled_from(
     ["uniform(1..9)", "~exp(1..9)", "gaussian(1..9,5,2)", "extreme(1..9,2)", "qextr(1..9,2,3)"]
 )

@@ -1,6 +1,5 @@
 """Testbeds of real servers in a test's folder; all are stopped when the test ends."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ from kvmark.cli import main
 from kvmark.errors import UsageError
 from kvmark.testbed.cassandra.artifacts import find_java
 from kvmark.testbed.console import connect
-from kvmark.testbed.proxy import find_program
 from kvmark.testbed.state import Testbed
+from programs import needs
 from redis_testbeds import PATIENCE_S, Ask, Run, pair, root, up, with_redis
 
 __all__ = ["pair", "root", "up", "with_redis"]
@@ -26,10 +25,7 @@ def server_log(tmp_path: Path) -> Path:
 @pytest.fixture
 def with_haproxy() -> None:
     """Skips the test without HAProxy."""
-    try:
-        find_program("haproxy", "release", lambda _: None)
-    except UsageError as missing:
-        pytest.skip(str(missing))
+    needs("haproxy")
 
 
 @pytest.fixture
@@ -61,5 +57,4 @@ def with_cassandra() -> None:
         find_java()
     except UsageError as missing:
         pytest.skip(str(missing))
-    if shutil.which("mvn") is None:
-        pytest.skip("Maven, which fetches Cassandra, isn't installed: apt-get install maven")
+    needs("mvn")

@@ -19,6 +19,7 @@ from kvmark.testbed.cassandra.server import counted, fingerprint, reason_in, ref
 from kvmark.testbed.launch import Certificates, PortTakenError
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import Counted
+from programs import script
 
 MIB, GIB = 2**20, 2**30
 BATCH = {"commitlog_sync": "batch", "commitlog_sync_period": None}
@@ -263,7 +264,6 @@ def test_the_fingerprint_includes_settings_heap_and_bound_but_no_places() -> Non
 
 
 MAVEN = """\
-#!/bin/sh
 echo run >> {runs}
 for word in "$@"; do case "$word" in -DoutputDirectory=*) lib=${{word#*=}} ;; esac; done
 mkdir -p "$lib"
@@ -282,11 +282,7 @@ class Programs:
     folder: Path
 
     def add(self, name: str, text: str) -> Path:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
-        return path
+        return script(self.folder / name, text)
 
     def maven(self, more: str = "") -> None:
         self.add("mvn", MAVEN.format(runs=self.folder / "runs", more=more))
@@ -379,7 +375,7 @@ def test_versions_stand_for_exact_ones() -> None:
 
 
 def java(version: str) -> str:
-    return f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n"
+    return f"echo 'openjdk version \"{version}\" 2025-04-15' >&2\n"
 
 
 def test_the_right_java_is_found(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from kvmark.testbed import control, network
 from kvmark.testbed.console import connect
 from kvmark.testbed.network import Network
 from kvmark.testbed.state import Testbed
+from programs import script
 from redis_testbeds import PATIENCE_S, Up, answers
 
 Programs = Callable[..., Path]
@@ -29,12 +30,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     def put(**refused: str) -> Path:
         """The file of all arguments; the programs reject these arguments."""
         log, folder = tmp_path / "words", tmp_path / "programs"
-        folder.mkdir()
         for name in ("ip", "tc", "nsenter"):
             rejected = f'*"{refused.get(name, "none")}"*) echo "No: $2" >&2; exit 2'
-            text = f'#!/bin/sh\necho "{name} $@" >> {log}\ncase "$*" in {rejected};; esac\n'
-            (folder / name).write_text(text)
-            (folder / name).chmod(0o755)
+            script(folder / name, f'echo "{name} $@" >> {log}\ncase "$*" in {rejected};; esac')
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         return log

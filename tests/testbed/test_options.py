@@ -85,7 +85,6 @@ def test_options_become_arguments_of_memcached(options: dict[str, Any], expected
         (RedisOptions(replicas=-1), "replicas: must be at least 0, not -1"),
         (RedisOptions(cluster=0), "cluster: must be at least 1, not 0"),
         (RedisOptions(io_threads=0), "io-threads: must be at least 1, not 0"),
-        (RedisOptions(settings=(("port", "1"),)), "set: port is the testbed's own; give --port"),
         (RedisOptions(settings=(("PORT", "1"),)), "set: port is the testbed's own; give --port"),
         (RedisOptions(settings=(("save", "1"),)), "set: save is the testbed's own; give --save"),
         (RedisOptions(settings=(("requirepass", "x"),)), "requirepass is the testbed's own"),

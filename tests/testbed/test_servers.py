@@ -1,9 +1,12 @@
-"""Real servers of each kind: started, found, observed, broken, emptied, and stopped."""
+"""Real servers of each kind: started, found, asked, observed, broken, emptied, and stopped."""
 
-import shutil
+import os
+import signal
 import socket
 import ssl
 import stat
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +25,7 @@ from kvmark.testbed.memcached.data import contents
 from kvmark.testbed.observe import Observer
 from kvmark.testbed.process import kill, start, wait_until
 from kvmark.testbed.state import Testbed, owner_of
+from programs import needs, script
 from redis_testbeds import FIRST, PATIENCE_S, Ask, Up
 
 SECRET = "open-sesame#1"
@@ -49,8 +53,7 @@ class Kind:
 
 @pytest.fixture
 def some_memcached(root: Path) -> Kind:
-    if shutil.which("memcached") is None:
-        pytest.skip("memcached isn't installed: apt-get install memcached")
+    needs("memcached")
     options = partial(memcached.MemcachedOptions, memory_bytes=2**26)
     return Kind("memcached", "node-1", lambda **more: memcached.up(options(**more), root))
 
@@ -100,9 +103,7 @@ def test_a_server_answers_until_down_and_is_empty_without_a_log(kind: Kind, root
 
 
 def test_the_last_line_of_an_ended_server_is_quoted(kind: Kind, root: Path, tmp_path: Path) -> None:
-    program = tmp_path / "sick-server"
-    program.write_text("#!/bin/sh\necho out of luck\nexit 1\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "sick-server", "echo out of luck\nexit 1")
     sentence = f"{kind.name}/{kind.first} ended by itself: out of luck"
     with pytest.raises(SystemUnderTestError, match=sentence):
         kind.up(server=str(program))
@@ -192,10 +193,7 @@ def test_a_port_can_be_chosen_and_one_in_use_is_refused(up: Up) -> None:
     assert up(port=port).nodes[0].port == port
 
 
-def test_default_names_are_numbered_and_a_chosen_one_is_unique(up: Up, root: Path) -> None:
-    assert [up().name, up().name, up(name="cache").name] == ["redis", "redis-2", "cache"]
-    with pytest.raises(UsageError, match="is there already: give another --name, or remove it"):
-        up(name="cache")
+def test_a_name_that_leads_to_another_folder_is_refused(up: Up) -> None:
     with pytest.raises(UsageError, match="can't be the name of a testbed"):
         up(name="../cache")
 
@@ -345,3 +343,60 @@ def test_a_cluster_serves_all_slots_and_redirects_clients(up: Up, ask: Ask, root
     with pytest.raises(SystemUnderTestError, match=f"MOVED 15495 {testbed.nodes[2].address}"):
         ask(testbed, "primary-1", "GET", "a")
     assert [len(one.nodes) for one in control.take_down(root, remove=True)] == [6]
+
+
+PASSWORD = "se:s@me/%"
+Serve = Callable[[Callable[[socket.socket], None]], str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serves one connection with a function; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def begin(talk: Callable[[socket.socket], None]) -> str:
+            def accept() -> None:
+                with listener.accept()[0] as connection:
+                    talk(connection)
+
+            threading.Thread(target=accept, daemon=True).start()
+            return f"127.0.0.1:{listener.getsockname()[1]}"
+
+        yield begin
+
+
+def test_an_interruption_ends_the_wait_for_an_answer(serve: Serve) -> None:
+    def interrupt(connection: socket.socket) -> None:
+        connection.recv(100)
+        os.kill(os.getpid(), signal.SIGINT)
+        # Until the other end has gone.
+        connection.recv(100)
+
+    console = Console("redis", {"address": serve(interrupt), "connect_timeout_ms": "3600000"})
+    with pytest.raises(KeyboardInterrupt):
+        console.ask("PING")
+    with pytest.raises(SystemUnderTestError, match="was interrupted"):
+        console.ask("PING")
+
+
+def test_a_password_goes_to_the_server_and_into_no_error(serve: Serve) -> None:
+    heard: list[bytes] = []
+
+    def repeat(connection: socket.socket) -> None:
+        heard.append(connection.recv(1000))
+        connection.sendall(b"-ERR unknown command " + PASSWORD.encode() + b"\r\n")
+
+    options = {"address": serve(repeat), "username": "ann", "password_env": "NOWHERE"}
+    with pytest.raises(SystemUnderTestError, match="the login with ERR") as refused:
+        Console("redis", options, Secret(PASSWORD)).ask("PING")
+    assert f"ann\r\n$9\r\n{PASSWORD}\r\n".encode() in heard[0]
+    assert PASSWORD not in str(refused.value)
+
+
+def test_what_is_no_server_cannot_be_asked() -> None:
+    with pytest.raises(UsageError, match="driver 'null' has no server that could be asked"):
+        Console("null", {})
+    with pytest.raises(UsageError, match="no driver 'such'"):
+        Console("such", {})
+    with pytest.raises(UsageError, match="there is no option 'such'"):
+        Console("redis", {"such": "1"})

@@ -188,35 +188,20 @@ def test_rust_code_outside_tests_uses_every_public_item() -> None:
 def test_a_public_item_that_only_tests_use_is_found() -> None:
     offered = """\
 pub struct Used(u32);
-
 impl Used {
-    pub fn new() -> Self {
-        Self(LIMIT)
-    }
-
-    pub fn only_tested(&self) -> u32 {
-        self.0
-    }
+    pub fn new() -> Self { Self(LIMIT) }
+    pub fn only_tested(&self) -> u32 { self.0 }
 }
-
 pub const LIMIT: u32 = 5;
-
 /// Names itself, and `renamed` in a comment.
 pub struct Pause;
-
 impl Pause {
-    fn end(self) -> Pause {
-        self
-    }
+    fn end(self) -> Pause { self }
 }
-
 pub fn renamed() {}
-
 #[cfg(test)]
 mod tests {
-    fn a_pause_ends() {
-        Pause.end();
-    }
+    fn a_pause_ends() { Pause.end(); }
 }
 """
     files = [
@@ -227,7 +212,7 @@ mod tests {
         Source("crates/testing/src/lib.rs", "pub fn helps() {}\n\npub fn helps_nothing() {}\n"),
     ]
     assert list(unused(files)) == [
-        "crates/engine/src/lib.rs:8: only_tested",
-        "crates/engine/src/lib.rs:16: Pause",
+        "crates/engine/src/lib.rs:4: only_tested",
+        "crates/engine/src/lib.rs:8: Pause",
         "crates/testing/src/lib.rs:3: helps_nothing",
     ]

@@ -143,8 +143,7 @@ def test_an_error_is_reported_with_its_line_and_leaves_no_trace(
     ).map(sorted)
 )
 def test_every_operation_of_a_file_is_in_its_trace(
-    tmp_path_factory: pytest.TempPathFactory,
-    operations: list[tuple[int, str, str, int, int]],
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[int, str, str, int, int]]
 ) -> None:
     names = ["at", "key", "kind", "value_size", "client"]
     content = pl.DataFrame(operations, schema=names, orient="row").write_csv(quote_style="always")

@@ -1,7 +1,10 @@
-"""What a user writes means what the table says; figures have one grammar wherever they stand."""
+"""What a user writes means what the table says, or is refused in the sentence of another table.
+
+Figures have one grammar wherever they stand. A sentence says where, what, and what to write
+instead.
+"""
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import SpecError, UsageError
-from kvmark.frontends.ycsb.properties import parse_assignment, parse_properties
-from kvmark.spec.curve import pace
-from kvmark.spec.metric import check_operations, parse_condition, parse_metric, parse_objective
+from kvmark.frontends.ycsb.properties import parse_assignment, parse_properties, read_properties
+from kvmark.frontends.ycsb.workloads import read_ycsb, ycsb_run
+from kvmark.plan.compile import compile_run
+from kvmark.spec.curve import pace, parse_curve
+from kvmark.spec.faults import load_faults, parse_fault
+from kvmark.spec.metric import (
+    check_operations,
+    parse_comparable,
+    parse_condition,
+    parse_metric,
+    parse_objective,
+)
 from kvmark.spec.quantity import LARGEST, count, duration_ns, listed, ramp, rate, share, size_bytes
 from kvmark.spec.url import parse_system_url
+from kvmark.spec.workload import load_workload, parse_workload
+from plans import plan_of, spec_of
+from tables import table
 
-TABLE: Mapping[str, list[list[Any]]] = tomllib.loads(
-    (Path(__file__).parent / "accepted.toml").read_text()
-)
+TABLE: Mapping[str, list[list[Any]]] = table(__file__, "accepted.toml")
 
 
 def metric(text: str) -> tuple[str, ...]:
@@ -106,3 +119,67 @@ def test_a_property_has_the_line_on_which_it_begins() -> None:
     found = parse_properties("# head\n\na=1\\\n2\nb=3\n", "w")
     assert [(one.name, one.line) for one in found] == [("a", 3), ("b", 5)]
     assert parse_assignment("a=b").file == "-p"
+
+
+HERE = Path(__file__).parent
+REFUSALS: Mapping[str, list[list[Any]]] = table(__file__, "refusals.toml")
+SYSTEM = parse_system_url("null:")
+
+
+def changed(file: str, old: str, new: str) -> None:
+    """Reads a right file with a mistake."""
+    text = (HERE / file).read_text()
+    assert text.count(old) == 1
+    parse_workload(text.replace(old, new), "w.yaml")
+
+
+def run_of_file(file: str, old: str, new: str, changes: dict[str, Any]) -> None:
+    """Compiles a run of a right file that is changed."""
+    plan_of((HERE / file).read_text().replace(old, new), **changes)
+
+
+def ycsb(text: str) -> None:
+    said = parse_properties(f"recordcount=1000\noperationcount=1000\n{text}", "workload")
+    compile_run(ycsb_run("run", read_ycsb([said]), SYSTEM), cores=2)
+
+
+def histogram(old: str, new: str) -> None:
+    Path("hist.txt").write_text("BlockSize\t10\n0\t5\n1\t0\n2\t7\n".replace(old, new))
+    ycsb("fieldlengthdistribution=histogram\nfieldlengthhistogram=hist.txt")
+
+
+def file(name: str, read: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda content: (Path(name).write_text(content), read(name))
+
+
+REFUSING: Mapping[str, Callable[..., object]] = {
+    **READERS,
+    "comparable metric": parse_comparable,
+    "curve": parse_curve,
+    "curve of an hour": lambda text: parse_curve(text).points(3600 * 10**9, seed=1),
+    "file of rates": file("rates.csv", lambda name: parse_curve(f"file:{name}")),
+    "fault": parse_fault,
+    "file of faults": file("faults.yaml", lambda name: load_faults(Path(name))),
+    "workload": lambda old, new: changed("workload.yaml", old, new),
+    "file of a workload": lambda text: parse_workload(text, "w.yaml"),
+    "statements": lambda old, new: changed("statements.yaml", old, new),
+    "missing file of a workload": lambda name: load_workload(Path(name)),
+    "run of a file": run_of_file,
+    "property file": lambda text: parse_properties(text, "w"),
+    "missing property file": lambda name: read_properties(Path(name)),
+    "YCSB properties": ycsb,
+    "unsupported YCSB property": ycsb,
+    "histogram of YCSB": histogram,
+    "run": lambda changes, name="ycsb/a": spec_of(name, **changes),
+}
+
+
+@pytest.mark.parametrize("reader", REFUSALS)
+def test_a_wrong_input_is_refused_in_one_sentence(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for *words, sentence in REFUSALS[reader]:
+        with pytest.raises(SpecError) as refusal:
+            REFUSING[reader](*words)
+        assert str(refusal.value) == sentence
