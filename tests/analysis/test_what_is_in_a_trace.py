@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kvmark.analysis.trace import TraceAnswer, describe
 from kvmark.stats.distributions import fit_zipf
-from kvmark.trace import COLUMNS, Trace, TraceWriter
+from kvmark.trace.folder import COLUMNS, Trace, TraceWriter
 
 S = 10**9
 Numbers = NDArray[np.int64]

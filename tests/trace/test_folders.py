@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from kvmark.errors import UsageError
-from kvmark.trace import COLUMNS, Trace, TraceWriter
+from kvmark.trace.folder import COLUMNS, Trace, TraceWriter
 from tables import table
 
 
