@@ -25,7 +25,7 @@ def run(package: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("front_end", front_ends(), ids=FRONT_ENDS)
 def test_without_a_front_end_the_rest_works(front_end: FrontEnd, tmp_path: Path) -> None:
-    folder = front_end.module.split(".")[2]
+    folder = front_end.folder
     package = tmp_path / "kvmark"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(package / "frontends" / folder)

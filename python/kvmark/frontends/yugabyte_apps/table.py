@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,9 @@ from kvmark.report.model.tables import Cell, Grid, Table, changes, to_text
 from kvmark.report.views.runs_list import TONES
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
+
+if TYPE_CHECKING:
+    from kvmark.cli.documents import Answers
 
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
@@ -116,6 +119,18 @@ class AppRun:
     run: str
     table: AppTable
     verdict: Verdict
+
+
+def documents() -> Mapping[str, Answers]:
+    """The JSON documents of the command, by their kinds."""
+    from kvmark.cli.documents import Answers
+
+    one = {"run": str, "table": AppTable, "verdict": Verdict}
+    several = {"runs": tuple[AppRun, ...]}
+    return {
+        "app": Answers(one, ("app",), "A sample application's table."),
+        "app-runs": Answers(several, ("app",), "A sample application that was repeated."),
+    }
 
 
 def app_table(runs: Sequence[Run]) -> AppTable:
