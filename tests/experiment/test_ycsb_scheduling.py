@@ -226,7 +226,6 @@ def test_time_completes_as_many_cases_as_possible() -> None:
     assert scheduling.affordable(costs, [[4, 4, 4]], ends, 30.0) == [[4, 4, 2]]
     assert scheduling.affordable(costs, [[0, 0, 4]], ends, 30.0) == [[2, 2, 2]]
     assert scheduling.affordable(costs, [[4, 4, 4]], ends, math.inf) == [[4, 4, 4]]
-    assert scheduling.duration_s(costs, [[4, 4, 2]]) == 28.0
 
 
 def test_repetitions_are_computed_as_in_ab() -> None:

@@ -115,7 +115,7 @@ def test_flags_set_their_properties() -> None:
     with pytest.raises(SpecError, match="-load and -t exclude each other"):
         flags(load=True, transactions=True)
     with pytest.raises(SpecError, match=r"^-db: property 'db' has no value 'x'"):
-        read_ycsb([], flags(db="x"))
+        read_ycsb([], flags(database="x"))
     with pytest.raises(SpecError, match="-p: unknown property 'recrodcount'"):
         read_ycsb([], [parse_assignment("recrodcount=5")])
 
