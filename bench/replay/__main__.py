@@ -23,7 +23,7 @@ from bench.common.peers import Once, twice
 from bench.common.servers import serving_redis
 
 from kvmark.analysis.peers import PeerBound, PeerCase
-from kvmark.trace import COLUMNS, TraceWriter
+from kvmark.trace.folder import COLUMNS, TraceWriter
 
 HERE: Final = Path(__file__).resolve().parent
 REPLAY, DRAWN = "replay", "drawn"

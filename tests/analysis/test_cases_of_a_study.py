@@ -70,12 +70,12 @@ def test_figures_of_a_case_s_operations_merge_its_usable_runs(made: Make) -> Non
 
     both = reads(quick, runs[2])
     assert both.runs == 2
-    assert both.throughput == pytest.approx(quick.manifest.rate, rel=0.01)
+    assert both.figures["throughput"] == pytest.approx(quick.manifest.rate, rel=0.01)
     # Half of all reads took 100 µs and half 200 µs: no mean of the runs' quantiles.
-    assert both.response_us_mean == pytest.approx(150, rel=0.01)
-    assert both.response_us_p99 == pytest.approx(200, rel=0.01)
+    assert both.figures["mean_us"] == pytest.approx(150, rel=0.01)
+    assert both.figures["p99_us"] == pytest.approx(200, rel=0.01)
     # If none is usable, all of them.
-    assert (reads().runs, reads().response_us_p99) == (3, pytest.approx(400, rel=0.01))
+    assert (reads().runs, reads().figures["p99_us"]) == (3, pytest.approx(400, rel=0.01))
 
 
 def test_a_case_s_application_table_is_over_all_its_runs(made: Make) -> None:

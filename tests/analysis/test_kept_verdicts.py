@@ -12,7 +12,6 @@ from kvmark.analysis.compare.selection import usable
 from kvmark.analysis.verdict.judge import (
     Verdict,
     judge,
-    known_judgement,
     known_line,
     known_verdict,
     save_verdict,
@@ -106,7 +105,6 @@ def shown_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
     return {
         known_line(records, records.line(run.id), keep=False).judgement,
         known_verdict(records, run).judgement,
-        known_judgement(records, run),
         run_answer(run).verdict.judgement,
         Library(records).answers([run.id])[0].verdict.judgement,
     }

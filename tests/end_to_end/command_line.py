@@ -24,7 +24,7 @@ import pytest
 from preloaded import Ended
 
 from kvmark.records import Records, files
-from kvmark.trace import COLUMNS, Trace
+from kvmark.trace.folder import COLUMNS, Trace
 from waiting import PATIENCE_S, wait_until
 
 INTERVALS, EVENTS = f"*/{files.INTERVAL_LOG}", f"*/{files.EVENTS}"

@@ -12,7 +12,7 @@ from command_line import Exits, Kvmark, Result, phase, totals, trace_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvmark.trace import Trace
+from kvmark.trace.folder import Trace
 from learn.planted import AGAIN, ZIPFIAN, drawn, poisson, written
 from waiting import wait_until
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kvmark.learn.drawn import KeyOperations, of_workload
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.trace import COLUMNS, Trace, TraceWriter
+from kvmark.trace.folder import COLUMNS, Trace, TraceWriter
 
 S = 10**9
 ZIPFIAN = {"distribution": "zipfian", "theta": 0.9}

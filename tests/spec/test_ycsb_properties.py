@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kvmark.errors import SpecError, UnsupportedProperty
+from kvmark.frontends.ycsb.options import YcsbOptions
 from kvmark.frontends.ycsb.properties import (
     ALWAYS,
     REFUSED,
@@ -103,20 +104,17 @@ def test_later_files_win_and_the_command_line_wins_over_files() -> None:
 
 
 def flags(**passed: Any) -> tuple[Property, ...]:
-    none: dict[str, Any] = {"db": None, "label": None}
-    return flag_properties(
-        **{**none, "load": False, "transactions": False, "status": False, **passed}
-    )
+    return flag_properties(YcsbOptions(**passed))
 
 
 def test_flags_set_their_properties() -> None:
-    read = read_ycsb([], flags(label="x", db="basic", load=True))
+    read = read_ycsb([], flags(label="x", database="basic", load=True))
     assert (read.label, read.db, read.dotransactions) == ("x", "basic", False)
     assert read_ycsb([], flags(transactions=True, status=True)).dotransactions
     with pytest.raises(SpecError, match="-load and -t exclude each other"):
         flags(load=True, transactions=True)
     with pytest.raises(SpecError, match=r"^-db: property 'db' has no value 'x'"):
-        read_ycsb([], flags(db="x"))
+        read_ycsb([], flags(database="x"))
     with pytest.raises(SpecError, match="-p: unknown property 'recrodcount'"):
         read_ycsb([], [parse_assignment("recrodcount=5")])
 

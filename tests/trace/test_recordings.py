@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError, UsageError
-from kvmark.trace import COLUMNS, Keep, Trace, TraceWriter, about_tapes, are_tapes, import_tapes
-from kvmark.trace.recording import ABOUT, write_about
+from kvmark.trace.folder import COLUMNS, Keep, Trace, TraceWriter
+from kvmark.trace.recording import ABOUT, about_tapes, are_tapes, import_tapes, write_about
 from tables import table
 
 RECORD = struct.Struct("<QQQQIIIIIHHBBB5x")

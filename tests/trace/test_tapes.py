@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmark.errors import UsageError
-from kvmark.trace import COLUMNS, HASHED, Keep, TapePart, Tapes, Trace, TraceWriter, tapes
-from kvmark.trace.folder import OPTIONAL
+from kvmark.trace.folder import COLUMNS, HASHED, OPTIONAL, Keep, Trace, TraceWriter
 from kvmark.trace.recording import HEAP_MAX, RECORD
+from kvmark.trace.tapes import TapePart, Tapes, tapes
 
 Row = tuple[int, str, str, int, int, int | None]
 """at_ns, kind, statement, key, key_size, value_size."""

@@ -9,19 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvmark.errors import ImportFileError
-from kvmark.trace import (
-    COLUMNS,
-    HASHED,
-    KINDS,
-    Keep,
-    Trace,
-    TraceWriter,
-    import_csv,
-    import_monitor,
-    is_monitor,
-    layout_of,
-)
-from kvmark.trace.text_files import command_rows
+from kvmark.trace.folder import COLUMNS, HASHED, KINDS, Keep, Trace, TraceWriter
+from kvmark.trace.text_files import command_rows, import_csv, import_monitor, is_monitor, layout_of
 from tables import table
 
 S = 10**9

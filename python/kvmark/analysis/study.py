@@ -100,11 +100,6 @@ class StudyRow:
         return Case.of_levels(self.levels).title
 
     @property
-    def errors_total(self) -> int:
-        """Failed operations of all classes."""
-        return sum(self.errors.values())
-
-    @property
     def is_usable(self) -> bool:
         """Whether every run came to its end and none is INVALID."""
         figures = self.figures
@@ -232,11 +227,6 @@ def effect(
         unrepeated=left_out["unrepeated"],
         extremes=_extremes(pairs),
     )
-
-
-def nodes_shared(runs: Iterable[Run]) -> bool:
-    """Whether several servers ran on one machine, and so shared its cores."""
-    return any(len((run.manifest.testbed or {}).get("nodes") or ()) > 1 for run in runs)
 
 
 def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:

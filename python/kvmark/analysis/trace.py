@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kvmark._engine import Reuse
 from kvmark.stats.distributions import ZipfFit, fit_zipf
-from kvmark.trace import Trace
+from kvmark.trace.folder import Trace
 
 _S: Final = 10**9
 _FINE_NS: Final = 10**7

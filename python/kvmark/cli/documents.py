@@ -37,7 +37,7 @@ from kvmark.learn import LearnedPart
 from kvmark.learn.twin_check import TwinJudgement
 from kvmark.records import RunLine
 from kvmark.stats import Counts, Estimate
-from kvmark.trace import TraceInfo
+from kvmark.trace.folder import TraceInfo
 
 _CONFIG: Final = ConfigDict(arbitrary_types_allowed=True)
 _RUN: Final = {"run": str, "summary": Summary, "verdict": Verdict}

@@ -6,9 +6,11 @@ A front end is one folder and its name in `FRONT_ENDS`: without both, everything
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.study import StudyOptions
@@ -19,52 +21,67 @@ if TYPE_CHECKING:
     from kvmark.records import Run
     from kvmark.report.model.page import Section
 
+_T = TypeVar("_T")
 FRONT_ENDS: Final = ("ycsb", "cassandra_stress", "yugabyte_apps")
 """The folders, in the order of their commands in the help."""
 
 
+@dataclass(frozen=True)
 class FrontEnd:
-    """A front end's command and its additions to other commands. Methods import modules late."""
+    """A front end's command and its additions to other commands. Modules are imported late."""
 
-    #: The command's name, which its function has too.
+    folder: str
+    #: The command's name, which its function in the module `command` has too.
     command: str
-    #: The module of that function.
-    module: str
     #: The first line of the function's docstring.
     purpose: str
+    #: The modules of its additions, which are functions with the names of the methods below.
+    additions: Mapping[str, str]
+    #: The names and questions of studies that only this tool's command can carry out.
+    studies: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def module(self) -> str:
+        """The module of the command's function."""
+        return f"kvmark.frontends.{self.folder}.command"
+
+    def _call(self, addition: str, default: _T, *arguments: object) -> _T:
+        if addition not in self.additions:
+            return default
+        result: _T = getattr(self._import(self.additions[addition]), addition)(*arguments)
+        return result
+
+    def _import(self, module: str) -> ModuleType:
+        return import_module(f"kvmark.frontends.{self.folder}.{module}")
 
     def formats(self) -> Sequence[Format]:
         """The formats of the tool's results."""
-        package = self.module.rpartition(".")[0]
-        formats: Sequence[Format] = import_module(f"{package}.importer").FORMATS
+        formats: Sequence[Format] = self._import("importer").FORMATS
         return formats
 
     def documents(self) -> Mapping[str, Answers]:
         """The JSON documents of the command, by their kinds."""
-        return {}
+        return self._call("documents", {})
 
-    def without_secrets(self, _words: Sequence[str], /) -> tuple[str, ...] | None:
+    def without_secrets(self, words: Sequence[str]) -> tuple[str, ...] | None:
         """The command's arguments without secrets; None if these are only in URLs."""
-        return None
+        return self._call("without_secrets", None, words)
 
-    def printed_by_tool(self, _run: Run, /) -> str | None:
+    def printed_by_tool(self, run: Run) -> str | None:
         """The text that the tool would have printed for a run; None if it isn't one of its runs."""
-        return None
+        return self._call("printed_by_tool", None, run)
 
-    def commands_per_operation(self, _run: Run, /) -> Mapping[str, int]:
+    def commands_per_operation(self, plan: Mapping[str, Any]) -> Mapping[str, int]:
         """The operations that the tool counts for one operation of each group, if not one."""
-        return {}
+        return self._call("commands_per_operation", {}, plan)
 
-    def studies(self) -> Mapping[str, str]:
-        """The names and questions of studies that only this tool's command can carry out."""
-        return {}
-
-    def run_study(self, _name: str, _options: StudyOptions, /) -> None:
+    def run_study(self, name: str, options: StudyOptions) -> None:
         """Carries out one of its studies."""
+        self._call("run_study", None, name, options)
 
-    def study_sections(self, _study: Study, _found: StudyResults, /) -> Sequence[Section]:
+    def study_sections(self, study: Study, found: StudyResults) -> Sequence[Section]:
         """The tool's own tables of a study's cases, for its report."""
-        return ()
+        return self._call("study_sections", (), study, found)
 
 
 @cache
@@ -76,4 +93,5 @@ def front_ends() -> tuple[FrontEnd, ...]:
 
 def commands_per_operation(run: Run) -> Mapping[str, int]:
     """The operations that a tool counts for one operation of each group, if not one."""
-    return next(filter(None, (one.commands_per_operation(run) for one in front_ends())), {})
+    counts = (one.commands_per_operation(run.manifest.plan) for one in front_ends())
+    return next(filter(None, counts), {})

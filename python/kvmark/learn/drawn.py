@@ -18,7 +18,7 @@ from kvmark.plan.model import Plan
 from kvmark.spec.run import RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.trace import ENGINE_KINDS, Trace
+from kvmark.trace.folder import ENGINE_KINDS, Trace
 
 OPERATIONS_MAX: Final = 1 << 20
 """The most operations that are analysed: the first ones of a larger trace."""

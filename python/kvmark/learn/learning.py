@@ -25,7 +25,7 @@ from kvmark.learn.keys import KeysFit, fit_keys
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.workload import WorkloadSpec
-from kvmark.trace import Trace
+from kvmark.trace.folder import Trace
 
 _SEED: Final = 1
 _CLIENTS: Final = (16, 256)

@@ -22,7 +22,7 @@ from kvmark.spec.run import RunSpec
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import GroupSpec, Mix, RatePoint, WorkloadSpec
 from kvmark.stats import Estimate, mean_interval
-from kvmark.trace import KINDS, Trace
+from kvmark.trace.folder import KINDS, Trace
 
 TwinJudgement = Literal["alike", "unlike", "unknown"]
 

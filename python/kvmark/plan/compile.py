@@ -24,7 +24,7 @@ from kvmark.spec.run import RunSpec
 from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
 
 if TYPE_CHECKING:
-    from kvmark.trace import Tapes
+    from kvmark.trace.tapes import Tapes
 
 CLOSED_CLIENTS: Final = 1
 """Default number of clients: one, as in YCSB."""
@@ -167,7 +167,8 @@ def _tapes_of(spec: RunSpec, replay: ReplaySpec) -> Tapes:
         RunError: a tape can't be written.
     """
     # Traces take a while to load, and few runs replay one.
-    from kvmark.trace import TapePart, Trace, tapes  # noqa: PLC0415
+    from kvmark.trace.folder import Trace  # noqa: PLC0415
+    from kvmark.trace.tapes import TapePart, tapes  # noqa: PLC0415
 
     part = TapePart(
         statements=tuple((name, one.does) for name, one in spec.workload.statements.items()),

@@ -36,7 +36,7 @@ from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.sampler import sample
 from kvmark.secret import Secret
 from kvmark.testbed.host import describe_host
-from kvmark.trace import tapes_folder
+from kvmark.trace.tapes import tapes_folder
 
 LEASE_S: Final = 10.0
 """How long an agent continues without a renewal: a shorter lease would end slow hosts too."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Self, TypeAlias
 
@@ -92,6 +92,7 @@ _INSTANTS: Final = {
 }  # fmt: skip
 """A record's field for each column of a trace."""
 _LOG_AT_ONCE: Final = 1 << 20
+_LOG_NAMES: Final = ("statement", "kind", "group")
 
 
 def are_tapes(folder: Path) -> bool:
@@ -152,12 +153,11 @@ def write_operations(folder: Path, writer: TraceWriter, keep: Keep) -> None:
             writer.add(_frame(rows, begin_ns, names, clients))
 
 
-@dataclass(slots=True)
 class _Names:
     """The outcomes of all tapes, and the kinds of their statements, by number."""
 
-    outcomes: list[str] = field(default_factory=list)
-    kinds: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.outcomes, self.kinds = list[str](), dict[str, str]()
 
 
 class _TapeReader:
@@ -363,14 +363,10 @@ def record(
     writer = TraceWriter(path, source, keep)
     try:
         write_about(path, source, keep)
-        counts = json.loads(
-            _engine.tap(
-                json.dumps(settings),
-                path,
-                hash_key,
-                lambda text: goes_on(TapProgress(**json.loads(text))),
-            )
-        )
+        counts = _engine.tap(
+            json.dumps(settings), path, hash_key,
+            lambda text: goes_on(TapProgress(**json.loads(text))),
+        )  # fmt: skip
     except KvmarkError:
         # The recording didn't begin.
         discard_folder(path, OWN_FILES)
@@ -379,7 +375,7 @@ def record(
         write_operations(path, writer, keep)
     except KvmarkError as problem:
         raise RunError(f"{problem}; what was recorded is kept in {path}") from problem
-    info = writer.close(tuple(_notes(counts)))
+    info = writer.close(tuple(_notes(json.loads(counts))))
     if not info.operations:
         discard_folder(path, OWN_FILES)
         why = "; ".join(info.told)
@@ -533,9 +529,6 @@ def _sorted(rows: _Rows) -> Iterator[_Rows]:
         if count:
             yield pending[:count]
         pending = pending[count:]
-
-
-_LOG_NAMES: Final = ("statement", "kind", "group")
 
 
 def _log_names(path: Path) -> tuple[list[dict[str, str]], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kvmark.analysis.verdict.judge import known_judgement, known_verdict
+from kvmark.analysis.verdict.judge import known_verdict
 from kvmark.records import Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.store import USABLE, entries_of
 
@@ -58,7 +58,7 @@ def select_lines(
 
 def usable(records: Records, runs: Iterable[Run]) -> list[Run]:
     """The runs that aren't INVALID, by the verdict beside each or else by one made now."""
-    return [run for run in runs if known_judgement(records, run) is not Judgement.INVALID]
+    return [run for run in runs if known_verdict(records, run).judgement is not Judgement.INVALID]
 
 
 def why_excluded(
@@ -70,9 +70,12 @@ def why_excluded(
     """
     if run.manifest.unmeasured is not None:
         return ExcludedRun(run.id, run.manifest.unmeasured)
-    if not invalid or (judgement or known_judgement(records, run)) is not Judgement.INVALID:
+    if not invalid or judgement not in (None, Judgement.INVALID):
         return None
-    worst = known_verdict(records, run).reasons[0]
+    verdict = known_verdict(records, run)
+    if verdict.judgement is not Judgement.INVALID:
+        return None
+    worst = verdict.reasons[0]
     return ExcludedRun(run.id, f"is INVALID: {worst.sentence.rstrip('.')}")
 
 

@@ -372,15 +372,12 @@ def steps_of(time: TimeName, times: Mapping[tuple[str, str], Counts]) -> TimeSte
         time=time,
         edges_ns=(edges_ns[0] if least >= first else 0.0, *edges_ns[1:]),
         per_decade=per_decade,
-        kinds=tuple(
-            _kind(*place, counts, per_decade, first, last - first + 1)
-            for place, counts in known.items()
-        ),
+        kinds=tuple(_kind(*one, per_decade, first, last - first + 1) for one in known.items()),
     )
 
 
 def _kind(
-    group: str, operation: str, counts: Counts, per_decade: int, first: int, length: int
+    place: tuple[str, str], counts: Counts, per_decade: int, first: int, length: int
 ) -> KindSteps:
     found = np.zeros(length, dtype=np.int64)
     np.add.at(found, np.maximum(_places(counts.high, per_decade) - first, 0), counts.count)
@@ -389,7 +386,7 @@ def _kind(
         for name, q in _MARKS.items()
         if counts.shows(q) and (value_ns := counts.quantile(q)) is not None
     }
-    return KindSteps(group, operation, tuple(found.tolist()), marks)
+    return KindSteps(*place, tuple(found.tolist()), marks)
 
 
 def _places(values_ns: NDArray[np.int64], per_decade: int) -> NDArray[np.int64]:

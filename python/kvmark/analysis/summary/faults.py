@@ -184,10 +184,7 @@ def fault_effects(run: Run) -> tuple[FaultEffect, ...]:
         waited_ns = None if recovery_ns is None else _caught_up_ns(span, its, recovery_ns, backlog)
         effects.append(
             FaultEffect(
-                text=span.text,
-                node=span.node,
-                begun_ns=span.begun_ns,
-                ended_ns=span.ended_ns,
+                *(span.text, span.node, span.begun_ns, span.ended_ns),
                 without_service_ns=sum(
                     row["end_ns"] - row["start_ns"] for row in its if not row["succeeded"]
                 ),

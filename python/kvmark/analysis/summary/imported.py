@@ -79,13 +79,6 @@ def imported_level(run: Run) -> Level | None:
     return rate_of_intervals(value, rates) if value > 0 else None
 
 
-def imported_rate(run: Run) -> float | None:
-    """The throughput of a run with one case; none where there are several, or none was given."""
-    imported = run.manifest.imported
-    level = imported_level(run) if imported is not None and len(imported.cases) == 1 else None
-    return None if level is None else level.value
-
-
 def _interval_rates(run: Run) -> list[float]:
     """Operations per second of the first case's intervals, without those that were cut short."""
     length = pl.col("end_ns") - pl.col("start_ns")

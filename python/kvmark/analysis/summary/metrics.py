@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvmark import stats
-from kvmark.analysis.summary.imported import imported_level, imported_rate
+from kvmark.analysis.summary.imported import imported_level
 from kvmark.analysis.summary.run import (
     QUANTILES,
     clock_step_ns,
@@ -152,19 +152,15 @@ def run_value(run: Run, metric: Metric, *, due: bool = False) -> float | None:
     if metric == THROUGHPUT:
         return rate_of(run) or None
     if metric.measure == "throughput":
-        return _operation_rate(run, metric.operation) or None
+        # Successful operations of a kind in all windows of the counted phases.
+        totals = counted_totals(run, metric.operation)
+        window_ns = sum(phase.window_ns for phase in run.counted)
+        done = sum(total.in_window for total in totals if total.outcome == "ok")
+        return (done * NS_PER_S / window_ns if window_ns else 0.0) or None
     (counts,) = counts_of([run], metric, due=due)
     if metric.measure == "mean":
         return float(BEYOND) if counts.quantile(1.0) == BEYOND else counts.mean() or None
     return float(counts.quantile(metric.q) or 0) or None if counts.shows(metric.q) else None
-
-
-def _operation_rate(run: Run, operation: str | None) -> float:
-    """Successful operations of a kind per second in all windows of the counted phases."""
-    window_ns = sum(phase.window_ns for phase in run.counted)
-    totals = counted_totals(run, operation)
-    done = sum(total.in_window for total in totals if total.outcome == "ok")
-    return done * NS_PER_S / window_ns if window_ns else 0.0
 
 
 def _throughput(runs: Sequence[Run]) -> Level | None:
@@ -245,10 +241,15 @@ def _missing(run: Run, phase: PhaseRecord, operation: str | None) -> int:
 
 
 def rate_of(run: Run) -> float:
-    """Successful operations per second in all windows of the run's counted phases."""
-    if run.manifest.imported is not None:
-        return imported_rate(run) or 0.0
-    return run.manifest.rate
+    """Successful operations per second in all windows of the run's counted phases.
+
+    Of an imported run, the throughput of its only case; 0 with several cases, or if unknown.
+    """
+    imported = run.manifest.imported
+    if imported is None:
+        return run.manifest.rate
+    level = imported_level(run) if len(imported.cases) == 1 else None
+    return 0.0 if level is None else level.value
 
 
 def case_throughput(runs: Sequence[Run], confidence: float = CONFIDENCE) -> Estimate:

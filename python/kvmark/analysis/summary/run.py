@@ -202,16 +202,12 @@ def _sweeps(run: Run) -> Iterator[SweepSummary]:
             ended = by_outcome(run.totals(phase.index), excluded=())
             intact, missing, wrong = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
             sweep = phase.sweep
+            written = sweep.records if sweep.written is None else sweep.written
             yield SweepSummary(
-                records=sweep.records,
-                written=sweep.records if sweep.written is None else sweep.written,
+                **{**sweep.model_dump(), "written": written},
                 intact=intact,
                 missing=missing,
-                incomplete=sweep.incomplete,
-                torn=sweep.torn,
                 stale=wrong - sweep.incomplete - sweep.torn - sweep.resurrected,
-                resurrected=sweep.resurrected,
-                unacknowledged=sweep.unacknowledged,
                 unread=sweep.records - intact - missing - wrong,
             )
 

@@ -122,16 +122,6 @@ def known_verdict(records: Records, run: Run) -> Verdict:
     return judge(run) if kept is None else Verdict.of_json(kept)
 
 
-def known_judgement(records: Records, run: Run) -> Judgement:
-    """The judgement on a run, kept or else made now.
-
-    Raises:
-        RecordsError: the run's files can't be read.
-    """
-    kept = records.line(run.id).judgement
-    return kept or judge(run).judgement
-
-
 def known_line(records: Records, line: RunLine, *, keep: bool) -> RunLine:
     """A run in a list, with figures and judgement where it is closed.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kvmark.plan.model import Plan
     from kvmark.records import Records
     from kvmark.run.execution import ExecutedRun
-    from kvmark.trace import RunRecording
+    from kvmark.trace.recording import RunRecording
 
 
 def run(options: RunOptions) -> None:
@@ -73,14 +73,14 @@ def _recording(options: RunOptions) -> AbstractContextManager[RunRecording | Non
     if options.record is None:
         return nullcontext()
     from kvmark.cli.commands.trace import read_hash_key
-    from kvmark.trace import RunRecording
+    from kvmark.trace.recording import RunRecording
 
     source = f"a run of {options.spec.workload.name} on {options.spec.system.driver}"
     return RunRecording(options.record, source, read_hash_key(None))
 
 
 def _print_recording(recording: RunRecording) -> None:
-    from kvmark.trace import sentences
+    from kvmark.trace.folder import sentences
 
     if recording.info is None:
         typer.echo(f"{recording.folder}: nothing was recorded, for nothing was measured")

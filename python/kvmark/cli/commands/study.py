@@ -68,7 +68,7 @@ def study(options: StudyOptions) -> None:
         _print_names(json=options.json)
         return
     for one in front_ends():
-        if name in one.studies():
+        if name in one.studies:
             one.run_study(name, options)
             return
     file = _read(name)
@@ -108,7 +108,7 @@ def _read(name: str) -> StudyFile:
 def _print_names(*, json: bool) -> None:
     questions = {one.name: one.question for one in map(_spec, catalog.study_names())}
     for front_end in front_ends():
-        questions |= front_end.studies()
+        questions |= front_end.studies
     if json:
         studies = [{"name": name, "question": text} for name, text in sorted(questions.items())]
         print_json("studies", {"studies": studies})

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from kvmark.experiment.interleaved_ab import InterleavedAB
     from kvmark.learn import TwinCheck
     from kvmark.spec.run import RunSpec
-    from kvmark.trace import Keep, TapProgress, TraceInfo
+    from kvmark.trace.folder import Keep, TraceInfo
+    from kvmark.trace.recording import TapProgress
 
 _HASH_KEY_BYTES: Final = 16
 _SECOND_NS: Final = 10**9
@@ -73,14 +74,14 @@ def record(
     quiet: options.Quiet = False,
 ) -> None:
     """Records the traffic between clients and a server as a trace, until Ctrl-C."""
-    from kvmark.trace import Keep
+    from kvmark.trace.folder import Keep
 
     keep = Keep(keys=keep_keys, values=keep_values)
     settings = _tap_settings(listen, to, threads, memory, disk, keep)
     key = read_hash_key(hash_key)
     # The thread that makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from kvmark.trace import record as record_trace
+    from kvmark.trace.recording import record as record_trace
 
     kept = f"; {keep.words()} are kept as they are" if keep.words() else ""
     last: list[TapProgress] = []
@@ -105,7 +106,7 @@ def record(
 
 
 def _print_info(begin: str, info: TraceInfo) -> None:
-    from kvmark.trace import sentences
+    from kvmark.trace.folder import sentences
 
     clients = "client" if info.clients == 1 else "clients"
     typer.echo(f"{begin} {info.operations:,} operations of {info.clients:,} {clients}")
@@ -177,7 +178,7 @@ def import_(
     json: options.Json = False,
 ) -> None:
     """Makes a trace of a log of operations, with hashed keys."""
-    from kvmark.trace import Keep
+    from kvmark.trace.folder import Keep
 
     keep = Keep(keys=keep_keys, values=keep_values)
     info = _import(file, output, _parse_columns(columns), time, read_hash_key(hash_key), keep)
@@ -191,23 +192,24 @@ def _import(
     file: Path, output: Path, columns: dict[str, str], time: str, hash_key: bytes, keep: Keep
 ) -> TraceInfo:
     """Imports the file with the reader of its format."""
-    from kvmark import trace
+    from kvmark.trace import recording, text_files
+    from kvmark.trace.folder import Keep, TraceWriter
 
-    if not columns and trace.are_tapes(file):
-        source, recorded = trace.about_tapes(file)
-        lacks = trace.Keep(keep.keys and not recorded.keys, keep.values and not recorded.values)
+    if not columns and recording.are_tapes(file):
+        source, recorded = recording.about_tapes(file)
+        lacks = Keep(keep.keys and not recorded.keys, keep.values and not recorded.values)
         if lacks.words():
             raise UsageError(f"{file} was recorded without {lacks.words()}; leave that out")
-        with trace.TraceWriter(output, source, recorded) as writer:
-            return trace.import_tapes(file, writer)
+        with TraceWriter(output, source, recorded) as writer:
+            return recording.import_tapes(file, writer)
     if file.exists() and not file.is_file():
         raise ImportFileError(f"{file} is no regular file, as a log is")
-    if not columns and trace.is_monitor(file):
-        with trace.TraceWriter(output, trace.MONITOR, keep) as writer:
-            return trace.import_monitor(file, writer, hash_key, keep)
-    layout = trace.layout_of(file, columns, time)
-    with trace.TraceWriter(output, layout.name, keep) as writer:
-        return trace.import_csv(file, layout, writer, hash_key, keep)
+    if not columns and text_files.is_monitor(file):
+        with TraceWriter(output, text_files.MONITOR, keep) as writer:
+            return text_files.import_monitor(file, writer, hash_key, keep)
+    layout = text_files.layout_of(file, columns, time)
+    with TraceWriter(output, layout.name, keep) as writer:
+        return text_files.import_csv(file, layout, writer, hash_key, keep)
 
 
 def _parse_columns(text: str) -> dict[str, str]:
@@ -253,7 +255,7 @@ def show(
     from kvmark.analysis.trace import describe
     from kvmark.analysis.trace import rates as rates_of
     from kvmark.report.views.trace import trace_page, trace_text
-    from kvmark.trace import Trace
+    from kvmark.trace.folder import Trace
 
     trace = Trace.open(path)
     if rates is not None:
@@ -309,7 +311,7 @@ def learn(
     from kvmark.learn import check_twin, twin_sides
     from kvmark.spec.replay import parse_speed
     from kvmark.spec.workload import load_workload
-    from kvmark.trace import Trace
+    from kvmark.trace.folder import Trace
 
     allowed = parse_allowed(allow)
     trace, workload = Trace.open(path), load_workload(check)
@@ -338,7 +340,7 @@ def learn(
 def _learn(path: Path, output: Path, records: int | None, *, json: bool) -> None:
     from kvmark.learn import learn as fit
     from kvmark.learn import workload_text
-    from kvmark.trace import Trace
+    from kvmark.trace.folder import Trace
 
     if output.suffix not in (".yaml", ".yml"):
         raise SpecError(f"{output} doesn't end in .yaml, as a workload's file does")

@@ -14,7 +14,6 @@ from kvmark.analysis.study import (
     StudyEffect,
     StudyRow,
     effect,
-    nodes_shared,
     study_rows,
 )
 from kvmark.analysis.summary.sums import disk_bytes_per_operation
@@ -216,7 +215,7 @@ def _has_cases(study: Study, spec: EffectSpec) -> bool:
 def _notes(study: Study, runs: tuple[Run, ...]) -> list[str]:
     # Notes about the study's own servers don't apply to another system.
     notes = [] if study.asked.system is not None else [*study.spec.notes]
-    if nodes_shared(runs):
+    if any(len((run.manifest.testbed or {}).get("nodes") or ()) > 1 for run in runs):
         notes.append(_SHARED)
     if study.scale != 1:
         scaled = " and ".join(study.spec.scale.of) if study.spec.scale else ""

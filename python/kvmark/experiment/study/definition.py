@@ -37,7 +37,7 @@ from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl, check_options, parse_system_url, system_name
 from kvmark.testbed.system import SYSTEMS
-from kvmark.trace import Trace
+from kvmark.trace.folder import Trace
 
 _Resolve = Callable[[SystemName], SystemUrl]
 """The system of a URL or of `up:NAME`."""

@@ -175,12 +175,12 @@ def _line(content: Mapping[str, Any] | None) -> output.Line | None:
     """A line from its JSON values, where null is NaN."""
     if content is None:
         return None
-    line, collections = (
+    values: dict[str, Any]
+    values, collections = (
         {name: math.nan if value is None else value for name, value in one.items()}
         for one in (content, content["collections"])
     )
-    values: dict[str, Any] = {**line, "collections": output.Collections(**collections)}
-    return output.Line(**values)
+    return output.Line(**{**values, "collections": output.Collections(**collections)})
 
 
 def _running(spec: StressSpec, clients: int) -> str:

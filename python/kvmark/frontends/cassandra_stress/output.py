@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,9 @@ from kvmark.records.files import Tail, TimeName
 from kvmark.records.model import TIMES, TotalRecord
 from kvmark.records.run import Run
 from kvmark.stats import Counts
+
+if TYPE_CHECKING:
+    from kvmark.cli.documents import Answers
 
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
@@ -434,14 +437,26 @@ def ramp_table(rows: Sequence[tuple[str, Line]]) -> str:
     return "".join(f"{name:>{width}}, {text}\n" for name, text in lines)
 
 
-def text_of_run(run: Run) -> str:
+def documents() -> Mapping[str, Answers]:
+    """The JSON documents of the command, by their kinds."""
+    from kvmark.cli.documents import Answers
+
+    purpose = "cassandra-stress's results of each run."
+    return {"stress": Answers({"runs": tuple[StressRun, ...]}, ("stress",), purpose)}
+
+
+def printed_by_tool(run: Run) -> str | None:
     """A stored run of a predefined command as printed: header, lines and Results block.
+
+    None for runs of other commands of kvmark.
 
     Raises:
         SpecError: the run has another command.
         RecordsError: it can't be read.
     """
-    spec = run.manifest.spec["stress"]
+    spec = run.manifest.spec.get("stress")
+    if spec is None:
+        return None
     if spec["command"] not in _PREDEFINED:
         raise SpecError(f"run {run.id} is none of kvmark stress {', '.join(_PREDEFINED)}")
     names = {total.operation for total in run.manifest.engine.totals}

@@ -14,11 +14,4 @@ def ycsb(options: YcsbOptions) -> None:
     from kvmark.frontends.ycsb.execution import execute_sequence
     from kvmark.frontends.ycsb.workloads import flag_properties, read_ycsb
 
-    flags = flag_properties(
-        db=options.database,
-        label=options.label,
-        load=options.load,
-        transactions=options.transactions,
-        status=options.status,
-    )
-    execute_sequence(read_ycsb(files, [*assigned, *flags]), options)
+    execute_sequence(read_ycsb(files, [*assigned, *flag_properties(options)]), options)

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kvmark.analysis.verdict.cases import SequenceRow
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import execute_design, named_system, open_journal
 from kvmark.errors import AnswerIsNo, SpecError, UsageError
@@ -32,33 +34,33 @@ from kvmark.testbed.system import contents_of
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.study import StudyOptions
+    from kvmark.cli.documents import Answers
 
 _SCRATCH: Final = SystemName("rocksdb:scratch")
 _OVERRIDES: Final = ("clients", "pin", "duration_ns", "interval_ns", "timeout_ns")
 """Options that are fields of `RunSpec`."""
 
 
+_UNTIL_PRECISE: Final = scheduling.RepetitionPolicy(budget_s=600.0)
+
+
 @dataclass(frozen=True, slots=True)
 class SequenceDefaults:
     """What a sequence is where neither options nor properties say it."""
 
-    records: tuple[int, ...]
-    steps: tuple[str, ...]
-    duration_ns: int | None
-    policy: scheduling.RepetitionPolicy
+    records: tuple[int, ...] = (100_000,)
+    steps: tuple[str, ...] = SHORT_SEQUENCE
+    duration_ns: int | None = None
+    policy: scheduling.RepetitionPolicy = _UNTIL_PRECISE
 
 
 TIMED: Final = SequenceDefaults(
-    (100_000,), SHORT_SEQUENCE, 10**9, scheduling.RepetitionPolicy(5, 5, None, 600.0)
+    duration_ns=10**9, policy=scheduling.RepetitionPolicy(5, 5, None, 600.0)
 )
 """Slices of a second, the same number of each."""
-COUNTED: Final = SequenceDefaults(
-    (100_000,), SHORT_SEQUENCE, None, scheduling.RepetitionPolicy(budget_s=600.0)
-)
+COUNTED: Final = SequenceDefaults()
 """Where YCSB's properties or an option count operations."""
-PUBLISHED: Final = SequenceDefaults(
-    (1000, 3000, 6000, 10000), SEQUENCE, None, scheduling.RepetitionPolicy(budget_s=600.0)
-)
+PUBLISHED: Final = SequenceDefaults((1000, 3000, 6000, 10000), SEQUENCE)
 """The sizes and repetitions of the published comparison of Redis and RocksDB."""
 _SCRATCH_BUDGET_S: Final = 90.0
 _NEXT: Final = """\
@@ -183,7 +185,7 @@ def execute_sequence(
             _print_table(runs, sequence.scheduler.summary(), options, is_timed=placed.is_timed)
 
 
-def run_published(name: str, options: StudyOptions) -> None:
+def run_study(name: str, options: StudyOptions) -> None:
     """Executes the sequence with the sizes and repetitions of the published comparison.
 
     Raises:
@@ -197,6 +199,22 @@ def run_published(name: str, options: StudyOptions) -> None:
     seed = 1 if options.seed is None else options.seed
     wanted = YcsbOptions(**{**values, "seed": seed})
     execute_sequence(read_ycsb([], []), wanted, PUBLISHED)
+
+
+def documents() -> Mapping[str, Answers]:
+    """The JSON documents of the command, by their kinds."""
+    from kvmark.cli.documents import Answers
+
+    fields = {
+        "rows": tuple[SequenceRow, ...],
+        "published_source": str,
+        "runs": tuple[str, ...],
+        "report": Path | None,
+        "repetitions": scheduling.SequenceRepetitions,
+        "said": tuple[str, ...],
+    }
+    purpose = "YCSB's sequence, a row for each workload and size."
+    return {"sequence": Answers(fields, ("ycsb",), purpose)}
 
 
 def _check_loaded(study: YcsbStudy) -> None:

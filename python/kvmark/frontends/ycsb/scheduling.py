@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
+
 _GRACE: Final = 0.1
 """Share of the budget by which a step may overrun its end."""
 _LEAST_S: Final = 10.0
@@ -109,11 +111,6 @@ def affordable(
                 counts[one][: ends[at] + 1] = [max(done, count) for done in raised]
                 break
     return counts
-
-
-def duration_s(costs: Sequence[Sequence[float]], counts: Sequence[Sequence[int]]) -> float:
-    """Duration of these repetitions."""
-    return float(np.vdot(costs, counts))
 
 
 @dataclass
@@ -224,18 +221,14 @@ class Scheduler:
         policy: RepetitionPolicy,
         steps: Sequence[Step],
         work: Callable[[Step], int],
-        repetitions_needed: Callable[[Sequence[Sequence[float]], RepetitionPolicy], Sequence[int]],
         clock: Callable[[], float],
         *,
         seed: int,
         is_timed: bool,
     ) -> None:
-        """`steps` are those of the first repetition; `work` is their number of operations.
-
-        `repetitions_needed` gets the throughputs of the first stage, case by case.
-        """
+        """`steps` are those of the first repetition; `work` is their number of operations."""
         self._policy, self._seed, self._is_timed = policy, seed, is_timed
-        self._repetitions_needed, self._clock = repetitions_needed, clock
+        self._clock = clock
         self._rows = [
             [_Case(step, work(step), policy.first) for step in steps if step.records == size]
             for size in sorted({step.records for step in steps})
@@ -303,7 +296,7 @@ class Scheduler:
         is_bound = self.stage == 1 and self._policy.within is not None
         wanted = self._policy.most if is_bound else None
         counts = self._affordable(costs, self._left_s - self._rest_s, wanted)
-        return self._rest_s + duration_s(costs, counts), is_bound
+        return self._rest_s + float(np.vdot(costs, counts)), is_bound
 
     def summary(self) -> SequenceRepetitions:
         """The repetitions so far."""
@@ -315,7 +308,7 @@ class Scheduler:
             within=self._policy.within,
             budget_s=None if budget_s == math.inf else budget_s,
             used_s=self._clock() - self._began_s,
-            lacking_s=duration_s(costs, self._affordable(costs, math.inf)),
+            lacking_s=float(np.vdot(costs, self._affordable(costs, math.inf))),
             cases=tuple(
                 CaseRepetitions(
                     workload=case.step.workload,
@@ -373,7 +366,8 @@ class Scheduler:
             if len(case.rates) >= first and min(case.rates[:first]) > 0
         ]
         rates = [case.rates[:first] for case in cases]
-        counts = self._repetitions_needed(rates, self._policy) if cases else ()
+        precision = Precision(self._policy.within, None, self._policy.most, first)
+        counts = needed_repetitions(rates, precision) if cases else ()
         for case, count in zip(cases, counts, strict=True):
             case.wanted = count
 

@@ -8,7 +8,7 @@ steps before it left. `scheduling` decides the number of repetitions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -25,7 +25,6 @@ from kvmark.experiment.executor import (
     TimeLeft,
     prepare_run,
 )
-from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 from kvmark.frontends.ycsb.properties import CORE_WORKLOADS
 from kvmark.frontends.ycsb.scheduling import RepetitionPolicy, Scheduler, Step, StepLimit
 from kvmark.frontends.ycsb.workloads import YcsbProperties, ycsb_run
@@ -193,8 +192,8 @@ class YcsbSequence(Design):
         """Starts the schedule."""
         study = self.study
         self.scheduler = Scheduler(
-            study.policy, study.first_steps(), study.work, _repetitions_needed,
-            lambda: self._spent_s, seed=study.seed, is_timed=study.is_timed,
+            study.policy, study.first_steps(), study.work, lambda: self._spent_s,
+            seed=study.seed, is_timed=study.is_timed,
         )  # fmt: skip
 
     def definition(self) -> Mapping[str, Any]:
@@ -256,10 +255,3 @@ class YcsbSequence(Design):
         }
         place = {**asdict(step), "least_repetitions": self.study.policy.first}
         return prepare_run(spec, compile_run(spec), {"ycsb": ycsb, "sequence": place})
-
-
-def _repetitions_needed(
-    cases: Sequence[Sequence[float]], policy: RepetitionPolicy
-) -> Sequence[int]:
-    """By the variation of the first stage, as in `kvmark ab`."""
-    return needed_repetitions(cases, Precision(policy.within, None, policy.most, policy.first))

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from kvmark.drivers import Location, drivers, schemes
 from kvmark.errors import SpecError, UnsupportedProperty
+from kvmark.frontends.ycsb.options import YcsbOptions
 from kvmark.frontends.ycsb.properties import (
     ALWAYS,
     CORE_WORKLOADS,
@@ -318,18 +319,16 @@ def _check(one: YcsbProperties) -> None:
         raise one.error("insertcount", f"and insertstart together {limit}")
 
 
-def flag_properties(
-    *, db: str | None, label: str | None, load: bool, transactions: bool, status: bool
-) -> tuple[Property, ...]:
+def flag_properties(options: YcsbOptions) -> tuple[Property, ...]:
     """The properties that YCSB's flags -db, -l, -load, -t and -s set."""
-    if load and transactions:
+    if options.load and options.transactions:
         raise SpecError("-load and -t exclude each other; give one of them")
     flags = (
-        ("-db", "db", db),
-        ("-l", "label", label),
-        ("-load", "dotransactions", "false" if load else None),
-        ("-t", "dotransactions", "true" if transactions else None),
-        ("-s", "status", "true" if status else None),
+        ("-db", "db", options.database),
+        ("-l", "label", options.label),
+        ("-load", "dotransactions", "false" if options.load else None),
+        ("-t", "dotransactions", "true" if options.transactions else None),
+        ("-s", "status", "true" if options.status else None),
     )
     return tuple(Property(name, value, flag) for flag, name, value in flags if value is not None)
 

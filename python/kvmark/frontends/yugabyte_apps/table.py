@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,9 @@ from kvmark.report.model.tables import Cell, Grid, Table, changes, to_text
 from kvmark.report.views.runs_list import TONES
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
+
+if TYPE_CHECKING:
+    from kvmark.cli.documents import Answers
 
 Side = Literal["Read", "Write"]
 GROUPS: Final[Mapping[Side, str]] = {"Read": "readers", "Write": "writers"}
@@ -98,16 +101,13 @@ class AppTable:
     runs: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class OperationFigures:
+class OperationFigures(NamedTuple):
     """A line of the published table of YCSB: one operation of one workload, over all its runs."""
 
     workload: str
-    #: Operations of the whole workload per second: the mean of the runs.
-    throughput: float
     operation: str
-    response_us_mean: float
-    response_us_p99: float | None
+    #: By the published names. Throughput is that of the whole workload: the mean of the runs.
+    figures: Mapping[str, float | None]
     #: Number of runs.
     runs: int
 
@@ -119,6 +119,18 @@ class AppRun:
     run: str
     table: AppTable
     verdict: Verdict
+
+
+def documents() -> Mapping[str, Answers]:
+    """The JSON documents of the command, by their kinds."""
+    from kvmark.cli.documents import Answers
+
+    one = {"run": str, "table": AppTable, "verdict": Verdict}
+    several = {"runs": tuple[AppRun, ...]}
+    return {
+        "app": Answers(one, ("app",), "A sample application's table."),
+        "app-runs": Answers(several, ("app",), "A sample application that was repeated."),
+    }
 
 
 def app_table(runs: Sequence[Run]) -> AppTable:
@@ -160,15 +172,17 @@ def by_operation(runs: Sequence[Run]) -> tuple[OperationFigures, ...]:
     names = dict.fromkeys(total.operation for total in totals if total.outcome == "ok")
     throughput = fmean(run.manifest.rate for run in runs)
     workload = str(runs[0].manifest.plan.get("name", ""))
-    figures = []
+    lines = []
     for name in names:
         times = Times.of(merged_times(runs, "response", name))
-        mean_us, p99_ns = (times.mean_ns or 0.0) / 1e3, times.shown_ns("p99")
-        p99_us = None if p99_ns is None else p99_ns / 1e3
-        figures.append(
-            OperationFigures(workload, throughput, name, mean_us, p99_us, runs=len(runs))
-        )
-    return tuple(figures)
+        p99_ns = times.shown_ns("p99")
+        figures = {
+            "throughput": throughput,
+            "mean_us": (times.mean_ns or 0.0) / 1e3,
+            "p99_us": None if p99_ns is None else p99_ns / 1e3,
+        }
+        lines.append(OperationFigures(workload, name, figures, len(runs)))
+    return tuple(lines)
 
 
 def _side_rows(runs: Sequence[Run], side: Side, commands: int) -> list[AppRow]:
@@ -416,14 +430,8 @@ def _operations_grid(rows: Sequence[tuple[OperationFigures, Mapping[str, float]]
     grid = Table("YCSB by operation", rows)
     grid.key("workload", lambda row: row[0].workload)
     grid.key("operation", lambda row: row[0].operation)
-
-    def measured(name: str, row: tuple[OperationFigures, Mapping[str, float]]) -> str:
-        one, _ = row
-        times = {"mean_us": one.response_us_mean, "p99_us": one.response_us_p99}
-        return units.significant(times.get(name, one.throughput), 4)
-
     headings = {"throughput": "ops/sec", "mean_us": "mean, µs", "p99_us": "p99, µs"}
-    grid.numbers(headings, measured, "measured")
+    grid.numbers(headings, lambda name, row: units.significant(row[0].figures[name], 4), "measured")
     grid.numbers(
         headings,
         lambda name, row: Cell(units.significant(row[1].get(name), 4), "muted"),

@@ -289,7 +289,7 @@ def study_grid(answer: StudyAnswer) -> Grid:
         table.number("disk, kB/op", lambda row: row.disk_bytes and row.disk_bytes / _BYTES_PER_KB)
     if any(row.retries for row in rows):
         table.number("retries", lambda row: _mean(row, row.retries))
-    table.number("errors", lambda row: _mean(row, row.errors_total))
+    table.number("errors", lambda row: _mean(row, sum(row.errors.values())))
     table.word("verdict", _verdict_cell)
     if any(row.published is not None and row.published.table for row in rows):
         table.word("table", partial(_published, "table"), "published", "muted")

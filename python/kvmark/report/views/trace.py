@@ -15,7 +15,7 @@ from kvmark.report.model.page import Figure, Page, Provenance, Section
 from kvmark.report.model.tables import Grid, Table, stacked
 from kvmark.report.views.charts import line_chart, log_ticks
 from kvmark.report.views.figures import frame
-from kvmark.trace import sentences
+from kvmark.trace.folder import sentences
 
 _JUDGEMENTS: Final = {
     "alike": "The workload is a twin of the trace: every difference is within its margin.",
