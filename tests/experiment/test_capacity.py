@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from studies import REFUSALS, Program
 
+from kvmark.analysis.capacity import Outcome, RateRun, Stage
 from kvmark.errors import UsageError
-from kvmark.experiment.capacity import CapacityRequest, Outcome, RateRun, Stage, estimated, search
+from kvmark.experiment.capacity import CapacityRequest, estimated, search
 from kvmark.spec.objective import parse_objective
 
 Kvmark = Callable[..., tuple[Any, str]]

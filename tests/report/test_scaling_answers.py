@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from kvmark.analysis.capacity import Capacity, Outcome, RateRun
 from kvmark.analysis.scaling import Observation, ScalingLaw, scaling_law
 from kvmark.report.format import html
 from kvmark.report.views.capacity import (
     CapacityAnswer,
-    CapacityLine,
     capacity_sentence,
     capacity_text,
 )
@@ -72,15 +72,16 @@ def test_the_page_has_the_laws_their_caveats_and_their_figure() -> None:
 
 
 def capacity(low: float | None, high: float | None, reason: str = "") -> CapacityAnswer:
-    lines = tuple(
-        CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
-        for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
+    ends: tuple[tuple[float, Outcome, float], ...]
+    ends = ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7))
+    runs = tuple(
+        RateRun(rate, "confirm", f"run-{rate:g}", outcome, (), {"p99<10ms": ns}, rate, clients=16)
+        for rate, outcome, ns in ends * 2
     )
     found = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
     objectives = (parse_objective("p99<10ms"),)
-    return CapacityAnswer(
-        "ycsb/a", "redis://127.0.0.1:6379", objectives, low, high, reason, found, 16, lines
-    )
+    result = Capacity("open" if reason else "found", low, high, reason, runs, 16)
+    return CapacityAnswer("ycsb/a", "redis://127.0.0.1:6379", objectives, found, result)
 
 
 def test_a_capacity_has_its_interval_and_the_runs_at_its_ends() -> None:

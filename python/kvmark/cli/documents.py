@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from kvmark.analysis.capacity import Capacity
 from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.selection import ExcludedRun
@@ -30,7 +31,6 @@ from kvmark.analysis.trace import TraceAnswer
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.cli.commands.doctor import Diagnosis
 from kvmark.cli.output import schema_of
-from kvmark.experiment.capacity import Capacity
 from kvmark.experiment.interleaved_ab import SideFailures
 from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart

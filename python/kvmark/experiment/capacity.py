@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
+from kvmark.analysis.capacity import Capacity, Ending, Outcome, RateRun, Stage
 from kvmark.analysis.compare.bounds import figure
 from kvmark.analysis.summary.run import throughput
 from kvmark.analysis.verdict.judge import Verdict
@@ -35,14 +36,6 @@ from kvmark.spec.objective import Objective
 from kvmark.spec.run import RunSpec
 from kvmark.stats import Estimate, crossing
 
-Outcome = Literal["holds", "missed", "generator", "too few"]
-"""The objective held; it was missed; the generator, not the system, was the limit; there were too
-few operations."""
-Stage = Literal["bracket", "bisect", "confirm"]
-_Found = Literal["found", "nowhere", "generator", "clients", "open"]
-"""An interval; no rate holds; the generator or the number of clients is the limit; no rate was
-missed."""
-
 _MOST_DOUBLINGS: Final = 20
 _MOST_MOVES: Final = 8
 _MORE: Final = 1.05
@@ -58,33 +51,6 @@ _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
 _FEW: Final = 0.01
 _ALL_ERRORS: Final = Metric("errors")
-
-
-@dataclass(frozen=True, slots=True)
-class RateRun:
-    """The result of a run, or of several runs, at a rate."""
-
-    #: Operations per second offered.
-    rate: float
-    stage: Stage
-    run: str
-    outcome: Outcome
-    #: Sentences with the reasons for another outcome than "holds".
-    reasons: tuple[str, ...]
-    #: Each objective's figure by its text: nanoseconds, a share, or ops/s; none where unknown.
-    figures: Mapping[str, float | None]
-    #: Successful operations per second.
-    throughput: float
-    notes: tuple[str, ...] = ()
-    #: The limit of operations in flight, and whether enough operations waited for it to explain a
-    #: missed objective.
-    clients: int = 0
-    held_back: bool = False
-
-    @property
-    def holds(self) -> bool:
-        """Whether every objective held and nothing was dropped."""
-        return self.outcome == "holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +77,6 @@ class CapacityRequest:
         """Expected number of runs, for the display."""
         bisections = math.ceil(math.log2(math.log(2) / math.log1p(self.within)))
         return 2 + max(bisections, 0) + 2 * self.confirm
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """The result of a search. Rates are operations per second."""
-
-    found: _Found
-    #: The highest rate that holds.
-    low: float | None
-    #: The next rate, which is missed.
-    high: float | None
-    #: The reason for a missing end.
-    reason: str
-    runs: tuple[RateRun, ...]
-    #: The limit of operations in flight at the ends.
-    clients: int
 
 
 @dataclass
@@ -219,7 +169,7 @@ class _Search:
             return self.answer("clients", low, None, _all_busy(high, self.clients))
         return self.answer("found", low, high, "")
 
-    def answer(self, found: _Found, low: float | None, high: float | None, reason: str) -> Capacity:
+    def answer(self, found: Ending, low: float | None, high: float | None, reason: str) -> Capacity:
         return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
@@ -252,7 +202,7 @@ def _all_busy(rate: float, clients: int) -> str:
     )
 
 
-def _lacking(runs: Sequence[RateRun]) -> _Found:
+def _lacking(runs: Sequence[RateRun]) -> Ending:
     """Why no rate holds: the generator where it was the limit of most runs, else the system."""
     limited = sum(one.outcome == "generator" for one in runs)
     return "generator" if limited * 2 > len(runs) else "nowhere"

@@ -14,9 +14,9 @@ from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.spec.quantity import rate, share
 
 if TYPE_CHECKING:
-    from kvmark.experiment.capacity import Capacity, CapacitySearch
+    from kvmark.analysis.capacity import Capacity
+    from kvmark.experiment.capacity import CapacitySearch
     from kvmark.experiment.journal import Journal
-    from kvmark.report.views.capacity import CapacityAnswer
 
 _SECOND_NS: Final = 10**9
 _MOST_CLIENTS: Final = 4096
@@ -86,11 +86,14 @@ def _print(
         AnswerIsNo: there is no capacity, or no upper end of it.
         RunError: the report can't be written.
     """
-    from kvmark.experiment.capacity import tag
+    from kvmark.experiment.capacity import estimated, tag
     from kvmark.report.model.page import Section
     from kvmark.report.views import capacity as views
 
-    answer = _answer(search, result)
+    answer = views.CapacityAnswer(
+        search.spec.workload.name, search.spec.system.text, search.objectives,
+        estimated(result, search.objectives), result,
+    )  # fmt: skip
     sentence = views.capacity_sentence(answer)
     document = {
         "workload": answer.workload, "system": answer.system,
@@ -109,26 +112,3 @@ def _print(
         save_report(report_maker(runs, part), options.report, quiet=options.json)
     if result.found != "found":
         raise AnswerIsNo(f"capacity: {result.reason}")
-
-
-def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
-    from kvmark.experiment.capacity import estimated
-    from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
-
-    return CapacityAnswer(
-        workload=search.spec.workload.name,
-        system=search.spec.system.text,
-        objectives=search.objectives,
-        low=result.low,
-        high=result.high,
-        reason=result.reason,
-        found=result.found,
-        clients=result.clients,
-        estimate=estimated(result, search.objectives),
-        lines=tuple(
-            CapacityLine(
-                one.rate, one.stage, one.run, one.outcome, one.figures, one.throughput, one.clients,
-            )
-            for one in result.runs
-        ),
-    )  # fmt: skip

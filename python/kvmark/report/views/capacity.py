@@ -9,6 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
+from kvmark.analysis.capacity import Capacity, RateRun
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
@@ -31,37 +32,15 @@ _ALL_DUE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityLine:
-    """One run."""
-
-    rate: float
-    stage: str
-    run: str
-    outcome: str
-    #: Each objective's figure by its text: nanoseconds, a share, or ops/s.
-    figures: Mapping[str, float | None]
-    throughput: float
-    #: The limit of operations in flight.
-    clients: int
-
-
-@dataclass(frozen=True, slots=True)
 class CapacityAnswer:
-    """The result of a search. Rates are operations per second."""
+    """The result of a search, and what was searched."""
 
     workload: str
     system: str
     objectives: tuple[Objective, ...]
-    low: float | None
-    high: float | None
-    reason: str
-    #: Whether an interval was found, or what was the limit: see `kvmark.experiment.capacity`.
-    found: str
     #: With its interval, or the highest rate that held without one; none without a capacity.
     estimate: Bounded | None
-    #: The limit of operations in flight at the capacity.
-    clients: int
-    lines: tuple[CapacityLine, ...]
+    result: Capacity
 
 
 def capacity_text(answer: CapacityAnswer, width: int) -> Text:
@@ -71,23 +50,24 @@ def capacity_text(answer: CapacityAnswer, width: int) -> Text:
 
 def capacity_sentence(answer: CapacityAnswer) -> str:
     """The capacity with its interval, or the reason why there is none."""
+    result = answer.result
     objectives = " and ".join(objective.text for objective in answer.objectives)
     of = f"of {answer.workload} on {answer.system} with {objectives}"
-    if answer.low is None and answer.found == "generator":
-        limited = sum(line.outcome == "generator" for line in answer.lines)
+    if result.low is None and result.found == "generator":
+        limited = sum(line.outcome == "generator" for line in result.runs)
         return (
-            f"The capacity {of} isn't known: in {limited} of {len(answer.lines)} runs the generator"
-            f" was late, and not the system ({answer.reason}). Stop other programs, give the"
+            f"The capacity {of} isn't known: in {limited} of {len(result.runs)} runs the generator"
+            f" was late, and not the system ({result.reason}). Stop other programs, give the"
             " generator cores of its own (--pin), or use another machine."
         )
-    if answer.low is None:
-        return f"There is no capacity {of}: {answer.reason}."
-    low = units.significant(answer.low)
-    if answer.high is None:
-        return f"The capacity {of} is at least {low} ops/s: {answer.reason}."
-    high = units.significant(answer.high)
+    if result.low is None:
+        return f"There is no capacity {of}: {result.reason}."
+    low = units.significant(result.low)
+    if result.high is None:
+        return f"The capacity {of} is at least {low} ops/s: {result.reason}."
+    high = units.significant(result.high)
     held = (
-        f"{_held(answer, answer.low)} runs held at {low} ops/s and {_held(answer, answer.high)} at"
+        f"{_held(result, result.low)} runs held at {low} ops/s and {_held(result, result.high)} at"
         f" {high} ops/s"
     )
     estimate = answer.estimate
@@ -99,18 +79,18 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
     return f"The capacity {of} is {between(estimate)} ops/s, with its 95 % interval: {held}."
 
 
-def _held(answer: CapacityAnswer, rate: float) -> str:
+def _held(result: Capacity, rate: float) -> str:
     """The number of runs at a rate that held."""
-    at_rate = [line for line in answer.lines if line.rate == rate]
-    runs = [line for line in at_rate if line.clients == answer.clients] or at_rate
+    at_rate = [line for line in result.runs if line.rate == rate]
+    runs = [line for line in at_rate if line.clients == result.clients] or at_rate
     return f"{sum(line.outcome == 'holds' for line in runs)} of {len(runs)}"
 
 
 def capacity_grid(answer: CapacityAnswer) -> Grid:
     """The runs in order."""
-    lines = answer.lines
+    lines = answer.result.runs
 
-    def figure(objective: Objective, line: CapacityLine) -> str:
+    def figure(objective: Objective, line: RateRun) -> str:
         value = line.figures.get(objective.text)
         if value is None:
             return units.ABSENT
