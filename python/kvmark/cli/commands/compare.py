@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -18,7 +19,6 @@ from kvmark.spec.objective import Gate, IfUnknown, parse_condition
 from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from kvmark.analysis.compare.bounds import GateResult
     from kvmark.analysis.compare.comparison import CaseComparison, Comparison
     from kvmark.experiment.interleaved_ab import SideFailures
 
@@ -145,55 +145,42 @@ def junit(comparison: Comparison) -> str:
     tests = [test for case in comparison.cases for test in _tests(case)]
     for title in comparison.unmeasured:
         sentence = "The candidate has no run of this case."
-        tests.append(_test(title, "measured", sentence, ("failure", "unknown")))
-    counts = {
-        "tests": str(len(tests)),
-        "failures": str(len(comparison.failed) + len(comparison.unmeasured)),
-        "errors": "0",
-        "skipped": str(sum(test.find("skipped") is not None for test in tests)),
-    }
-    suites = ET.Element("testsuites", {"name": "kvmark compare", **counts})
-    ET.SubElement(suites, "testsuite", {"name": "kvmark compare", **counts}).extend(tests)
+        test = _test(title, "measured", sentence)
+        ET.SubElement(test, "failure", {"type": "unknown", "message": sentence})
+        tests.append(test)
+    failed, skipped = (
+        sum(test.find(result) is not None for test in tests) for result in ("failure", "skipped")
+    )
+    counts = {"tests": f"{len(tests)}", "failures": f"{failed}", "errors": "0"}
+    attributes = {"name": "kvmark compare", **counts, "skipped": f"{skipped}"}
+    suites = ET.Element("testsuites", attributes)
+    ET.SubElement(suites, "testsuite", attributes).extend(tests)
     ET.indent(suites)
     text: str = ET.tostring(suites, encoding="unicode", xml_declaration=True)
     return text + "\n"
 
 
-def _tests(case: CaseComparison) -> list[ET.Element]:
-    from kvmark.report.views.comparison import percent, percent_range
+def _tests(case: CaseComparison) -> Iterator[ET.Element]:
+    from kvmark.report.views.comparison import condition_sentence, percent, percent_range
 
-    if case.held:
-        return [_condition(case, one) for one in case.held]
-    return [
-        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({interval})")
-        for row in case.rows
-        if row.effect is not None
-        for interval in [percent_range(row.effect.ratio)]
-    ]
-
-
-def _condition(case: CaseComparison, held: GateResult) -> ET.Element:
-    from kvmark.report.views.comparison import condition_sentence
-
-    result: tuple[str, str | None] | None = None
-    if held.failed:
-        result = ("failure", "regression" if held.answer == "worse" else "unknown")
-    elif held.answer == "can't tell":
-        result = ("skipped", None)
-    test = _test(case.title, held.condition.text, condition_sentence(held), result)
-    failure = test.find("failure")
-    if failure is not None:
-        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
-    return test
+    for held in case.held:
+        sentence = condition_sentence(held)
+        test = _test(case.title, held.condition.text, sentence)
+        if held.failed:
+            kind = "regression" if held.answer == "worse" else "unknown"
+            failure = ET.SubElement(test, "failure", {"type": kind, "message": sentence})
+            failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+        elif held.answer == "can't tell":
+            ET.SubElement(test, "skipped", {"message": sentence})
+        yield test
+    for row in () if case.held else case.rows:
+        if row.effect is not None:
+            change = f"{percent(row.effect.change)} ({percent_range(row.effect.ratio)})"
+            yield _test(case.title, row.metric.name, change)
 
 
-def _test(
-    title: str, name: str, sentence: str, result: tuple[str, str | None] | None = None
-) -> ET.Element:
-    """A test case with the element and the type of its result; None where it passed."""
+def _test(title: str, name: str, sentence: str) -> ET.Element:
+    """A test case that passed."""
     test = ET.Element("testcase", {"classname": f"kvmark.{title}", "name": name, "time": "0"})
     ET.SubElement(test, "system-out").text = sentence
-    if result is not None:
-        element, kind = result
-        ET.SubElement(test, element, {**({"type": kind} if kind else {}), "message": sentence})
     return test
