@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -30,17 +32,36 @@ _MOST_PRINTED: Final = 3
 _RUNS: Final = "a run, several with commas, tag:NAME, study:ID or commit:ID"
 
 Allow = Annotated[str, option("CAVEAT,…", f"Compare in spite of a caveat: {', '.join(_CAVEATS)}.")]
-FAIL_IF: Final = option(
-    "CONDITION",
-    "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%'; repeatable.",
-)
-UnknownIs = Annotated[
-    IfUnknown, choice("fail", "Result of a condition that the runs can't decide.", "--if-unknown")
-]
-OutputFormat = Annotated[Literal["text", "md"], choice("text", "Output format.", "--format")]
-Junit = Annotated[
-    Path | None, option("FILE", "Write the conditions as JUnit XML as well.", "--junit")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """Options of commands that compare."""
+
+    allow: Allow = ""
+    fail_if: tuple[str, ...] = option(
+        "CONDITION",
+        "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%';"
+        " repeatable.",
+        default=(),
+    )
+    if_unknown: IfUnknown = choice("fail", "Result of a condition that the runs can't decide.")
+    format: Literal["text", "md"] = choice("text", "Output format.")
+    junit_file: Path | None = option(
+        "FILE", "Write the conditions as JUnit XML as well.", "--junit"
+    )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """The conditions of `--fail-if`.
+
+        Raises:
+            UsageError: a condition can't be read, or the JUnit file can't be written.
+        """
+        gate = Gate(tuple(map(parse_condition, self.fail_if)), self.if_unknown)
+        if self.junit_file is not None:
+            check_output(self.junit_file, "junit: ")
+        return gate
 
 
 def parse_allowed(text: str) -> tuple[str, ...]:
@@ -62,37 +83,31 @@ def compare(
         "CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs
     ),
     more: list[str] | None = argument("CONDITION", "Further conditions of --fail-if.", None),
-    allow: Allow = "",
-    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
-    if_unknown: UnknownIs = "fail",
     confidence: float = option(
         "SHARE", "Coverage of the confidence intervals, such as 0.99.", default=0.95
     ),
-    format: OutputFormat = "text",
-    junit_file: Junit = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
+    *,
+    given: ComparisonOptions,
 ) -> None:
     """Compares baseline and candidate runs: ratios with their significance."""
-    if more and not fail_if:
+    if more and not given.fail_if:
         raise UsageError(f"'{more[0]}' is one word too many: name conditions behind --fail-if")
     from kvmark.analysis.compare import comparison as comparing
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.cli.judged import judge_and_keep
 
-    conditions = map(parse_condition, (*(fail_if or ()), *(more or ())))
-    gate = Gate(tuple(conditions), if_unknown)
+    gate = replace(given, fail_if=(*given.fail_if, *(more or ()))).gate
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
-    if junit_file is not None:
-        check_output(junit_file, "junit: ")
     records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
     judged = judge_and_keep(records, [run.id for side in sides for run in side])
     comparison = comparing.compare(
-        *sides, allow=parse_allowed(allow), gate=gate, confidence=confidence, judged=judged
+        *sides, allow=parse_allowed(given.allow), gate=gate, confidence=confidence, judged=judged
     )
-    print_comparison(comparison, "json" if json else format, junit_file)
+    print_comparison(comparison, "json" if json else given.format, given.junit_file)
 
 
 def print_comparison(
