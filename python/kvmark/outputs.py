@@ -7,6 +7,8 @@ which is checked before the work begins; the same applies to a folder of picture
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -71,11 +73,22 @@ def write_output(path: Path, content: str | bytes, *, page: bool = False) -> Non
         raise RunError(_foreign(path))
     # The target of a link is replaced, not the link.
     place = path.resolve() if path.is_symlink() else path
-    try:
+    with writing(path):
         if place.exists() and not place.is_file():
             place.write_bytes(data)
         else:
             write_whole(place, data, _PUBLIC)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Names the file or folder that can't be written.
+
+    Raises:
+        RunError: the system refused it.
+    """
+    try:
+        yield
     except OSError as problem:
         raise RunError(f"{path} can't be written because {problem.strerror}") from problem
 
@@ -104,10 +117,8 @@ def append_output(path: Path) -> TextIO:
     Raises:
         RunError: it can't be written.
     """
-    try:
+    with writing(path):
         return path.open("a", encoding="utf-8")
-    except OSError as problem:
-        raise RunError(f"{path} can't be written because {problem.strerror}") from problem
 
 
 def own_folder(folder: Path) -> None:
@@ -117,13 +128,11 @@ def own_folder(folder: Path) -> None:
         RunError: it can't be created, or contains other files.
     """
     mark = folder / _FOLDER_MARK
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not mark.is_file() and any(folder.iterdir()):
             raise RunError(_foreign(folder))
         mark.write_text("made by kvmark\n", encoding="utf-8")
-    except OSError as problem:
-        raise RunError(f"{folder} can't be written because {problem.strerror}") from problem
 
 
 def _may_replace(path: Path) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 # Fields of /proc/PID/stat after the name in parentheses: the state, the start in ticks since boot.
 _STATE: Final = 0
 _START: Final = 19
@@ -21,15 +19,6 @@ def start_of(pid: int) -> str | None:
         line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return _without_proc(pid)
+        return None
     fields = line.rpartition(")")[2].split()
     return None if fields[_STATE] == "Z" else f"{boot}/{fields[_START]}"
-
-
-def _without_proc(pid: int) -> str | None:
-    if Path("/proc/self/stat").exists():
-        return None
-    try:
-        return str(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return None

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from kvmark.cli import options
 from kvmark.cli.commands import compare as comparing
@@ -14,8 +14,6 @@ from kvmark.cli.options import ExperimentOptions, argument, option, quantity
 from kvmark.cli.run_options import parse_run
 from kvmark.cli.session import execute_design, open_journal, report_maker
 from kvmark.errors import AnswerIsNo, KvmarkError, RecordsError, SpecError, UsageError
-from kvmark.outputs import check_output
-from kvmark.spec.metric import Gate, parse_condition
 from kvmark.spec.quantity import share
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ _NAMES = {"base": "baseline", "candidate": "candidate"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ABOptions(ExperimentOptions):
+class ABOptions(comparing.ComparisonOptions, ExperimentOptions):
     """Options of `kvmark ab`."""
 
     shared_words: str = argument("ARGUMENTS", "Arguments of kvmark run for both, quoted.", "")
@@ -49,22 +47,12 @@ class ABOptions(ExperimentOptions):
     answer: str | None = option("NAME", "Print an interrupted comparison, and measure nothing.")
     seed: options.Seed = 1
     pin: options.Pin = None
-    allow: comparing.Allow = ""
-    fail_if: Annotated[tuple[str, ...], comparing.FAIL_IF] = ()
-    if_unknown: comparing.UnknownIs = "fail"
-    format: comparing.OutputFormat = "text"
-    junit_file: comparing.Junit = None
     report: options.RunReport = None
 
     @cached_property
     def allowed(self) -> tuple[str, ...]:
         """The caveats of `--allow`."""
         return comparing.parse_allowed(self.allow)
-
-    @cached_property
-    def gate(self) -> Gate:
-        """The conditions of `--fail-if`."""
-        return Gate(tuple(map(parse_condition, self.fail_if)), self.if_unknown)
 
 
 def ab(options: ABOptions) -> None:
@@ -73,8 +61,6 @@ def ab(options: ABOptions) -> None:
     from kvmark.spec.metric import check_operations, parse_comparable
 
     decided_by, gate = parse_comparable(options.metric), options.gate
-    if options.junit_file is not None:
-        check_output(options.junit_file, "junit: ")
     allowed = options.allowed
     if options.answer is not None:
         if options.shared_words or options.base or options.candidate:

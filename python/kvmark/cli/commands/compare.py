@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -18,7 +21,6 @@ from kvmark.spec.metric import Gate, IfUnknown, parse_condition
 from kvmark.spec.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from kvmark.analysis.compare.bounds import GateResult
     from kvmark.analysis.compare.comparison import CaseComparison, Comparison
     from kvmark.experiment.interleaved_ab import SideFailures
 
@@ -30,17 +32,36 @@ _MOST_PRINTED: Final = 3
 _RUNS: Final = "a run, several with commas, tag:NAME, study:ID or commit:ID"
 
 Allow = Annotated[str, option("CAVEAT,…", f"Compare in spite of a caveat: {', '.join(_CAVEATS)}.")]
-FAIL_IF: Final = option(
-    "CONDITION",
-    "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%'; repeatable.",
-)
-UnknownIs = Annotated[
-    IfUnknown, choice("fail", "Result of a condition that the runs can't decide.", "--if-unknown")
-]
-OutputFormat = Annotated[Literal["text", "md"], choice("text", "Output format.", "--format")]
-Junit = Annotated[
-    Path | None, option("FILE", "Write the conditions as JUnit XML as well.", "--junit")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """Options of commands that compare."""
+
+    allow: Allow = ""
+    fail_if: tuple[str, ...] = option(
+        "CONDITION",
+        "Exit 1 if a change exceeds, or may exceed, the limit: 'p99>5%', 'throughput<-3%';"
+        " repeatable.",
+        default=(),
+    )
+    if_unknown: IfUnknown = choice("fail", "Result of a condition that the runs can't decide.")
+    format: Literal["text", "md"] = choice("text", "Output format.")
+    junit_file: Path | None = option(
+        "FILE", "Write the conditions as JUnit XML as well.", "--junit"
+    )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """The conditions of `--fail-if`.
+
+        Raises:
+            UsageError: a condition can't be read, or the JUnit file can't be written.
+        """
+        gate = Gate(tuple(map(parse_condition, self.fail_if)), self.if_unknown)
+        if self.junit_file is not None:
+            check_output(self.junit_file, "junit: ")
+        return gate
 
 
 def parse_allowed(text: str) -> tuple[str, ...]:
@@ -62,37 +83,31 @@ def compare(
         "CANDIDATE", "Candidate, likewise.", autocompletion=completion.several_runs
     ),
     more: list[str] | None = argument("CONDITION", "Further conditions of --fail-if.", None),
-    allow: Allow = "",
-    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
-    if_unknown: UnknownIs = "fail",
     confidence: float = option(
         "SHARE", "Coverage of the confidence intervals, such as 0.99.", default=0.95
     ),
-    format: OutputFormat = "text",
-    junit_file: Junit = None,
     folder: options.KeptRuns = None,
     json: options.Json = False,
+    *,
+    given: ComparisonOptions,
 ) -> None:
     """Compares baseline and candidate runs: ratios with their significance."""
-    if more and not fail_if:
+    if more and not given.fail_if:
         raise UsageError(f"'{more[0]}' is one word too many: name conditions behind --fail-if")
     from kvmark.analysis.compare import comparison as comparing
     from kvmark.analysis.compare.selection import runs_of
     from kvmark.cli.judged import judge_and_keep
 
-    conditions = map(parse_condition, (*(fail_if or ()), *(more or ())))
-    gate = Gate(tuple(conditions), if_unknown)
+    gate = replace(given, fail_if=(*given.fail_if, *(more or ()))).gate
     if not 0.5 <= confidence < 1:
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
-    if junit_file is not None:
-        check_output(junit_file, "junit: ")
     records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
     judged = judge_and_keep(records, [run.id for side in sides for run in side])
     comparison = comparing.compare(
-        *sides, allow=parse_allowed(allow), gate=gate, confidence=confidence, judged=judged
+        *sides, allow=parse_allowed(given.allow), gate=gate, confidence=confidence, judged=judged
     )
-    print_comparison(comparison, "json" if json else format, junit_file)
+    print_comparison(comparison, "json" if json else given.format, given.junit_file)
 
 
 def print_comparison(
@@ -145,55 +160,42 @@ def junit(comparison: Comparison) -> str:
     tests = [test for case in comparison.cases for test in _tests(case)]
     for title in comparison.unmeasured:
         sentence = "The candidate has no run of this case."
-        tests.append(_test(title, "measured", sentence, ("failure", "unknown")))
-    counts = {
-        "tests": str(len(tests)),
-        "failures": str(len(comparison.failed) + len(comparison.unmeasured)),
-        "errors": "0",
-        "skipped": str(sum(test.find("skipped") is not None for test in tests)),
-    }
-    suites = ET.Element("testsuites", {"name": "kvmark compare", **counts})
-    ET.SubElement(suites, "testsuite", {"name": "kvmark compare", **counts}).extend(tests)
+        test = _test(title, "measured", sentence)
+        ET.SubElement(test, "failure", {"type": "unknown", "message": sentence})
+        tests.append(test)
+    failed, skipped = (
+        sum(test.find(result) is not None for test in tests) for result in ("failure", "skipped")
+    )
+    counts = {"tests": f"{len(tests)}", "failures": f"{failed}", "errors": "0"}
+    attributes = {"name": "kvmark compare", **counts, "skipped": f"{skipped}"}
+    suites = ET.Element("testsuites", attributes)
+    ET.SubElement(suites, "testsuite", attributes).extend(tests)
     ET.indent(suites)
     text: str = ET.tostring(suites, encoding="unicode", xml_declaration=True)
     return text + "\n"
 
 
-def _tests(case: CaseComparison) -> list[ET.Element]:
-    from kvmark.report.views.comparison import percent, percent_range
+def _tests(case: CaseComparison) -> Iterator[ET.Element]:
+    from kvmark.report.views.comparison import condition_sentence, percent, percent_range
 
-    if case.held:
-        return [_condition(case, one) for one in case.held]
-    return [
-        _test(case.title, row.metric.name, f"{percent(row.effect.change)} ({interval})")
-        for row in case.rows
-        if row.effect is not None
-        for interval in [percent_range(row.effect.ratio)]
-    ]
-
-
-def _condition(case: CaseComparison, held: GateResult) -> ET.Element:
-    from kvmark.report.views.comparison import condition_sentence
-
-    result: tuple[str, str | None] | None = None
-    if held.failed:
-        result = ("failure", "regression" if held.answer == "worse" else "unknown")
-    elif held.answer == "can't tell":
-        result = ("skipped", None)
-    test = _test(case.title, held.condition.text, condition_sentence(held), result)
-    failure = test.find("failure")
-    if failure is not None:
-        failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
-    return test
+    for held in case.held:
+        sentence = condition_sentence(held)
+        test = _test(case.title, held.condition.text, sentence)
+        if held.failed:
+            kind = "regression" if held.answer == "worse" else "unknown"
+            failure = ET.SubElement(test, "failure", {"type": kind, "message": sentence})
+            failure.text = f"Baseline: {case.baseline}. Candidate: {case.candidate}."
+        elif held.answer == "can't tell":
+            ET.SubElement(test, "skipped", {"message": sentence})
+        yield test
+    for row in () if case.held else case.rows:
+        if row.effect is not None:
+            change = f"{percent(row.effect.change)} ({percent_range(row.effect.ratio)})"
+            yield _test(case.title, row.metric.name, change)
 
 
-def _test(
-    title: str, name: str, sentence: str, result: tuple[str, str | None] | None = None
-) -> ET.Element:
-    """A test case with the element and the type of its result; None where it passed."""
+def _test(title: str, name: str, sentence: str) -> ET.Element:
+    """A test case that passed."""
     test = ET.Element("testcase", {"classname": f"kvmark.{title}", "name": name, "time": "0"})
     ET.SubElement(test, "system-out").text = sentence
-    if result is not None:
-        element, kind = result
-        ET.SubElement(test, element, {**({"type": kind} if kind else {}), "message": sentence})
     return test

@@ -15,9 +15,9 @@ import typer
 from kvmark.cli import options
 from kvmark.cli.options import argument, flag
 from kvmark.cli.output import print_json
-from kvmark.errors import AnswerIsNo, RunError, SpecError
+from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.frontends import commands_per_operation, front_ends
-from kvmark.outputs import write_output
+from kvmark.outputs import write_output, writing
 from kvmark.records import Records
 from kvmark.records.archive import ENDING, STUDIES, unpack
 
@@ -70,7 +70,10 @@ def doc(
             f" {first.path}"
         )
     for one in stale:
-        _write(one)
+        for path, drawn in {**one.pictures, one.path: one.text}.items():
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_output(path, drawn)
     if not (check or json or quiet):
         for one in documents:
             changed = f"{len(one.stale_lines)} of {one.blocks} blocks changed"
@@ -114,21 +117,6 @@ def _read(path: Path, sources: _Sources) -> _Document:
         pictures |= differing
     whole = filled(text, marked, [one.text for one in contents])
     return _Document(path, len(marked), stale, whole, pictures)
-
-
-def _write(document: _Document) -> None:
-    """Writes a document and its pictures.
-
-    Raises:
-        RunError: a file can't be written.
-    """
-    for path, drawn in document.pictures.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise RunError(f"{path} can't be written because {problem.strerror}") from problem
-        write_output(path, drawn)
-    write_output(document.path, document.text)
 
 
 def _printed_by_tool(run: Run) -> str:

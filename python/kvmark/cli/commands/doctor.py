@@ -36,18 +36,11 @@ class Diagnosis:
     #: The remedy; empty when it is good.
     advice: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        subject: str,
-        found: str,
-        *,
-        good: bool,
-        advice: str,
-        state: Literal["mind", "bad"] = "mind",
-    ) -> Diagnosis:
-        """A property that is good, or in another state and deserves the advice."""
-        return cls(subject, "good", found) if good else cls(subject, state, found, advice)
+
+def _checked(subject: str, found: str, advice: str, *, good: bool, bad: bool = False) -> Diagnosis:
+    """A property that is good, or else deserves the advice."""
+    state: Literal["mind", "bad"] = "bad" if bad else "mind"
+    return Diagnosis(subject, "good", found) if good else Diagnosis(subject, state, found, advice)
 
 
 def doctor(folder: options.Runs = None, json: options.Json = False) -> None:
@@ -71,37 +64,32 @@ def _lines(findings: list[Diagnosis]) -> Iterator[Text]:
 
 
 def _findings(runs: Path) -> Iterator[Diagnosis]:
+    import psutil
+
     from kvmark import _engine
     from kvmark.drivers import drivers
     from kvmark.testbed.host import describe_host
 
     host = describe_host()
     yield Diagnosis("engine", "good", f"{_engine.version}, drivers {', '.join(sorted(drivers()))}")
-    profile, advice = _engine.build_profile, "build with make setup"
-    yield Diagnosis.of("build", profile, good=profile == "release", advice=advice, state="bad")
+    profile = _engine.build_profile
+    yield _checked("build", profile, "build with make setup", good=profile == "release", bad=True)
     stamp_ns, resolution_ns = _engine.calibrate()
     yield _clock_diagnosis(stamp_ns, resolution_ns, _kernel_clock(_CLOCK_SOURCE))
     yield _lag()
     cores, busy, governor = host["cores"], host["other_busy_cores_before"], host["governor"]
-    yield Diagnosis.of(
-        "cores",
-        f"{cores} usable",
-        good=cores >= _LEAST_CORES,
-        advice="generator and system share them: pin both (--pin) and mention it with the figures",
-    )
-    yield Diagnosis.of(
-        "quiet",
-        f"other processes keep {busy:.2f} of {cores} cores busy",
-        good=busy <= _OTHERS_PER_CORE * cores,
-        advice="stop other programs before measuring",
-    )
-    yield Diagnosis.of(
-        "frequency",
-        governor or "the kernel doesn't choose it",
-        good=governor in ("", "performance"),
-        advice="set the performance governor, or the clock speed moves while you measure",
-    )
-    yield _files()
+    advice = "generator and system share them: pin both (--pin) and mention it with the figures"
+    yield _checked("cores", f"{cores} usable", advice, good=cores >= _LEAST_CORES)
+    found = f"other processes keep {busy:.2f} of {cores} cores busy"
+    advice = "stop other programs before measuring"
+    yield _checked("quiet", found, advice, good=busy <= _OTHERS_PER_CORE * cores)
+    found = governor or "the kernel doesn't choose it"
+    advice = "set the performance governor, or the clock speed moves while you measure"
+    yield _checked("frequency", found, advice, good=governor in ("", "performance"))
+    soft, _ = psutil.Process().rlimit(psutil.RLIMIT_NOFILE)
+    found = f"up to {'any number' if soft == -1 else soft}"
+    advice = f"raise it: ulimit -n {_LEAST_FILES}"
+    yield _checked("open files", found, advice, good=soft == -1 or soft >= _LEAST_FILES)
     yield _disk(runs)
 
 
@@ -117,13 +105,10 @@ def _clock_diagnosis(stamp_ns: float, resolution_ns: int, source: str) -> Diagno
     reason = "a time stamp takes long"
     if source and source not in _COUNTERS:
         reason = f"the kernel uses {source} and not the time stamp counter"
-    return Diagnosis.of(
-        "clock",
-        f"{stamp_ns:.1f} ns a time stamp, steps of {resolution_ns} ns"
-        + (f", clock source {source}" if source else ""),
-        good=stamp_ns <= _SLOW_STAMP_NS,
-        advice=f"{reason}: operations under 1 µs are blurred",
-    )
+    found = f"{stamp_ns:.1f} ns a time stamp, steps of {resolution_ns} ns"
+    found += f", clock source {source}" if source else ""
+    advice = f"{reason}: operations under 1 µs are blurred"
+    return _checked("clock", found, advice, good=stamp_ns <= _SLOW_STAMP_NS)
 
 
 def _lag() -> Diagnosis:
@@ -135,24 +120,10 @@ def _lag() -> Diagnosis:
         advice = "the kernel doesn't report when answers arrive: runs have no generator lag"
         return Diagnosis("lag", "mind", "not known", advice)
     p50_us, p99_us = (quantile / 1e3 for quantile in lags)
-    return Diagnosis.of(
-        "lag",
-        f"an answer is stamped {p50_us:.3g} µs after it came, {p99_us:.3g} µs at p99",
-        good=all(lag <= late for lag, (_, _, late) in zip(lags, LAG_FLOORS, strict=True)),
-        advice="every service time includes this lag: stop other programs, or use another machine",
-    )
-
-
-def _files() -> Diagnosis:
-    import psutil
-
-    soft, _ = psutil.Process().rlimit(psutil.RLIMIT_NOFILE)
-    return Diagnosis.of(
-        "open files",
-        f"up to {'any number' if soft == -1 else soft}",
-        good=soft == -1 or soft >= _LEAST_FILES,
-        advice=f"raise it: ulimit -n {_LEAST_FILES}",
-    )
+    found = f"an answer is stamped {p50_us:.3g} µs after it came, {p99_us:.3g} µs at p99"
+    advice = "every service time includes this lag: stop other programs, or use another machine"
+    good = all(lag <= late for lag, (_, _, late) in zip(lags, LAG_FLOORS, strict=True))
+    return _checked("lag", found, advice, good=good)
 
 
 def _disk(root: Path) -> Diagnosis:
@@ -160,6 +131,6 @@ def _disk(root: Path) -> Diagnosis:
     free = shutil.disk_usage(existing).free
     if not os.access(existing, os.W_OK):
         return Diagnosis("runs", "bad", f"{existing} isn't writable", "name another in KVMARK_RUNS")
-    text = f"{free / 2**30:.1f} GiB free for {root}"
+    found = f"{free / 2**30:.1f} GiB free for {root}"
     advice = "free some space, or name another folder in KVMARK_RUNS"
-    return Diagnosis.of("runs", text, good=free >= _LEAST_FREE_BYTES, advice=advice, state="bad")
+    return _checked("runs", found, advice, good=free >= _LEAST_FREE_BYTES, bad=True)

@@ -129,11 +129,7 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
     from kvmark.report.views.screen import run_screen
 
     run, verdict = close_and_judge(records, carried.folder.id)
-    answer = run_answer(
-        run,
-        verdict,
-        page_runs=None if options.report is None else 1,
-    )
+    answer = run_answer(run, verdict, page_runs=None if options.report is None else 1)
     figures = objective_figures(run)
     names = ("value", "held", "sentence")
     objectives = [
@@ -141,8 +137,8 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
         for one in figures
     ]
     document = {"run": run.id, "summary": answer.summary, "verdict": verdict}
-    result = {**document, "objectives": objectives}
-    print_result("run", result if options.json else run_screen(answer, terminal_width()))
+    document["objectives"] = objectives
+    print_result("run", document if options.json else run_screen(answer, terminal_width()))
     save_report(lambda page: page.run_page(answer), options.report, quiet=options.json)
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -22,6 +22,7 @@ from kvmark.cli import options
 from kvmark.cli.options import choice, duration, flag, number, option
 from kvmark.cli.output import print_json, print_result, terminal_width
 from kvmark.errors import AnswerIsNo, Interrupted, RecordsError, UsageError
+from kvmark.experiment import journal as journals
 from kvmark.outputs import check_output, refuse_existing
 from kvmark.records import store
 from kvmark.records.archive import ENDING, STUDIES, write_archive
@@ -124,29 +125,23 @@ def prune(
         )
     records = Records.at(removal.folder)
     tagged = [entry for entry in records.list() if set(tag or ()) <= set(entry.tags)]
-    matching = [one for one in tagged[keep or 0 :] if _is_older(one, older_than, records.now())]
+    least = timedelta(microseconds=(older_than or 0) // 1000)
+    matching = [
+        one
+        for one in tagged[keep or 0 :]
+        if older_than is None or records.now() - datetime.fromisoformat(one.created) > least
+    ]
     reasons = {one.id: _reason_to_stay(records, one, force=removal.force) for one in matching}
     kept = {run: reason for run, reason in reasons.items() if reason is not None}
     _remove(records, [one for one in matching if one.id not in kept], kept, removal)
 
 
-def _is_older(entry: Entry, age_ns: int | None, now: datetime) -> bool:
-    if age_ns is None:
-        return True
-    created = datetime.fromisoformat(entry.created)
-    # Without a zone the instant is in UTC, as ids are.
-    created = created if created.tzinfo is not None else created.replace(tzinfo=UTC)
-    return now - created > timedelta(microseconds=age_ns // 1000)
-
-
 def _reason_to_stay(records: Records, entry: Entry, *, force: bool) -> str | None:
-    from kvmark.experiment.journal import of_run
-
     if is_written(entry):
         return _GOING
     if foreign_in(entry) is not None:
         return _FOREIGN
-    journal = None if force else of_run(records, entry)
+    journal = None if force else journals.of_run(records, entry)
     # Studies of files are resumed for days; other experiments belong to one command.
     if journal is None or journal.definition.get("design") != "matrix":
         return None
@@ -213,31 +208,31 @@ def _ask(entries: Sequence[Entry], total: str) -> None:
 
 def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
     """Removes runs, and the studies without another run; gives the studies' ids."""
-    from kvmark.experiment.journal import of_run
-
-    journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
+    experiments = _experiments(records, entries)
     with ExitStack() as locks:
-        for journal in journals.values():
+        for journal in experiments.values():
             locks.enter_context(journal.alone())
         try:
             store.sweep(records)
             for entry in entries:
                 interrupts.check()
                 store.remove(records, entry.id)
-            left = {
-                one.id
-                for each in (records.list() if journals else ())
-                if (one := of_run(records, each)) is not None
-            }
-            gone = [journal for journal in journals.values() if journal.id not in left]
-            for journal in gone:
-                journal.remove()
-            return [journal.id for journal in gone]
+            left = _experiments(records, records.list() if experiments else ())
+            gone = [one for one in experiments if one not in left]
+            for one in gone:
+                experiments[one].remove()
+            return gone
         except KeyboardInterrupt:
             remaining = sum(entry.path.exists() for entry in entries)
             raise Interrupted(
                 f"interrupted: {len(entries) - remaining} of {len(entries)} runs were removed"
             ) from None
+
+
+def _experiments(records: Records, entries: Sequence[Entry]) -> dict[str, journals.Journal]:
+    """The experiments of runs, by id."""
+    found = (journals.of_run(records, entry) for entry in entries)
+    return {one.id: one for one in found if one is not None}
 
 
 def archive(
@@ -286,22 +281,19 @@ def _selected(records: Records, words: Sequence[str]) -> tuple[list[str], list[s
         RecordsError: a name means no run.
         UsageError: one of the runs is still going.
     """
-    from kvmark.experiment.journal import find, of_run, tag
-
     entries: list[Entry] = []
     for part in (part.strip() for word in words for part in word.split(",")):
-        study = part.removeprefix(tag(""))
+        study = part.removeprefix(journals.tag(""))
         # A study's name means its newest id.
-        journal = None if study == part else find(records, study)
-        name = part if journal is None else tag(journal.id)
+        journal = None if study == part else journals.find(records, study)
+        name = part if journal is None else journals.tag(journal.id)
         entries += entries_of(records, name, ANY, bare_tags=False)
     for entry in entries:
         if is_written(entry):
             raise UsageError(f"run {entry.id} is still going: wait for its end, or stop it")
     runs = {entry.id for entry in entries}
-    journals = {one.id: one for entry in entries if (one := of_run(records, entry)) is not None}
     studies = []
-    for journal in journals.values():
+    for journal in _experiments(records, entries).values():
         attempts = {attempt.run for attempt in journal.attempts() if attempt.run is not None}
         if {run for run in attempts if (records.root / run).is_dir()} <= runs:
             studies.append(journal.id)

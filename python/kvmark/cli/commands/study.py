@@ -18,7 +18,7 @@ from kvmark.spec.url import SystemName, system_name
 
 if TYPE_CHECKING:
     from kvmark.experiment.study.definition import Study
-    from kvmark.spec.study import StudyFile, StudySpec
+    from kvmark.spec.study import StudyFile
 
 _SYSTEM = {"parser": system_name, "autocompletion": completion.system}
 
@@ -106,7 +106,8 @@ def _read(name: str) -> StudyFile:
 
 
 def _print_names(*, json: bool) -> None:
-    questions = {one.name: one.question for one in map(_spec, catalog.study_names())}
+    specs = (_read(name).spec for name in catalog.study_names())
+    questions = {one.name: one.question for one in specs}
     for front_end in front_ends():
         questions |= front_end.studies
     if json:
@@ -115,10 +116,6 @@ def _print_names(*, json: bool) -> None:
         return
     for name, text in sorted(questions.items()):
         typer.echo(f"{name}: {' '.join(text.split())}")
-
-
-def _spec(name: str) -> StudySpec:
-    return _read(name).spec
 
 
 def _print_cases(study: Study, options: StudyOptions) -> None:
@@ -143,8 +140,8 @@ def workloads(
     if json and name:
         print_json("workload", {"name": name, "text": catalog.text(name)})
     elif json:
-        texts = {one: catalog.load(one).description for one in catalog.names()}
-        listed = [{"name": one, "description": " ".join(texts[one].split())} for one in texts]
+        texts = {one: " ".join(catalog.load(one).description.split()) for one in catalog.names()}
+        listed = [{"name": one, "description": text} for one, text in texts.items()]
         print_json("workloads", {"workloads": listed})
     else:
         typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)

@@ -127,12 +127,9 @@ def _run_values(options: RunOptions) -> dict[str, Any]:
 
 
 def _fault(fault: FaultSpec) -> dict[str, Any]:
-    values = {
-        "at": f"{fault.at_ns}ns", "do": fault.do, "node": fault.node, "by": fault.by,
-        "from": fault.others or None,
-        "for": None if fault.for_ns is None else f"{fault.for_ns}ns",
-    }  # fmt: skip
-    return {name: value for name, value in values.items() if value is not None}
+    values = fault.model_dump(by_alias=True, exclude_defaults=True)
+    values |= {name: f"{values[name]}ns" for name in ("at", "for") if name in values}
+    return {"at": values.pop("at"), **values}
 
 
 def study_answer(study: Study, journal: Journal, results: StudyResults) -> StudyAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -36,6 +37,7 @@ _PORT_MAX: Final = 65535
 _THREADS: Final = 4
 _LEAST_MEMORY: Final = 1 << 20
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE: Final = partial(size_bytes, units=_SIZES, such_as="64M or 10G")
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file", "server_name")
 _BLOCKS: Final = 5
 
@@ -46,10 +48,6 @@ KeepKeys = Annotated[bool, flag("Store keys instead of their hashes.", "--keep-k
 KeepValues = Annotated[bool, flag("Store written values instead of their sizes.", "--keep-values")]
 Folder = Annotated[Path, option("X.trace", "Folder of the trace.", "--output", "-o")]
 Existing = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show_default=False)]
-
-
-def _size(text: str) -> int:
-    return size_bytes(text, _SIZES, "64M or 10G")
 
 
 def record(
@@ -65,9 +63,9 @@ def record(
     threads: int | None = number("Forwarding threads (default: one per core, at most 4)."),
     duration: int | None = options.duration("Stop after this time (default: Ctrl-C)."),
     memory: int = quantity(
-        _size, "SIZE", "Limit of requests that wait for answers or disk (256M).", default=256 << 20
+        _SIZE, "SIZE", "Limit of requests that wait for answers or disk (256M).", default=256 << 20
     ),
-    disk: int = quantity(_size, "SIZE", "Limit of the recording (10G).", default=10 << 30),
+    disk: int = quantity(_SIZE, "SIZE", "Limit of the recording (10G).", default=10 << 30),
     keep_keys: KeepKeys = False,
     keep_values: KeepValues = False,
     json: options.Json = False,
@@ -252,8 +250,7 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Prints a trace's rate, operations, keys, sizes and cache hit ratios."""
-    from kvmark.analysis.trace import describe
-    from kvmark.analysis.trace import rates as rates_of
+    from kvmark.analysis import trace as analysis
     from kvmark.report.views.trace import trace_page, trace_text
     from kvmark.trace.folder import Trace
 
@@ -264,9 +261,9 @@ def show(
             raise UsageError(
                 f"--every: at most {_RATES_MAX:,} slots can be written; give a longer one"
             )
-        rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in rates_of(trace, every)]
+        rows = [f"{at_s:.9g},{rate:.9g}" for at_s, rate in analysis.rates(trace, every)]
         write_output(rates, "\n".join(("seconds,rate", *rows, "")))
-    answer = describe(trace)
+    answer = analysis.describe(trace)
     document = {"trace": path, "answer": answer}
     print_result("trace", document if json else trace_text(answer, terminal_width()))
     save_report(lambda _: trace_page(path.name, answer, command_line()), report, quiet=json)
@@ -338,14 +335,13 @@ def learn(
 
 
 def _learn(path: Path, output: Path, records: int | None, *, json: bool) -> None:
-    from kvmark.learn import learn as fit
-    from kvmark.learn import workload_text
+    from kvmark import learn as learning
     from kvmark.trace.folder import Trace
 
     if output.suffix not in (".yaml", ".yml"):
         raise SpecError(f"{output} doesn't end in .yaml, as a workload's file does")
-    learned = fit(Trace.open(path), output.stem, records)
-    write_output(output, workload_text(learned))
+    learned = learning.learn(Trace.open(path), output.stem, records)
+    write_output(output, learning.workload_text(learned))
     if json:
         answer = {"operations": learned.operations, "parts": learned.parts}
         print_json("learnt-workload", {"trace": path, "output": output, **answer})

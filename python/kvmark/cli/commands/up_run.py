@@ -142,27 +142,25 @@ def _servers(nodes: Sequence[Node]) -> str:
 
 def testbed_document(testbed: Testbed) -> dict[str, Any]:
     """A testbed as values for JSON."""
-    texts = {
-        name: str(getattr(testbed, name)) for name in ("name", "system", "version", "url", "folder")
-    }
-    return {**texts, "nodes": [_node_document(node) for node in testbed.nodes]}
+    fields = ("name", "system", "version", "url", "folder")
+    return {**{name: getattr(testbed, name) for name in fields}, "nodes": _documents(testbed.nodes)}
 
 
 def stopped_document(stopped: Stopped) -> dict[str, Any]:
     """A stopped testbed as values for JSON."""
-    nodes = [_node_document(node) for node in stopped.nodes]
-    return {"name": stopped.name, "nodes": nodes, "removed": stopped.removed}
+    return {"name": stopped.name, "nodes": _documents(stopped.nodes), "removed": stopped.removed}
 
 
-def _node_document(node: Node) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "role": node.role,
-        "address": node.address,
-        "pid": node.process.pid if node.process else None,
-        "cores": node.cores,
-        "up": node.lives,
-    }
+def _documents(nodes: Sequence[Node]) -> list[dict[str, Any]]:
+    return [
+        {
+            **{name: getattr(node, name) for name in ("name", "role", "address")},
+            "pid": node.process.pid if node.process else None,
+            "cores": node.cores,
+            "up": node.lives,
+        }
+        for node in nodes
+    ]
 
 
 def _existing_testbed(root: Path, system: str, params: Mapping[str, Any]) -> Testbed | None:
@@ -226,35 +224,30 @@ def _check_same(testbed: Testbed, name: str, given: Any, flag: str) -> None:
     Raises:
         UsageError: names it.
     """
-    made_with = _made_with(testbed, name)
-    if made_with is not None and not _agrees(testbed, name, given):
+    file, made_with = testbed.facts.get("password_file"), testbed.made_with
+    if name in _PASSWORDS:
+        made_with = {name: "none" if file is None else "another password"}
+        password = _password(given, generate=False) if name == "password_file" else None
+        same = file is not None and password in (None, _password(Path(file), generate=False))
+    elif name in made_with:
+        value = _value(SYSTEMS[testbed.system], name, given)
+        if name == "settings":
+            same = {*value} <= {*made_with[name].items()}
+        else:
+            value = value.text if isinstance(value, proxy.Target) else value
+            same = made_with[name] == (list(value) if isinstance(value, tuple) else value)
+    else:
+        return
+    if not same:
         raise UsageError(
             f"{flag} says something else than testbed '{testbed.name}' was made with"
-            f" ({made_with}): leave it out to have '{testbed.name}' as it is, or give --new for"
-            f" another, or forget it with kvmark down {testbed.name} --remove"
+            f" ({_text(name, made_with[name])}): leave it out to have '{testbed.name}' as it is, or"
+            f" give --new for another, or forget it with kvmark down {testbed.name} --remove"
         )
 
 
-def _agrees(testbed: Testbed, name: str, given: Any) -> bool:
-    if name in _PASSWORDS:
-        file = testbed.facts.get("password_file")
-        password = _password(given, generate=False) if name == "password_file" else None
-        return file is not None and password in (None, _password(Path(file), generate=False))
-    made_with, value = testbed.made_with[name], _value(SYSTEMS[testbed.system], name, given)
-    if name == "settings":
-        return all(made_with.get(key) == text for key, text in value)
-    if isinstance(value, proxy.Target):
-        return bool(made_with == value.text)
-    return bool(made_with == (list(value) if isinstance(value, tuple) else value))
-
-
-def _made_with(testbed: Testbed, name: str) -> str | None:
-    """The value of a testbed's field as text; None where it isn't stored."""
-    if name in _PASSWORDS:
-        return "another password" if "password_file" in testbed.facts else "none"
-    if name not in testbed.made_with:
-        return None
-    value = testbed.made_with[name]
+def _text(name: str, value: Any) -> str:
+    """The value of a testbed's field as users write it."""
     match value:
         case True | False:
             return "yes" if value else "no"
@@ -272,7 +265,7 @@ def _made_with(testbed: Testbed, name: str) -> str | None:
 def _value(system: System, name: str, given: Any) -> Any:
     """The value of a field from its option."""
     if name == "settings":
-        return tuple(_setting(each) for each in given or ())
+        return tuple(map(_setting, given))
     if name == "cores":
         return tuple(listed(given, count)) if given else ()
     if isinstance(given, SystemName):
