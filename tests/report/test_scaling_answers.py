@@ -76,11 +76,9 @@ def capacity(low: float | None, high: float | None, reason: str = "") -> Capacit
         CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
         for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
     )
-    found = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
-    objectives = (parse_objective("p99<10ms"),)
-    return CapacityAnswer(
-        "ycsb/a", "redis://127.0.0.1:6379", objectives, low, high, reason, found, 16, lines
-    )
+    estimate = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
+    subject = ("ycsb/a", "redis://127.0.0.1:6379", (parse_objective("p99<10ms"),))
+    return CapacityAnswer(*subject, low, high, reason, "found", estimate, 16, lines)
 
 
 def test_a_capacity_has_its_interval_and_the_runs_at_its_ends() -> None:

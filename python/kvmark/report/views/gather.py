@@ -242,8 +242,8 @@ def _sequence_question(rows: Sequence[SequenceRow], plan: Mapping[str, Any]) -> 
     """The cases of a sequence and their numbers of repetitions."""
     workloads = listed(dict.fromkeys(row.case.workload for row in rows))
     sizes = listed(units.whole(n) for n in sorted({row.case.records for row in rows}))
-    counts = sorted({len(row.figures.runs) for row in rows})
-    ends = " to ".join(map(units.whole, dict.fromkeys((counts[0], counts[-1]))))
+    counts = [len(row.figures.runs) for row in rows]
+    ends = " to ".join(map(units.whole, dict.fromkeys((min(counts), max(counts)))))
     times = "once" if ends == "1" else f"{ends} times"
     load = "; ".join(fact.text for fact in _load_facts(plan))
     return f"{workloads} with {sizes} records; {load}; each case {times}."
