@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kvmark.analysis.scaling import Observation, ScalingLaw, scaling_law
+from kvmark.cli.capacity_views import capacity_sentence, capacity_text
+from kvmark.experiment.capacity import Capacity, RateRun
 from kvmark.report.format import html
-from kvmark.report.views.capacity import (
-    CapacityAnswer,
-    CapacityLine,
-    capacity_sentence,
-    capacity_text,
-)
 from kvmark.report.views.scaling import scaling_page, scaling_sentence, scaling_text
 from kvmark.spec.objective import parse_objective
 from kvmark.stats import Estimate
@@ -71,36 +68,46 @@ def test_the_page_has_the_laws_their_caveats_and_their_figure() -> None:
     assert "<svg" in figure.svg()
 
 
-def capacity(low: float | None, high: float | None, reason: str = "") -> CapacityAnswer:
-    lines = tuple(
-        CapacityLine(rate, "confirm", f"run-{rate:g}", outcome, {"p99<10ms": ns}, rate, 16)
+SEARCH: Any = SimpleNamespace(
+    spec=SimpleNamespace(
+        workload=SimpleNamespace(name="ycsb/a"),
+        system=SimpleNamespace(text="redis://127.0.0.1:6379"),
+    ),
+    objectives=(parse_objective("p99<10ms"),),
+)
+FOUND = Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
+
+
+def capacity(low: float | None, high: float | None, reason: str = "") -> Capacity:
+    runs = tuple(
+        RateRun(rate, "confirm", f"run-{rate:g}", outcome, (), {"p99<10ms": ns}, rate, clients=16)
         for rate, outcome, ns in ((500.0, "holds", 9.1e6), (515.0, "missed", 1.001e7)) * 2
     )
-    estimate = None if reason else Estimate(507.0, 503.0, 512.0, 4, "ops/s", "")
-    subject = ("ycsb/a", "redis://127.0.0.1:6379", (parse_objective("p99<10ms"),))
-    return CapacityAnswer(*subject, low, high, reason, "found", estimate, 16, lines)
+    return Capacity("found", low, high, reason, runs, 16)
 
 
 def test_a_capacity_has_its_interval_and_the_runs_at_its_ends() -> None:
-    assert capacity_sentence(capacity(500.0, 515.0)) == (
+    assert capacity_sentence(SEARCH, capacity(500.0, 515.0), FOUND) == (
         "The capacity of ycsb/a on redis://127.0.0.1:6379 with p99<10ms is 507 (503 to 512) ops/s,"
         " with its 95 % interval: 2 of 2 runs held at 500 ops/s and 0 of 2 at 515 ops/s."
     )
     # Three digits would round it to the bound.
-    assert "10.01" in capacity_text(capacity(500.0, 515.0), 120).plain
+    assert "10.01" in capacity_text(SEARCH, capacity(500.0, 515.0), FOUND, 120).plain
 
 
 def test_ends_of_a_search_are_not_called_an_interval() -> None:
     bracket = Estimate(500.0, None, None, 4, "ops/s", "highest rate that held")
-    sentence = capacity_sentence(replace(capacity(500.0, 515.0), estimate=bracket))
+    sentence = capacity_sentence(SEARCH, capacity(500.0, 515.0), bracket)
     assert "lies between 500 and 515 ops/s: 2 of 2 runs held at 500 ops/s" in sentence
     assert sentence.endswith("no confidence interval.")
     assert "95 %" not in sentence
 
 
 def test_a_capacity_without_an_end_has_a_reason() -> None:
-    none = capacity_sentence(capacity(None, 500.0, "even at 5 ops/s p99<10ms was missed"))
+    none = capacity_sentence(
+        SEARCH, capacity(None, 500.0, "even at 5 ops/s p99<10ms was missed"), None
+    )
     assert none.startswith("There is no capacity of ycsb/a")
     assert none.endswith("even at 5 ops/s p99<10ms was missed.")
-    least = capacity_sentence(capacity(500.0, None, "the generator was late"))
+    least = capacity_sentence(SEARCH, capacity(500.0, None, "the generator was late"), None)
     assert "is at least 500 ops/s: the generator was late." in least

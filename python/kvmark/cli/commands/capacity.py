@@ -16,7 +16,6 @@ from kvmark.spec.quantity import rate, share
 if TYPE_CHECKING:
     from kvmark.experiment.capacity import Capacity, CapacitySearch
     from kvmark.experiment.journal import Journal
-    from kvmark.report.views.capacity import CapacityAnswer
 
 _SECOND_NS: Final = 10**9
 _MOST_CLIENTS: Final = 4096
@@ -86,49 +85,24 @@ def _print(
         AnswerIsNo: there is no capacity, or no upper end of it.
         RunError: the report can't be written.
     """
-    from kvmark.experiment.capacity import tag
+    from kvmark.cli import capacity_views as views
+    from kvmark.experiment.capacity import estimated, tag
     from kvmark.report.model.page import Section
-    from kvmark.report.views import capacity as views
 
-    answer = _answer(search, result)
-    sentence = views.capacity_sentence(answer)
+    estimate = estimated(result, search.objectives)
+    sentence = views.capacity_sentence(search, result, estimate)
     document = {
-        "workload": answer.workload, "system": answer.system,
+        "workload": search.spec.workload.name, "system": search.spec.system.text,
         "objectives": [objective.text for objective in search.objectives],
-        "tag": tag(journal.id), "capacity": answer.estimate, "search": result,
+        "tag": tag(journal.id), "capacity": estimate, "search": result,
         "sentence": sentence,
     }  # fmt: skip
-    print_result(
-        "capacity", document if options.json else views.capacity_text(answer, terminal_width())
-    )
+    text = views.capacity_text(search, result, estimate, terminal_width())
+    print_result("capacity", document if options.json else text)
     if options.report is not None:
-        part = Section(
-            "capacity", "Capacity", answer=sentence, grids=(views.capacity_grid(answer),)
-        )
+        grids = (views.capacity_grid(search, result),)
+        part = Section("capacity", "Capacity", answer=sentence, grids=grids)
         runs = [journal.records.open(run) for run in dict.fromkeys(one.run for one in result.runs)]
         save_report(report_maker(runs, part), options.report, quiet=options.json)
     if result.found != "found":
         raise AnswerIsNo(f"capacity: {result.reason}")
-
-
-def _answer(search: CapacitySearch, result: Capacity) -> CapacityAnswer:
-    from kvmark.experiment.capacity import estimated
-    from kvmark.report.views.capacity import CapacityAnswer, CapacityLine
-
-    return CapacityAnswer(
-        workload=search.spec.workload.name,
-        system=search.spec.system.text,
-        objectives=search.objectives,
-        low=result.low,
-        high=result.high,
-        reason=result.reason,
-        found=result.found,
-        clients=result.clients,
-        estimate=estimated(result, search.objectives),
-        lines=tuple(
-            CapacityLine(
-                one.rate, one.stage, one.run, one.outcome, one.figures, one.throughput, one.clients,
-            )
-            for one in result.runs
-        ),
-    )  # fmt: skip

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from rich.text import Text
 
+from kvmark.experiment.capacity import Capacity, CapacitySearch, RateRun
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
@@ -30,53 +30,22 @@ _ALL_DUE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityLine:
-    """One run."""
-
-    rate: float
-    stage: str
-    run: str
-    outcome: str
-    #: Each objective's figure by its text: nanoseconds, a share, or ops/s.
-    figures: Mapping[str, float | None]
-    throughput: float
-    #: The limit of operations in flight.
-    clients: int
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityAnswer:
-    """The result of a search. Rates are operations per second."""
-
-    workload: str
-    system: str
-    objectives: tuple[Objective, ...]
-    low: float | None
-    high: float | None
-    reason: str
-    #: Whether an interval was found, or what was the limit: see `kvmark.experiment.capacity`.
-    found: str
-    #: With its interval, or the highest rate that held without one; none without a capacity.
-    estimate: Bounded | None
-    #: The limit of operations in flight at the capacity.
-    clients: int
-    lines: tuple[CapacityLine, ...]
-
-
-def capacity_text(answer: CapacityAnswer, width: int) -> Text:
+def capacity_text(
+    search: CapacitySearch, answer: Capacity, estimate: Bounded | None, width: int
+) -> Text:
     """The table of runs, then the answer."""
-    return stacked(width, capacity_grid(answer), capacity_sentence(answer))
+    sentence = capacity_sentence(search, answer, estimate)
+    return stacked(width, capacity_grid(search, answer), sentence)
 
 
-def capacity_sentence(answer: CapacityAnswer) -> str:
+def capacity_sentence(search: CapacitySearch, answer: Capacity, estimate: Bounded | None) -> str:
     """The capacity with its interval, or the reason why there is none."""
-    objectives = " and ".join(objective.text for objective in answer.objectives)
-    of = f"of {answer.workload} on {answer.system} with {objectives}"
+    objectives = " and ".join(objective.text for objective in search.objectives)
+    of = f"of {_subject(search)} with {objectives}"
     if answer.low is None and answer.found == "generator":
-        limited = sum(line.outcome == "generator" for line in answer.lines)
+        limited = sum(line.outcome == "generator" for line in answer.runs)
         return (
-            f"The capacity {of} isn't known: in {limited} of {len(answer.lines)} runs the generator"
+            f"The capacity {of} isn't known: in {limited} of {len(answer.runs)} runs the generator"
             f" was late, and not the system ({answer.reason}). Stop other programs, give the"
             " generator cores of its own (--pin), or use another machine."
         )
@@ -90,7 +59,6 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
         f"{_held(answer, answer.low)} runs held at {low} ops/s and {_held(answer, answer.high)} at"
         f" {high} ops/s"
     )
-    estimate = answer.estimate
     if estimate is None or estimate.low is None or estimate.high is None:
         return (
             f"The capacity {of} lies between {low} and {high} ops/s: {held}. These are the ends of"
@@ -99,18 +67,22 @@ def capacity_sentence(answer: CapacityAnswer) -> str:
     return f"The capacity {of} is {between(estimate)} ops/s, with its 95 % interval: {held}."
 
 
-def _held(answer: CapacityAnswer, rate: float) -> str:
+def _held(answer: Capacity, rate: float) -> str:
     """The number of runs at a rate that held."""
-    at_rate = [line for line in answer.lines if line.rate == rate]
+    at_rate = [line for line in answer.runs if line.rate == rate]
     runs = [line for line in at_rate if line.clients == answer.clients] or at_rate
     return f"{sum(line.outcome == 'holds' for line in runs)} of {len(runs)}"
 
 
-def capacity_grid(answer: CapacityAnswer) -> Grid:
-    """The runs in order."""
-    lines = answer.lines
+def _subject(search: CapacitySearch) -> str:
+    return f"{search.spec.workload.name} on {search.spec.system.text}"
 
-    def figure(objective: Objective, line: CapacityLine) -> str:
+
+def capacity_grid(search: CapacitySearch, answer: Capacity) -> Grid:
+    """The runs in order."""
+    lines = answer.runs
+
+    def figure(objective: Objective, line: RateRun) -> str:
         value = line.figures.get(objective.text)
         if value is None:
             return units.ABSENT
@@ -120,7 +92,7 @@ def capacity_grid(answer: CapacityAnswer) -> Grid:
             return units.significant(value)
         return units.significant(value / 1e6, _DIGITS)
 
-    table = Table(f"Capacity of {answer.workload} on {answer.system}", lines)
+    table = Table(f"Capacity of {_subject(search)}", lines)
     table.key(
         "offered ops/s", lambda line: Cell(units.significant(line.rate), "strong"), number=True
     )
@@ -128,12 +100,12 @@ def capacity_grid(answer: CapacityAnswer) -> Grid:
     if len({line.clients for line in lines}) > 1:
         table.number("clients", lambda line: line.clients)
     table.number("ops/s", lambda line: units.significant(line.throughput))
-    for objective in answer.objectives:
+    for objective in search.objectives:
         heading = f"{objective.text}, ms" if _is_time(objective) else objective.text
         table.number(heading, partial(figure, objective))
     table.word("outcome", lambda line: _OUTCOMES[line.outcome])
     table.word("run", lambda line: line.run, tone="muted")
-    notes = (_ALL_DUE,) if any(map(_is_time, answer.objectives)) else ()
+    notes = (_ALL_DUE,) if any(map(_is_time, search.objectives)) else ()
     return table.grid(notes, changes([line.stage for line in lines]))
 
 
