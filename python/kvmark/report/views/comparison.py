@@ -311,7 +311,7 @@ def history_text(
     texts = []
     for history in histories:
         blocks = units.contrast([point.value for point in history.points][-width:])
-        answer = [Text(blocks, "cyan"), history_sentence(history)]
+        answer: list[Text | str] = [Text(blocks, "cyan"), history_sentence(history)]
         texts.append(tables.stacked(width, _history_grid(history, limit), answer))
     lines = [Text("\n\n\n").join(texts) if texts else Text("No runs with this figure yet.")]
     sentences = [f"run {one.run} {one.reason}" for one in excluded[:_MOST_EXCLUDED]]
