@@ -11,7 +11,7 @@ from kvmark.report.format import html
 from kvmark.report.views.gather import run_answer, run_answers, sequence_answer
 from kvmark.report.views.pages import run_page, runs_page, sequence_page
 from kvmark.report.views.run import charts_text, run_text
-from kvmark.report.views.sequence import sequence_text
+from kvmark.report.views.screen import sequence_screen
 from runs_on_disk import PLAN, closed
 
 
@@ -48,7 +48,7 @@ def test_a_sequence_has_a_row_per_case_and_curves_at_its_largest_size(runs: list
     curves = [(curve.panel, curve.time) for curve in answer.curves]
     assert curves == [(name, time) for name in "AC" for time in ("response", "service")]
     assert "null 0.1.0" in html(sequence_page(answer))
-    assert "250" in sequence_text(answer, 120).plain
+    assert "250" in sequence_screen(answer, 120).plain
     # It names its runs, and has a plan per case.
     documents = answer.provenance.documents
     assert sum(title.startswith("Plan of") for title in documents) == 4

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from synthetic import estimate, intervals, run_answer, sequence_answer
+from synthetic import DRIFT, estimate, intervals, run_answer, sequence_answer
 
 from kvmark.records import Case
 from kvmark.report.format import FolderFormat, html, write_folder, write_markdown
@@ -250,6 +250,9 @@ def test_markdown_has_its_figures_in_a_folder(tmp_path: Path) -> None:
     assert links == ["report/throughput.svg", "report/runtime.svg", "report/quantiles.svg"]
     assert all((tmp_path / link).read_text().startswith("<svg") for link in links)
     assert text.startswith("# YCSB on RocksDB\n")
+    # Each reason is there once, with its advice.
+    assert text.count(DRIFT.sentence) == text.count(f"Advice: {DRIFT.advice}.") == 1
+    assert "Holds for all 36 cases." in text
     assert "| workload | store | records |" in text
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import DRIFT, assert_golden, run_answer, run_lines, sequence_answer, sequence_row
+from synthetic import assert_golden, run_answer, run_lines, sequence_answer, sequence_row
 
 from kvmark.analysis.summary.chart_data import Stretch
 from kvmark.analysis.summary.run import Times
@@ -18,14 +18,17 @@ from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Column, Grid, to_markdown, to_text
 from kvmark.report.views.run import around_faults_grid, run_facts, run_text
 from kvmark.report.views.runs_list import runs_text
-from kvmark.report.views.sequence import sequence_grid, sequence_text
+from kvmark.report.views.screen import run_screen, sequence_screen
+from kvmark.report.views.sequence import sequence_grid
 from kvmark.stats import Counts, Estimate
 
 # Three cases: two sizes of one workload, and one whose verdict is SUSPECT.
 ROWS = (sequence_row("load", 1_000), sequence_row("load", 10_000), sequence_row("E", 1_000))
 SMALL = replace(sequence_answer(), rows=ROWS)
 TEXTS = {
-    **{f"sequence_{width}.txt": sequence_text(SMALL, width).plain for width in (80, 120, 140)},
+    **{f"sequence_{width}.txt": to_text(sequence_grid(SMALL), width).plain for width in (80, 140)},
+    "sequence_screen.txt": sequence_screen(SMALL, 120).plain,
+    "run_screen.txt": run_screen(run_answer(), 120).plain,
     "sequence.md.txt": to_markdown(sequence_grid(SMALL)),
     "run_120.txt": run_text(run_answer(), 120).plain,
     "runs_120.txt": runs_text(run_lines(), 120).plain,
@@ -86,17 +89,10 @@ def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> N
 
 @pytest.mark.parametrize("width", range(80, 161, 5))
 def test_every_cell_is_shown_and_no_line_is_wider_than_the_terminal(width: int) -> None:
-    texts = sequence_text(sequence_answer(), width), run_text(run_answer(), width)
+    texts = to_text(sequence_grid(sequence_answer()), width), run_text(run_answer(), width)
     assert max(line.cell_len for text in texts for line in text.split("\n")) <= width
     cells = {cell.text for row in sequence_grid(sequence_answer()).rows for cell in row}
     assert all(cell in texts[0].plain for cell in cells)
-
-
-def test_every_reason_is_told_once_with_its_advice() -> None:
-    text = sequence_text(sequence_answer(), 200).plain
-    assert text.count(DRIFT.sentence) == 1
-    assert DRIFT.advice in text
-    assert "NOTE unpinned, all 36 cases" in text
 
 
 def test_a_name_can_neither_command_a_terminal_nor_break_out_of_a_markdown_table() -> None:

@@ -44,10 +44,9 @@ def test_the_scope_of_cases_is_their_levels_or_names(chosen: Iterable[int], scop
     assert scope_text([f"case {place}" for place in chosen], cases, "cases") == scope
 
 
-def test_runs_without_levels_are_named() -> None:
-    runs: dict[str, Levels] = {"a": {}, "b": {}, "c": {}}
-    assert scope_text(["a", "b"], runs, "runs") == "a; b"
-    assert scope_text(["a", "b", "c"], runs, "runs") == "all 3 runs"
+@pytest.mark.parametrize(("chosen", "scope"), [("ab", "a; b"), ("abc", "all 3 runs")])
+def test_runs_without_levels_are_named(chosen: str, scope: str) -> None:
+    assert scope_text(list(chosen), {"a": {}, "b": {}, "c": {}}, "runs") == scope
 
 
 def test_verdicts_are_summed_up_with_their_reasons() -> None:

@@ -15,7 +15,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -81,7 +81,8 @@ def environment(*packages: str) -> Environment:
         trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
     )  # fmt: skip
     made.filters.update({
-        "shell": shlex.join, "pretty": _pretty_json, "sections": _sections,
+        "shell": shlex.join, "sections": _sections,
+        "pretty": partial(json.dumps, indent=2, ensure_ascii=False),
         "tied": lambda sentence: _BLANKS.sub("\N{NO-BREAK SPACE}", sentence),
         "md": escape_markdown, "table": to_markdown, "fenced": _fenced,
         "block": lambda text: f"{text.strip()}\n\n" if text.strip() else "",
@@ -99,10 +100,6 @@ def _script_json(value: object) -> str:
     """JSON that cannot end its script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _pretty_json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _policy(scripts: list[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Generic, Literal, TypeVar
 
 from rich.cells import cell_len
@@ -72,13 +72,8 @@ class Grid:
     @property
     def bands(self) -> tuple[tuple[str, int], ...]:
         """Each band's name with the number of columns it spans, in order."""
-        bands: list[tuple[str, int]] = []
-        for column in self.columns:
-            if bands and bands[-1][0] == column.band:
-                bands[-1] = (column.band, bands[-1][1] + 1)
-            else:
-                bands.append((column.band, 1))
-        return tuple(bands)
+        bands = groupby(column.band for column in self.columns)
+        return tuple((name, len(list(columns))) for name, columns in bands)
 
 
 Value = Cell | Bounded | str | float | None
@@ -249,17 +244,9 @@ def _without_constants(grid: Grid) -> Grid:
 
 def _data_bands(grid: Grid) -> list[list[int]]:
     """Indices of the columns that aren't keys, by band."""
-    bands: list[list[int]] = []
-    last: str | None = None
-    for index, column in enumerate(grid.columns):
-        if column.key:
-            last = None
-        elif bands and column.band and column.band == last:
-            bands[-1].append(index)
-        else:
-            bands.append([index])
-            last = column.band
-    return bands
+    # A column without a band stands by itself.
+    bands = groupby(enumerate(grid.columns), lambda one: (one[1].key, one[1].band or one[0]))
+    return [[index for index, _ in columns] for (is_key, _), columns in bands if not is_key]
 
 
 def _pick(grid: Grid, data: Sequence[int]) -> Grid:

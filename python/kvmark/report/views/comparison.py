@@ -308,17 +308,12 @@ def history_text(
     histories: Sequence[History], width: int, limit: int, excluded: Sequence[ExcludedRun] = ()
 ) -> Text:
     """Histories for a terminal, with the newest ``limit`` runs of each, and the excluded runs."""
-    lines: list[Text] = []
+    texts = []
     for history in histories:
-        lines += [Text(), Text()] if lines else []
         blocks = units.contrast([point.value for point in history.points][-width:])
-        lines += [
-            tables.to_text(_history_grid(history, limit), width),
-            Text(),
-            Text(blocks, "cyan"),
-        ]
-        lines += sentence_lines(history_sentence(history), width)
-    lines = lines or [Text("No runs with this figure yet.")]
+        answer: list[Text | str] = [Text(blocks, "cyan"), history_sentence(history)]
+        texts.append(tables.stacked(width, _history_grid(history, limit), answer))
+    lines = [Text("\n\n\n").join(texts) if texts else Text("No runs with this figure yet.")]
     sentences = [f"run {one.run} {one.reason}" for one in excluded[:_MOST_EXCLUDED]]
     if len(excluded) > _MOST_EXCLUDED:
         sentences.append(f"{len(excluded) - _MOST_EXCLUDED} more, which --json lists")

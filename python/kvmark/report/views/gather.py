@@ -25,6 +25,7 @@ from kvmark.report.model.answers import PhaseSpan, RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.tables import escape_markdown
 from kvmark.report.model.units import listed
+from kvmark.report.views.sequence import repetitions
 from kvmark.report.views.text_charts import TIMELINE_MARGIN
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ def run_answer(
         return answer
     if imported is not None:
         return replace(answer, time_steps=imported_steps(imported))
-    cells = text_width - TIMELINE_MARGIN
-    timelines = chart_data.timelines(run, cells)
+    timelines = chart_data.timelines(run, text_width - TIMELINE_MARGIN)
     return replace(answer, time_steps=chart_data.response_steps(run), timelines=timelines)
 
 
@@ -242,9 +242,8 @@ def _sequence_question(rows: Sequence[SequenceRow], plan: Mapping[str, Any]) -> 
     """The cases of a sequence and their numbers of repetitions."""
     workloads = listed(dict.fromkeys(row.case.workload for row in rows))
     sizes = listed(units.whole(n) for n in sorted({row.case.records for row in rows}))
-    counts = sorted({len(row.figures.runs) for row in rows})
-    ends = " to ".join(map(units.whole, dict.fromkeys((counts[0], counts[-1]))))
-    times = "once" if ends == "1" else f"{ends} times"
+    counts, _ = repetitions(rows)
+    times = "once" if counts == "1" else f"{counts} times"
     load = "; ".join(fact.text for fact in _load_facts(plan))
     return f"{workloads} with {sizes} records; {load}; each case {times}."
 

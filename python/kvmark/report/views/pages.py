@@ -11,13 +11,14 @@ from typing import Final
 import polars as pl
 
 from kvmark.analysis.summary.imported import imported_rows
+from kvmark.analysis.summary.run import Times
 from kvmark.records import TimeName
 from kvmark.records.model import TIMES
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Figure, Page, Provenance, Section
 from kvmark.report.model.tables import Cell, Grid, Table, changes
-from kvmark.report.model.units import Bounded, TimeUnit
+from kvmark.report.model.units import Bounded
 from kvmark.report.views import charts, figures, verdicts
 from kvmark.report.views.figures import interval_quantiles
 from kvmark.report.views.gather import MOST_CURVES, MOST_DRAWN
@@ -169,12 +170,8 @@ class _Side:
 
 def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
     """The throughput of each run and the times of its operations; a tool's beside kvmark's."""
-    titles = _run_titles(runs)
-    rows = [
-        side
-        for number, (run, title) in enumerate(zip(runs, titles, strict=True), 1)
-        for side in (_imported_sides if run.imported else _measured_sides)(number, title, run)
-    ]
+    numbered = enumerate(zip(runs, _run_titles(runs), strict=True), 1)
+    rows = [side for number, (run, title) in numbered for side in _sides(number, title, run)]
     table = Table("Side by side", rows)
     table.key("run", lambda row: row.run, number=True)
     table.key("of", lambda row: row.title)
@@ -183,10 +180,14 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
     # A tool's times are compared with kvmark's of the same kind.
     others = {time for row in rows for time in row.times_ns if runs[row.run - 1].imported}
     times = [time for time in TIMES if time == "response" or time in others]
-    unit = units.time_unit(ns for row in rows for time in times for ns in _quantiles(row, time))
+    shown = (row.times_ns.get(time, {}) for row in rows for time in times)
+    unit = units.time_unit(each.get(name) for each in shown for name in _QUANTILES)
+
+    def quantile(time: TimeName, name: str, row: _Side) -> str:
+        return units.duration(row.times_ns.get(time, {}).get(name), unit)
+
     for time in times:
-        band = f"{time} time, {unit.name}"
-        table.numbers(_QUANTILES, partial(_quantile, time, unit), band)
+        table.numbers(_QUANTILES, partial(quantile, time), f"{time} time, {unit.name}")
     table.word("verdict", lambda row: row.verdict)
     notes = [
         "± is half the width of a 95 % confidence interval over the run's intervals.",
@@ -196,38 +197,23 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
     return table.grid(notes, changes([row.run for row in rows]))
 
 
-def _measured_sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
+def _sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
+    """The operations of a run; of an imported one those of each case of the file."""
     verdict = verdict_cell(run.verdict.judgement)
     for phase in run.summary.phases:
         for one in phase.operations:
-            if one.part:
-                continue
-            times: dict[TimeName, dict[str, float | None]] = {
-                "response": {name: one.response.shown_ns(name) for name in _QUANTILES},
-                "service": {name: one.service.shown_ns(name) for name in _QUANTILES},
+            kinds: dict[TimeName, Times] = {"response": one.response, "service": one.service}
+            times = {
+                kind: {name: each.shown_ns(name) for name in _QUANTILES}
+                for kind, each in kinds.items()
             }
-            yield _Side(number, title, phase.throughput, one.operation, times, verdict)
-
-
-def _imported_sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
-    """The cases of a file, and their operations."""
-    if run.imported is None:
-        return
-    for row in imported_rows(run.imported):
-        labels = ", ".join(row.labels.values())
-        subject = f"{title}, {labels}" if labels else title
-        rate = units.significant(row.throughput) if row.throughput else units.ABSENT
-        yield _Side(
-            number, subject, rate, row.operation or "all", row.times_ns, Cell("not judged", "muted")
-        )
-
-
-def _quantiles(row: _Side, time: TimeName) -> Iterator[float | None]:
-    return (row.times_ns.get(time, {}).get(name) for name in _QUANTILES)
-
-
-def _quantile(time: TimeName, unit: TimeUnit, name: str, row: _Side) -> str:
-    return units.duration(row.times_ns.get(time, {}).get(name), unit)
+            if not one.part:
+                yield _Side(number, title, phase.throughput, one.operation, times, verdict)
+    for row in imported_rows(run.imported) if run.imported else ():
+        subject = ", ".join([title, *row.labels.values()])
+        rate = units.significant(row.throughput or None)
+        operation, verdict = row.operation or "all", Cell("not judged", "muted")
+        yield _Side(number, subject, rate, operation, row.times_ns, verdict)
 
 
 def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:

@@ -62,7 +62,8 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
 
 def cost_sentences(proxies: ProxyCosts) -> list[str]:
     """The costs of each proxy in a sentence."""
-    return [sentence for cost in proxies.costs if (sentence := _cost_sentence(cost))]
+    costs = [(cost, cost.throughput_lost) for cost in proxies.costs]
+    return [_cost_sentence(cost, lost) for cost, lost in costs if lost is not None]
 
 
 def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
@@ -75,15 +76,13 @@ def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
     return text.replace("-", "−") if added.value <= 0 else f"+{text}"
 
 
-def _cost_sentence(cost: PathCost) -> str:
-    if cost.throughput_lost is None:
-        return ""
+def _cost_sentence(cost: PathCost, lost: Bounded) -> str:
     levels = ", ".join(f"{name} {label}" for name, label in cost.levels.items())
     path = f"Through {cost.through}" + (f" ({levels})" if levels else "")
     median = ""
     if cost.response_added["p50"] is not None:
         median = f", and the median response time changes by {_added(cost, 'p50')} ms"
-    return f"{path} {_loss(cost.throughput_lost)}{median}."
+    return f"{path} {_loss(lost)}{median}."
 
 
 def _loss(lost: Bounded) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from rich.cells import cell_len
@@ -17,13 +19,15 @@ from kvmark.analysis.summary.run import PhaseSummary, Times
 from kvmark.analysis.verdict.cases import SequenceRow
 from kvmark.analysis.verdict.rules import Level
 from kvmark.foreign_text import printable
+from kvmark.records import Case, Judgement
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Caveat, Fact
-from kvmark.report.model.tables import Grid, Table, Tone, sentence_lines, stacked
-from kvmark.report.model.units import counts_text, listed
+from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
+from kvmark.report.model.units import listed
 from kvmark.report.views.run import fact_lines, lead_sentences, run_facts
-from kvmark.report.views.runs_list import verdict_cell
+from kvmark.report.views.runs_list import TONES, verdict_cell
+from kvmark.report.views.sequence import operations_table, repetitions, time_ns
 from kvmark.report.views.verdicts import run_caveats, sequence_caveats
 
 WIDTH: Final = 100
@@ -37,7 +41,6 @@ _THRESHOLD: Final = re.compile(r" \([^()]*\)\.$")
 """The bound of a reason, behind its sentence."""
 _LATER: Final = 1.1
 """A response time that is this much longer than the service time is shown beside it."""
-_TONES: Final[dict[str, Tone]] = {"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
 
 
 def run_screen(run: RunAnswer, width: int) -> Text:
@@ -60,14 +63,7 @@ def run_screen(run: RunAnswer, width: int) -> Text:
 def times_grid(phase: PhaseSummary) -> Grid:
     """The operations of a phase with their response times; service times where they differ."""
     rows = [row for row in phase.operations if not row.part]
-    title = "" if phase.name == "measure" else f"Phase {phase.name}"
-    table = Table(title, rows)
-    if len({row.group for row in rows}) > 1:
-        table.key("group", lambda row: row.group)
-    table.key("operation", lambda row: row.operation)
-    table.key("ok", lambda row: row.count, number=True)
-    if any(row.others for row in rows):
-        table.word("otherwise", lambda row: counts_text(row.others) or units.ABSENT)
+    table = operations_table("" if phase.name == "measure" else f"Phase {phase.name}", rows)
     table.numbers(_QUANTILES, lambda name, row: time(row.response, name), "response time")
     if any(_is_later(row.response, row.service) for row in rows):
         both = {name: name for name in ("p50", "p99")}
@@ -77,7 +73,7 @@ def times_grid(phase: PhaseSummary) -> Grid:
 
 def time(times: Times, name: str) -> str:
     """A quantile with its unit."""
-    return units.with_unit(times.max_ns if name == "max" else times.shown_ns(name))
+    return units.with_unit(time_ns(times, name))
 
 
 def _is_later(response: Times, service: Times) -> bool:
@@ -121,75 +117,66 @@ def sequence_screen(answer: SequenceAnswer, width: int) -> Text:
 
 def sequence_grid(answer: SequenceAnswer) -> Grid:
     """Throughput with its interval and response times, side by side for each store."""
-    stores = list(dict.fromkeys(row.case.store for row in answer.rows))
-    by_case: dict[tuple[str, int, float | None, str], dict[str, SequenceRow]] = {}
+    by_case: dict[Case, dict[str, SequenceRow]] = {}
     for row in answer.rows:
-        case = row.case
-        key = (case.workload, case.records, case.target_rate, case.apart)
-        by_case.setdefault(key, {})[case.store] = row
-    sizes = {key[1] for key in by_case}
+        by_case.setdefault(replace(row.case, store=""), {})[row.case.store] = row
+    sizes = {case.records for case in by_case}
     title = answer.title + (f", {units.whole(*sizes)} records" if len(sizes) == 1 else "")
     table = Table(title, by_case.items())
-    table.key("workload", lambda item: item[0][0])
+    table.key("workload", lambda item: item[0].workload)
     if len(sizes) > 1:
-        table.key("records", lambda item: item[0][1], number=True)
-    if any(key[2] is not None for key in by_case):
-        table.key("target ops/s", lambda item: units.significant(item[0][2]), number=True)
-    if any(key[3] for key in by_case):
-        table.key("case", lambda item: item[0][3])
+        table.key("records", lambda item: item[0].records, number=True)
+    if any(case.target_rate is not None for case in by_case):
+        table.key("target ops/s", lambda item: units.significant(item[0].target_rate), number=True)
+    if any(case.apart for case in by_case):
+        table.key("case", lambda item: item[0].apart)
+    stores = list(dict.fromkeys(row.case.store for row in answer.rows))
     several = len(stores) > 1
     for store in stores:
         band = store if several else ""
-
-        def throughput(item: _Item, store: str = store) -> str:
-            found = item[1].get(store)
-            return units.ABSENT if found is None else units.estimate(found.figures.throughput)
-
-        table.number("ops/s", throughput, band, "strong")
-        for name in ("p99",) if several else ("p50", "p99"):
-
-            def response(item: _Item, store: str = store, name: str = name) -> str:
-                found = item[1].get(store)
-                return units.ABSENT if found is None else time(found.figures.response, name)
-
-            table.number(name, response, band)
+        table.number("ops/s", partial(_throughput, store), band, "strong")
+        quantiles = {name: name for name in (("p99",) if several else ("p50", "p99"))}
+        table.numbers(quantiles, partial(_response, store), band)
     if not several:
-        table.word("verdict", lambda item: verdict_cell(_only(item).figures.verdict.judgement))
+        table.word("verdict", lambda item: verdict_cell(_judgement(*item[1].values())))
     return table.grid((_note(answer.rows),))
 
 
-_Item = tuple[tuple[str, int, float | None, str], dict[str, SequenceRow]]
+_Item = tuple[Case, Mapping[str, SequenceRow]]
+"""A case without its store, and its row of each store."""
 
 
-def _only(item: _Item) -> SequenceRow:
-    return next(iter(item[1].values()))
+def _throughput(store: str, item: _Item) -> str:
+    row = item[1].get(store)
+    return units.ABSENT if row is None else units.estimate(row.figures.throughput)
+
+
+def _response(store: str, name: str, item: _Item) -> str:
+    row = item[1].get(store)
+    return units.ABSENT if row is None else time(row.figures.response, name)
+
+
+def _judgement(row: SequenceRow) -> Judgement:
+    return row.figures.verdict.judgement
 
 
 def _note(rows: Sequence[SequenceRow]) -> str:
-    runs = sorted({len(row.figures.runs) for row in rows})
     times = "Times are response times of successful operations."
-    if runs == [1] or all(row.figures.throughput.error is None for row in rows):
+    counts, has_error = repetitions(rows)
+    if counts == "1" or not has_error:
         return times
-    count = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    return f"± is half the 95 % confidence interval of {count} runs. {times}"
+    return f"± is half the 95 % confidence interval of {counts} runs. {times}"
 
 
 def _verdict_lines(rows: Sequence[SequenceRow]) -> Iterator[Text]:
     """The verdicts of each store's cases."""
-    for store, of_store in _by_store(rows):
-        counts = Counter(row.figures.verdict.judgement.value for row in of_store)
-        line = Text(printable(f"{store}: "))
+    for store in dict.fromkeys(row.case.store for row in rows):
+        counts = Counter(_judgement(row) for row in rows if row.case.store == store)
+        line, total = Text(printable(f"{store}: ")), counts.total()
         if len(counts) == 1:
             (only,) = counts
-            cases = f"all {len(of_store)} cases are" if len(of_store) > 1 else "the case is"
-            yield line.append(f"{cases} ").append(only, "bold")
+            cases = f"all {total} cases are" if total > 1 else "the case is"
+            yield line.append(f"{cases} ").append(only.value, "bold")
         else:
-            texts = [f"{counts[name]} {name}" for name in _TONES if counts[name]]
-            yield line.append(f"of {len(of_store)} cases {listed(texts)}")
-
-
-def _by_store(rows: Iterable[SequenceRow]) -> Iterator[tuple[str, list[SequenceRow]]]:
-    stores: dict[str, list[SequenceRow]] = {}
-    for row in rows:
-        stores.setdefault(row.case.store, []).append(row)
-    yield from stores.items()
+            texts = [f"{counts[each]} {each.value}" for each in TONES if counts[each]]
+            yield line.append(f"of {total} cases {listed(texts)}")

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from rich.text import Text
-
-from kvmark.analysis.summary.run import PhaseSummary, Times
+from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Times
 from kvmark.analysis.verdict.cases import Extremes, SequenceRow, extremes
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
-from kvmark.report.model.tables import Grid, Table, changes, stacked
+from kvmark.report.model.tables import Grid, Table, changes
 from kvmark.report.model.units import TimeUnit, counts_text, listed
 from kvmark.report.views import verdicts
 from kvmark.report.views.runs_list import verdict_cell
@@ -24,17 +22,9 @@ _MOST_NAMED: Final = 3
 
 SUCCESSFUL: Final = "Times are those of successful operations."
 CASE_VERDICT: Final = "The verdict is that of the case: of its runs together, and their number."
+ERROR: Final = "± is half the width of the 95 % confidence interval"
+NO_ERROR: Final = "One short run per case: no error can be given."
 _TOO_FEW: Final = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
-
-
-def sequence_text(answer: SequenceAnswer, width: int) -> Text:
-    """The sequence for a terminal: the table, the answer, then every verdict reason."""
-    return stacked(
-        width,
-        sequence_grid(answer),
-        (sequence_sentence(answer), *answer.remarks),
-        *verdicts.caveat_texts(verdicts.sequence_caveats(answer), width),
-    )
 
 
 def sequence_sentence(answer: SequenceAnswer) -> str:
@@ -96,16 +86,18 @@ def add_times(
     """Adds columns of quantiles, whose headings are given by name, and of `max`."""
 
     def value(name: str, row: _T) -> str:
-        each = times(row)
-        return units.duration(each.max_ns if name == "max" else each.shown_ns(name), unit)
+        return units.duration(time_ns(times(row), name), unit)
 
     table.numbers(headings, value, f"{title}, {unit.name}")
 
 
-def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
-    """The operations of a counted phase by kind."""
-    rows = phase.operations
-    unit = _unit(row.response for row in rows)
+def time_ns(times: Times, name: str) -> float | None:
+    """A quantile, `mean` or `max`; none with too few operations."""
+    return {"mean": times.mean_ns, "max": times.max_ns}.get(name, times.shown_ns(name))
+
+
+def operations_table(title: str, rows: Sequence[OperationSummary]) -> Table[OperationSummary]:
+    """The operations of a phase by kind, with their counts; parts are indented."""
     table = Table(title, rows, lambda row: "muted" if row.part else "plain")
     if len({row.group for row in rows}) > 1:
         table.key("group", lambda row: row.group)
@@ -113,6 +105,14 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     table.key("ok", lambda row: row.count, number=True)
     if any(row.others for row in rows):
         table.word("otherwise", lambda row: counts_text(row.others) or units.ABSENT)
+    return table
+
+
+def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
+    """The operations of a counted phase by kind."""
+    rows = phase.operations
+    unit = _unit(row.response for row in rows)
+    table = operations_table(title, rows)
     add_times(table, "response time", _TAIL, unit, lambda row: row.response)
     add_times(table, "service time", _TAIL, unit, lambda row: row.service)
     add_times(table, "wait time", _TAIL, unit, lambda row: row.wait)
@@ -141,17 +141,20 @@ def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
 
 
 def _error_note(rows: Sequence[SequenceRow]) -> str:
-    counts = sorted({len(row.figures.runs) for row in rows})
-    if all(row.figures.throughput.error is None for row in rows):
-        return "One short run per case: no error can be given."
-    if counts == [1]:
-        return "± is half the width of the 95 % confidence interval over the intervals of one run."
-    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    single = "; where n is 1, over the intervals of that run" if counts[0] == 1 else ""
-    return (
-        f"± is half the width of the 95 % confidence interval of the mean over n = {n} runs"
-        f"{single}."
-    )
+    counts, has_error = repetitions(rows)
+    if not has_error:
+        return NO_ERROR
+    if counts == "1":
+        return f"{ERROR} over the intervals of one run."
+    single = "; where n is 1, over the intervals of that run" if counts.startswith("1 ") else ""
+    return f"{ERROR} of the mean over n = {counts} runs{single}."
+
+
+def repetitions(rows: Sequence[SequenceRow]) -> tuple[str, bool]:
+    """The number of runs of a case, and whether a case has an error."""
+    counts = [len(row.figures.runs) for row in rows]
+    text = " to ".join(dict.fromkeys(map(units.whole, (min(counts), max(counts)))))
+    return text, any(row.figures.throughput.error is not None for row in rows)
 
 
 def _has_gap(times: Iterable[Times]) -> bool:

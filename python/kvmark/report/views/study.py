@@ -24,7 +24,14 @@ from kvmark.report.views.charts import PUBLISHED
 from kvmark.report.views.figures import BOUNDED_SCHEMA, frame
 from kvmark.report.views.proxies import cost_sentences, proxies_grid
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.sequence import CASE_VERDICT, SUCCESSFUL, ends_sentence
+from kvmark.report.views.sequence import (
+    CASE_VERDICT,
+    ERROR,
+    NO_ERROR,
+    SUCCESSFUL,
+    ends_sentence,
+    time_ns,
+)
 from kvmark.report.views.verdicts import caveat_texts, caveats, counts_sentence, verdict_counts
 from kvmark.spec.study import FigureSpec
 
@@ -424,10 +431,8 @@ def _time_ns(row: StudyRow, name: str) -> int | None:
     """A response time of a case in nanoseconds; none with too few operations."""
     if row.figures is None:
         return None
-    times = row.figures.response
-    if name == "mean":
-        return None if times.mean_ns is None else round(times.mean_ns)
-    return times.max_ns if name == "max" else times.shown_ns(name)
+    ns = time_ns(row.figures.response, name)
+    return None if ns is None else round(ns)
 
 
 def _section_starts(answer: StudyAnswer) -> frozenset[int]:
@@ -442,15 +447,13 @@ def _study_notes(answer: StudyAnswer) -> Iterator[str]:
     if answer.repetitions > 1:
         once = any(_runs(row) == 1 for row in rows)
         single = ", of a case with one run over its intervals" if once else ""
-        yield (
-            "± is half the width of the 95 % confidence interval of the mean over n ="
-            f" {answer.repetitions} runs{single}. Counts are those of one run, on average."
-        )
+        mean = f"{ERROR} of the mean over n = {answer.repetitions} runs{single}."
+        yield f"{mean} Counts are those of one run, on average."
         yield CASE_VERDICT
     elif any(row.throughput is not None and row.throughput.error for row in rows):
-        yield "± is half the width of the 95 % confidence interval over the intervals of one run."
+        yield f"{ERROR} over the intervals of one run."
     else:
-        yield "One short run per case: no error can be given."
+        yield NO_ERROR
     yield SUCCESSFUL
     if any(_time_ns(row, name) is None for row in rows for name in _times(answer)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
