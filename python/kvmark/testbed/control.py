@@ -66,11 +66,6 @@ def kill_node(testbed: Testbed, name: str) -> bool:
     return _apply(testbed, name, process.kill)
 
 
-def stop_node(testbed: Testbed, name: str) -> bool:
-    """Asks a server to end (SIGTERM) and waits for its end; False when it had ended."""
-    return _apply(testbed, name, lambda found: bool(process.stop([found])))
-
-
 def pause_node(testbed: Testbed, name: str) -> bool:
     """Pauses (SIGSTOP) a server; False when it had ended."""
     return _apply(testbed, name, process.pause)
@@ -162,7 +157,7 @@ def begin_fault(testbed: Testbed, fault: FaultSpec) -> bool:
         case "kill":
             return kill_node(testbed, fault.node)
         case "restart":
-            return stop_node(testbed, fault.node)
+            return _apply(testbed, fault.node, lambda found: bool(process.stop([found])))
         case "promote":
             promotion_of(testbed).begin(testbed, fault.node)
         case "delay" | "loss" | "partition":
