@@ -11,7 +11,6 @@ import http.client
 import re
 import select
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -185,21 +184,14 @@ def _lines(log: Path) -> list[tuple[int, str]]:
     return list(enumerate(text.splitlines(), before + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class CqlServer:
-    """A CQL server that anyone may have started."""
-
-    version: str
-    system_tables: frozenset[str]
-    """The tables of its keyspace `system`."""
-    accord: bool | None
-    """Whether transactions are enabled; None if unknown."""
-
-
 def look_at(
     address: str, login: tuple[str, str] | None = None, authority: Path | None = None
-) -> CqlServer:
-    """Inspects the first node of an address.
+) -> tuple[str, frozenset[str], bool | None]:
+    """Inspects the first node of an address, whose cluster anyone may have started.
+
+    Returns:
+        The version, the tables of the keyspace `system`, and whether transactions are enabled; None
+        if unknown.
 
     Raises:
         SystemUnderTestError: it doesn't answer.
@@ -219,7 +211,7 @@ def look_at(
     except (SystemUnderTestError, ValueError) as problem:
         raise SystemUnderTestError(f"{address} doesn't report its version: {problem}") from problem
     names = frozenset(row["table_name"] for row in tables)
-    return CqlServer(local["release_version"], names, accord)
+    return local["release_version"], names, accord
 
 
 def _accord(client: Console) -> bool | None:
